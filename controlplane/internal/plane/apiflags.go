@@ -1,0 +1,69 @@
+package plane
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/espalier-dev/espalier/controlplane/internal/pki"
+)
+
+// withoutController names the admission plugins that refuse or hold objects until a controller
+// that does not run here has done its part.
+var withoutController = []string{
+	"ServiceAccount",               // refuses a pod until its account exists; nobody makes the default one
+	"ResourceQuota",                // refuses objects while a quota's status is empty; nobody fills it
+	"StorageObjectInUseProtection", // adds a finalizer to claims and volumes; nobody removes it
+}
+
+// apiFlags are the command line of the API server.
+func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string {
+	return []string{
+		"--etcd-servers=" + etcd,
+
+		"--bind-address=127.0.0.1",
+		fmt.Sprint("--secure-port=", portOf(addr)),
+		"--tls-cert-file=" + keys.Server.CertFile,
+		"--tls-private-key-file=" + keys.Server.KeyFile,
+		// No endpoints of the service "kubernetes": a loopback address may not be one.
+		"--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none",
+
+		"--client-ca-file=" + keys.Authority.CertFile,
+		"--authentication-config=" + authentication,
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + keys.ServiceAccountFile,
+		"--service-account-signing-key-file=" + keys.ServiceAccountFile,
+		"--disable-admission-plugins=" + strings.Join(withoutController, ","),
+
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--allow-privileged=true",
+		"--watch-cache=true",
+		"--profiling=false",
+		// There are no other servers to be told apart from, or to forward to: without these two, no
+		// lease is renewed every ten seconds, and what is idle writes nothing.
+		"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false",
+		// A stop ends the watches that are open, instead of waiting a minute for them to end.
+		"--shutdown-send-retry-after=true",
+		"--shutdown-watch-termination-grace-period=1s",
+		// One user on one machine: the limits are there for a runaway client only.
+		"--max-requests-inflight=3000",
+		"--max-mutating-requests-inflight=1500",
+	}
+}
+
+// writeAuthentication writes the rule that only health may be asked for without credentials.
+func writeAuthentication(file string) (string, error) {
+	const rule = `apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+anonymous:
+  enabled: true
+  conditions:
+  - path: /healthz
+  - path: /livez
+  - path: /readyz
+`
+	return file, os.WriteFile(file, []byte(rule), 0o600)
+}

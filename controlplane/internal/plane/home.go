@@ -1,0 +1,84 @@
+package plane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// maxSocketPath is the longest path that a unix socket may have on every system we run on.
+const maxSocketPath = 100
+
+// home is a data directory that this process has for itself.
+type home struct {
+	dir  string
+	lock *os.File
+	temp string // directory of the socket, when dir's own path is too long for one
+}
+
+// openHome makes the directory if need be, and fails if another process runs on it.
+func openHome(dir string) (*home, error) {
+	if dir == "" {
+		return nil, errors.New("a data directory is required")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// The directory may have been there, with a wider mode; whoever can read it is administrator.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// The kernel drops the lock with the process, so no stale one is ever left.
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("another control plane runs on %s (%w)", dir, err)
+	}
+	return &home{dir: dir, lock: lock}, nil
+}
+
+func (h *home) file(name string) string {
+	return filepath.Join(h.dir, name)
+}
+
+// or returns path, or the file of that name in the directory where path is empty.
+func (h *home) or(path, name string) string {
+	if path != "" {
+		return path
+	}
+	return h.file(name)
+}
+
+// socket returns a path for a unix socket that only this user can reach.
+func (h *home) socket(name string) (string, error) {
+	path := h.file(name)
+	if len(path) > maxSocketPath {
+		temp, err := os.MkdirTemp("", "espalier-")
+		if err != nil {
+			return "", err
+		}
+		h.temp = temp
+		path = filepath.Join(temp, name)
+	}
+	// A killed process leaves its socket behind; the lock says that nobody listens on it.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return path, nil
+}
+
+func (h *home) close() {
+	if h.temp != "" {
+		_ = os.RemoveAll(h.temp) // an empty directory in the system's own temporary one
+	}
+	_ = h.lock.Close() // nothing was written to it
+}

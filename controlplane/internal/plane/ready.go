@@ -1,0 +1,54 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	readyPoll    = 25 * time.Millisecond
+	readyTimeout = 2 * time.Minute
+)
+
+// waitReady returns when the API server calls itself ready and the namespaces are there that
+// everyone takes for granted. It fails at once if the server ends before.
+func waitReady(ctx context.Context, admin *rest.Config, a *api) error {
+	client, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	var last error
+	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-a.done:
+			return false, fmt.Errorf("the API server ended: %w", a.err)
+		default:
+		}
+		last = probe(ctx, client)
+		return last == nil, nil
+	})
+	if wait.Interrupted(err) && last != nil {
+		return fmt.Errorf("the API server is not ready: %w", last)
+	}
+	return err
+}
+
+func probe(ctx context.Context, client kubernetes.Interface) error {
+	if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return err
+	}
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
+		if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package plane
+
+import (
+	"errors"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// store is an etcd of one member that only this process reaches.
+type store struct {
+	etcd     *embed.Etcd
+	endpoint string
+}
+
+// startStore returns when etcd answers. It listens on a unix socket in a private directory and
+// nowhere else: there is neither a port nor a credential to lose.
+func startStore(h *home, fsync bool) (*store, error) {
+	socket, err := h.socket("etcd.sock")
+	if err != nil {
+		return nil, err
+	}
+	clients := url.URL{Scheme: "unix", Path: socket}
+	config := embed.NewConfig()
+	config.Name = "espalier"
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	config.Dir = h.file("etcd")
+	config.ListenClientUrls = []url.URL{clients}
+	config.AdvertiseClientUrls = []url.URL{clients}
+	config.ListenPeerUrls = nil // there are no peers; the advertised peer URL is a name only
+	config.LogOutputs = []string{embed.StdErrLogOutput}
+	config.LogFormat = "console"
+	config.LogLevel = "warn"
+	config.UnsafeNoFsync = !fsync
+	config.QuotaBackendBytes = 8 << 30
+	// A single member elects itself after one election time-out, which nothing else depends on.
+	config.TickMs, config.ElectionMs = 20, 100
+
+	etcd, err := embed.StartEtcd(config)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{etcd: etcd, endpoint: clients.String()}
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return s, nil
+	case err := <-etcd.Err():
+		etcd.Close()
+		return nil, err
+	case <-time.After(time.Minute):
+		etcd.Close()
+		return nil, errors.New("not ready after a minute")
+	}
+}
+
+// failed delivers the error with which etcd ended by itself.
+func (s *store) failed() <-chan error { return s.etcd.Err() }
+
+// stop returns when everything is written and the files are closed.
+func (s *store) stop() { s.etcd.Close() }
