@@ -1,0 +1,35 @@
+//go:build deps
+
+package main
+
+import (
+	_ "charm.land/bubbletea/v2"
+	_ "charm.land/lipgloss/v2"
+	_ "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	_ "github.com/gobuffalo/flect"
+	_ "github.com/google/cel-go/cel"
+	_ "github.com/google/cel-go/ext"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/rogpeppe/go-internal/txtar"
+	_ "github.com/spf13/cobra"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/term"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	_ "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	_ "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	_ "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	_ "k8s.io/apiserver/pkg/cel/environment"
+	_ "k8s.io/apiserver/pkg/cel/library"
+	_ "k8s.io/apiserver/pkg/cel/openapi"
+	_ "k8s.io/apiserver/pkg/cel/openapi/resolver"
+	_ "k8s.io/client-go/dynamic"
+	_ "k8s.io/kube-openapi/pkg/validation/spec"
+	_ "pgregory.net/rapid"
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/manager"
+	_ "sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	_ "sigs.k8s.io/yaml"
+)

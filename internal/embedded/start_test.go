@@ -1,0 +1,75 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStartSaysWhyItFailed(t *testing.T) {
+	cases := map[string]struct {
+		program string // a shell script
+		limit   time.Duration
+		want    string
+	}{
+		"the program ends with a message": {
+			program: `echo "the port is taken" >&2; exit 3`,
+			limit:   time.Minute,
+			want:    "the port is taken",
+		},
+		"the program ends without a word, but has logged": {
+			program: `echo "W0101 no space left" > "${1#--data-dir=}/controlplane.log"; exit 3`,
+			limit:   time.Minute,
+			want:    "no space left",
+		},
+		"the program prints something else than being ready": {
+			program: `echo usage; exit 0`,
+			limit:   time.Minute,
+			want:    "before it was ready",
+		},
+		"the program takes longer than it may": {
+			program: `echo "E0101 waiting for disk" > "${1#--data-dir=}/controlplane.log"; exec sleep 60`,
+			limit:   200 * time.Millisecond,
+			want:    "waiting for disk",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			script := filepath.Join(dir, "program")
+			if err := os.WriteFile(script, []byte("#!/bin/sh\n"+tc.program+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
+			defer cancel()
+			_, err := Start(ctx, Options{Program: script, DataDir: dir})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v does not say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestStartNeedsADataDirectory(t *testing.T) {
+	if _, err := Start(t.Context(), Options{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	var all strings.Builder
+	said := &tail{next: &all}
+	for i := range 2000 {
+		fmt.Fprintln(said, "line", i)
+	}
+	if got := said.String(); len(got) > kept || !strings.HasSuffix(got, "line 1999") {
+		t.Errorf("kept %d bytes, ending in %q", len(got), got[len(got)-10:])
+	}
+	if !strings.HasPrefix(all.String(), "line 0\n") {
+		t.Error("the beginning was not passed on")
+	}
+}

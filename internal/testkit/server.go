@@ -1,0 +1,102 @@
+// Package testkit holds what tests share: a real API server, and names that do not clash on it.
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/internal/embedded"
+)
+
+const (
+	// sharedVariable names the kubeconfig of a server that all packages of a test run use.
+	sharedVariable = "ESPALIER_TEST_KUBECONFIG"
+
+	startLimit = 2 * time.Minute
+	stopLimit  = 20 * time.Second
+)
+
+// server is the one of this test binary.
+var server struct {
+	managed bool // Main runs, and will stop it
+	once    sync.Once
+	config  *rest.Config
+	err     error
+	stop    func() error
+}
+
+// Main runs the tests of a package and then removes the server that they started, if any. It is
+// the whole TestMain of a package that uses Server:
+//
+//	func TestMain(m *testing.M) { testkit.Main(m) }
+//
+// The exit code is returned for those who have more to do; the testing package knows it anyway.
+func Main(m *testing.M) int {
+	server.managed = true
+	code := m.Run()
+	if server.stop != nil {
+		if err := server.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "testkit: the API server did not stop cleanly:", err)
+		}
+	}
+	return code
+}
+
+// Server returns the configuration of a real API server, as administrator and without throttling.
+// All tests of a binary get the same server, so each works in its own Namespace and Group. It is
+// started by the first who asks; with ESPALIER_TEST_KUBECONFIG set, that file's server is used
+// instead, and several packages share it. The program is not built here: where it is missing, the
+// test fails and says how to build it.
+func Server(tb testing.TB) *rest.Config {
+	tb.Helper()
+	server.once.Do(func() { server.config, server.err = connect() })
+	if server.err != nil {
+		tb.Fatal(server.err)
+	}
+	return rest.CopyConfig(server.config)
+}
+
+func connect() (*rest.Config, error) {
+	if kubeconfig := os.Getenv(sharedVariable); kubeconfig != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", sharedVariable, err)
+		}
+		config.QPS = -1
+		return config, nil
+	}
+	if !server.managed {
+		return nil, errors.New("testkit.Server needs `func TestMain(m *testing.M) { testkit.Main(m) }` in this package, " +
+			"which stops the server after the tests")
+	}
+	return start()
+}
+
+// start runs a server whose data are in a temporary directory and are never made durable.
+func start() (*rest.Config, error) {
+	dir, err := os.MkdirTemp("", "espalier-test-")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	plane, err := embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(dir, "data"), NoFsync: true})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	server.stop = func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		return errors.Join(plane.Stop(ctx), os.RemoveAll(dir))
+	}
+	return plane.Config(), nil
+}
