@@ -1,0 +1,235 @@
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// DefinitionSpec is a kind and the graph behind it.
+type DefinitionSpec struct {
+	// Schema is the kind that is served: its names and its fields.
+	//
+	// +kubebuilder:validation:Required
+	Schema *Schema `json:"schema,omitempty"`
+
+	// Resources are the nodes of the graph. Their order has no meaning: what
+	// reads another node's fields comes after it.
+	//
+	// +optional
+	Resources []*Resource `json:"resources,omitempty"`
+
+	// Readiness says when a node without readyWhen is ready, other than an
+	// instance of a definition (which is ready when its Ready condition is true
+	// for its current generation). Exists, the default, is the dialect's rule;
+	// Health computes it from the object's own status, as kstatus does.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Exists;Health
+	Readiness Readiness `json:"readiness,omitempty"`
+}
+
+// Readiness is a rule for nodes that have no readyWhen.
+type Readiness string
+
+// Rules of readiness.
+const (
+	ReadinessExists Readiness = "Exists"
+	ReadinessHealth Readiness = "Health"
+)
+
+// Schema is the kind that a definition serves.
+type Schema struct {
+	// Kind is the kind's name in UpperCamelCase. It can't be changed.
+	//
+	// +kubebuilder:validation:Required
+	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="kind is immutable"
+	Kind string `json:"kind,omitempty"`
+
+	// APIVersion is the version's name alone, such as v1alpha1. It can't be
+	// changed.
+	//
+	// +kubebuilder:validation:Required
+	// +kubebuilder:validation:Pattern=`^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="apiVersion is immutable"
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// Group is the API group of the kind. It can't be changed.
+	//
+	// +optional
+	// +kubebuilder:default="kro.run"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="group is immutable"
+	Group string `json:"group,omitempty"`
+
+	// Scope says whether instances live in namespaces. It can't be changed.
+	//
+	// +optional
+	// +kubebuilder:default="Namespaced"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="scope is immutable"
+	Scope ResourceScope `json:"scope,omitempty"`
+
+	// Spec holds the fields of an instance's spec in SimpleSchema, such as
+	// {"replicas": "integer | default=1 minimum=1"}.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Spec runtime.RawExtension `json:"spec,omitempty"`
+
+	// Types names object types that spec may use, in SimpleSchema.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Types runtime.RawExtension `json:"types,omitempty"`
+
+	// Status holds the fields of an instance's status as CEL expressions over
+	// its resources; their types are inferred.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Status runtime.RawExtension `json:"status,omitempty"`
+
+	// AdditionalPrinterColumns replace the default columns of kubectl get.
+	//
+	// +optional
+	AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns,omitempty"`
+
+	// ShortNames are aliases of the kind on the command line.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	ShortNames []string `json:"shortNames,omitempty"`
+
+	// Categories are groups of kinds that kubectl get can list together.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	Categories []string `json:"categories,omitempty"`
+
+	// Metadata is put onto the generated CustomResourceDefinition.
+	//
+	// +optional
+	Metadata *CRDMetadata `json:"metadata,omitempty"`
+}
+
+// ResourceScope says whether a kind's objects live in namespaces.
+//
+// +kubebuilder:validation:Enum=Namespaced;Cluster
+type ResourceScope string
+
+// Scopes of a kind.
+const (
+	NamespacedScope ResourceScope = "Namespaced"
+	ClusterScope    ResourceScope = "Cluster"
+)
+
+// CRDMetadata is put onto a generated CustomResourceDefinition.
+type CRDMetadata struct {
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Resource is a node of the graph: an object to keep, or one to read.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.template) != has(self.externalRef)",message="exactly one of template or externalRef must be provided"
+type Resource struct {
+	// ID names the node in expressions, in lowerCamelCase.
+	//
+	// +kubebuilder:validation:Required
+	ID string `json:"id,omitempty"`
+
+	// Template is the object to keep; its strings may hold ${CEL}.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template,omitempty"`
+
+	// ExternalRef reads an object that somebody else keeps.
+	//
+	// +optional
+	ExternalRef *ExternalRef `json:"externalRef,omitempty"`
+
+	// ReadyWhen are conditions on the node's own object; all must hold.
+	//
+	// +optional
+	ReadyWhen []string `json:"readyWhen,omitempty"`
+
+	// IncludeWhen are conditions for the node to exist; all must hold. A node
+	// that depends on one that is left out is left out too.
+	//
+	// +optional
+	IncludeWhen []string `json:"includeWhen,omitempty"`
+
+	// ForEach expands the node into a collection.
+	//
+	// +optional
+	ForEach []ForEachDimension `json:"forEach,omitempty"`
+
+	// WaitFor names, by the id of the node that has them, fields that must be
+	// there before this node is rendered, and how long they may take. It is an
+	// addition of Espalier's.
+	//
+	// +optional
+	WaitFor map[string]WaitFor `json:"waitFor,omitempty"`
+
+	// Adopt says what to do with an object of the same name that nobody here
+	// keeps: Never, the default, leaves it alone; IfUnowned takes it over. It is
+	// an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Never;IfUnowned
+	Adopt AdoptPolicy `json:"adopt,omitempty"`
+}
+
+// AdoptPolicy says what to do with an existing object that nobody here keeps.
+type AdoptPolicy string
+
+// Policies of adoption.
+const (
+	AdoptNever     AdoptPolicy = "Never"
+	AdoptIfUnowned AdoptPolicy = "IfUnowned"
+)
+
+// ForEachDimension is one axis of a collection: a variable and the expression
+// for its values.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=1
+type ForEachDimension map[string]string
+
+// ExternalRef names an object, or by a selector several, that somebody else
+// keeps.
+type ExternalRef struct {
+	// +kubebuilder:validation:Required
+	APIVersion string `json:"apiVersion"`
+	// +kubebuilder:validation:Required
+	Kind string `json:"kind"`
+	// +kubebuilder:validation:Required
+	Metadata ExternalRefMetadata `json:"metadata"`
+}
+
+// ExternalRefMetadata is a name or a selector, which may hold ${CEL}.
+type ExternalRefMetadata struct {
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name,omitempty"`
+
+	// Namespace defaults to the instance's own.
+	//
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// Selector is a label selector, or an expression for one.
+	//
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Selector runtime.RawExtension `json:"selector,omitempty"`
+}

@@ -1,0 +1,93 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// DefinitionStatus is what became of a definition.
+type DefinitionStatus struct {
+	// State is Active while the kind is served from the current spec.
+	State DefinitionState `json:"state,omitempty"`
+
+	// TopologicalOrder lists the nodes so that each comes after those it reads.
+	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
+
+	// Conditions are Ready and what it is made of: GraphAccepted, KindReady and
+	// ControllerReady.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []Condition `json:"conditions,omitempty"`
+
+	// Resources lists the nodes that read others.
+	Resources []ResourceInformation `json:"resources,omitempty"`
+
+	// LastIssuedRevision is the number of the newest revision.
+	LastIssuedRevision int64 `json:"lastIssuedRevision,omitempty"`
+}
+
+// DefinitionState is the state of a definition in a word.
+type DefinitionState string
+
+// States of a definition.
+const (
+	DefinitionActive   DefinitionState = "Active"
+	DefinitionInactive DefinitionState = "Inactive"
+)
+
+// ResourceInformation tells what a node reads.
+type ResourceInformation struct {
+	ID           string       `json:"id,omitempty"`
+	Dependencies []Dependency `json:"dependencies,omitempty"`
+}
+
+// Dependency names a node that another reads.
+type Dependency struct {
+	ID string `json:"id,omitempty"`
+}
+
+// Condition is an observation of one aspect of an object. The dialect writes it
+// without an empty reason or message.
+type Condition struct {
+	Type   string                 `json:"type"`
+	Status metav1.ConditionStatus `json:"status"`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LastTransitionTime is when Status last changed.
+	//
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+	// ObservedGeneration is the generation of the object that was looked at.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// InstanceState is the state of an instance in a word.
+type InstanceState string
+
+// States of an instance.
+const (
+	InstanceActive     InstanceState = "ACTIVE"
+	InstanceInProgress InstanceState = "IN_PROGRESS"
+	InstanceDeleting   InstanceState = "DELETING"
+	InstanceError      InstanceState = "ERROR"
+)
+
+// Types of conditions on definitions.
+const (
+	DefinitionReady           = "Ready"
+	DefinitionGraphAccepted   = "GraphAccepted"
+	DefinitionKindReady       = "KindReady"
+	DefinitionControllerReady = "ControllerReady"
+)
+
+// Types of conditions on instances. Stalled is there only while it is true.
+const (
+	InstanceReady          = "Ready"
+	InstanceManaged        = "InstanceManaged"
+	InstanceGraphResolved  = "GraphResolved"
+	InstanceResourcesReady = "ResourcesReady"
+	InstanceStalled        = "Stalled"
+)
