@@ -1,0 +1,51 @@
+package diag
+
+import (
+	"slices"
+	"strings"
+)
+
+// Nearest returns the known name that is most like the given one, or "" when
+// none is close enough to be what was meant. Ties go to the name that sorts
+// first.
+func Nearest(name string, known []string) string {
+	best, bestDistance := "", max(1, len(name)/3)+1
+	sorted := slices.Sorted(slices.Values(known))
+	for _, candidate := range sorted {
+		if candidate == name {
+			continue
+		}
+		d := distance(strings.ToLower(name), strings.ToLower(candidate))
+		if d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is the optimal string alignment distance: insertions, deletions,
+// substitutions and swaps of neighbours each cost one.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	var before []int
+	previous := make([]int, len(y)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		current := make([]int, len(y)+1)
+		current[0] = i
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			current[j] = min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				current[j] = min(current[j], before[j-2]+1)
+			}
+		}
+		before, previous = previous, current
+	}
+	return previous[len(y)]
+}

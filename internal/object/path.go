@@ -1,0 +1,39 @@
+package object
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Path is the place of a field inside a document, as people write it:
+// spec.resources[2].template.metadata.labels["app.kubernetes.io/name"].
+// The empty path is the document itself.
+type Path string
+
+var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]*$`)
+
+// Field returns the path of the named field below p. A name that could be
+// misread, such as a label's key, is quoted.
+func (p Path) Field(names ...string) Path {
+	var b strings.Builder
+	b.WriteString(string(p))
+	for _, name := range names {
+		switch {
+		case !plainName.MatchString(name):
+			b.WriteString("[" + strconv.Quote(name) + "]")
+		case b.Len() == 0:
+			b.WriteString(name)
+		default:
+			b.WriteString("." + name)
+		}
+	}
+	return Path(b.String())
+}
+
+// Index returns the path of the i-th item of the list at p.
+func (p Path) Index(i int) Path {
+	return p + Path("["+strconv.Itoa(i)+"]")
+}
+
+func (p Path) String() string { return string(p) }

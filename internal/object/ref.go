@@ -1,0 +1,65 @@
+// Package object holds the identity of things: which object, which field,
+// which content. Everything here is a comparable value.
+package object
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Key names an object independently of the version it is served in and of the
+// incarnation it lives in. It is comparable and serves as a map key.
+type Key struct {
+	Group     string
+	Kind      string
+	Namespace string // empty for cluster-scoped objects
+	Name      string
+}
+
+// KeyOf returns the key of an object that carries its own kind.
+func KeyOf(o interface {
+	metav1.Object
+	GroupVersionKind() schema.GroupVersionKind
+}) Key {
+	gvk := o.GroupVersionKind()
+	return Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// GroupKind returns the kind without a version.
+func (k Key) GroupKind() schema.GroupKind {
+	return schema.GroupKind{Group: k.Group, Kind: k.Kind}
+}
+
+// NamespacedName returns the name within the kind.
+func (k Key) NamespacedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
+}
+
+// String renders the key for people: "Vpc prod/main", "Namespace prod".
+func (k Key) String() string {
+	var b strings.Builder
+	b.WriteString(k.Kind)
+	b.WriteByte(' ')
+	if k.Namespace != "" {
+		b.WriteString(k.Namespace)
+		b.WriteByte('/')
+	}
+	b.WriteString(k.Name)
+	return b.String()
+}
+
+// Compare orders keys by group, kind, namespace and name.
+func (k Key) Compare(other Key) int {
+	for _, pair := range [...][2]string{
+		{k.Group, other.Group}, {k.Kind, other.Kind},
+		{k.Namespace, other.Namespace}, {k.Name, other.Name},
+	} {
+		if c := strings.Compare(pair[0], pair[1]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
