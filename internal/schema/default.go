@@ -1,0 +1,112 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+)
+
+// setDefault reads the default of a field as a value of the field's type.
+func setDefault(d *draft, m marker) *diag.Diagnostic {
+	d.schema.Default = nil
+	if d.schema.Type == "string" {
+		text := unescaped(m.value)
+		if why := misfit(d.schema, text, ""); why != "" {
+			return &diag.Diagnostic{Offset: m.valueAt, Problem: "the default does not fit: " + why}
+		}
+		d.schema.Default = &extv1.JSON{Raw: encode(text)}
+		return nil
+	}
+	v, err := decode(m.value)
+	if err != nil {
+		return &diag.Diagnostic{
+			Offset: m.valueAt, Problem: fmt.Sprintf("the default %q is not %s", m.value, inWords(d.schema.Type)), Expected: exampleDefault(d.schema),
+		}
+	}
+	if why := misfit(d.schema, v, ""); why != "" {
+		return &diag.Diagnostic{Offset: m.valueAt, Problem: "the default does not fit: " + why}
+	}
+	d.schema.Default = &extv1.JSON{Raw: compact(m.value)}
+	return nil
+}
+
+// inheritedMisfit tells when a type's default is refused by what this field's
+// markers added to the type.
+func (d *draft) inheritedMisfit() *diag.Diagnostic {
+	if d.schema.Default == nil || len(d.given) == 0 {
+		return nil
+	}
+	v, err := decode(string(d.schema.Default.Raw))
+	if err != nil {
+		return nil
+	}
+	if why := misfit(d.schema, v, ""); why != "" {
+		return &diag.Diagnostic{Offset: d.typ.at, Problem: "the type's default does not fit: " + why, Expected: "a default of this field's own"}
+	}
+	return nil
+}
+
+// unescaped is the text of a string's default. The dialect has always put the
+// text between the quotes of a JSON string, so that \n means a new line; text
+// that would be no JSON string there stands for itself.
+func unescaped(value string) string {
+	var text string
+	if err := json.Unmarshal([]byte(`"`+value+`"`), &text); err != nil {
+		return value
+	}
+	return text
+}
+
+func exampleDefault(s *extv1.JSONSchemaProps) string {
+	switch s.Type {
+	case "boolean":
+		return "true or false"
+	case "array":
+		return `JSON, such as ["a", "b"]`
+	case "object":
+		return `JSON, such as {"key": "value"}`
+	default:
+		return "a number"
+	}
+}
+
+// decode reads one JSON value, keeping numbers as they were written.
+func decode(text string) (any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("there is more after the value")
+	}
+	return v, nil
+}
+
+// compact takes the white space out of JSON that is known to be valid.
+func compact(text string) []byte {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(text)); err != nil {
+		return []byte(text)
+	}
+	return b.Bytes()
+}
+
+// encode writes a value as JSON as a person would, with < and & as they are.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		// Only values that came from JSON or are strings get here.
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,121 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// fieldName are the names that expressions can reach; any other could be set by
+// users but never be read by the author.
+var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
+
+// fields is the schema of an object with the given fields.
+//
+// An object gets an empty default when defaults wait inside it, so that they
+// reach users who leave the whole object out; not when a field is required, for
+// then the empty object would be refused.
+func (p *parser) fields(spec map[string]any, at object.Path, depth int) *extv1.JSONSchemaProps {
+	if !p.fits(len(spec), depth, at) {
+		return anything()
+	}
+	s := &extv1.JSONSchemaProps{Type: "object", Properties: make(map[string]extv1.JSONSchemaProps, len(spec))}
+	defaults := false
+	for _, name := range slices.Sorted(maps.Keys(spec)) {
+		path := at.Field(name)
+		p.checkName(name, path, fieldName, "a field's name", "letters, digits and _ - . /, beginning with a letter or _")
+		field, required := p.field(spec[name], path, depth+1)
+		s.Properties[name] = *field
+		if required {
+			s.Required = append(s.Required, name)
+		}
+		defaults = defaults || field.Default != nil
+	}
+	if defaults && len(s.Required) == 0 {
+		s.Default = &extv1.JSON{Raw: []byte("{}")}
+	}
+	return s
+}
+
+// field is the schema of one field and whether it must be set.
+func (p *parser) field(spec any, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
+	const expected = `a type such as "string | required=true", or the fields of an object`
+	switch v := spec.(type) {
+	case string:
+		return p.shorthand(v, at, depth)
+	case map[string]any:
+		if hint, ok := openAPI(v); ok {
+			p.problems.Add(diag.Diagnostic{Path: at, Problem: "this is an OpenAPI schema and not shorthand", Expected: hint})
+			return anything(), false
+		}
+		return p.fields(v, at, depth), false
+	case nil:
+		p.problems.Add(diag.Diagnostic{Path: at, Problem: "the field has no type", Expected: expected})
+	case []any:
+		p.problems.Add(diag.Diagnostic{Path: at, Problem: "a list is not a type", Expected: `the type of a list as text, such as "[]string"`})
+	default:
+		p.problems.Add(diag.Diagnostic{Path: at, Problem: fmt.Sprintf("%v is not a type", v), Expected: expected})
+	}
+	return anything(), false
+}
+
+// fits counts the fields of an object and tells whether the schema is still
+// within its limits; the first excess is reported.
+func (p *parser) fits(fields, depth int, at object.Path) bool {
+	if depth > maxDepth {
+		p.problems.Addf(at, "the schema is nested too deeply; at most %d levels are allowed", maxDepth)
+		return false
+	}
+	before := p.count
+	p.count += fields
+	if p.count <= maxFields {
+		return true
+	}
+	if before <= maxFields {
+		p.problems.Addf(at, "the schema has too many fields; at most %d are allowed, with types expanded", maxFields)
+	}
+	return false
+}
+
+func (p *parser) checkName(name string, at object.Path, valid *regexp.Regexp, what, expected string) {
+	switch {
+	case len(name) > maxName:
+		p.problems.Addf(at, "%s is too long: %d bytes; at most %d are allowed", what, len(name), maxName)
+	case !valid.MatchString(name):
+		p.problems.Add(diag.Diagnostic{Path: at, Problem: fmt.Sprintf("%q cannot be %s", name, what), Expected: expected})
+	}
+}
+
+// openAPI tells whether fields are really an OpenAPI schema, and what would say
+// the same in shorthand. Fields may be called "type" or "items" like any other,
+// so only values that shorthand could not have give it away.
+func openAPI(fields map[string]any) (hint string, ok bool) {
+	hints := map[string]string{
+		"string": `"string"`, "integer": `"integer"`, "number": `"float"`, "boolean": `"boolean"`,
+		"object": `"map[string]string" or the fields themselves`, "array": `"[]string"`,
+	}
+	typ, _ := fields["type"].(string)
+	hint, ok = hints[typ]
+	if !ok {
+		return "", false
+	}
+	for _, name := range []string{"properties", "additionalProperties", "items"} {
+		if _, nested := fields[name].(map[string]any); nested {
+			return hint, true
+		}
+	}
+	for _, name := range []string{"enum", "required", "default", "minimum", "maximum", "minLength", "maxLength", "additionalProperties"} {
+		if v, given := fields[name]; given {
+			if _, text := v.(string); !text {
+				return hint, true
+			}
+		}
+	}
+	return "", false
+}

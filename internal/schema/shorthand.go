@@ -1,0 +1,187 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// marker is one name=value behind a type, with the places of both.
+type marker struct {
+	name    string
+	at      int
+	value   string
+	valueAt int
+}
+
+// shorthand is the schema of a field written as text: a type and, after a
+// single |, the markers.
+func (p *parser) shorthand(text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
+	if len(text) > maxShorthand {
+		p.problems.Addf(at, "the shorthand is too long: %d bytes; at most %d are allowed", len(text), maxShorthand)
+		return anything(), false
+	}
+	if !utf8.ValidString(text) {
+		p.problems.Addf(at, "the shorthand is not valid UTF-8")
+		return anything(), false
+	}
+	end := strings.IndexByte(text, '|')
+	var markers []marker
+	if end < 0 {
+		end = len(text)
+	} else {
+		var faults diag.List
+		markers, faults = scan(text, end+1)
+		p.report(at, text, faults...)
+	}
+	t, fault := readType(text, end)
+	if fault != nil {
+		p.report(at, text, *fault)
+	}
+	s, required := p.typed(t, text, at, depth)
+	d := draft{schema: s, required: required, typ: t, given: map[string]marker{}}
+	p.report(at, text, d.mark(markers)...)
+	return d.schema, d.required
+}
+
+// scan reads the markers of a shorthand from the given place to its end. What
+// cannot be read is reported and skipped.
+func scan(text string, from int) (markers []marker, faults diag.List) {
+	at, _ := trim(text, from, len(text))
+	for at < len(text) {
+		if text[at] == '|' {
+			faults.Add(diag.Diagnostic{Offset: at, Problem: "there is a second |", Expected: "markers separated by spaces"})
+			at++
+		} else if m, end, fault := scanOne(text, at); fault != nil {
+			faults.Add(*fault)
+			at = end
+		} else {
+			markers = append(markers, m)
+			at = end
+		}
+		at, _ = trim(text, at, len(text))
+	}
+	return markers, faults
+}
+
+// scanOne reads the marker that begins at from, and tells where it ends.
+//
+// A value ends at white space outside of quotes and brackets, so that defaults
+// can be JSON and rules can be sentences.
+func scanOne(text string, from int) (marker, int, *diag.Diagnostic) {
+	m := marker{at: from}
+	m.name = word(text, from)
+	at, _ := trim(text, from+len(m.name), len(text))
+	if at == len(text) || text[at] != '=' {
+		fault := lacksValue(m)
+		return m, at, &fault
+	}
+	m.valueAt = at + 1
+	end, fault := valueEnd(text, m.valueAt)
+	if fault != nil {
+		return m, end, fault
+	}
+	m.value = plain(text[m.valueAt:end])
+	if m.name == "" {
+		return m, end, &diag.Diagnostic{Offset: m.at, Problem: "a marker's name is missing before ="}
+	}
+	if apart, from := stranded(text, end); end == m.valueAt && apart != "" {
+		end, fault = valueEnd(text, from)
+		if fault == nil {
+			fault = &diag.Diagnostic{
+				Offset: m.valueAt, Problem: fmt.Sprintf("white space parts marker %q from its value", m.name), Expected: m.name + "=" + apart,
+			}
+		}
+	}
+	return m, end, fault
+}
+
+// word is what stands at from, up to white space or what parts markers.
+func word(text string, from int) string {
+	rest := text[from:]
+	if end := strings.IndexAny(rest, whitespace+"=|"); end >= 0 {
+		return rest[:end]
+	}
+	return rest
+}
+
+// stranded is the word behind the white space at from if it is no marker, and
+// where it begins.
+func stranded(text string, from int) (string, int) {
+	from, _ = trim(text, from, len(text))
+	apart := word(text, from)
+	if next, _ := trim(text, from+len(apart), len(text)); next < len(text) && text[next] == '=' {
+		return "", from
+	}
+	return apart, from
+}
+
+func lacksValue(m marker) diag.Diagnostic {
+	d := diag.Diagnostic{Offset: m.at, Problem: fmt.Sprintf("marker %q has no value", m.name), Expected: "name=value"}
+	if _, known := rules[m.name]; known {
+		d.Expected = m.name + "=" + example(m.name)
+	} else {
+		d.Nearest = nearestMarker(m.name)
+	}
+	return d
+}
+
+func example(name string) string {
+	if slices.Contains([]string{"required", "immutable", "uniqueItems"}, name) {
+		return "true"
+	}
+	return "value"
+}
+
+// valueEnd is where the value that begins at from ends.
+func valueEnd(text string, from int) (int, *diag.Diagnostic) {
+	var open []int
+	quoted := -1
+	for at := from; at < len(text); at++ {
+		c := text[at]
+		switch {
+		case quoted >= 0 && c == '\\':
+			at++
+		case c == '"' && quoted >= 0:
+			quoted = -1
+		case quoted >= 0:
+		case c == '"':
+			quoted = at
+		case c == '{' || c == '[':
+			open = append(open, at)
+		case (c == '}' || c == ']') && len(open) == 0:
+			end := at + 1
+			for end < len(text) && !strings.ContainsRune(whitespace, rune(text[end])) {
+				end++
+			}
+			return end, &diag.Diagnostic{Offset: at, Problem: fmt.Sprintf("nothing was opened that %q would close", c)}
+		case c == '}' || c == ']':
+			open = open[:len(open)-1]
+		case strings.ContainsRune(whitespace, rune(c)) && len(open) == 0:
+			return at, nil
+		}
+	}
+	switch {
+	case quoted >= 0:
+		return len(text), &diag.Diagnostic{Offset: quoted, Problem: "the quote is not closed"}
+	case len(open) > 0:
+		return len(text), &diag.Diagnostic{Offset: open[0], Problem: fmt.Sprintf("%q is not closed", text[open[0]])}
+	}
+	return len(text), nil
+}
+
+// plain takes off the quotes of a value that has them. Inside, a backslash
+// escapes a quote and itself; before anything else it stays, so that patterns
+// can be written as they are.
+func plain(value string) string {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return value
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+}
