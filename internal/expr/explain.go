@@ -1,0 +1,212 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// explain turns the type checker's errors into diagnostics. What it complains
+// of is looked up in the expression's tree, where names and schemas are known,
+// and not in the text of the complaint.
+func (e *Env) explain(issues *cel.Issues, tree *ast.AST, source string, at object.Path) diag.List {
+	exprs := map[int64]ast.Expr{}
+	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) { exprs[x.ID()] = x }))
+	selections := e.selections(tree)
+	var out diag.List
+	for _, err := range issues.Errors() {
+		d := diag.Diagnostic{Path: at, Expr: source, Offset: offset(source, err.Location), Problem: err.Message}
+		if x, ok := exprs[err.ExprID]; ok {
+			e.name(&d, x, selections)
+			d.Offset = nameOffset(source, d.Offset, x)
+		}
+		out.Add(d)
+	}
+	return out
+}
+
+type selection struct {
+	from  Ref
+	shape *shape
+}
+
+// selections returns, for each selection from a path, what it selects from.
+func (e *Env) selections(tree *ast.AST) map[int64]selection {
+	out := map[int64]selection{}
+	c := collector{declared: e.declares, selected: func(id int64, from Ref, _ string) {
+		if s, ok := e.at(from); ok {
+			out[id] = selection{from: from, shape: s}
+		}
+	}}
+	c.visit(tree.Expr(), nil, nil)
+	return out
+}
+
+// name says in our words what is wrong with names that nothing declares.
+func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selection) {
+	switch x.Kind() {
+	case ast.IdentKind:
+		d.Problem = fmt.Sprintf("nothing is called %q here", x.AsIdent())
+		d.Nearest = diag.Nearest(x.AsIdent(), e.Names())
+	case ast.SelectKind:
+		e.field(d, x.ID(), x.AsSelect().FieldName(), selections)
+	case ast.CallKind:
+		call := x.AsCall()
+		if len(call.Args()) == 2 && call.Args()[1].Kind() == ast.LiteralKind {
+			if name, ok := call.Args()[1].AsLiteral().Value().(string); ok {
+				e.field(d, x.ID(), name, selections)
+			}
+		}
+		if shown, ok := operators.FindReverse(call.FunctionName()); ok && shown != "" {
+			d.Problem = strings.Replace(d.Problem, "'"+call.FunctionName()+"'", "'"+shown+"'", 1)
+		}
+		if !e.cel.HasFunction(call.FunctionName()) {
+			d.Problem = fmt.Sprintf("there is no function %q", call.FunctionName())
+			d.Nearest = diag.Nearest(call.FunctionName(), e.functions())
+		}
+	default: // literals are never at fault themselves
+	}
+}
+
+func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[int64]selection) {
+	s, ok := selections[id]
+	if !ok {
+		return
+	}
+	if _, ok := s.shape.field(field); ok {
+		return
+	}
+	if s.shape.kindOf() == ofObject {
+		d.Problem = fmt.Sprintf("%s has no field %q", s.from, field)
+		d.Nearest = diag.Nearest(field, s.shape.fieldNames())
+		return
+	}
+	d.Problem = fmt.Sprintf("%s is %s and has no fields", s.from, describe(s.shape.celType()))
+}
+
+// nameOffset moves from the point before a field, or the bracket behind a
+// function, to the name.
+func nameOffset(source string, at int, x ast.Expr) int {
+	switch {
+	case at >= len(source):
+	case x.Kind() == ast.SelectKind && source[at] == '.':
+		return at + 1
+	case x.Kind() == ast.CallKind && source[at] == '(':
+		for at > 0 && (isWord(source[at-1])) {
+			at--
+		}
+	}
+	return at
+}
+
+func (e *Env) functions() []string {
+	names := slices.Collect(maps.Keys(e.cel.Functions()))
+	return slices.DeleteFunc(names, func(name string) bool { return strings.ContainsAny(name, "_@") })
+}
+
+// location returns the byte at which a part of a checked expression begins.
+func location(tree *ast.AST, source string, x ast.Expr) int {
+	start := tree.SourceInfo().GetStartLocation(leftmost(x).ID())
+	if start == common.NoLocation {
+		return 0
+	}
+	return offset(source, start)
+}
+
+// leftmost returns the part that an expression begins with: CEL locates a + b at
+// its operator and a.b at its point.
+func leftmost(x ast.Expr) ast.Expr {
+	for {
+		switch x.Kind() {
+		case ast.SelectKind:
+			x = x.AsSelect().Operand()
+			continue
+		case ast.CallKind:
+			call := x.AsCall()
+			if call.IsMemberFunction() {
+				x = call.Target()
+				continue
+			}
+			if strings.HasPrefix(call.FunctionName(), "_") {
+				x = call.Args()[0]
+				continue
+			}
+		default:
+			return x
+		}
+	}
+}
+
+// describe names a type as one would in a sentence.
+func describe(t *cel.Type) string {
+	switch t.Kind() {
+	case cel.DynKind, cel.AnyKind:
+		return "anything"
+	case cel.ListKind:
+		return "a list of " + plural(t.Parameters()[0])
+	case cel.MapKind:
+		return "a map of " + plural(t.Parameters()[1])
+	case cel.OpaqueKind:
+		if inner, ok := unwrapped(t); ok {
+			return "an optional " + bare(inner)
+		}
+	default: // a type with a bare name
+	}
+	name := bare(t)
+	if t.Kind() == cel.NullTypeKind {
+		return name
+	}
+	if strings.ContainsRune("aeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+func plural(t *cel.Type) string {
+	switch t.Kind() {
+	case cel.DynKind, cel.AnyKind:
+		return "anything"
+	case cel.BytesKind:
+		return "bytes"
+	case cel.ListKind:
+		return "lists of " + plural(t.Parameters()[0])
+	case cel.MapKind:
+		return "maps of " + plural(t.Parameters()[1])
+	default:
+		return bare(t) + "s"
+	}
+}
+
+func bare(t *cel.Type) string {
+	switch t.Kind() {
+	case cel.IntKind, cel.UintKind:
+		return "integer"
+	case cel.DoubleKind:
+		return "number"
+	case cel.BoolKind:
+		return "boolean"
+	case cel.StructKind:
+		return "object"
+	case cel.NullTypeKind:
+		return "null"
+	case cel.BytesKind:
+		return "byte string"
+	case cel.ListKind:
+		return "list of " + plural(t.Parameters()[0])
+	case cel.MapKind:
+		return "map of " + plural(t.Parameters()[1])
+	case cel.DynKind, cel.AnyKind:
+		return "value of any type"
+	default:
+		return t.TypeName()
+	}
+}

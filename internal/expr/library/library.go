@@ -1,0 +1,21 @@
+// Package library holds the functions that the graph dialect adds to CEL. Each
+// is deterministic: its result depends on its arguments alone.
+package library
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// All returns the options that declare every function of this package. They come
+// behind those of CEL's string library, two of whose functions they replace.
+func All() []cel.EnvOption {
+	var all []cel.EnvOption
+	for _, group := range [][]cel.EnvOption{hashes(), jsons(), randoms(), maps(), lists(), bounded()} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+func noOverload(v ref.Val) ref.Val { return types.MaybeNoSuchOverloadErr(v) }

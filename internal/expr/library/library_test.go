@@ -1,0 +1,85 @@
+package library
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/ext"
+)
+
+func TestFunctions(t *testing.T) {
+	env, err := cel.NewEnv(append([]cel.EnvOption{ext.Strings(), ext.Encoders()}, All()...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]string{
+		"the FNV hash has eight bytes":                     `"%x".format([hash.fnv64a("hello")]) == "a430d84680aabd0b"`,
+		"the SHA-256 hash is what sha256sum prints":        `"%x".format([hash.sha256("")]) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"`,
+		"the MD5 hash is what md5sum prints":               `"%x".format([hash.md5("")]) == "d41d8cd98f00b204e9800998ecf8427e"`,
+		"keys of written JSON are sorted":                  `json.marshal({"b": 1, "a": [true, null]}) == '{"a":[true,null],"b":1}'`,
+		"bytes in JSON are base64":                         `json.marshal(b"hello") == '"aGVsbG8="'`,
+		"large unsigned integers stay numbers":             `json.marshal(18446744073709551615u) == "18446744073709551615"`,
+		"numbers of read JSON are doubles":                 `json.unmarshal("[1, 2.5]") == [1.0, 2.5]`,
+		"a null may be read":                               `json.unmarshal("null") == null`,
+		"a seeded string is the same for ever":             `random.seededString(10, "test-seed") == random.seededString(10, "test-seed")`,
+		"a longer seeded string begins like a shorter":     `random.seededString(12, "s").startsWith(random.seededString(5, "s"))`,
+		"a seeded string repeats after the hash is used":   `random.seededString(10, "s").substring(8) == random.seededString(2, "s")`,
+		"a seeded string is made from the SHA-256":         `random.seededString(4, "") == "ew0w"`,
+		"a seeded integer lies in its range":               `random.seededInt(5, 6, "x") == 5`,
+		"a seeded integer may be negative":                 `random.seededInt(-100, -50, "x") < -50`,
+		"merge lets the right one win":                     `{"a": 1, "b": 1}.merge({"b": 2, "c": 2}) == {"a": 1, "b": 2, "c": 2}`,
+		"merge replaces maps":                              `{"a": {"x": 1}}.merge({"a": {"y": 2}}) == {"a": {"y": 2}}`,
+		"deepMerge merges maps":                            `{"a": {"x": 1, "z": 1}}.deepMerge({"a": {"y": 2, "z": 2}}) == {"a": {"x": 1, "y": 2, "z": 2}}`,
+		"deepMerge replaces lists":                         `{"a": [1, 2]}.deepMerge({"a": [3]}) == {"a": [3]}`,
+		"an item is set":                                   `lists.setAtIndex([1, 2, 3], 1, 9) == [1, 9, 3]`,
+		"an item is inserted":                              `lists.insertAtIndex([1, 2], 0, 9) == [9, 1, 2]`,
+		"an item is appended":                              `lists.insertAtIndex([1, 2], 2, 9) == [1, 2, 9]`,
+		"text is replaced everywhere":                      `"aXbX".replace("X", "y") == "ayby"`,
+		"text is replaced so many times":                   `"aXbX".replace("X", "y", 1) == "aybX"`,
+		"text is replaced everywhere if times is negative": `"aXbX".replace("X", "y", -1) == "ayby"`,
+		"text is joined":                                   `["a", "b"].join() + ["a", "b"].join("-") == "aba-b"`,
+		"an item is removed":                               `lists.removeAtIndex([1, 2, 3], 2) == [1, 2]`,
+	}
+	for name, source := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, err := evaluate(t, env, source); err != nil || got != true {
+				t.Error(got, err)
+			}
+		})
+	}
+	failures := map[string]string{
+		"an index behind the list":                 `lists.setAtIndex([1], 1, 2)`,
+		"a negative index":                         `lists.removeAtIndex([1], -1)`,
+		"an index beyond appending":                `lists.insertAtIndex([1], 2, 2)`,
+		"a string of no length":                    `random.seededString(0, "x")`,
+		"a string that would fill the memory":      `random.seededString(1000000000, "x")`,
+		"an empty range":                           `random.seededInt(5, 5, "x")`,
+		"a replacement that would fill the memory": `random.seededString(60000, "x").replace("", random.seededString(60000, "y"))`,
+		"text that isn't JSON":                     `json.unmarshal("{")`,
+	}
+	for name, source := range failures {
+		t.Run(name, func(t *testing.T) {
+			if got, err := evaluate(t, env, source); err == nil {
+				t.Error("want an error, got", got)
+			}
+		})
+	}
+}
+
+func evaluate(t *testing.T, env *cel.Env, source string) (any, error) {
+	t.Helper()
+	ast, issues := env.Compile(source)
+	if issues.Err() != nil {
+		t.Fatal(issues.Err())
+	}
+	prog, err := env.Program(ast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := prog.Eval(cel.NoVars())
+	if err != nil {
+		return nil, err
+	}
+	return out.(types.Bool) == types.True, nil
+}

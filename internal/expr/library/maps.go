@@ -1,0 +1,68 @@
+package library
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// maps declares map.merge(map) and map.deepMerge(map). Where both hold a key the
+// argument wins; deepMerge merges two maps under the same key instead. Lists are
+// replaced, never merged.
+func maps() []cel.EnvOption {
+	mapType := cel.MapType(cel.TypeParamType("K"), cel.TypeParamType("V"))
+	declare := func(name, overload string, combine func(a, b traits.Mapper) ref.Val) cel.EnvOption {
+		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{mapType, mapType}, mapType,
+			cel.BinaryBinding(func(a, b ref.Val) ref.Val {
+				left, ok := a.(traits.Mapper)
+				if !ok {
+					return noOverload(a)
+				}
+				right, ok := b.(traits.Mapper)
+				if !ok {
+					return noOverload(b)
+				}
+				return combine(left, right)
+			})))
+	}
+	return []cel.EnvOption{
+		declare("merge", "map_merge", merge),
+		declare("deepMerge", "map_deep_merge", deepMerge),
+	}
+}
+
+func merge(a, b traits.Mapper) ref.Val {
+	return combined(a, b, func(_, right ref.Val) ref.Val { return right })
+}
+
+func deepMerge(a, b traits.Mapper) ref.Val {
+	return combined(a, b, func(left, right ref.Val) ref.Val {
+		x, ok := left.(traits.Mapper)
+		if !ok {
+			return right
+		}
+		y, ok := right.(traits.Mapper)
+		if !ok {
+			return right
+		}
+		return deepMerge(x, y)
+	})
+}
+
+func combined(a, b traits.Mapper, both func(left, right ref.Val) ref.Val) ref.Val {
+	out := map[ref.Val]ref.Val{}
+	for it := a.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		out[key] = a.Get(key)
+	}
+	for it := b.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		value := b.Get(key)
+		if existing, ok := out[key]; ok {
+			value = both(existing, value)
+		}
+		out[key] = value
+	}
+	return types.NewRefValMap(types.DefaultTypeAdapter, out)
+}

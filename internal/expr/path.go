@@ -1,0 +1,16 @@
+package expr
+
+// Path returns the path that the expression consists of, if it is one alone:
+// vpc.status.id, but not string(vpc.status.id).
+func (p *Program) Path() (Ref, bool) {
+	if p.chain == nil {
+		return Ref{}, false
+	}
+	return *p.chain, true
+}
+
+// Present tells whether the path leads to a value in vars. Null is one.
+func (e *Env) Present(r Ref, vars map[string]any) bool {
+	_, missing := e.follow(r, vars)
+	return missing == nil
+}

@@ -1,0 +1,181 @@
+package expr
+
+import (
+	"maps"
+	"reflect"
+	"strconv"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// shapes holds the shapes of an environment and of those that extend it. Equal
+// schemas share one shape, and so one CEL type: the pod templates of two
+// Deployments can be compared with each other.
+type shapes struct {
+	mu     sync.RWMutex
+	byName map[string]*shape
+	byRoot map[*spec.Schema]*shape
+	alike  map[likeness][]*shape
+}
+
+// likeness is a cheap property that equal schemas have in common.
+type likeness struct {
+	fields, required int
+	description      string
+}
+
+func newShapes() *shapes {
+	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, alike: map[likeness][]*shape{}}
+}
+
+// of returns the shape of a schema; the name serves its type, if it needs one.
+func (r *shapes) of(s *spec.Schema, name string) *shape {
+	if s == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.byRoot[s]; ok {
+		return known
+	}
+	made := r.make(s, name)
+	r.byRoot[s] = made
+	return made
+}
+
+// fieldOf makes the shape of a field and remembers it in its parent.
+func (r *shapes) fieldOf(parent *shape, name string, s spec.Schema) *shape {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := map[string]*shape{}
+	if m := parent.fields.Load(); m != nil {
+		if f, ok := (*m)[name]; ok {
+			return f
+		}
+		// Readers hold the old map without a lock, so it is never written to.
+		known = maps.Clone(*m)
+	}
+	made := r.make(&s, parent.name+"."+name)
+	known[name] = made
+	parent.fields.Store(&known)
+	return made
+}
+
+func (r *shapes) make(s *spec.Schema, name string) *shape {
+	s = resolved(s)
+	out := &shape{kind: kindFor(s), schema: s, in: r}
+	switch out.kind {
+	case ofAnything:
+		return nil
+	case ofObject:
+		return r.shared(out, name)
+	case ofMap:
+		out.elem = r.elem(additional(s), name+".@value")
+		out.cel = cel.MapType(cel.StringType, out.elem.celType())
+	case ofList:
+		if s.Items != nil && s.Items.Schema != nil {
+			out.elem = r.elem(s.Items.Schema, name+".@item")
+		}
+		out.cel = cel.ListType(out.elem.celType())
+	default:
+		out.cel = scalarTypes[out.kind]
+	}
+	return out
+}
+
+func (r *shapes) elem(s *spec.Schema, name string) *shape {
+	if s == nil {
+		return nil
+	}
+	return r.make(s, name)
+}
+
+// shared returns an object's shape of an equal schema, or registers this one.
+func (r *shapes) shared(made *shape, name string) *shape {
+	s := made.schema
+	like := likeness{fields: len(s.Properties), required: len(s.Required), description: s.Description}
+	for _, other := range r.alike[like] {
+		if reflect.DeepEqual(other.schema, s) {
+			return other
+		}
+	}
+	made.name = name
+	for n := 2; r.byName[typeNameOf(made.name)] != nil; n++ {
+		made.name = name + "@" + strconv.Itoa(n)
+	}
+	made.cel = cel.ObjectType(typeNameOf(made.name))
+	made.open = marked(s, "x-kubernetes-preserve-unknown-fields") || marked(s, "x-kubernetes-embedded-resource") ||
+		s.AdditionalProperties != nil && s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
+	r.byName[made.cel.TypeName()] = made
+	r.alike[like] = append(r.alike[like], made)
+	made.elem = r.elem(additional(s), name+".@value")
+	return made
+}
+
+// typeNameOf returns a name that no path in an expression can be taken for: CEL
+// would take vpc.status for a type of this name.
+func typeNameOf(path string) string { return "object(" + path + ")" }
+
+func (r *shapes) named(name string) *shape {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byName[name]
+}
+
+// resolved looks through an allOf of one, which is how published schemas give a
+// description or a default to a shared definition.
+func resolved(s *spec.Schema) *spec.Schema {
+	for len(s.Type) == 0 && len(s.Properties) == 0 && len(s.AllOf) == 1 && s.Ref.GetURL() == nil {
+		s = &s.AllOf[0]
+	}
+	return s
+}
+
+func additional(s *spec.Schema) *spec.Schema {
+	if s.AdditionalProperties == nil {
+		return nil
+	}
+	return s.AdditionalProperties.Schema
+}
+
+var scalarTypes = map[kind]*cel.Type{
+	ofText: cel.StringType, ofBytes: cel.BytesType, ofDuration: cel.DurationType, ofTimestamp: cel.TimestampType,
+	ofInteger: cel.IntType, ofNumber: cel.DoubleType, ofBoolean: cel.BoolType,
+	ofIntOrString: cel.DynType, ofQuantity: cel.DynType,
+}
+
+// provider answers CEL's questions about the types of shapes, and passes those
+// about other types on.
+type provider struct {
+	types.Provider
+	shapes *shapes
+}
+
+func (p provider) FindStructType(name string) (*types.Type, bool) {
+	if s := p.shapes.named(name); s != nil {
+		return types.NewTypeTypeWithParam(s.cel), true
+	}
+	return p.Provider.FindStructType(name)
+}
+
+func (p provider) FindStructFieldNames(name string) ([]string, bool) {
+	if s := p.shapes.named(name); s != nil {
+		return s.fieldNames(), true
+	}
+	return p.Provider.FindStructFieldNames(name)
+}
+
+func (p provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	s := p.shapes.named(name)
+	if s == nil {
+		return p.Provider.FindStructFieldType(name, field)
+	}
+	f, ok := s.field(field)
+	if !ok {
+		return nil, false
+	}
+	return &types.FieldType{Type: f.celType()}, true
+}

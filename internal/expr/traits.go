@@ -1,0 +1,73 @@
+package expr
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+type iterator = traits.Iterator
+
+var (
+	_ traits.Mapper = (*mapping)(nil)
+	_ traits.Lister = (*sequence)(nil)
+)
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+// unvalued makes an iterator a CEL value, which it is by its interface only.
+type unvalued struct{ ref.Val }
+
+type keys struct {
+	unvalued
+	sorted []string
+	next   int
+}
+
+func (k *keys) HasNext() ref.Val { return types.Bool(k.next < len(k.sorted)) }
+
+func (k *keys) Next() ref.Val {
+	if k.next >= len(k.sorted) {
+		return nil
+	}
+	k.next++
+	return types.String(k.sorted[k.next-1])
+}
+
+type items struct {
+	unvalued
+	list *sequence
+	next int
+}
+
+func (i *items) HasNext() ref.Val { return types.Bool(i.next < len(i.list.items)) }
+
+func (i *items) Next() ref.Val {
+	if i.next >= len(i.list.items) {
+		return nil
+	}
+	i.next++
+	return i.list.at(i.next - 1)
+}
+
+func equalMaps(a *mapping, other ref.Val) ref.Val {
+	b, ok := other.(traits.Mapper)
+	if !ok {
+		return types.False
+	}
+	if types.Int(len(a.m)) != b.Size() {
+		return types.False
+	}
+	for it := a.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		x, inA := a.Find(key)
+		y, inB := b.Find(key)
+		if inA != inB || inA && types.Equal(x, y) != types.True {
+			return types.False
+		}
+	}
+	return types.True
+}
