@@ -1,0 +1,192 @@
+// Package inventory holds what an instance owns and how that is written down:
+// on the instance as an ApplySet (KEP-3659), which names the kinds and
+// namespaces to look in, and on each child as labels, which name the instance
+// and the node. With both, an instance can be taken apart without its
+// definition.
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Owner is an instance as its children know it.
+type Owner struct {
+	Kind      schema.GroupVersionKind
+	Namespace string
+	Name      string
+	UID       types.UID
+	// Definition is the definition that serves the instance's kind.
+	Definition Definition
+	// Version is this program's version, for the dialect's version label.
+	Version string
+}
+
+// Definition names the definition that serves a kind.
+type Definition struct {
+	Name      string
+	Namespace string // empty for a ResourceGraphDefinition
+	UID       types.UID
+}
+
+// Finalizer is what the definition's instances carry. It derives from names
+// alone, so that a definition that was deleted and recreated finds them again.
+func (d Definition) Finalizer() string {
+	if d.Namespace == "" {
+		return v1alpha1.Finalizer
+	}
+	return d.Name + "." + d.Namespace + v1alpha1.FinalizerSuffix
+}
+
+// OwnerOf describes an instance as an owner.
+func OwnerOf(instance *unstructured.Unstructured, d Definition, version string) Owner {
+	return Owner{
+		Kind:       instance.GroupVersionKind(),
+		Namespace:  instance.GetNamespace(),
+		Name:       instance.GetName(),
+		UID:        instance.GetUID(),
+		Definition: d,
+		Version:    LabelValue(version),
+	}
+}
+
+// ID is the ApplySet's identity: it derives from name, namespace, kind and
+// group, and so outlives the instance's UID.
+func (o Owner) ID() string { return ApplySetID(o.Key()) }
+
+// Key names the instance.
+func (o Owner) Key() object.Key {
+	return object.Key{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+// ApplySetID is the identity of the ApplySet whose parent has the given key, in
+// the form that KEP-3659 demands.
+func ApplySetID(k object.Key) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{k.Name, k.Namespace, k.Kind, k.Group}, ".")))
+	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
+}
+
+// Owns says whether the object is one of the instance's children.
+func (o Owner) Owns(child *unstructured.Unstructured) bool {
+	return child.GetLabels()[v1alpha1.ApplySetPartOfLabel] == o.ID()
+}
+
+// Mark puts the ownership labels of a node's object onto it, and the digest of
+// what is to be applied. The version label and the digest itself don't count for
+// the digest: a new version of this program is no reason to write.
+func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
+	labels := child.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[v1alpha1.OwnedLabel] = "true"
+	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
+	labels[v1alpha1.InstanceIDLabel] = string(o.UID)
+	labels[v1alpha1.InstanceNameLabel] = LabelValue(o.Name)
+	labels[v1alpha1.InstanceGroupLabel] = LabelValue(o.Kind.Group)
+	labels[v1alpha1.InstanceVersionLabel] = o.Kind.Version
+	labels[v1alpha1.InstanceKindLabel] = o.Kind.Kind
+	if o.Namespace != "" {
+		labels[v1alpha1.InstanceNamespaceLabel] = o.Namespace
+	}
+	labels[v1alpha1.NodeIDLabel] = node
+	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
+	child.SetLabels(labels)
+
+	annotations := child.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(layer)
+	child.SetAnnotations(annotations)
+
+	digest := object.Digest(child.Object)
+	labels[v1alpha1.VersionLabel] = o.Version
+	child.SetLabels(labels)
+	annotations[v1alpha1.AppliedAnnotation] = digest
+	child.SetAnnotations(annotations)
+}
+
+// Node is the id of the node that made a child; empty for what isn't one.
+func Node(child *unstructured.Unstructured) string {
+	return child.GetLabels()[v1alpha1.NodeIDLabel]
+}
+
+// Layer is a child's place in the order of application. What carries none, or
+// something unreadable, counts as the last layer, so that it goes first.
+func Layer(child *unstructured.Unstructured) int {
+	n, err := strconv.Atoi(child.GetAnnotations()[v1alpha1.ApplyOrderAnnotation])
+	if err != nil || n < 0 {
+		return lastLayer
+	}
+	return n
+}
+
+const lastLayer = 1 << 30
+
+// Applied is the digest of what was last applied to a child.
+func Applied(child *unstructured.Unstructured) string {
+	return child.GetAnnotations()[v1alpha1.AppliedAnnotation]
+}
+
+// LabelValue makes a text fit for a label's value: at most 63 characters of the
+// allowed alphabet, shortened with a digest where it is longer.
+func LabelValue(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			b.WriteRune(r)
+		default:
+			b.WriteByte('-')
+		}
+	}
+	value := b.String()
+	if len(value) > 63 {
+		value = value[:52] + "-" + object.Digest(text)[:10]
+	}
+	return strings.Trim(value, "-_.")
+}
+
+// IsUnowned says whether nobody keeps the object, as far as its metadata tell:
+// it is in no ApplySet and has no controller.
+func IsUnowned(o *unstructured.Unstructured) bool {
+	if o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" || o.GetLabels()[v1alpha1.OwnedLabel] != "" {
+		return false
+	}
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return false
+		}
+	}
+	return true
+}
+
+// Whose names the owner of an object as its metadata tell it.
+func Whose(o *unstructured.Unstructured) string {
+	labels := o.GetLabels()
+	if name := labels[v1alpha1.InstanceNameLabel]; name != "" {
+		return object.Key{Kind: labels[v1alpha1.InstanceKindLabel], Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: name}.String()
+	}
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return ref.Kind + " " + ref.Name
+		}
+	}
+	if by := labels[v1alpha1.ManagedByLabel]; by != "" {
+		return by
+	}
+	if set := labels[v1alpha1.ApplySetPartOfLabel]; set != "" {
+		return set
+	}
+	return "nobody here"
+}

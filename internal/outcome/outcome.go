@@ -1,0 +1,29 @@
+// Package outcome says how a pass of a reconcile ended: waiting is not an
+// error, and an error is not a way to ask for another turn.
+package outcome
+
+import "time"
+
+// Outcome is how a pass ended. The zero value means done: nothing to do until
+// an event comes.
+type Outcome struct {
+	// After asks for another pass after so long, events aside; 0 asks for none.
+	After time.Duration
+	// Err is a failure: something that should have worked and didn't. The pass
+	// is repeated with a growing delay.
+	Err     error
+	settled bool
+}
+
+// Done ends the pass: the next event starts another.
+func Done() Outcome { return Outcome{settled: true} }
+
+// Wait ends the pass and asks for another after so long at the latest.
+func Wait(after time.Duration) Outcome { return Outcome{After: after, settled: true} }
+
+// Fail ends the pass with an error.
+func Fail(err error) Outcome { return Outcome{Err: err, settled: true} }
+
+// Settled says whether the pass is over. The zero value is not: it lets a story
+// go on.
+func (o Outcome) Settled() bool { return o.settled }

@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Desired is what an instance wants now, as far as its inputs are known.
+type Desired struct {
+	// Nodes come in topological order.
+	Nodes []Node
+	// Status holds the author's status fields: what resolves now, and what was
+	// shown before where its source could not be looked at.
+	Status map[string]any
+	// Needs are further objects to read; with them, more may resolve.
+	Needs []Need
+}
+
+// Node is what one node wants.
+type Node struct {
+	ID   string
+	Kind schema.GroupVersionKind
+	// Layer is the node's place in the order of application, from 0; deletion
+	// goes the other way.
+	Layer int
+	// External nodes are read and never written.
+	External bool
+	// AdoptUnowned lets the node take over an object that nobody keeps.
+	AdoptUnowned bool
+
+	// Object is what the node's object should be, without ownership labels; nil
+	// when it can't be rendered (Waits says why) or is left out (Skipped).
+	Object *unstructured.Unstructured
+	// Waits is why the node can't be rendered yet.
+	Waits []Wait
+	// Skipped says why the node is left out; empty when it isn't.
+	Skipped string
+
+	// Observed is the node's object as it is; nil when there is none.
+	Observed *unstructured.Unstructured
+	// Ready tells whether Observed is ready; only then do dependants go on.
+	Ready bool
+	// Unready explains why Observed isn't ready.
+	Unready Problem
+}
+
+// Wait is a thing that a node waits for.
+type Wait struct {
+	Node   string
+	Reason Reason
+	// On names the thing: "vpc.status.privateSubnet1ID", "vpc".
+	On string
+	// Detail adds the deepest known cause, or what is wrong with the value.
+	Detail string
+	// Since is when it was first found missing.
+	Since time.Time
+	// Timeout and Retries are the author's limits; zero for none.
+	Timeout time.Duration
+	Retries int
+}
+
+// Key names the wait across passes.
+func (w Wait) Key() WaitKey { return WaitKey{Node: w.Node, On: w.On} }

@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Lost lists the fields of desired that the object's field manager no longer
+// owns on the current object: those that somebody else has taken over since.
+//
+// The API server moves the ownership of a field to whoever changes its value,
+// so ownership tells drift exactly, where comparing values would trip over
+// everything that the server normalizes, defaults or prunes. The entry's format
+// is FieldsV1, see k8s.io/apimachinery/pkg/apis/meta/v1.
+func Lost(desired, current *unstructured.Unstructured, manager string) []object.Path {
+	var owned map[string]any
+	for _, entry := range current.GetManagedFields() {
+		if entry.Manager == manager && entry.Operation == "Apply" && entry.Subresource == "" && entry.FieldsV1 != nil {
+			if json.Unmarshal(entry.FieldsV1.Raw, &owned) != nil {
+				owned = nil
+			}
+		}
+	}
+	var lost []object.Path
+	for _, key := range slices.Sorted(maps.Keys(desired.Object)) {
+		switch key {
+		case "apiVersion", "kind":
+		case "metadata":
+			lost = append(lost, lostMetadata(desired.Object[key], owned)...)
+		default:
+			lost = append(lost, lostField(desired.Object[key], owned, key, "")...)
+		}
+	}
+	return lost
+}
+
+// identity holds the fields of metadata that nobody owns.
+var identity = map[string]bool{
+	"name": true, "namespace": true, "uid": true, "resourceVersion": true,
+	"generation": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
+}
+
+func lostMetadata(value any, owned map[string]any) []object.Path {
+	m, _ := value.(map[string]any)
+	fields, _ := owned["f:metadata"].(map[string]any)
+	var lost []object.Path
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if !identity[key] {
+			lost = append(lost, lostField(m[key], fields, key, "metadata")...)
+		}
+	}
+	return lost
+}
+
+func lostField(value any, owned map[string]any, key string, at object.Path) []object.Path {
+	if value == nil {
+		return nil // null in an apply configuration asks for nothing
+	}
+	raw, ok := owned["f:"+key]
+	if !ok {
+		return []object.Path{at.Field(key)}
+	}
+	fields, _ := raw.(map[string]any)
+	return lostBelow(value, fields, at.Field(key))
+}
+
+func lostBelow(value any, owned map[string]any, at object.Path) []object.Path {
+	if len(owned) == 0 {
+		return nil // a leaf, or a value that is owned as a whole
+	}
+	var lost []object.Path
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			lost = append(lost, lostField(v[key], owned, key, at)...)
+		}
+	case []any:
+		for i, item := range v {
+			fields, ok := itemFields(item, owned)
+			if !ok {
+				lost = append(lost, at.Index(i))
+				continue
+			}
+			lost = append(lost, lostBelow(item, fields, at.Index(i))...)
+		}
+	}
+	return lost
+}
+
+// itemFields finds a list item's entry: by value for sets ("v:…"), by the
+// values of its keys for associative lists ("k:{…}"). A key that the item leaves
+// out was defaulted by the server and matches anything.
+func itemFields(item any, owned map[string]any) (map[string]any, bool) {
+	m, isMap := item.(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(owned)) {
+		fields, _ := owned[key].(map[string]any)
+		if raw, ok := strings.CutPrefix(key, "v:"); ok && !isMap && sameJSON(raw, item) {
+			return fields, true
+		}
+		raw, ok := strings.CutPrefix(key, "k:")
+		if !ok || !isMap {
+			continue
+		}
+		var keys map[string]json.RawMessage
+		if json.Unmarshal([]byte(raw), &keys) != nil {
+			continue
+		}
+		matches := true
+		for k, want := range keys {
+			if got, ok := m[k]; ok && !sameJSON(string(want), got) {
+				matches = false
+			}
+		}
+		if matches {
+			return fields, true
+		}
+	}
+	return nil, false
+}
+
+// sameJSON compares values, not texts: which characters are escaped is the
+// writer's choice.
+func sameJSON(raw string, value any) bool {
+	got, err := json.Marshal(value)
+	if err != nil {
+		return false
+	}
+	if string(got) == raw {
+		return true
+	}
+	var decoded any
+	d := json.NewDecoder(strings.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&decoded) != nil {
+		return false
+	}
+	want, err := json.Marshal(decoded)
+	return err == nil && string(got) == string(want)
+}

@@ -1,0 +1,203 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Action is what to do with a node's object.
+type Action string
+
+// Actions.
+const (
+	Create  Action = "Create"  // apply; there is none yet
+	Update  Action = "Update"  // apply; what is wanted has changed
+	Correct Action = "Correct" // apply; somebody else took over a field of ours
+	Keep    Action = "Keep"    // nothing to do
+	Hold    Action = "Wait"    // something is in the way, Problem says what
+	Skip    Action = "Skip"    // the node is left out
+)
+
+// Applies says whether the action writes the node's object.
+func (a Action) Applies() bool { return a == Create || a == Update || a == Correct }
+
+// Step is what to do with one node, and why.
+type Step struct {
+	Node   string
+	Action Action
+	// Object is what to apply, with ownership labels; for applying actions.
+	Object *unstructured.Unstructured
+	// Current is the object as it is, if it is there.
+	Current *unstructured.Unstructured
+	// Lost are the fields that a Correct takes back.
+	Lost []object.Path
+	// Adopt allows a Create to take over an object that nobody keeps.
+	Adopt bool
+	// Problem is what the node waits for; for Wait.
+	Problem Problem
+	// Waits are the single things that the problem is made of, if it is.
+	Waits []Wait
+	// Ready says whether the node's object is there and ready, and Unready why
+	// not.
+	Ready   bool
+	Unready Problem
+	// Retry asks for another look after so long; 0 for none.
+	Retry time.Duration
+}
+
+// Plan is what to do for an instance.
+type Plan struct {
+	// Steps has one for each node, in topological order.
+	Steps []Step
+	// Prune lists owned objects that nothing wants any more, in the order of
+	// their deletion. It is empty until everything has been resolved: an object
+	// whose node can't be rendered now may be wanted still.
+	Prune []*unstructured.Unstructured
+	// Settled says that there is nothing to apply or to wait for: what is
+	// wanted is there, though it may not be ready yet.
+	Settled bool
+}
+
+// Tolerated holds, by the UID of a child, the digest of the fields that the
+// server did not grant ownership of when they were last applied (it prunes what
+// a schema doesn't know). They are not drift.
+type Tolerated map[types.UID]string
+
+// Compute decides what to do for an instance. It is a pure function: the same
+// input gives the same plan.
+func Compute(desired Desired, facts Facts, owner inventory.Owner, tolerated Tolerated, manager string) Plan {
+	p := Plan{Settled: true}
+	wanted := map[types.UID]bool{}
+	claimed := map[object.Key]string{}
+	for _, node := range desired.Nodes {
+		step := decide(node, facts, owner, tolerated, manager)
+		if step.Object != nil {
+			key := object.KeyOf(step.Object)
+			if other, taken := claimed[key]; taken {
+				step = hold(node, Problem{Reason: Rejected, Message: fmt.Sprintf("renders %s, which node %s renders too", key, other)})
+			} else {
+				claimed[key] = node.ID
+			}
+		}
+		keepWanted(wanted, node, step, facts)
+		p.Settled = p.Settled && (step.Action == Keep || step.Action == Skip)
+		p.Steps = append(p.Steps, step)
+	}
+	if p.Settled {
+		p.Prune = prunable(facts, owner, wanted)
+	}
+	return p
+}
+
+// decide says what to do with one node.
+func decide(node Node, facts Facts, owner inventory.Owner, tolerated Tolerated, manager string) Step {
+	if node.Skipped != "" {
+		return Step{Node: node.ID, Action: Skip, Problem: Problem{Message: node.Skipped}}
+	}
+	if problem, ok := facts.Kinds[node.Kind]; ok {
+		return hold(node, problem)
+	}
+	if len(node.Waits) > 0 {
+		return holdFor(node, facts)
+	}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Adopt: node.AdoptUnowned}
+	if node.External {
+		return step
+	}
+	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
+		return hold(node, Problem{Reason: Terminating, Message: fmt.Sprintf("%s is being deleted; it is made anew once it is gone", object.KeyOf(node.Observed))})
+	}
+	step.Object = node.Object.DeepCopy()
+	owner.Mark(step.Object, node.ID, node.Layer)
+	if problem, ok := facts.Problems[node.ID]; ok {
+		held := hold(node, problem)
+		held.Object, held.Adopt = step.Object, step.Adopt
+		return held
+	}
+	switch {
+	case node.Observed == nil:
+		step.Action = Create
+	case inventory.Applied(node.Observed) != inventory.Applied(step.Object):
+		step.Action = Update
+	default:
+		step.Lost = Lost(step.Object, node.Observed, manager)
+		if len(step.Lost) > 0 && tolerated[node.Observed.GetUID()] != object.Digest(step.Lost) {
+			step.Action = Correct
+		}
+	}
+	return step
+}
+
+func hold(node Node, problem Problem) Step {
+	return Step{Node: node.ID, Action: Hold, Current: node.Observed, Problem: problem}
+}
+
+// holdFor makes one problem of all that a node waits for: the first is told, the
+// worst names the reason.
+func holdFor(node Node, facts Facts) Step {
+	step := hold(node, Problem{})
+	texts := make([]string, 0, len(node.Waits))
+	for _, w := range node.Waits {
+		if since, ok := facts.Waits[w.Key()]; ok {
+			w.Since = since
+		} else {
+			w.Since = facts.Now
+		}
+		if w.TimedOut(facts.Now) {
+			w.Reason = WaitTimeout
+		}
+		if step.Problem.Reason == "" || (w.Reason.IsError() && !step.Problem.Reason.IsError()) {
+			step.Problem.Reason = w.Reason
+		}
+		step.Waits = append(step.Waits, w)
+		texts = append(texts, w.Describe(facts.Now))
+	}
+	step.Problem.Message = strings.Join(texts, "; ")
+	return step
+}
+
+// keepWanted notes the objects that a node wants to stay: the one that it
+// renders, or, while it can't say which, all that it ever made.
+func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
+	if step.Action == Skip {
+		return
+	}
+	if step.Object != nil && step.Current != nil {
+		wanted[step.Current.GetUID()] = true
+		return
+	}
+	for _, o := range facts.Owned[node.ID] {
+		wanted[o.GetUID()] = true
+	}
+}
+
+// prunable lists owned objects that no node wants, last layer first. What no node
+// has made, by its labels, was put in the set by hand and is not ours to delete.
+func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, owned := range facts.Owned {
+		for _, o := range owned {
+			if owner.Owns(o) && inventory.Node(o) != "" && !wanted[o.GetUID()] {
+				out = append(out, o)
+			}
+		}
+	}
+	slices.SortFunc(out, deletionOrder)
+	return out
+}
+
+// deletionOrder puts later layers first, and sorts by name within a layer.
+func deletionOrder(a, b *unstructured.Unstructured) int {
+	if d := inventory.Layer(b) - inventory.Layer(a); d != 0 {
+		return d
+	}
+	return object.KeyOf(a).Compare(object.KeyOf(b))
+}

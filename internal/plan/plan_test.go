@@ -1,0 +1,270 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+func TestCompute(t *testing.T) {
+	byHand := rendered("by-hand")
+	byHand.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
+	byHand.SetUID("uid-by-hand")
+	strange := stored(rendered("strange"), "former", 0)
+	strange.SetLabels(map[string]string{v1alpha1.NodeIDLabel: "former", v1alpha1.ApplySetPartOfLabel: "applyset-of-somebody-else"})
+	waiting := plan.Node{ID: "b", Kind: configMap, Waits: []plan.Wait{{Node: "b", Reason: plan.WaitingForField, On: "a.status.id"}}}
+
+	cases := map[string]struct {
+		reason    string
+		nodes     []plan.Node
+		facts     plan.Facts
+		tolerated plan.Tolerated
+		want      []string
+		prune     []string
+	}{
+		"What isn't there is created": {
+			reason: "the node's object is known and nobody has it",
+			nodes:  []plan.Node{wants("a", 0, "x")},
+			want:   []string{"a: Create"},
+		},
+		"What is there as it was applied is kept": {
+			reason: "nothing changed, so nothing is written",
+			nodes:  []plan.Node{has(wants("a", 0, "x"))},
+			want:   []string{"a: Keep"},
+		},
+		"What is wanted differently from what was applied is updated": {
+			reason: "the digest on the object is that of what was applied last",
+			nodes: []plan.Node{has(wants("a", 0, "x"), func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{v1alpha1.AppliedAnnotation: "another"})
+			})},
+			want: []string{"a: Update"},
+		},
+		"A change of layer is an update": {
+			reason: "the layer on the object decides when it is deleted",
+			nodes: []plan.Node{func() plan.Node {
+				n := has(wants("a", 0, "x"))
+				n.Layer = 3
+				return n
+			}()},
+			want: []string{"a: Update"},
+		},
+		"A field that somebody took over is taken back": {
+			reason: "drift of an owned field is corrected",
+			nodes:  []plan.Node{has(wants("a", 0, "x"), lost)},
+			want:   []string{"a: Correct data.a"},
+		},
+		"A field that the server never granted is no drift": {
+			reason:    "it prunes what a schema doesn't know; writing it again changes nothing",
+			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
+			tolerated: plan.Tolerated{"uid-x": object.Digest([]object.Path{"data.a"})},
+			want:      []string{"a: Keep"},
+		},
+		"Further fields than those never granted are drift": {
+			reason:    "what is tolerated is an exact set",
+			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
+			tolerated: plan.Tolerated{"uid-x": object.Digest([]object.Path{"data.c"})},
+			want:      []string{"a: Correct data.a"},
+		},
+		"A successor of what was tolerated is looked at afresh": {
+			reason:    "tolerance is for one incarnation",
+			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
+			tolerated: plan.Tolerated{"uid-of-before": object.Digest([]object.Path{"data.a"})},
+			want:      []string{"a: Correct data.a"},
+		},
+		"What is being deleted is waited for": {
+			reason: "a new object can't race the dying one for its name",
+			nodes:  []plan.Node{has(wants("a", 0, "x"), dying)},
+			want:   []string{"a: Wait Terminating: ConfigMap prod/x is being deleted; it is made anew once it is gone"},
+		},
+		"An external object is kept as it is": {
+			reason: "it is read and never written",
+			nodes:  []plan.Node{{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Observed: rendered("x"), Ready: true}},
+			want:   []string{"a: Keep"},
+		},
+		"An external object that is being deleted is no reason to wait": {
+			reason: "nobody here makes it anew",
+			nodes: []plan.Node{{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Ready: true, Observed: func() *unstructured.Unstructured {
+				o := rendered("x")
+				dying(o)
+				return o
+			}()}},
+			want: []string{"a: Keep"},
+		},
+		"An object of somebody else's is left alone": {
+			reason: "what stood in the way of the last write still does",
+			nodes:  []plan.Node{wants("a", 0, "x")},
+			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.NotOwned, Message: "not ours"}}},
+			want:   []string{"a: Wait NotOwned: not ours"},
+		},
+		"A kind that can't be read holds back its nodes alone": {
+			reason: "siblings go on",
+			nodes:  []plan.Node{{ID: "a", Kind: schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}}, wants("b", 0, "x")},
+			facts: plan.Facts{Kinds: map[schema.GroupVersionKind]plan.Problem{
+				{Version: "v1", Kind: "Gizmo"}: {Reason: plan.WaitingForKind, Message: "unknown"},
+			}},
+			want: []string{"a: Wait WaitingForKind: unknown", "b: Create"},
+		},
+		"Two nodes can't have one object": {
+			reason: "they would overwrite each other for ever",
+			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "y")},
+			want:   []string{"a: Create", "b: Wait Rejected: renders ConfigMap prod/x, which node a renders too", "c: Create"},
+		},
+		"A node that is held still has its object's name": {
+			reason: "its twin must not get through while it waits for something else",
+			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x")},
+			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.Unavailable, Message: "later"}}},
+			want:   []string{"a: Wait Unavailable: later", "b: Wait Rejected: renders ConfigMap prod/x, which node a renders too"},
+		},
+		"What nothing wants is pruned once all is settled": {
+			reason: "last layer first, then by name",
+			nodes:  []plan.Node{has(wants("a", 0, "x"))},
+			facts: plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed,
+				stored(rendered("low"), "former", 0), stored(rendered("high2"), "former", 7), stored(rendered("high1"), "other", 7))},
+			want:  []string{"a: Keep"},
+			prune: []string{"high1", "high2", "low"},
+		},
+		"What a node made under another name goes when the new one is there": {
+			reason: "the node wants one object, and has it",
+			nodes:  []plan.Node{has(wants("a", 0, "new"))},
+			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "new")).Observed, stored(rendered("old"), "a", 0))},
+			want:   []string{"a: Keep"},
+			prune:  []string{"old"},
+		},
+		"Nothing is pruned while something is to be made": {
+			reason: "the old is kept until the new is there",
+			nodes:  []plan.Node{wants("a", 0, "new")},
+			facts:  plan.Facts{Owned: owned(stored(rendered("old"), "a", 0), stored(rendered("former"), "former", 0))},
+			want:   []string{"a: Create"},
+		},
+		"Nothing is pruned while a node can't be rendered": {
+			reason: "what it made may be wanted still",
+			nodes:  []plan.Node{has(wants("a", 0, "x")), waiting},
+			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed, stored(rendered("y"), "b", 1), stored(rendered("former"), "former", 0))},
+			want:   []string{"a: Keep", "b: Wait WaitingForField: b waits for a.status.id, since 2026-08-01T12:00:00Z, 1 attempt"},
+		},
+		"What is left out is pruned": {
+			reason: "includeWhen says that nobody wants it",
+			nodes:  []plan.Node{{ID: "a", Kind: configMap, Skipped: "includeWhen is false"}},
+			facts:  plan.Facts{Owned: owned(stored(rendered("x"), "a", 0))},
+			want:   []string{"a: Skip : includeWhen is false"},
+			prune:  []string{"x"},
+		},
+		"What isn't ready doesn't keep the rest from being pruned": {
+			reason: "all that is wanted is there",
+			nodes: []plan.Node{func() plan.Node {
+				n := has(wants("a", 0, "x"))
+				n.Ready, n.Unready = false, plan.Problem{Reason: plan.NotReady, Message: "0 of 1"}
+				return n
+			}()},
+			facts: plan.Facts{Owned: owned(stored(rendered("y"), "former", 0))},
+			want:  []string{"a: Keep"},
+			prune: []string{"y"},
+		},
+		"What somebody labelled by hand is never pruned": {
+			reason: "no node made it, so it is not ours to delete",
+			facts:  plan.Facts{Owned: owned(byHand, stored(rendered("y"), "former", 0))},
+			prune:  []string{"y"},
+		},
+		"What is in another set is never pruned": {
+			reason: "a cache may tell the past, the label on the object decides",
+			facts:  plan.Facts{Owned: owned(strange)},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.Now = now
+			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, owner, tc.tolerated, v1alpha1.ChildManager)
+			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
+				t.Errorf("%s: steps (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.prune, names(got.Prune)); diff != "" {
+				t.Errorf("%s: prune (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// told is a line for each step.
+func told(p plan.Plan) []string {
+	var out []string
+	for _, s := range p.Steps {
+		line := fmt.Sprintf("%s: %s", s.Node, s.Action)
+		for _, path := range s.Lost {
+			if s.Action == plan.Correct {
+				line += " " + string(path)
+			}
+		}
+		if s.Problem.Message != "" {
+			line += fmt.Sprintf(" %s: %s", s.Problem.Reason, s.Problem.Message)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestComputeLeavesItsInputAlone(t *testing.T) {
+	node := has(wants("a", 0, "x"))
+	before := node.Object.DeepCopy()
+	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Now: now}, owner, nil, v1alpha1.ChildManager)
+	if diff := cmp.Diff(before, node.Object); diff != "" {
+		t.Errorf("what is shared with caches must not change:\n%s", diff)
+	}
+}
+
+func TestWaitsOfOneNode(t *testing.T) {
+	node := plan.Node{ID: "b", Kind: configMap, Waits: []plan.Wait{
+		{Node: "b", Reason: plan.WaitingForField, On: "a.x"},
+		{Node: "b", Reason: plan.WaitingForField, On: "a.y", Timeout: time.Minute},
+	}}
+	facts := plan.Facts{Now: now, Waits: map[plan.WaitKey]time.Time{{Node: "b", On: "a.y"}: now.Add(-time.Minute)}}
+	got := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, facts, owner, nil, v1alpha1.ChildManager).Steps[0]
+	if got.Problem.Reason != plan.WaitTimeout {
+		t.Errorf("the worst names the reason: %s", got.Problem.Reason)
+	}
+	if !got.Waits[0].Since.Equal(now) || !got.Waits[1].Since.Equal(now.Add(-time.Minute)) {
+		t.Errorf("a wait is as old as the facts know, or new: %v", got.Waits)
+	}
+	for _, w := range node.Waits {
+		if !strings.Contains(got.Problem.Message, w.On) {
+			t.Errorf("%q doesn't tell of %s", got.Problem.Message, w.On)
+		}
+	}
+}
+
+func TestObject(t *testing.T) {
+	mine, byHand, other := stored(rendered("x"), "a", 0), rendered("y"), rendered("z")
+	secret := rendered("x")
+	secret.SetKind("Secret")
+	key := func(kind, name string) object.Key { return object.Key{Kind: kind, Namespace: "prod", Name: name} }
+	facts := plan.Facts{Owned: map[string][]*unstructured.Unstructured{"a": {mine, secret}, "": {byHand}, "b": {other}, "c": {rendered("c1"), rendered("c2")}}}
+	cases := map[string]struct {
+		node string
+		key  object.Key
+		want *unstructured.Unstructured
+	}{
+		"A node's object is found by its key":                          {"a", key("ConfigMap", "x"), mine},
+		"One of another kind is another":                               {"a", key("Secret", "x"), secret},
+		"Another node's object isn't the node's":                       {"a", key("ConfigMap", "z"), nil},
+		"One that was labelled by hand is whose node renders its name": {"a", key("ConfigMap", "y"), byHand},
+		"One that was labelled by hand needs its kind":                 {"a", key("Secret", "y"), nil},
+		"Without a name the only one of the kind is meant":             {"a", object.Key{Kind: "ConfigMap"}, mine},
+		"Without a name none of several is meant":                      {"c", object.Key{Kind: "ConfigMap"}, nil},
+		"Without a name none that was labelled by hand is meant":       {"new", object.Key{Kind: "ConfigMap"}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := facts.Object(tc.node, tc.key); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package plan
+
+// Reason is why a node, and with it the instance, isn't where it should be. A
+// reason is stable: tools match it. The message next to it is for people.
+type Reason string
+
+// Reasons to wait: nothing is wrong, something is not there yet.
+const (
+	// WaitingForField: a value that the node reads isn't there yet.
+	WaitingForField Reason = "WaitingForField"
+	// WaitingForReadiness: a node that this one depends on isn't ready.
+	WaitingForReadiness Reason = "WaitingForReadiness"
+	// NotReady: the node's object is there and isn't ready.
+	NotReady Reason = "NotReady"
+	// WaitingForKind: no server knows the node's kind.
+	WaitingForKind Reason = "WaitingForKind"
+	// WaitingForExternal: the object that externalRef names isn't there.
+	WaitingForExternal Reason = "WaitingForExternal"
+	// Terminating: the node's object is being deleted; it is made anew once it
+	// is gone.
+	Terminating Reason = "Terminating"
+	// Syncing: the watch of the node's kind hasn't caught up yet.
+	Syncing Reason = "Syncing"
+)
+
+// Reasons that are somebody's to solve.
+const (
+	// WaitTimeout: a waitFor passed its limit. Its fields are watched all the
+	// same.
+	WaitTimeout Reason = "WaitTimeout"
+	// NotOwned: an object of that name exists and isn't this instance's.
+	NotOwned Reason = "NotOwned"
+	// Forbidden: the API server refuses this controller the kind or the object.
+	Forbidden Reason = "Forbidden"
+	// Rejected: the API server refuses the object, by validation or admission.
+	Rejected Reason = "Rejected"
+	// EvaluationFailed: an expression has no value for these inputs.
+	EvaluationFailed Reason = "EvaluationFailed"
+	// DriftContested: somebody else keeps writing the same field.
+	DriftContested Reason = "DriftContested"
+	// Unavailable: a kind can't be watched, or a request failed for a reason
+	// that may pass.
+	Unavailable Reason = "Unavailable"
+)
+
+// IsError says whether somebody has to do something about it: the difference
+// between an instance in progress and one in error.
+func (r Reason) IsError() bool {
+	switch r {
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, DriftContested:
+		return true
+	}
+	return false
+}

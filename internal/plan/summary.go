@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// Summary is what a plan says of its instance as a whole.
+type Summary struct {
+	State v1alpha1.InstanceState
+	// Reason and Message say why the instance isn't ready; both are empty when
+	// it is. Causes come before what follows from them.
+	Reason  Reason
+	Message string
+	// Unresolvable says which expressions have no value for these inputs.
+	Unresolvable string
+	// Stalled says which waits are past their limit.
+	Stalled string
+	// Waits are all single waits of all nodes.
+	Waits []Wait
+	// Retry is when to look again, events aside; 0 for never.
+	Retry time.Duration
+}
+
+const (
+	// mostTold bounds how many problems a message tells, longestMessage its
+	// length: it is repeated on every ancestor.
+	mostTold       = 5
+	longestMessage = 1024
+)
+
+// Summarize tells what a plan says of its instance as a whole.
+func Summarize(p Plan, now time.Time) Summary {
+	s := Summary{State: v1alpha1.InstanceActive}
+	var texts, unresolvable, stalled []string
+	for _, step := range p.Steps {
+		problem := step.problem()
+		if problem.Reason == "" {
+			continue
+		}
+		if s.Reason == "" || (problem.Reason.IsError() && !s.Reason.IsError()) {
+			s.Reason = problem.Reason
+		}
+		texts = append(texts, problem.Message)
+		if problem.Reason == EvaluationFailed {
+			unresolvable = append(unresolvable, problem.Message)
+		}
+		for _, w := range step.Waits {
+			if w.Reason == WaitTimeout {
+				stalled = append(stalled, w.Describe(now))
+			}
+			s.retryIn(w.Next(now))
+		}
+		s.retryIn(step.Retry)
+		s.Waits = append(s.Waits, step.Waits...)
+	}
+	switch {
+	case s.Reason.IsError():
+		s.State = v1alpha1.InstanceError
+	case s.Reason != "":
+		s.State = v1alpha1.InstanceInProgress
+	}
+	s.Message, s.Unresolvable, s.Stalled = join(texts), join(unresolvable), join(stalled)
+	return s
+}
+
+// problem is why the step's node isn't ready, with the node's name in front.
+func (s Step) problem() Problem {
+	switch {
+	case s.Action == Skip, s.Action == Keep && s.Ready:
+		return Problem{}
+	case s.Action == Keep:
+		return s.Unready
+	case s.Action == Hold && len(s.Waits) > 0:
+		return s.Problem
+	case s.Action == Hold:
+		return Problem{Reason: s.Problem.Reason, Message: s.Node + ": " + s.Problem.Message}
+	}
+	return Problem{Reason: Unavailable, Message: s.Node + ": is being applied"}
+}
+
+func (s *Summary) retryIn(d time.Duration) {
+	if d > 0 && (s.Retry == 0 || d < s.Retry) {
+		s.Retry = d
+	}
+}
+
+func join(texts []string) string {
+	more := ""
+	if len(texts) > mostTold {
+		more = fmt.Sprintf("; and %d more", len(texts)-mostTold)
+		texts = texts[:mostTold]
+	}
+	message := strings.Join(texts, "; ")
+	if len(message) > longestMessage {
+		message = strings.ToValidUTF8(message[:longestMessage], "") + "…"
+	}
+	return message + more
+}
