@@ -1,0 +1,80 @@
+package crd
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/schema"
+)
+
+// Breaking lists what putting next in place of current would break: instances
+// that were valid and would be refused, or lose data, and fields of the status
+// that readers may rely on.
+//
+// A status field that becomes typed breaks nobody: it was untyped only while the
+// kind that it is read from was not installed.
+func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.Change {
+	var out []schema.Change
+	if current.Spec.Scope != next.Spec.Scope {
+		out = append(out, schema.Change{Path: "spec.schema.scope", Breaking: true, What: "scope changed from " + string(current.Spec.Scope) + " to " + string(next.Spec.Scope)})
+	}
+	for _, served := range current.Spec.Versions {
+		i := slices.IndexFunc(next.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == served.Name })
+		if i < 0 {
+			if served.Served {
+				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, What: "version " + served.Name + " is no longer served"})
+			}
+			continue
+		}
+		out = append(out, breakingParts(served, next.Spec.Versions[i])...)
+	}
+	return out
+}
+
+func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion) []schema.Change {
+	var out []schema.Change
+	if current.Schema == nil || next.Schema == nil || current.Schema.OpenAPIV3Schema == nil || next.Schema.OpenAPIV3Schema == nil {
+		return nil
+	}
+	for _, part := range []string{"spec", "status"} {
+		old, had := current.Schema.OpenAPIV3Schema.Properties[part]
+		fresh, has := next.Schema.OpenAPIV3Schema.Properties[part]
+		if !had || !has {
+			continue
+		}
+		if part == "status" {
+			old = typedAs(old, fresh)
+		}
+		for _, change := range schema.Compare(&old, &fresh, object.Path("spec.schema").Field(part)) {
+			if change.Breaking {
+				out = append(out, change)
+			}
+		}
+	}
+	return out
+}
+
+// typedAs returns old with its untyped fields taken from next, so that typing
+// them is no difference.
+func typedAs(old, next apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	if untyped(old) {
+		return next
+	}
+	out := *old.DeepCopy()
+	for name, field := range out.Properties {
+		if fresh, ok := next.Properties[name]; ok {
+			out.Properties[name] = typedAs(field, fresh)
+		}
+	}
+	if out.Items != nil && out.Items.Schema != nil && next.Items != nil && next.Items.Schema != nil {
+		item := typedAs(*out.Items.Schema, *next.Items.Schema)
+		out.Items.Schema = &item
+	}
+	return out
+}
+
+func untyped(s apiextensionsv1.JSONSchemaProps) bool {
+	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields && len(s.Properties) == 0 && (s.Type == "" || s.Type == "object")
+}

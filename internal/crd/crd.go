@@ -1,0 +1,138 @@
+// Package crd makes the CustomResourceDefinition of a graph's kind, and tells
+// whether putting it in place of another would break somebody.
+package crd
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
+)
+
+// Kind is the kind of CustomResourceDefinitions themselves.
+var Kind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+
+// Name is the name of the CustomResourceDefinition that serves a kind.
+func Name(group, kind string) string { return plural(kind) + "." + group }
+
+func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
+
+// For makes the CustomResourceDefinition of a graph's kind, marked as the
+// definition's own.
+func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version string) *apiextensionsv1.CustomResourceDefinition {
+	scope := apiextensionsv1.NamespaceScoped
+	if !g.Namespaced {
+		scope = apiextensionsv1.ClusterScoped
+	}
+	out := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name(g.Kind.Group, g.Kind.Kind), Labels: map[string]string{}, Annotations: map[string]string{}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: g.Kind.Group,
+			Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind:       g.Kind.Kind,
+				ListKind:   g.Kind.Kind + "List",
+				Plural:     plural(g.Kind.Kind),
+				Singular:   strings.ToLower(g.Kind.Kind),
+				ShortNames: s.ShortNames,
+				Categories: s.Categories,
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name:    g.Kind.Version,
+				Served:  true,
+				Storage: true,
+				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: root(g)},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+				},
+				AdditionalPrinterColumns: columns(s),
+			}},
+		},
+	}
+	if s.Metadata != nil {
+		maps.Copy(out.Labels, s.Metadata.Labels)
+		maps.Copy(out.Annotations, s.Metadata.Annotations)
+	}
+	maps.Copy(out.Labels, Labels(owner, version))
+	return out
+}
+
+// Labels mark a CustomResourceDefinition as a definition's own.
+func Labels(owner inventory.Definition, version string) map[string]string {
+	labels := map[string]string{
+		v1alpha1.OwnedLabel:          "true",
+		v1alpha1.VersionLabel:        inventory.LabelValue(version),
+		v1alpha1.DefinitionIDLabel:   string(owner.UID),
+		v1alpha1.DefinitionNameLabel: inventory.LabelValue(owner.Name),
+	}
+	if owner.Namespace != "" {
+		labels[v1alpha1.DefinitionNSLabel] = owner.Namespace
+	}
+	return labels
+}
+
+// Owner says who a CustomResourceDefinition belongs to: a definition, by name,
+// or nobody here.
+func Owner(c *apiextensionsv1.CustomResourceDefinition) (owner inventory.Definition, owned bool) {
+	if c.Labels[v1alpha1.OwnedLabel] != "true" {
+		return inventory.Definition{}, false
+	}
+	return inventory.Definition{
+		Name:      c.Labels[v1alpha1.DefinitionNameLabel],
+		Namespace: c.Labels[v1alpha1.DefinitionNSLabel],
+	}, true
+}
+
+// BelongsTo says whether the CustomResourceDefinition is that of the definition,
+// in whatever incarnation.
+func BelongsTo(c *apiextensionsv1.CustomResourceDefinition, d inventory.Definition) bool {
+	owner, owned := Owner(c)
+	return owned && owner.Name == inventory.LabelValue(d.Name) && owner.Namespace == d.Namespace
+}
+
+// Established says whether the API server serves the kind.
+func Established(c *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, cond := range c.Status.Conditions {
+		if cond.Type == apiextensionsv1.Established {
+			return cond.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func root(g *graph.Graph) *apiextensionsv1.JSONSchemaProps {
+	spec := apiextensionsv1.JSONSchemaProps{Type: "object"}
+	if g.Spec != nil {
+		spec = *g.Spec
+	}
+	return &apiextensionsv1.JSONSchemaProps{
+		Type: "object",
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"apiVersion": {Type: "string"},
+			"kind":       {Type: "string"},
+			"metadata":   {Type: "object"},
+			"spec":       spec,
+			"status":     status(g.Status),
+		},
+	}
+}
+
+// columns are the author's, or else state, readiness with its reason, and age.
+func columns(s *v1alpha1.Schema) []apiextensionsv1.CustomResourceColumnDefinition {
+	if len(s.AdditionalPrinterColumns) > 0 {
+		return s.AdditionalPrinterColumns
+	}
+	return []apiextensionsv1.CustomResourceColumnDefinition{
+		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state in a word"},
+		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
+		{Name: "Reason", Type: "string", Priority: 1, JSONPath: `.status.conditions[?(@.type=="Ready")].reason`, Description: "Why it isn't ready"},
+		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"},
+	}
+}

@@ -1,0 +1,105 @@
+package graph
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Limits on a definition's size, each named in the diagnostic that enforces it.
+const (
+	// MaxResources bounds the nodes of one definition.
+	MaxResources = 500
+	// MaxIDLength bounds a node's id, which is the value of a label.
+	MaxIDLength = 63
+)
+
+// pass is one step of the compilation. It adds what it learns to the
+// compilation, and every problem that it finds.
+type pass struct {
+	name string
+	run  func(*compilation)
+}
+
+// passes are the compiler, in order. Each relies on those before it and leaves
+// alone the nodes that they marked as broken.
+var passes = []pass{
+	{"names of the kind and of the nodes", checkNames},
+	{"the instance's spec", parseSpec},
+	{"templates and references as documents", decodeNodes},
+	{"the kinds of the nodes", resolveKinds},
+	{"places: scope, namespace, reserved labels", checkPlaces},
+	{"the variables of expressions", declare},
+	{"expressions of the nodes", compileNodes},
+	{"dependencies", connect},
+	{"the instance's status", compileStatus},
+}
+
+// compilation is the state between passes.
+type compilation struct {
+	spec     *v1alpha1.DefinitionSpec
+	lookup   Kinds
+	problems diag.List
+
+	graph *Graph
+	// drafts has one for each entry of spec.resources, in its order.
+	drafts []*draft
+	env    *expr.Env
+}
+
+// draft is a node on its way.
+type draft struct {
+	*Node
+	source *v1alpha1.Resource
+	at     object.Path
+	// document is the template, or the reference as a document.
+	document map[string]any
+	kind     Kind
+	// broken drafts had a problem that makes later passes meaningless for them.
+	broken bool
+}
+
+func (c *compilation) breakf(d *draft, at object.Path, format string, args ...any) {
+	d.broken = true
+	c.problems.Addf(at, format, args...)
+}
+
+// Compile turns a definition's spec into a graph. When it is wrong, all its
+// problems are returned, and the graph is nil.
+func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
+	c := &compilation{spec: spec, lookup: kinds, graph: &Graph{readiness: spec.Readiness}}
+	if spec.Schema == nil {
+		c.problems.Addf("spec.schema", "is required")
+		return nil, c.problems
+	}
+	for _, p := range passes {
+		p.run(c)
+	}
+	if len(c.problems) > 0 {
+		return nil, c.problems.Sorted()
+	}
+	return c.graph, nil
+}
+
+// resolveKinds looks up what is known of each node's kind.
+func resolveKinds(c *compilation) {
+	missing := map[schema.GroupVersionKind]bool{}
+	for _, d := range c.drafts {
+		if d.broken {
+			continue
+		}
+		d.kind, d.Known = c.lookup(d.Kind)
+		d.Namespaced, d.Nested = d.kind.Namespaced, d.kind.Nested
+		if !d.Known && !missing[d.Kind] {
+			missing[d.Kind] = true
+			c.graph.Missing = append(c.graph.Missing, d.Kind)
+		}
+	}
+	slices.SortFunc(c.graph.Missing, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+}

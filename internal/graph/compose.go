@@ -1,0 +1,150 @@
+package graph
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// Compose says what an instance wants, as far as the facts let its expressions
+// resolve. It is a pure function; with more facts, more resolves.
+func (g *Graph) Compose(facts plan.Facts) plan.Desired {
+	c := &composition{
+		graph:   g,
+		facts:   facts,
+		nodes:   make(map[string]*plan.Node, len(g.Nodes)),
+		vars:    make(map[string]any, len(g.Nodes)+1),
+		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes))},
+	}
+	c.vars[instanceVariable] = instanceView(facts.Instance)
+	for _, n := range g.Nodes {
+		c.desired.Nodes = append(c.desired.Nodes, c.compose(n))
+		c.nodes[n.ID] = &c.desired.Nodes[len(c.desired.Nodes)-1]
+	}
+	c.desired.Status = c.status()
+	return c.desired
+}
+
+// composition is one turn over the graph, in topological order.
+type composition struct {
+	graph   *Graph
+	facts   plan.Facts
+	nodes   map[string]*plan.Node
+	vars    map[string]any
+	desired plan.Desired
+}
+
+// instanceView is the instance without its status.
+func instanceView(instance *unstructured.Unstructured) map[string]any {
+	view := make(map[string]any, len(instance.Object))
+	for k, v := range instance.Object {
+		if k != "status" {
+			view[k] = v
+		}
+	}
+	return view
+}
+
+// compose says what one node wants. Its observed object is looked for first, by
+// the node alone: it stays visible to others even while it can't be rendered.
+func (c *composition) compose(n *Node) plan.Node {
+	out := plan.Node{ID: n.ID, Kind: n.Kind, Layer: n.Layer, External: n.External, AdoptUnowned: n.adopt}
+	if c.skip(n, &out); out.Skipped != "" {
+		return out
+	}
+	if !n.External {
+		out.Observed = c.facts.Object(n.ID, object.Key{Group: n.Kind.Group, Kind: n.Kind.Kind})
+	}
+	if len(out.Waits) == 0 {
+		c.render(n, &out)
+	}
+	if out.Observed != nil {
+		c.vars[n.ID] = out.Observed.Object
+		out.Ready, out.Unready = c.readiness(n, out.Observed)
+	}
+	return out
+}
+
+// skip leaves the node out when a condition says so, or when something that it
+// depends on is left out. A condition that can't be told yet is waited for,
+// unless another is false.
+func (c *composition) skip(n *Node, out *plan.Node) {
+	for _, id := range n.Dependencies {
+		if dep := c.nodes[id]; dep.Skipped != "" {
+			out.Skipped = fmt.Sprintf("depends on %s, which is left out", id)
+			return
+		}
+	}
+	var waits []plan.Wait
+	for _, p := range n.includeWhen {
+		missing := c.missing(n, p.Refs())
+		if len(missing) == 0 {
+			value, err := p.Eval(c.vars)
+			if err == nil && value != true {
+				out.Skipped = fmt.Sprintf("includeWhen is false: %s", p.Source())
+				return
+			}
+			if err != nil {
+				missing = waitsOf(n, err)
+			}
+		}
+		waits = append(waits, missing...)
+	}
+	out.Waits = distinct(waits)
+}
+
+// render resolves the node's document, or says what it waits for.
+func (c *composition) render(n *Node, out *plan.Node) {
+	out.Waits = append(c.waitFor(n), c.missing(n, n.refs)...)
+	out.Waits = distinct(out.Waits)
+	if len(out.Waits) > 0 {
+		return
+	}
+	document, err := n.template.Render(c.vars)
+	if err != nil {
+		out.Waits = distinct(waitsOf(n, err))
+		return
+	}
+	rendered := &unstructured.Unstructured{Object: document.(map[string]any)}
+	if rendered.GetNamespace() == "" && (n.Namespaced || !n.Known) {
+		rendered.SetNamespace(c.facts.Instance.GetNamespace())
+	}
+	if rendered.GetName() == "" {
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a name", Detail: "metadata.name resolves to nothing"}}
+		return
+	}
+	if n.External {
+		c.external(n, rendered, out)
+		return
+	}
+	out.Object = rendered
+	out.Observed = c.facts.Object(n.ID, object.KeyOf(rendered))
+}
+
+// external looks up what the reference names, or asks for it to be looked up.
+func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *plan.Node) {
+	need := plan.Need{Kind: n.Kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
+	c.desired.Needs = append(c.desired.Needs, need)
+	found, looked := c.facts.External[need]
+	if found != nil {
+		out.Object, out.Observed = ref, found
+		return
+	}
+	wait := plan.Wait{Node: n.ID, Reason: plan.WaitingForExternal, On: object.KeyOf(ref).String()}
+	if !looked {
+		wait.Reason, wait.Detail = plan.Syncing, "being looked up"
+	}
+	out.Waits = []plan.Wait{wait}
+}
+
+func (g *Graph) node(id string) *Node {
+	for _, n := range g.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package graph
+
+import (
+	"bytes"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/object"
+	specschema "github.com/espalier-dev/espalier/internal/schema"
+)
+
+// parseSpec reads the shorthand of the instance's spec.
+func parseSpec(c *compilation) {
+	s := c.spec.Schema
+	fields, ok := c.decode(s.Spec, "spec.schema.spec")
+	if !ok {
+		return
+	}
+	types, ok := c.decode(s.Types, "spec.schema.types")
+	if !ok {
+		return
+	}
+	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types"})
+	c.problems.Add(problems...)
+	c.graph.Spec = parsed
+}
+
+// decode reads a field that holds any JSON object; an absent one is empty.
+func (c *compilation) decode(raw runtime.RawExtension, at object.Path) (map[string]any, bool) {
+	if empty(raw) {
+		return map[string]any{}, true
+	}
+	var out map[string]any
+	if err := utiljson.Unmarshal(raw.Raw, &out); err != nil {
+		c.problems.Addf(at, "is not an object")
+		return nil, false
+	}
+	return out, true
+}
+
+func empty(raw runtime.RawExtension) bool {
+	text := bytes.TrimSpace(raw.Raw)
+	return len(text) == 0 || string(text) == "null"
+}
+
+// decodeNodes reads each node's template or reference and its kind.
+func decodeNodes(c *compilation) {
+	for _, d := range c.drafts {
+		if d.broken {
+			continue
+		}
+		hasTemplate := !empty(d.source.Template)
+		switch {
+		case hasTemplate == (d.source.ExternalRef != nil):
+			c.breakf(d, d.at, "exactly one of template or externalRef must be provided")
+		case len(d.source.ForEach) > 0:
+			c.breakf(d, d.at.Field("forEach"), "collections are not served yet")
+		case hasTemplate:
+			c.decodeTemplate(d)
+		default:
+			c.decodeReference(d)
+		}
+	}
+}
+
+func (c *compilation) decodeTemplate(d *draft) {
+	at := d.at.Field("template")
+	document, ok := c.decode(d.source.Template, at)
+	if !ok {
+		d.broken = true
+		return
+	}
+	d.document = document
+	apiVersion := c.staticString(d, at, "apiVersion")
+	kind := c.staticString(d, at, "kind")
+	metadata, isMap := document["metadata"].(map[string]any)
+	if !isMap {
+		c.breakf(d, at.Field("metadata"), "is required, with a name")
+		return
+	}
+	if name, _ := metadata["name"].(string); name == "" {
+		c.breakf(d, at.Field("metadata", "name"), "is required: an object that is kept must be found again by its name")
+	}
+	if !d.broken {
+		d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
+	}
+}
+
+// staticString reads a field that decides what the node is, and so can't be
+// computed for each instance.
+func (c *compilation) staticString(d *draft, at object.Path, field string) string {
+	value, ok := d.document[field].(string)
+	switch {
+	case !ok || value == "":
+		c.breakf(d, at.Field(field), "is required")
+	case strings.Contains(value, "${"):
+		c.breakf(d, at.Field(field), "must be plain text: a node has the same kind in every instance")
+	}
+	return value
+}
+
+func (c *compilation) decodeReference(d *draft) {
+	ref, at := d.source.ExternalRef, d.at.Field("externalRef")
+	d.External = true
+	if !empty(ref.Metadata.Selector) {
+		c.breakf(d, at.Field("metadata", "selector"), "references by selector are not served yet")
+		return
+	}
+	if strings.TrimSpace(ref.Metadata.Name) == "" {
+		c.breakf(d, at.Field("metadata", "name"), "exactly one of name or selector must be provided")
+		return
+	}
+	d.document = referenceDocument(ref)
+	apiVersion := c.staticString(d, at, "apiVersion")
+	kind := c.staticString(d, at, "kind")
+	d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
+}
+
+func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
+	metadata := map[string]any{"name": ref.Metadata.Name}
+	if ref.Metadata.Namespace != "" {
+		metadata["namespace"] = ref.Metadata.Namespace
+	}
+	return map[string]any{"apiVersion": ref.APIVersion, "kind": ref.Kind, "metadata": metadata}
+}
+
+// documentPath is where the node's document stands in the definition.
+func (d *draft) documentPath() object.Path {
+	if d.External {
+		return d.at.Field("externalRef")
+	}
+	return d.at.Field("template")
+}
+
+// checkPlaces checks scope and namespace, and that templates leave alone what
+// the engine writes.
+func checkPlaces(c *compilation) {
+	for _, d := range c.drafts {
+		if d.broken {
+			continue
+		}
+		at := d.documentPath().Field("metadata")
+		metadata, _ := d.document["metadata"].(map[string]any)
+		namespace, set := metadata["namespace"]
+		if d.Known && !d.Namespaced && set {
+			c.problems.Addf(at.Field("namespace"), "%s is cluster-scoped and has no namespace", d.Kind.Kind)
+		}
+		if text, _ := namespace.(string); d.Known && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
+			c.problems.Addf(at.Field("namespace"), "is required: %s lives in a namespace and instances of %s don't", d.Kind.Kind, c.graph.Kind.Kind)
+		}
+		for _, field := range []string{"labels", "annotations"} {
+			entries, _ := metadata[field].(map[string]any)
+			for key := range entries {
+				if strings.HasPrefix(key, v1alpha1.Prefix) || strings.HasPrefix(key, v1alpha1.InternalPrefix) {
+					c.problems.Addf(at.Field(field, key), "the prefix of this key is reserved for the engine")
+				}
+			}
+		}
+	}
+}
+
+// checkCRDTemplate allows expressions in a CustomResourceDefinition under its
+// metadata only: the kind that it defines must be known when the graph is
+// compiled.
+func (c *compilation) checkCRDTemplate(d *draft, t *expr.Template) {
+	if d.Kind.Group != "apiextensions.k8s.io" || d.Kind.Kind != "CustomResourceDefinition" {
+		return
+	}
+	root := d.documentPath()
+	for _, e := range t.Expressions() {
+		if !strings.HasPrefix(string(e.Path), string(root.Field("metadata"))) {
+			c.problems.Addf(e.Path, "expressions in a CustomResourceDefinition are allowed under metadata only")
+		}
+	}
+}

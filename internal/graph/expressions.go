@@ -1,0 +1,239 @@
+package graph
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/object"
+	specschema "github.com/espalier-dev/espalier/internal/schema"
+)
+
+// instanceVariable is the name under which expressions read the instance.
+const instanceVariable = "schema"
+
+// declare makes the environment: the instance and every node are variables.
+func declare(c *compilation) {
+	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema()}}
+	for _, d := range c.drafts {
+		if !nodeName.MatchString(d.ID) || d.ID == instanceVariable || d.isDuplicate(c.drafts) {
+			continue
+		}
+		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema()})
+	}
+	env, err := expr.NewEnv(declarations, expr.Limits{})
+	if err != nil {
+		c.problems.Addf("spec", "the kinds of this definition can't be typed: %v", err)
+		return
+	}
+	c.env, c.graph.env = env, env
+}
+
+func (d *draft) isDuplicate(all []*draft) bool {
+	for _, other := range all {
+		if other == d {
+			return false
+		}
+		if other.ID == d.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// objectSchema is what expressions may read of the node; nil for anything.
+func (d *draft) objectSchema() *spec.Schema {
+	if d.broken || d.kind.Schema == nil {
+		return nil
+	}
+	return specschema.WithObjectMeta(d.kind.Schema)
+}
+
+// instanceSchema is what expressions may read of the instance: all but its
+// status, which they make.
+func (c *compilation) instanceSchema() *spec.Schema {
+	if c.graph.Spec == nil {
+		return nil
+	}
+	root := &spec.Schema{SchemaProps: spec.SchemaProps{
+		Type:       spec.StringOrArray{"object"},
+		Properties: map[string]spec.Schema{"spec": *specschema.OpenAPI(c.graph.Spec)},
+	}}
+	return specschema.WithObjectMeta(root)
+}
+
+// compileNodes compiles and types everything that nodes compute.
+func compileNodes(c *compilation) {
+	if c.env == nil {
+		return
+	}
+	for _, d := range c.drafts {
+		if d.broken {
+			continue
+		}
+		c.compileDocument(d)
+		d.includeWhen = c.conditions(d, "includeWhen", d.source.IncludeWhen)
+		for _, p := range d.includeWhen {
+			d.refs = append(d.refs, p.Refs()...)
+		}
+		d.readyWhen = c.conditions(d, "readyWhen", d.source.ReadyWhen)
+		for i, p := range d.readyWhen {
+			c.onlySelf(d, p, d.at.Field("readyWhen").Index(i))
+		}
+		for _, r := range d.refs {
+			if r.Root == d.ID {
+				c.problems.Addf(d.documentPath(), "%s reads its own object through %s; only readyWhen may", d.ID, r)
+			}
+		}
+	}
+	for _, d := range c.drafts {
+		if !d.broken {
+			c.compileWaitFor(d)
+		}
+	}
+}
+
+func (c *compilation) compileDocument(d *draft) {
+	typed := d.objectSchema()
+	if d.External {
+		typed = nil // a reference is a name, not a whole object of its kind
+	}
+	template, problems := c.env.Template(d.document, typed, d.documentPath())
+	c.problems.Add(problems...)
+	if template == nil {
+		return
+	}
+	d.template = template
+	d.refs = append(d.refs, template.Refs()...)
+	c.checkCRDTemplate(d, template)
+}
+
+// conditions compiles expressions that must be alone in their string and true or
+// false.
+func (c *compilation) conditions(d *draft, field string, sources []string) []*expr.Program {
+	var out []*expr.Program
+	for i, source := range sources {
+		program, problems := c.env.Only(source, cel.BoolType, d.at.Field(field).Index(i))
+		c.problems.Add(problems...)
+		if program != nil {
+			out = append(out, program)
+		}
+	}
+	return out
+}
+
+func (c *compilation) onlySelf(d *draft, p *expr.Program, at object.Path) {
+	for _, r := range p.Refs() {
+		if r.Root != d.ID {
+			c.problems.Addf(at, "reads %s; readyWhen may read the node's own object only, as %s", r, d.ID)
+		}
+	}
+}
+
+// compileWaitFor checks the fields that a node waits for.
+func (c *compilation) compileWaitFor(d *draft) {
+	for _, id := range slices.Sorted(maps.Keys(d.source.WaitFor)) {
+		wait := d.source.WaitFor[id]
+		at := d.at.Field("waitFor", id)
+		other := c.draftOf(id)
+		switch {
+		case other == nil:
+			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.ids())})
+			continue
+		case id == d.ID:
+			c.problems.Addf(at, "a resource can't wait for itself")
+			continue
+		case len(wait.Fields) == 0:
+			c.problems.Addf(at.Field("fields"), "names nothing to wait for")
+		}
+		if wait.Timeout != nil && wait.Timeout.Duration <= 0 {
+			c.problems.Addf(at.Field("timeout"), "must be longer than nothing")
+		}
+		for i, field := range wait.Fields {
+			c.compileWaitField(d, id, wait, field, at.Field("fields").Index(i))
+		}
+	}
+}
+
+func (c *compilation) compileWaitField(d *draft, id string, wait v1alpha1.WaitFor, field v1alpha1.WaitField, at object.Path) {
+	compiled := waitFor{}
+	// A path is an expression of field accesses alone, and is typed as one.
+	program, problems := c.env.Compile(id+"."+strings.TrimPrefix(field.Path, "."), at)
+	c.problems.Add(problems...)
+	if program == nil {
+		return
+	}
+	ref, ok := program.Path()
+	if !ok {
+		c.problems.Add(diag.Diagnostic{Path: at, Expr: field.Path, Problem: "is not a path to a field", Expected: "such as status.vpcID or status.subnets[0].id"})
+		return
+	}
+	compiled.ref, compiled.value = ref, program
+	if field.Pattern != "" {
+		pattern, err := regexp.Compile(field.Pattern)
+		if err != nil {
+			c.problems.Addf(at.Field("pattern"), "is not a regular expression: %v", err)
+			return
+		}
+		compiled.pattern = pattern
+	}
+	if field.Rule != "" {
+		compiled.rule = c.compileRule(field.Rule, at.Field("rule"))
+	}
+	if wait.Timeout != nil {
+		compiled.timeout = wait.Timeout.Duration
+	}
+	if wait.Retries != nil {
+		compiled.retries = int(*wait.Retries)
+	}
+	d.waitFor = append(d.waitFor, compiled)
+	d.refs = append(d.refs, ref)
+}
+
+// compileRule compiles a check of a field's value, which it reads as self.
+func (c *compilation) compileRule(rule string, at object.Path) *expr.Program {
+	env, err := c.env.With(expr.Declaration{Name: "self"})
+	if err != nil {
+		c.problems.Addf(at, "%v", err)
+		return nil
+	}
+	// Delimiters are welcome and not needed: a rule is nothing but an expression.
+	if !strings.HasPrefix(rule, "${") {
+		rule = "${" + rule + "}"
+	}
+	program, problems := env.Only(rule, cel.BoolType, at)
+	c.problems.Add(problems...)
+	if program == nil {
+		return nil
+	}
+	for _, r := range program.Refs() {
+		if r.Root != "self" {
+			c.problems.Addf(at, "reads %s; a rule may read the field's value only, as self", r)
+		}
+	}
+	return program
+}
+
+func (c *compilation) draftOf(id string) *draft {
+	for _, d := range c.drafts {
+		if d.ID == id {
+			return d
+		}
+	}
+	return nil
+}
+
+func (c *compilation) ids() []string {
+	ids := make([]string, len(c.drafts))
+	for i, d := range c.drafts {
+		ids[i] = d.ID
+	}
+	return ids
+}

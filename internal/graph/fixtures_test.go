@@ -1,0 +1,81 @@
+package graph_test
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	specschema "github.com/espalier-dev/espalier/internal/schema"
+)
+
+// commonKinds reads the kinds that all tests know, with those of further
+// documents added: CustomResourceDefinitions, by which a definition's own kinds
+// are marked as they are in a cluster.
+func commonKinds(t testing.TB, more string) graph.Kinds {
+	t.Helper()
+	common, err := os.ReadFile("testdata/kinds.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[schema.GroupVersionKind]graph.Kind{}
+	for _, doc := range append(documents(t, string(common)), documents(t, more)...) {
+		var c apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict([]byte(doc), &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range c.Spec.Versions {
+			gvk := schema.GroupVersionKind{Group: c.Spec.Group, Version: v.Name, Kind: c.Spec.Names.Kind}
+			known[gvk] = graph.Kind{
+				Schema:     specschema.OpenAPI(v.Schema.OpenAPIV3Schema),
+				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped,
+				Nested:     c.Labels[v1alpha1.OwnedLabel] == "true",
+			}
+		}
+	}
+	return func(gvk schema.GroupVersionKind) (graph.Kind, bool) {
+		kind, ok := known[gvk]
+		return kind, ok
+	}
+}
+
+// documents splits a YAML stream; documents without content are left out.
+func documents(t testing.TB, text string) []string {
+	t.Helper()
+	var out []string
+	r := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	for {
+		doc, err := r.Read()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(string(doc)) != "" {
+			out = append(out, string(doc))
+		}
+	}
+}
+
+func decode(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func definition(t testing.TB, text string) *v1alpha1.ResourceGraphDefinition {
+	t.Helper()
+	var d v1alpha1.ResourceGraphDefinition
+	decode(t, text, &d)
+	return &d
+}

@@ -1,0 +1,132 @@
+// Package graph turns a definition into an immutable graph: every name checked,
+// every expression typed against the schemas of the kinds that it reads, every
+// dependency known. Compilation is pure: the same definition and the same kinds
+// give the same graph, or the same diagnostics.
+package graph
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/expr"
+)
+
+// Graph is a compiled definition. It is immutable and safe for concurrent use.
+type Graph struct {
+	// Kind is the kind of the instances.
+	Kind       schema.GroupVersionKind
+	Namespaced bool
+	// Spec and Status are the schemas of an instance's spec and status; the
+	// status holds the author's fields only.
+	Spec   *apiextensionsv1.JSONSchemaProps
+	Status *apiextensionsv1.JSONSchemaProps
+	// Nodes come in topological order.
+	Nodes []*Node
+	// Missing lists, sorted, the kinds that no server knew when the graph was
+	// compiled.
+	// Their nodes are held back and untyped; everything else works.
+	Missing []schema.GroupVersionKind
+
+	env       *expr.Env
+	status    *expr.Template
+	readiness v1alpha1.Readiness
+}
+
+// Node is one resource of a graph.
+type Node struct {
+	ID string
+	// Index is the node's place in the definition's list.
+	Index int
+	// Layer is the first step of the order of application in which all that
+	// the node depends on is there.
+	Layer int
+	Kind  schema.GroupVersionKind
+	// Known says whether a server knew the kind at compile time; Namespaced and
+	// Nested have a meaning only then.
+	Known      bool
+	Namespaced bool
+	// Nested says that the kind is served by a definition: its objects are
+	// instances, and ready when their Ready condition says so.
+	Nested bool
+	// External nodes are read and never written.
+	External bool
+	// Dependencies are the nodes that this one reads, sorted.
+	Dependencies []string
+
+	template    *expr.Template
+	includeWhen []*expr.Program
+	readyWhen   []*expr.Program
+	waitFor     []waitFor
+	adopt       bool
+	// refs are what template, includeWhen and waitFor read.
+	refs []expr.Ref
+}
+
+// waitFor is a field of another node that must be there first.
+type waitFor struct {
+	ref     expr.Ref
+	value   *expr.Program
+	pattern *regexp.Regexp
+	rule    *expr.Program
+	timeout time.Duration
+	retries int
+}
+
+// Order lists the ids of the nodes in topological order.
+func (g *Graph) Order() []string {
+	ids := make([]string, len(g.Nodes))
+	for i, n := range g.Nodes {
+		ids[i] = n.ID
+	}
+	return ids
+}
+
+// Written lists the kinds whose objects the graph writes, in order of their
+// first use.
+func (g *Graph) Written() []schema.GroupVersionKind {
+	return g.kinds(func(n *Node) bool { return !n.External })
+}
+
+// Used lists all kinds that the graph reads or writes, in order of their first
+// use.
+func (g *Graph) Used() []schema.GroupVersionKind {
+	return g.kinds(func(*Node) bool { return true })
+}
+
+func (g *Graph) kinds(include func(*Node) bool) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	seen := map[schema.GroupVersionKind]bool{}
+	for _, n := range g.Nodes {
+		if include(n) && !seen[n.Kind] {
+			seen[n.Kind] = true
+			out = append(out, n.Kind)
+		}
+	}
+	return out
+}
+
+// Kind is what is known of a kind that a definition uses.
+type Kind struct {
+	// Schema is the kind's schema; nil if the server tells none.
+	Schema     *spec.Schema
+	Namespaced bool
+	// Nested says that a definition serves the kind.
+	Nested bool
+	// Revision changes whenever the schema may have.
+	Revision string
+}
+
+// Untyped says whether the kind was unknown when the graph was compiled, so that
+// its nodes can't be rendered before the graph is compiled anew.
+func (g *Graph) Untyped(gvk schema.GroupVersionKind) bool {
+	return slices.Contains(g.Missing, gvk)
+}
+
+// Kinds looks a kind up; false says that no server knows it.
+type Kinds func(schema.GroupVersionKind) (Kind, bool)

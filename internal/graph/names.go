@@ -1,0 +1,82 @@
+package graph
+
+import (
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+var (
+	kindName    = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]{0,62}$`)
+	versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+	nodeName    = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+)
+
+// reserved are the ids that mean something else: words of CEL and words that
+// the dialect keeps for itself.
+var reserved = []string{
+	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in",
+	"let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
+
+	"apiVersion", "context", "dependencies", "dependency", "each", "externalRef", "externalReference",
+	"externalReferences", "externalRefs", "graph", "graphengine", "instance", "item", "items", "kind",
+	"kro", "metadata", "object", "resource", "resourceGraphDefinition", "resourcegraphdefinition",
+	"resources", "root", "runtime", "schema", "self", "serviceAccountName", "spec", "status", "this",
+	"variables", "vars", "version",
+}
+
+// checkNames checks the names of the kind and of the nodes, and makes a draft of
+// each node.
+func checkNames(c *compilation) {
+	s := c.spec.Schema
+	c.graph.Kind = s.InstanceKind()
+	c.graph.Namespaced = s.Scope != v1alpha1.ClusterScope
+	if !kindName.MatchString(s.Kind) {
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.kind", Problem: "is not a kind's name", Expected: "UpperCamelCase of at most 63 letters and digits"})
+	}
+	if !versionName.MatchString(s.APIVersion) {
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.apiVersion", Problem: "is not a version", Expected: "v1, v1alpha1, v2beta3 and the like"})
+	}
+	for _, problem := range validation.IsDNS1123Subdomain(c.graph.Kind.Group) {
+		c.problems.Addf("spec.schema.group", "%s", problem)
+	}
+	if len(c.spec.Resources) > MaxResources {
+		c.problems.Addf("spec.resources", "has %d resources, over the limit of %d (MaxResources)", len(c.spec.Resources), MaxResources)
+		return
+	}
+	seen := map[string]object.Path{}
+	for i, r := range c.spec.Resources {
+		at := object.Path("spec.resources").Index(i)
+		if r == nil {
+			c.problems.Addf(at, "is null")
+			continue
+		}
+		d := &draft{Node: &Node{ID: r.ID, Index: i, adopt: r.Adopt == v1alpha1.AdoptIfUnowned}, source: r, at: at}
+		c.drafts = append(c.drafts, d)
+		c.checkID(d, seen)
+	}
+}
+
+func (c *compilation) checkID(d *draft, seen map[string]object.Path) {
+	at := d.at.Field("id")
+	first, twice := seen[d.ID]
+	switch {
+	case d.ID == "":
+		c.breakf(d, at, "is required")
+	case !nodeName.MatchString(d.ID):
+		c.breakf(d, at, "id %q is not in lowerCamelCase (a lower-case letter, then letters and digits)", d.ID)
+	case len(d.ID) > MaxIDLength:
+		c.breakf(d, at, "id has %d characters, over the limit of %d (MaxIDLength)", len(d.ID), MaxIDLength)
+	case slices.Contains(reserved, d.ID):
+		c.breakf(d, at, "id %q is a reserved word", d.ID)
+	case twice:
+		c.breakf(d, at, "id %q is already used by %s", d.ID, first)
+	default:
+		seen[d.ID] = d.at
+	}
+}

@@ -1,0 +1,75 @@
+package graph
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// status resolves the author's status fields. Where a source could not be looked
+// at, what was shown before stays; where it is gone, so is its value.
+func (c *composition) status() map[string]any {
+	if c.graph.status == nil {
+		return nil
+	}
+	previous, _ := c.facts.Instance.Object["status"].(map[string]any)
+	keep := func(at []any, reason error) (any, bool) {
+		var missing *expr.Pending
+		if !errors.As(reason, &missing) {
+			return nil, false
+		}
+		for _, r := range missing.Refs {
+			if node := c.graph.node(r.Root); node != nil && c.unseen(node) {
+				return lookup(previous, at)
+			}
+		}
+		return nil, false
+	}
+	value, _ := c.graph.status.RenderPartial(c.vars, keep)
+	fields, _ := value.(map[string]any)
+	return fields
+}
+
+// unseen says whether the node's object could not be looked for, so that nothing
+// follows from its absence: its kind can't be read, or its name isn't known.
+func (c *composition) unseen(n *Node) bool {
+	node := c.nodes[n.ID]
+	if node.Skipped != "" {
+		return false
+	}
+	if _, blind := c.facts.Kinds[n.Kind]; blind {
+		return true
+	}
+	if node.Observed != nil || node.Object != nil {
+		return false
+	}
+	if n.External {
+		return !slices.ContainsFunc(node.Waits, func(w plan.Wait) bool { return w.Reason == plan.WaitingForExternal })
+	}
+	return len(c.facts.Owned[n.ID]) > 0
+}
+
+func lookup(value any, at []any) (any, bool) {
+	for _, step := range at {
+		switch v := value.(type) {
+		case map[string]any:
+			key, _ := step.(string)
+			next, ok := v[key]
+			if !ok {
+				return nil, false
+			}
+			value = next
+		case []any:
+			i, ok := step.(int)
+			if !ok || i < 0 || i >= len(v) {
+				return nil, false
+			}
+			value = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}

@@ -1,0 +1,43 @@
+package graph
+
+import (
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Fields of an instance's status that the engine writes. An author who declares
+// one of the last kind gets it; the engine then does without.
+const (
+	StateField      = "state"
+	ConditionsField = "conditions"
+	WaitingField    = "waiting"
+)
+
+// compileStatus compiles the author's status fields and infers their types.
+func compileStatus(c *compilation) {
+	const at = "spec.schema.status"
+	fields, ok := c.decode(c.spec.Schema.Status, at)
+	if !ok || c.env == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch name {
+		case StateField:
+			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
+		case ConditionsField:
+			c.problems.Addf(at+".conditions", "conditions of the author's own are not served yet")
+		}
+	}
+	template, problems := c.env.Template(fields, nil, at)
+	c.problems.Add(problems...)
+	if template == nil {
+		return
+	}
+	c.graph.status = template
+	c.graph.Status = template.Schema()
+	if c.graph.Status == nil {
+		c.graph.Status = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+	}
+}

@@ -1,0 +1,124 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// describeGraph tells a graph in words, a line for a node.
+func describeGraph(g *graph.Graph) string {
+	var b strings.Builder
+	scope := "cluster-scoped"
+	if g.Namespaced {
+		scope = "namespaced"
+	}
+	fmt.Fprintf(&b, "%s %s, %s\n", g.Kind.GroupVersion(), g.Kind.Kind, scope)
+	for _, n := range g.Nodes {
+		fmt.Fprintf(&b, "%d %s: %s %s", n.Layer, n.ID, n.Kind.GroupVersion(), n.Kind.Kind)
+		for _, trait := range []struct {
+			holds bool
+			word  string
+		}{{n.External, "external"}, {n.Nested, "nested"}, {!n.Known, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
+			if trait.holds {
+				b.WriteString(", " + trait.word)
+			}
+		}
+		if len(n.Dependencies) > 0 {
+			b.WriteString(" ← " + strings.Join(n.Dependencies, ", "))
+		}
+		b.WriteByte('\n')
+	}
+	for _, gvk := range g.Missing {
+		fmt.Fprintf(&b, "missing: %s %s\n", gvk.GroupVersion(), gvk.Kind)
+	}
+	return b.String()
+}
+
+// describePass tells what one pass wants, decides and reports.
+func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summary, now time.Time) string {
+	var b strings.Builder
+	for i, step := range p.Steps {
+		node := desired.Nodes[i]
+		fmt.Fprintf(&b, "%s: %s", step.Node, step.Action)
+		if step.Action == plan.Keep && !step.Ready {
+			b.WriteString(because(step.Unready))
+		}
+		b.WriteString(because(step.Problem) + "\n")
+		for _, w := range step.Waits {
+			fmt.Fprintf(&b, "  %s: %s, next in %s\n", w.Reason, w.On, w.Next(now))
+		}
+		if step.Action.Applies() {
+			b.WriteString(indent(asYAML(t, plainly(node.Object))))
+		}
+	}
+	for _, o := range p.Prune {
+		fmt.Fprintf(&b, "prune: %s\n", object.KeyOf(o))
+	}
+	if len(desired.Status) > 0 {
+		b.WriteString("status:\n" + indent(asYAML(t, desired.Status)))
+	}
+	fmt.Fprintf(&b, "summary: %s", s.State)
+	for _, part := range []struct{ name, text string }{
+		{"", string(s.Reason)}, {"", s.Message}, {"unresolvable: ", s.Unresolvable}, {"stalled: ", s.Stalled},
+	} {
+		if part.text != "" {
+			b.WriteString("\n  " + part.name + part.text)
+		}
+	}
+	if s.Retry > 0 {
+		fmt.Fprintf(&b, "\n  again in %s", s.Retry)
+	}
+	return b.String() + "\n"
+}
+
+func because(p plan.Problem) string {
+	if p.Message == "" {
+		return ""
+	}
+	return strings.TrimSuffix(" "+string(p.Reason), " ") + ": " + p.Message
+}
+
+// plainly is an object without its kind, which the graph tells.
+func plainly(o *unstructured.Unstructured) map[string]any {
+	out := o.DeepCopy().Object
+	delete(out, "apiVersion")
+	delete(out, "kind")
+	return out
+}
+
+func indent(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return "  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+func asYAML(t testing.TB, v any) string {
+	t.Helper()
+	raw, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func checkSame(t *testing.T, path, want string, d *v1alpha1.ResourceGraphDefinition, kinds graph.Kinds) {
+	t.Helper()
+	g, problems := graph.Compile(&d.Spec, kinds)
+	if problems != nil {
+		t.Errorf("%s: in another order: %v", path, problems.Err())
+		return
+	}
+	if diff := cmp.Diff(want, describeGraph(g)); diff != "" {
+		t.Errorf("%s: in another order (-want +got):\n%s", path, diff)
+	}
+}

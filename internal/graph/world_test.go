@@ -1,0 +1,221 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// world is an instance and what happens around it: a list of passes, and what
+// changes before each. Between two passes everything that the first applied is
+// there, as an API server would have it, and what it pruned is gone.
+type world struct {
+	Instance map[string]any
+	// Given are objects that the instance owns from the start.
+	Given []struct {
+		Node   string
+		Object map[string]any
+	}
+	Passes []change
+}
+
+// change is what happens before a pass.
+type change struct {
+	// After is how much time goes by.
+	After metav1.Duration
+	// Spec replaces the instance's spec.
+	Spec map[string]any
+	// Status is what becomes of the status of nodes' objects, and Generation of
+	// their generation.
+	Status     map[string]map[string]any
+	Generation map[string]int64
+	// Deleting are nodes whose objects are being deleted.
+	Deleting []string
+	// External are objects that somebody else keeps. A reference that is looked
+	// for and isn't among them isn't there.
+	External []map[string]any
+	// Blind holds kinds that can't be read in this pass, and Problems what stood
+	// in the way of a node's last write.
+	Blind    map[string]plan.Problem
+	Problems map[string]plan.Problem
+}
+
+var began = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+
+// passes goes through the world's passes and tells each.
+func passes(t *testing.T, g *graph.Graph, d inventory.Definition, text string) []string {
+	var w world
+	decode(t, text, &w)
+	instance := &unstructured.Unstructured{Object: normal(t, w.Instance)}
+	instance.SetGroupVersionKind(g.Kind)
+	owner := inventory.OwnerOf(instance, d, "v1.2.3")
+	facts := plan.Facts{
+		Instance: instance, Now: began,
+		Owned:    map[string][]*unstructured.Unstructured{},
+		External: map[plan.Need]*unstructured.Unstructured{},
+		Waits:    map[plan.WaitKey]time.Time{},
+	}
+	for _, given := range w.Given {
+		o := &unstructured.Unstructured{Object: normal(t, given.Object)}
+		o.SetUID(types.UID("given/" + o.GetName()))
+		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
+		if given.Node != "" {
+			owner.Mark(o, given.Node, 0)
+		}
+		facts.Owned[given.Node] = append(facts.Owned[given.Node], o)
+	}
+	var out []string
+	for _, c := range w.Passes {
+		c.happen(t, &facts)
+		desired := composeWithNeeds(t, g, &facts, c.External)
+		p := plan.Compute(desired, facts, owner, nil, v1alpha1.ChildManager)
+		s := plan.Summarize(p, facts.Now)
+		out = append(out, describePass(t, desired, p, s, facts.Now))
+		settle(&facts, p, s, desired)
+	}
+	return out
+}
+
+// happen changes the facts before a pass.
+func (c change) happen(t *testing.T, facts *plan.Facts) {
+	facts.Now = facts.Now.Add(c.After.Duration)
+	facts.Problems = c.Problems
+	facts.Kinds = map[schema.GroupVersionKind]plan.Problem{}
+	for name, problem := range c.Blind {
+		i := strings.LastIndex(name, "/")
+		facts.Kinds[schema.FromAPIVersionAndKind(name[:i], name[i+1:])] = problem
+	}
+	facts.Instance = facts.Instance.DeepCopy()
+	if c.Spec != nil {
+		facts.Instance.Object["spec"] = normal(t, c.Spec)
+	}
+	for node, owned := range facts.Owned {
+		for i := range owned {
+			owned[i] = owned[i].DeepCopy()
+			if status, ok := c.Status[node]; ok {
+				owned[i].Object["status"] = normal(t, status)
+			}
+			if generation, ok := c.Generation[node]; ok {
+				owned[i].SetGeneration(generation)
+			}
+			if slices.Contains(c.Deleting, node) {
+				owned[i].SetDeletionTimestamp(&metav1.Time{Time: facts.Now})
+			}
+		}
+	}
+}
+
+// composeWithNeeds composes until nothing new is asked for.
+func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external []map[string]any) plan.Desired {
+	facts.External = map[plan.Need]*unstructured.Unstructured{}
+	for {
+		desired, fresh := g.Compose(*facts), false
+		for _, need := range desired.Needs {
+			_, looked := facts.External[need]
+			if _, blind := facts.Kinds[need.Kind]; looked || blind {
+				continue
+			}
+			fresh = true
+			facts.External[need] = nil
+			for _, o := range external {
+				found := &unstructured.Unstructured{Object: normal(t, o)}
+				if (plan.Need{Kind: found.GroupVersionKind(), Namespace: found.GetNamespace(), Name: found.GetName()}) == need {
+					facts.External[need] = found
+				}
+			}
+		}
+		if !fresh {
+			return desired
+		}
+	}
+}
+
+// settle makes the plan's outcome the facts of the next pass.
+func settle(facts *plan.Facts, p plan.Plan, s plan.Summary, desired plan.Desired) {
+	for _, step := range p.Steps {
+		if !step.Action.Applies() {
+			continue
+		}
+		stored := granted(step.Object)
+		stored.SetUID(types.UID(step.Node + "/" + stored.GetName()))
+		stored.SetGeneration(1)
+		for node, owned := range facts.Owned {
+			facts.Owned[node] = slices.DeleteFunc(owned, func(o *unstructured.Unstructured) bool {
+				if step.Current == nil || o.GetUID() != step.Current.GetUID() {
+					return false
+				}
+				stored.SetGeneration(o.GetGeneration() + 1)
+				stored.SetUID(o.GetUID())
+				if status, ok := o.Object["status"]; ok {
+					stored.Object["status"] = status
+				}
+				return true
+			})
+		}
+		facts.Owned[step.Node] = append(facts.Owned[step.Node], stored)
+	}
+	for _, gone := range p.Prune {
+		for node, owned := range facts.Owned {
+			facts.Owned[node] = slices.DeleteFunc(owned, func(o *unstructured.Unstructured) bool { return o.GetUID() == gone.GetUID() })
+		}
+	}
+	facts.Waits = map[plan.WaitKey]time.Time{}
+	for _, w := range s.Waits {
+		facts.Waits[w.Key()] = w.Since
+	}
+	facts.Instance = facts.Instance.DeepCopy()
+	facts.Instance.Object["status"] = maps.Clone(desired.Status)
+}
+
+// granted is an object of which the engine's manager owns all that it applied.
+func granted(applied *unstructured.Unstructured) *unstructured.Unstructured {
+	o := applied.DeepCopy()
+	raw, err := json.Marshal(fieldsOf(o.Object))
+	if err != nil {
+		panic(err)
+	}
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply,
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw},
+	}})
+	return o
+}
+
+// fieldsOf is the FieldsV1 of a value whose lists are all owned as a whole.
+func fieldsOf(value any) map[string]any {
+	out := map[string]any{}
+	if m, ok := value.(map[string]any); ok {
+		for key, v := range m {
+			out["f:"+key] = fieldsOf(v)
+		}
+	}
+	return out
+}
+
+// normal is a value as a cache holds it: its integers are int64.
+func normal(t *testing.T, v map[string]any) map[string]any {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := utiljson.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
