@@ -1,0 +1,191 @@
+// Package cluster is the only writer of children and instances. Each write is
+// one request that carries what it was decided on: the UID that was read, or the
+// condition that nothing is there yet. It makes no decisions of its own.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// Resolver finds the resource that serves a kind.
+type Resolver interface {
+	Resolve(schema.GroupVersionKind) (Resource, error)
+}
+
+// Client writes and reads objects of any kind. It is safe for concurrent use.
+type Client struct {
+	dynamic dynamic.Interface
+	kinds   Resolver
+}
+
+// NewClient returns a client over the given connection.
+func NewClient(d dynamic.Interface, kinds Resolver) *Client {
+	return &Client{dynamic: d, kinds: kinds}
+}
+
+func (c *Client) resource(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
+	r, err := c.kinds.Resolve(gvk)
+	if err != nil {
+		return nil, err
+	}
+	if r.Namespaced {
+		return c.dynamic.Resource(r.GVR).Namespace(namespace), nil
+	}
+	return c.dynamic.Resource(r.GVR), nil
+}
+
+// neverStored is a resource version that no object ever has. In a server-side
+// apply it makes the write conditional: what doesn't exist is created, and what
+// exists answers Conflict, whoever it belongs to. Nothing is taken over unseen.
+const neverStored = "1"
+
+// Create applies an object that isn't there yet. An object of that name that
+// does exist is left alone; the error is then a Conflict, see IsTaken.
+func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	o = o.DeepCopy()
+	o.SetUID("")
+	o.SetResourceVersion(neverStored)
+	return c.apply(ctx, o, manager)
+}
+
+// Update applies an object onto the incarnation with the given UID. When that
+// one is gone, nothing is written and nothing is created; see IsGone.
+func (c *Client) Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+	o = o.DeepCopy()
+	o.SetUID(uid)
+	o.SetResourceVersion("")
+	return c.apply(ctx, o, manager)
+}
+
+func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return r.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+}
+
+// Get reads an object from the API server.
+func (c *Client) Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(gvk, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return r.Get(ctx, name, metav1.GetOptions{})
+}
+
+// Delete asks for the deletion of this very incarnation of an object. What is
+// gone already, or has been replaced by another of its name, is no error.
+func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return err
+	}
+	uid, background := o.GetUID(), metav1.DeletePropagationBackground
+	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid},
+		PropagationPolicy: &background,
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// operation is one of a JSON patch, RFC 6902.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// WriteStatus replaces an object's whole status, if it still is this very
+// incarnation. The rest of the object is left as it is.
+func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
+	return c.patch(ctx, o, manager, []operation{
+		{Op: "test", Path: "/metadata/uid", Value: string(o.GetUID())},
+		{Op: "add", Path: "/status", Value: status},
+	}, "status")
+}
+
+// SetFinalizers replaces the finalizers of this very incarnation of an object,
+// if they still are what was read.
+func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
+	change := operation{Op: "add", Path: "/metadata/finalizers", Value: finalizers}
+	if len(finalizers) == 0 {
+		change = operation{Op: "remove", Path: "/metadata/finalizers"}
+	}
+	ops := []operation{{Op: "test", Path: "/metadata/uid", Value: string(o.GetUID())}}
+	if current := o.GetFinalizers(); len(current) > 0 {
+		ops = append(ops, operation{Op: "test", Path: "/metadata/finalizers", Value: current})
+	}
+	return c.patch(ctx, o, manager, append(ops, change))
+}
+
+func (c *Client) patch(ctx context.Context, o *unstructured.Unstructured, manager string, ops []operation, subresources ...string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(ops)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of %s: %w", o.GetName(), err)
+	}
+	return r.Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: manager}, subresources...)
+}
+
+// IsTaken says that Create found an object of that name.
+func IsTaken(err error) bool { return apierrors.IsConflict(err) }
+
+// IsGone says that the incarnation that a write was meant for isn't there any
+// more: the object is gone, or another has its name.
+func IsGone(err error) bool {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return true
+	}
+	return apierrors.IsInvalid(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && onlyUID(err)
+}
+
+// onlyUID says that the server objects to metadata.uid, which is immutable: the
+// name has another incarnation.
+func onlyUID(err error) bool {
+	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it unwrapped
+	if !ok || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == "metadata.uid" {
+			return true
+		}
+	}
+	return false
+}
+
+// Explain turns the error of a request into the problem that a node shows.
+func Explain(err error) plan.Problem {
+	message := err.Error()
+	switch {
+	case IsUnavailable(err):
+		return plan.Problem{Reason: plan.WaitingForKind, Message: message}
+	case apierrors.IsForbidden(err):
+		return plan.Problem{Reason: plan.Forbidden, Message: message}
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+		return plan.Problem{Reason: plan.Rejected, Message: message}
+	}
+	return plan.Problem{Reason: plan.Unavailable, Message: message}
+}
+
+// Passes says whether a request that failed may work when it is repeated as it
+// is, so that a retry with growing delay makes sense.
+func Passes(err error) bool { return Explain(err).Reason == plan.Unavailable }
