@@ -1,0 +1,156 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// kindState is where the definition's kind stands.
+type kindState struct {
+	// ready says that the API server serves the kind as the graph wants it.
+	ready bool
+	// ours says that there is a CustomResourceDefinition of this definition's,
+	// served in whatever shape.
+	ours bool
+	// reason and message say why it isn't ready.
+	reason, message string
+	// unknown says that this is a matter of waiting.
+	unknown bool
+}
+
+// Reasons of a kind that isn't ready.
+const (
+	kindNotOwned     = "KindNotOwned"
+	kindBreaking     = "BreakingChange"
+	kindEstablishing = "Establishing"
+	kindRefused      = "Failed"
+	kindTerminating  = "Terminating"
+	kindNotAccepted  = "GraphNotAccepted"
+)
+
+// publish makes the API server serve the kind as the graph wants it, unless the
+// kind is somebody else's or the change would break its users.
+func (r *Reconciler) publish(ctx context.Context, v *visit) error {
+	if v.compiled.graph == nil {
+		r.lookAtKind(v)
+		return nil
+	}
+	g := v.compiled.graph
+	wanted := crd.For(g, v.spec.Schema, v.owner, r.Version)
+	current, exists := r.Kinds.CRD(g.Kind.GroupKind())
+	switch {
+	case !exists:
+		return r.write(ctx, v, wanted, nil)
+	case !crd.BelongsTo(current, v.owner):
+		v.kind = kindState{reason: kindNotOwned, message: foreign(current)}
+		return nil
+	case current.DeletionTimestamp != nil:
+		v.kind = kindState{unknown: true, reason: kindTerminating, message: "the former CustomResourceDefinition is being deleted; it is made anew once it is gone"}
+		return nil
+	}
+	v.kind.ours = true
+	if changes := crd.Breaking(current, wanted); len(changes) > 0 && v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] != "true" {
+		texts := make([]string, len(changes))
+		for i, c := range changes {
+			texts[i] = fmt.Sprintf("%s: %s", c.Path, c.What)
+		}
+		v.kind.reason = kindBreaking
+		v.kind.message = fmt.Sprintf("the change would break instances that exist: %s. Annotate the definition with %s: \"true\" to go ahead",
+			strings.Join(texts, "; "), v1alpha1.AllowBreakingAnnotation)
+		return nil
+	}
+	return r.write(ctx, v, wanted, current)
+}
+
+// lookAtKind finds out whether the definition's kind is served from before: its
+// instances must be looked after even while its graph doesn't compile.
+func (r *Reconciler) lookAtKind(v *visit) {
+	v.kind = kindState{unknown: true, reason: kindNotAccepted, message: "the graph is not accepted"}
+	if v.spec == nil || v.spec.Schema == nil {
+		return
+	}
+	current, exists := r.Kinds.CRD(v.spec.Schema.InstanceKind().GroupKind())
+	v.kind.ours = exists && crd.BelongsTo(current, v.owner) && crd.Established(current)
+}
+
+func foreign(c *apiextensionsv1.CustomResourceDefinition) string {
+	if owner, ok := OwnerKey(c); ok {
+		return fmt.Sprintf("the kind %s of %s is defined by %s already", c.Spec.Names.Kind, c.Spec.Group, owner)
+	}
+	return fmt.Sprintf("CustomResourceDefinition %s exists already and is not from a definition; it is left alone. Choose another kind or group", c.Name)
+}
+
+// write applies the CustomResourceDefinition, if it isn't as wanted already, and
+// waits, by its event, until it is established.
+func (r *Reconciler) write(ctx context.Context, v *visit, wanted, current *apiextensionsv1.CustomResourceDefinition) error {
+	u, err := asConfiguration(wanted)
+	if err != nil {
+		return err
+	}
+	if current != nil && current.Annotations[v1alpha1.AppliedAnnotation] == u.GetAnnotations()[v1alpha1.AppliedAnnotation] {
+		v.kind.ready = crd.Established(current)
+		if !v.kind.ready {
+			v.kind.unknown, v.kind.reason, v.kind.message = true, kindEstablishing, establishing(current)
+		}
+		return nil
+	}
+	if current == nil {
+		_, err = r.Cluster.Create(ctx, u, v1alpha1.InstanceManager)
+	} else {
+		_, err = r.Cluster.Update(ctx, u, current.UID, v1alpha1.InstanceManager)
+	}
+	v.kind.unknown, v.kind.reason, v.kind.message = true, kindEstablishing, "waiting for the API server to serve the kind"
+	switch {
+	case err == nil, cluster.IsGone(err), cluster.IsTaken(err):
+		return nil // its event brings the next pass
+	case cluster.Passes(err):
+		return fmt.Errorf("apply %s: %w", object.KeyOf(u), err)
+	}
+	v.kind.unknown, v.kind.reason, v.kind.message = false, kindRefused, err.Error()
+	return nil
+}
+
+func establishing(c *apiextensionsv1.CustomResourceDefinition) string {
+	for _, cond := range c.Status.Conditions {
+		if cond.Status == apiextensionsv1.ConditionFalse {
+			return fmt.Sprintf("%s: %s", cond.Type, cond.Message)
+		}
+	}
+	return "waiting for the API server to serve the kind"
+}
+
+// asConfiguration is the CustomResourceDefinition as an apply configuration,
+// marked with the digest of its content.
+func asConfiguration(c *apiextensionsv1.CustomResourceDefinition) (*unstructured.Unstructured, error) {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode CustomResourceDefinition %s: %w", c.Name, err)
+	}
+	u := &unstructured.Unstructured{Object: raw}
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	labels := u.GetLabels()
+	version := labels[v1alpha1.VersionLabel]
+	delete(labels, v1alpha1.VersionLabel) // a new version of this program is no reason to write
+	u.SetLabels(labels)
+	digest := object.Digest(u.Object)
+	labels[v1alpha1.VersionLabel] = version
+	u.SetLabels(labels)
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.AppliedAnnotation] = digest
+	u.SetAnnotations(annotations)
+	return u, nil
+}

@@ -1,0 +1,29 @@
+package instance
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// FromGraph makes a Composer of a graph.
+func FromGraph(g *graph.Graph) Composer { return graphComposer{g} }
+
+type graphComposer struct{ *graph.Graph }
+
+// Compose evaluates the graph; it is pure and can't fail.
+func (c graphComposer) Compose(_ context.Context, facts plan.Facts) (plan.Desired, error) {
+	return c.Graph.Compose(facts), nil
+}
+
+func (c graphComposer) Depth() int {
+	depth := 0
+	for _, n := range c.Nodes {
+		depth = max(depth, n.Layer+1)
+	}
+	return depth
+}
+
+func (c graphComposer) ShowsWaiting() bool { return crd.Waits(c.Graph) }

@@ -1,0 +1,137 @@
+// Package instance keeps instances true. What an instance wants is a Composer's
+// to say; everything else (claiming, watching, applying, pruning, reporting,
+// taking apart) is the same for all dialects and told here.
+package instance
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// Composer says what an instance wants now, given what has been observed of its
+// world. Implementations are immutable and safe for concurrent use.
+type Composer interface {
+	Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error)
+	// Written lists the kinds whose objects it may ask for.
+	Written() []schema.GroupVersionKind
+	// Depth bounds how often an answer may let more resolve: the number of
+	// layers of its nodes.
+	Depth() int
+	// ShowsWaiting says whether the kind's status has room for what the nodes
+	// wait for.
+	ShowsWaiting() bool
+	// Untyped says whether the kind was unknown when the composer was made: its
+	// nodes wait for a new composer.
+	Untyped(schema.GroupVersionKind) bool
+}
+
+// Reconciler serves the instances of one kind.
+type Reconciler struct {
+	Kind       schema.GroupVersionKind
+	Definition inventory.Definition
+	Cluster    *cluster.Client
+	Kinds      *cluster.Kinds
+	Hub        *watch.Hub
+	Events     telemetry.Recorder
+	Version    string
+	Now        func() time.Time
+	// Wake asks for a pass over the definition: a kind that it didn't know has
+	// appeared, or an instance that it may wait for is gone.
+	Wake func()
+
+	composer atomic.Pointer[Composer]
+	memories memories
+}
+
+// SetComposer puts a new composer in place; passes in flight finish with the
+// one they began with.
+func (r *Reconciler) SetComposer(c Composer) { r.composer.Store(&c) }
+
+// visit is one pass over one instance.
+type visit struct {
+	key      object.Key
+	instance *unstructured.Unstructured
+	owner    inventory.Owner
+	composer Composer
+	lease    *watch.Lease
+	memory   *memory
+
+	facts plan.Facts
+	// syncing tells since when the kinds that are being read for the first time
+	// are.
+	syncing map[schema.GroupVersionKind]time.Time
+	desired plan.Desired
+	plan    plan.Plan
+	// failures are requests of this pass that failed and may work when repeated.
+	failures []error
+}
+
+// Reconcile tells one pass: observe what is there, decide what to do, act, as
+// long as answers let more resolve; then prune what nothing wants any more, and
+// report. Deletion is a story of its own.
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outcome {
+	v, out := r.begin(ctx, key)
+	if out.Settled() {
+		return out
+	}
+	defer v.lease.Discard() // keeps the previous lease, unless this one is committed
+	for range v.composer.Depth() + 1 {
+		if err := r.observe(ctx, v); err != nil {
+			return outcome.Fail(err)
+		}
+		if out := v.patience(r.Now()); out.Settled() {
+			return out
+		}
+		v.plan = plan.Compute(v.desired, v.facts, v.owner, v.memory.tolerated, v1alpha1.ChildManager)
+		if changed, out := r.act(ctx, v); out.Settled() {
+			return out
+		} else if !changed {
+			break
+		}
+	}
+	r.prune(ctx, v)
+	return r.report(ctx, v)
+}
+
+// begin loads the instance and opens its lease. An instance that is gone is
+// forgotten, one that is going is taken apart.
+func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
+	subscriber := watch.Subscriber{Key: key}
+	cached, ok := r.Hub.Get(r.Kind, key.Namespace, key.Name)
+	if !ok {
+		r.memories.forget(key)
+		r.Hub.Forget(subscriber)
+		r.Wake()
+		return nil, outcome.Done()
+	}
+	v := &visit{
+		key:      key,
+		instance: cached,
+		owner:    inventory.OwnerOf(cached, r.Definition, r.Version),
+		memory:   r.memories.of(key, cached.GetUID()),
+	}
+	if cached.GetDeletionTimestamp() != nil {
+		return nil, r.takeApart(ctx, v)
+	}
+	composer := r.composer.Load()
+	if composer == nil {
+		return nil, outcome.Done() // its definition says why; the kind is woken when it compiles
+	}
+	v.composer = *composer
+	v.lease = r.Hub.Begin(subscriber)
+	v.facts.Waits = waitsSince(cached)
+	return v, outcome.Outcome{}
+}

@@ -1,0 +1,146 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// report writes the instance's status, if it says anything new, tells of
+// transitions as events, and says when to look again. The lease is committed
+// first: what this pass has read stays watched.
+func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
+	v.lease.Commit()
+	summary := plan.Summarize(v.plan, v.facts.Now)
+	before := condition.Read(v.instance)
+	conditions := r.conditions(before, summary, v.instance.GetGeneration())
+	status := maps.Clone(v.desired.Status)
+	if status == nil {
+		status = map[string]any{}
+	}
+	status[graph.StateField] = string(summary.State)
+	status[graph.ConditionsField] = conditions.Unstructured()
+	if v.composer.ShowsWaiting() && len(summary.Waits) > 0 {
+		status[graph.WaitingField] = waitingField(summary.Waits, v.facts.Now)
+	}
+	if out := r.writeStatus(ctx, v, status); out.Settled() {
+		return out
+	}
+	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
+	r.announce(v.instance, before, conditions)
+	if err := errors.Join(v.failures...); err != nil {
+		return outcome.Fail(err)
+	}
+	if summary.Retry > 0 {
+		return outcome.Wait(summary.Retry)
+	}
+	return outcome.Done()
+}
+
+// conditions turns a summary into the dialect's conditions.
+func (r *Reconciler) conditions(before condition.Set, s plan.Summary, generation int64) condition.Set {
+	now := r.Now()
+	set := before
+	mark := func(kind string, status bool, reason, message string) {
+		c := v1alpha1.Condition{Type: kind, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: generation}
+		if status {
+			c.Status = condition.True
+		}
+		set = set.Mark(c, now)
+	}
+	mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
+	if s.Unresolvable != "" {
+		mark(v1alpha1.InstanceGraphResolved, false, "ResolutionFailed", s.Unresolvable)
+	} else {
+		mark(v1alpha1.InstanceGraphResolved, true, "Resolved", "runtime graph created and all resources resolved")
+	}
+	if s.Reason != "" {
+		mark(v1alpha1.InstanceResourcesReady, false, string(s.Reason), s.Message)
+	} else {
+		mark(v1alpha1.InstanceResourcesReady, true, "AllResourcesReady", "all resources are created and ready")
+	}
+	set = set.Mark(set.Summarize(v1alpha1.InstanceReady, generation,
+		v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady), now)
+	if s.Stalled == "" {
+		return set.Drop(v1alpha1.InstanceStalled)
+	}
+	mark(v1alpha1.InstanceStalled, true, string(plan.WaitTimeout), s.Stalled)
+	return set
+}
+
+// sinceFormat is precise enough for a wait to be counted on where it stood.
+const sinceFormat = "2006-01-02T15:04:05.000Z"
+
+func waitingField(waits []plan.Wait, now time.Time) []any {
+	out := make([]any, len(waits))
+	for i, w := range waits {
+		out[i] = map[string]any{
+			"node": w.Node, "reason": string(w.Reason), "on": w.On,
+			"since": w.Since.UTC().Format(sinceFormat), "attempts": int64(w.Attempts(now)),
+		}
+	}
+	return out
+}
+
+// writeStatus writes a status that says something new. It settles the pass when
+// the write could not be made.
+func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[string]any) outcome.Outcome {
+	current, _, _ := unstructured.NestedFieldNoCopy(v.instance.Object, "status")
+	if same(current, status) {
+		return outcome.Outcome{}
+	}
+	wanted := object.Digest(status)
+	if v.memory.wrote == wanted && v.memory.shown == object.Digest(current) {
+		return outcome.Outcome{} // as written before, as far as the schema lets it
+	}
+	answer, err := r.Cluster.WriteStatus(ctx, v.instance, status, v1alpha1.StatusManager)
+	if cluster.IsGone(err) {
+		return outcome.Done()
+	}
+	if err != nil {
+		return outcome.Fail(fmt.Errorf("write status: %w", err))
+	}
+	v.memory.wrote, v.memory.shown = wanted, object.Digest(answer.Object["status"])
+	r.Hub.Record(answer, watch.Subscriber{Key: v.key})
+	v.instance = answer
+	return outcome.Outcome{}
+}
+
+// same compares as JSON: 3 and 3.0 are one number to the server.
+func same(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// announce tells of transitions that somebody may have to act on, and of their
+// end. What only repeats is not told again.
+func (r *Reconciler) announce(instance *unstructured.Unstructured, before, after condition.Set) {
+	was, _ := before.Get(v1alpha1.InstanceReady)
+	is, _ := after.Get(v1alpha1.InstanceReady)
+	wasError := was.Status == condition.False && plan.Reason(was.Reason).IsError()
+	isError := is.Status == condition.False && plan.Reason(is.Reason).IsError()
+	switch {
+	case isError && was.Reason != is.Reason:
+		r.Events.Event(instance, telemetry.Warning, is.Reason, is.Message)
+	case wasError && is.Status == condition.True:
+		r.Events.Event(instance, telemetry.Normal, "Ready", "all resources are there and ready again")
+	}
+}

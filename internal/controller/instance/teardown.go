@@ -1,0 +1,126 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// takeApart removes a deleted instance's children in reverse order, then lets
+// the instance go. It needs what the instance recorded and what the children
+// carry, and nothing else: no definition, no graph, no expressions. Events of
+// the children bring the next pass; nothing is polled.
+func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
+	if !slices.ContainsFunc(v.instance.GetFinalizers(), inventory.IsFinalizer) {
+		r.Hub.Forget(watch.Subscriber{Key: v.key})
+		return outcome.Done()
+	}
+	if out := r.reportDeleting(ctx, v); out.Settled() {
+		return out
+	}
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	defer v.lease.Discard()
+	children, ready, err := r.remaining(v)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	v.lease.Commit()
+	if !ready {
+		return outcome.Done() // the kinds' watches wake the instance when they have caught up
+	}
+	removal := plan.Teardown(children)
+	if removal.Done() {
+		return r.letGo(ctx, v)
+	}
+	return failed(r.remove(ctx, removal))
+}
+
+func failed(errs []error) outcome.Outcome {
+	if err := errors.Join(errs...); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Done()
+}
+
+// remaining lists the instance's children that are left, from caches; false
+// while a cache can't tell. A kind that is gone has no objects.
+func (r *Reconciler) remaining(v *visit) (children []*unstructured.Unstructured, ready bool, err error) {
+	ready = true
+	for _, gk := range inventory.Read(v.instance).GroupKinds() {
+		gvk, err := r.Kinds.Preferred(gk)
+		if cluster.IsUnavailable(err) {
+			if _, exists := r.Kinds.CRD(gk); exists {
+				ready = false // not served just now, but its objects may be there
+			}
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		state := v.lease.Want(watch.ChildrenOf(gvk, v.owner.ID()))
+		if state.Phase != watch.Synced {
+			ready = false
+		}
+		for _, child := range r.Hub.Owned(gvk, v.owner.ID()) {
+			if inventory.Node(child) != "" {
+				children = append(children, child)
+			}
+		}
+	}
+	return children, ready, nil
+}
+
+// reportDeleting writes that the instance is being deleted, once, before any
+// child is touched.
+func (r *Reconciler) reportDeleting(ctx context.Context, v *visit) outcome.Outcome {
+	status, _, _ := unstructured.NestedMap(v.instance.Object, "status")
+	if status == nil {
+		status = map[string]any{}
+	}
+	const message = "its resources are being deleted, in reverse order"
+	generation := v.instance.GetGeneration()
+	conditions := condition.Read(v.instance)
+	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
+		conditions = conditions.Mark(v1alpha1.Condition{
+			Type: kind, Status: condition.False, Reason: "Deleting", Message: message, ObservedGeneration: generation,
+		}, r.Now())
+	}
+	conditions = conditions.Drop(v1alpha1.InstanceStalled)
+	status[graph.StateField] = string(v1alpha1.InstanceDeleting)
+	status[graph.ConditionsField] = conditions.Unstructured()
+	delete(status, graph.WaitingField)
+	return r.writeStatus(ctx, v, status)
+}
+
+// letGo removes the finalizers that kept the instance: the definition's, in
+// whatever incarnation.
+func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
+	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
+	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
+	if cluster.IsGone(err) {
+		return outcome.Done()
+	}
+	if err != nil {
+		return outcome.Fail(fmt.Errorf("remove the finalizer: %w", err))
+	}
+	if len(kept) > 0 {
+		r.Hub.Record(answer, watch.Subscriber{Key: v.key})
+		return outcome.Done()
+	}
+	r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.instance.GetUID()), watch.Subscriber{Key: v.key})
+	r.Hub.Forget(watch.Subscriber{Key: v.key})
+	r.memories.forget(v.key)
+	return outcome.Done()
+}
