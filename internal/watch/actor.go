@@ -1,0 +1,192 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// actor watches one selection of a kind. Its goroutine (run) alone owns the
+// informer: it resolves the kind, lists, watches, and starts over with back-off
+// when that ends. Others reach it in three ways that never wait for it: they
+// read its state and its store, subscribe to it, and poke it.
+//
+// Its lock, its store's and its kind's router's are each held for a moment, with
+// none of the others, and never during a call to a listener or to the network.
+// The hub's may be held while one of them is taken, never the other way round.
+type actor struct {
+	*kind
+	selection Selection
+	filter    labels.Selector // of a selection by labels
+	world     *world
+	store     *store
+	poke      chan struct{} // wakes it from its back-off
+	born      time.Time
+
+	mu          sync.Mutex
+	state       State
+	progress    progress
+	interrupt   context.CancelFunc // ends the session under way
+	kindGone    bool               // the CRD was deleted; not yet acted upon
+	refresh     bool               // the CRD changed; not yet listed anew
+	subscribers members[*listener]
+	servings    []*Serving // replaced, not changed
+	events      uint64
+
+	// Guarded by the hub's lock.
+	interests
+	cancel context.CancelFunc
+}
+
+func newActor(w *world, k *kind, s Selection) *actor {
+	now := time.Now()
+	return &actor{
+		kind: k, selection: s, filter: parsed(s.labels), world: w,
+		store: newStore(w.OwnerLabel),
+		poke:  make(chan struct{}, 1),
+		state: State{Phase: Syncing, Since: now},
+		born:  now,
+	}
+}
+
+// run watches until the context ends.
+func (a *actor) run(ctx context.Context) {
+	defer a.store.close()
+	var retry backoff
+	var s *session
+	for ctx.Err() == nil {
+		began := time.Now()
+		var err error
+		s, err = a.watch(ctx, s)
+		switch {
+		case errors.Is(err, errInterrupted):
+			continue // there is news of the kind
+		case errors.Is(err, errKindGone), time.Since(began) > lastRetry:
+			retry.reset()
+		}
+		if err != nil && ctx.Err() == nil {
+			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.String(), "reason", err.Error())
+		}
+		retry.pause(ctx, a.poke)
+	}
+}
+
+// errKindGone ends an attempt that began with the news that the kind is deleted.
+var errKindGone = errors.New("kind deleted")
+
+// watch watches once, for as long as it goes well. It returns the session for
+// the next attempt to go on with.
+func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
+	if a.takeKindGone() {
+		a.lose(&UnavailableError{WaitingForKind, "the definition of " + a.gvk.Kind + " was deleted"})
+		return nil, errKindGone
+	}
+	s, err := a.resume(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	err = s.run(ctx)
+	if errors.Is(err, errInterrupted) {
+		a.renew()
+	}
+	return s, err
+}
+
+// resume returns the session to run: the one that ended, so that its revision is
+// where to go on from, or a new one if the kind is served elsewhere now.
+func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
+	resource, err := a.world.Resolve(ctx, a.gvk)
+	if ctx.Err() != nil {
+		return s, ctx.Err()
+	}
+	if err != nil {
+		why := classify(a.gvk, err)
+		if why.Reason == WaitingForKind {
+			a.lose(why)
+			return nil, err
+		}
+		a.advance(func(p *progress) { p.failed(why, time.Now()) })
+		return s, err
+	}
+	if s != nil && s.resource == resource {
+		return s, nil
+	}
+	a.renew()
+	return newSession(a, resource), nil
+}
+
+// lose empties the store and tells the subscribers: the kind doesn't exist, and
+// so neither do its objects.
+func (a *actor) lose(why *UnavailableError) {
+	a.emit(a.store.clear(), Subscriber{})
+	a.advance(func(p *progress) {
+		*p = progress{}
+		p.failed(why, time.Now())
+	})
+}
+
+// renew begins a generation.
+func (a *actor) renew() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state.Generation++
+}
+
+// advance changes the progress, and tells the subscribers if that changes what
+// they see.
+func (a *actor) advance(change func(*progress)) {
+	now := time.Now()
+	a.mu.Lock()
+	change(&a.progress)
+	before := a.state
+	a.state.Phase, a.state.Reason, a.state.Message = a.progress.state(now)
+	news := before.Phase != a.state.Phase || before.Reason != a.state.Reason
+	if news {
+		a.state.Since = now
+	}
+	is := a.state
+	a.mu.Unlock()
+	if news {
+		a.world.Logger.V(1).Info("Kind's state changed", "kind", a.gvk, "selection", a.selection.String(),
+			"phase", is.Phase, "reason", is.Reason, "message", is.Message)
+		a.tell()
+	}
+}
+
+// kindChanged acts on news of the kind's definition, without waiting.
+func (a *actor) kindChanged(change KindChange) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kindGone = a.kindGone || change == KindDeleted
+	a.refresh = a.refresh || change == KindAltered
+	watching := a.interrupt != nil
+	if watching && change != KindArrived {
+		a.interrupt()
+		return
+	}
+	if watching && a.state.Phase == Synced {
+		return // it arrived long ago
+	}
+	select {
+	case a.poke <- struct{}{}:
+	default: // it is being woken already
+	}
+}
+
+func (a *actor) takeKindGone() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	gone := a.kindGone
+	a.kindGone = false
+	return gone
+}
+
+// current returns the state now.
+func (a *actor) current() State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}

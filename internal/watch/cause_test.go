@@ -1,0 +1,50 @@
+package watch
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestACauseSaysHowUrgentItIs(t *testing.T) {
+	vpcWith := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		o := made(vpc, "a/x", 2, "app", "db")
+		o.SetGeneration(1)
+		if change != nil {
+			change(o)
+		}
+		return o
+	}
+	was := vpcWith(nil)
+	status := func(o *unstructured.Unstructured) { o.Object["status"] = map[string]any{"ready": true} }
+	spec := func(o *unstructured.Unstructured) { o.SetGeneration(2) }
+	label := func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"app": "web"}) }
+	note := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "b"}) }
+	dying := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(o.Object, "2026-08-01T10:00:00Z", "metadata", "deletionTimestamp")
+	}
+	cases := map[string]struct {
+		transition
+		change   Change
+		priority Priority
+	}{
+		"somebody changes the spec":      {transition{was, vpcWith(spec), false}, Updated, Urgent},
+		"somebody changes a label":       {transition{was, vpcWith(label), false}, Updated, Urgent},
+		"somebody changes an annotation": {transition{was, vpcWith(note), false}, Updated, Urgent},
+		"somebody deletes it":            {transition{was, vpcWith(dying), false}, Updated, Urgent},
+		"it is new":                      {transition{nil, was, false}, Added, Urgent},
+		"it is gone":                     {transition{was, nil, false}, Deleted, Urgent},
+		"its status moves":               {transition{was, vpcWith(status), false}, Updated, Normal},
+		"it was there before":            {transition{nil, was, true}, Added, Background},
+	}
+	for name, c := range cases {
+		got := c.cause(time.Now())
+		if got.Change != c.change || got.Priority != c.priority {
+			t.Errorf("%s: %s with priority %d, want %s with %d", name, got.Change, got.Priority, c.change, c.priority)
+		}
+		if got.Object.String() != "Vpc a/x" {
+			t.Errorf("%s: it is about %s", name, got.Object)
+		}
+	}
+}

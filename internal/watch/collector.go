@@ -1,0 +1,66 @@
+package watch
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Collector reports the hub's Stats as metrics. Watches of single objects and
+// of label selections are summed up by kind, so that their number doesn't make
+// series.
+func (h *Hub) Collector() prometheus.Collector { return collector{h} }
+
+type collector struct{ hub *Hub }
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("espalier_watch_"+name, help,
+		append([]string{"group", "version", "kind", "selection"}, labels...), nil)
+}
+
+var (
+	watchesDesc     = describe("watches", "Watches by state and, where unavailable, reason.", "state", "reason")
+	subscribersDesc = describe("subscribers", "Instances and controllers that a watch wakes.")
+	objectsDesc     = describe("objects", "Objects held.")
+	eventsDesc      = describe("events_total", "Changes seen by the watches that run now.")
+)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	out <- watchesDesc
+	out <- subscribersDesc
+	out <- objectsDesc
+	out <- eventsDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	type series struct{ group, version, kind, class string }
+	type states struct {
+		series
+		phase  Phase
+		reason Reason
+	}
+	type sums struct{ subscribers, objects, events float64 }
+	watches, totals := map[states]float64{}, map[series]sums{}
+	for _, s := range c.hub.Stats() {
+		of := series{s.Kind.Group, s.Kind.Version, s.Kind.Kind, s.Class}
+		watches[states{of, s.State.Phase, s.State.Reason}]++
+		t := totals[of]
+		t.subscribers += float64(s.Subscribers)
+		t.objects += float64(s.Objects)
+		t.events += float64(s.Events)
+		totals[of] = t
+	}
+	gauge := func(d *prometheus.Desc, v float64, of series, more ...string) {
+		labels := append([]string{of.group, of.version, of.kind, of.class}, more...)
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for of, n := range watches {
+		gauge(watchesDesc, n, of.series, string(of.phase), string(of.reason))
+	}
+	for of, t := range totals {
+		gauge(subscribersDesc, t.subscribers, of)
+		gauge(objectsDesc, t.objects, of)
+		out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, t.events,
+			of.group, of.version, of.kind, of.class)
+	}
+}

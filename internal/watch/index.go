@@ -1,0 +1,179 @@
+package watch
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// route says which objects of a kind wake a subscriber.
+type route struct {
+	by        by
+	namespace string
+	name      string
+	owner     string
+	labels    string // a selector in its string form, so that routes compare
+}
+
+type by uint8
+
+const (
+	byName by = iota + 1
+	byOwner
+	byLabels
+)
+
+// index finds the subscribers of an object. A look-up by name or by owner takes
+// constant time; a look-up by selector takes time in the number of distinct
+// label keys that selectors ask for, plus the selectors that ask for no
+// particular value.
+//
+// A subscriber may hold a route several times and stays until it has been
+// removed as often: a lease's old and new sets overlap.
+//
+// It holds no lock; its owner guards it.
+type index[S comparable] struct {
+	ownerLabel string
+	names      map[objectName]*members[S]
+	owners     map[string]*members[S]
+	groups     map[route]*group[S]
+	keyed      map[string]map[bucket]map[*group[S]]struct{} // label key → namespace and value
+	scanned    map[string]map[*group[S]]struct{}            // by namespace
+}
+
+// objectName is an object's place within its kind.
+type objectName struct{ namespace, name string }
+
+type bucket struct{ namespace, value string }
+
+// group is one selector in one namespace (or all), with those who use it.
+type group[S comparable] struct {
+	namespace string
+	selector  labels.Selector
+	key       string // what it is filed under: an equality, or nothing
+	value     string
+	members   members[S]
+}
+
+func newIndex[S comparable](ownerLabel string) *index[S] {
+	return &index[S]{ownerLabel: ownerLabel}
+}
+
+// add lets the route's objects wake s.
+func (x *index[S]) add(s S, r route) {
+	switch r.by {
+	case byName:
+		name := objectName{r.namespace, r.name}
+		ensure(&x.names, name, func() *members[S] { return &members[S]{} }).add(s)
+	case byOwner:
+		ensure(&x.owners, r.owner, func() *members[S] { return &members[S]{} }).add(s)
+	case byLabels:
+		ensure(&x.groups, r, func() *group[S] { return x.file(r) }).members.add(s)
+	}
+}
+
+// remove undoes one add of the same route. Removing what was never added does
+// nothing.
+func (x *index[S]) remove(s S, r route) {
+	switch r.by {
+	case byName:
+		drop(x.names, objectName{r.namespace, r.name}, s)
+	case byOwner:
+		drop(x.owners, r.owner, s)
+	case byLabels:
+		if g := x.groups[r]; g != nil {
+			g.members.remove(s)
+			if g.members.len() == 0 {
+				x.unfile(r, g)
+			}
+		}
+	}
+}
+
+// place is what routing looks at in an object.
+type place struct {
+	objectName
+	labels labelSet
+}
+
+// find adds to out the subscribers that an object at this place wakes. A change
+// is looked up twice, as it was and as it is, since an object that stops
+// matching is an event too.
+func (x *index[S]) find(at place, out *found[S]) {
+	out.addAll(x.names[at.objectName])
+	if len(x.owners) > 0 {
+		if owner, ok := at.labels.Lookup(x.ownerLabel); ok {
+			out.addAll(x.owners[owner])
+		}
+	}
+	for key, filed := range x.keyed {
+		value, ok := at.labels.Lookup(key)
+		if !ok {
+			continue
+		}
+		matching(filed[bucket{at.namespace, value}], at, out)
+		matching(filed[bucket{"", value}], at, out)
+	}
+	if len(x.scanned) > 0 {
+		matching(x.scanned[at.namespace], at, out)
+		matching(x.scanned[""], at, out)
+	}
+}
+
+func matching[S comparable](groups map[*group[S]]struct{}, at place, out *found[S]) {
+	for g := range groups {
+		// A cluster-scoped object's namespace is the one that means all, so its
+		// groups come twice; found keeps one of each.
+		if g.selector.Matches(at.labels) {
+			out.addAll(&g.members)
+		}
+	}
+}
+
+func (x *index[S]) file(r route) *group[S] {
+	g := &group[S]{namespace: r.namespace, selector: parsed(r.labels)}
+	g.key, g.value = equality(g.selector)
+	if g.key == "" {
+		in := ensure(&x.scanned, g.namespace, newSet[*group[S]])
+		in[g] = struct{}{}
+		return g
+	}
+	filed := ensure(&x.keyed, g.key, func() map[bucket]map[*group[S]]struct{} {
+		return map[bucket]map[*group[S]]struct{}{}
+	})
+	ensure(&filed, bucket{g.namespace, g.value}, newSet[*group[S]])[g] = struct{}{}
+	return g
+}
+
+func (x *index[S]) unfile(r route, g *group[S]) {
+	delete(x.groups, r)
+	if g.key == "" {
+		discard(x.scanned, g.namespace, g)
+		return
+	}
+	discard(x.keyed[g.key], bucket{g.namespace, g.value}, g)
+	if len(x.keyed[g.key]) == 0 {
+		delete(x.keyed, g.key)
+	}
+}
+
+// parsed reads a selector that a Selector wrote, and which therefore parses.
+func parsed(selector string) labels.Selector {
+	s, err := labels.Parse(selector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return s
+}
+
+// equality returns a label and the only value of it that the selector accepts,
+// or nothing if there is no such label.
+func equality(selector labels.Selector) (key, value string) {
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		op, values := r.Operator(), r.ValuesUnsorted()
+		if (op == selection.Equals || op == selection.DoubleEquals || op == selection.In) && len(values) == 1 {
+			return r.Key(), values[0]
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,87 @@
+package watch
+
+import (
+	"errors"
+	"net/url"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func TestAnOutageOfMomentsIsNoNews(t *testing.T) {
+	sc := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 1))
+	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+		s.commit("i", Child(vpc, "a", "x"), Child(vpc, "a", "y"))
+		synctest.Wait()
+		s.inbox.take()
+		broken := func(string) error { return apierrors.NewInternalError(errors.New("conversion webhook failed")) }
+		sc.fail(broken)
+		sc.write(made(vpc, "a/x", 0)) // missed
+		pass(3 * time.Second)
+		s.expectState(t, vpc, Managed(), Synced, "")
+		sc.fail(nil)
+		pass(10 * time.Second)
+		s.expect(t, "only what was missed", "i: Updated Vpc a/x")
+
+		sc.fail(broken)
+		pass(time.Minute)
+		s.expectState(t, vpc, Managed(), Unavailable, Degraded)
+		s.expect(t, "an outage that lasts", "i: KindState Vpc ")
+		if _, ok := s.Get(vpc, "a", "x"); !ok {
+			t.Error("objects are forgotten because the watch failed")
+		}
+	})
+}
+
+// TestARefusedConnectionIsResumed is the API server's restart: the watch goes on
+// from its revision, without a list, and doesn't hold up a stop.
+func TestARefusedConnectionIsResumed(t *testing.T) {
+	sc := newScript(made(vpc, "a/x", 1))
+	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+		s.commit("i", Child(vpc, "a", "x"))
+		pass(time.Minute)
+		refused := func(string) error { return &url.Error{Op: "Get", Err: syscall.ECONNREFUSED} }
+		sc.fail(refused)
+		pass(time.Minute)
+		s.expectState(t, vpc, Managed(), Unavailable, Degraded)
+		sc.fail(nil)
+		pass(6 * time.Second)
+		s.expectState(t, vpc, Managed(), Synced, "")
+		if sc.lists != 1 {
+			t.Errorf("listed %d times, want once", sc.lists)
+		}
+		sc.put(made(vpc, "a/x", 0))
+		synctest.Wait()
+		if got := s.inbox.take(); got[len(got)-1] != "i: Updated Vpc a/x" {
+			t.Errorf("after the restart the subscriber heard %v", got)
+		}
+		sc.fail(refused)
+		s.commit("i", Child(configMap, "a", "x"))
+		pass(30 * time.Second)
+		s.expectState(t, vpc, Managed(), Unwatched, "") // and the bubble ends: nothing lingers
+	})
+}
+
+func TestAnExpiredRevisionIsNoFailure(t *testing.T) {
+	sc := newScript(made(vpc, "a/x", 1))
+	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+		s.commit("i", Child(vpc, "a", "x"))
+		pass(time.Minute)
+		s.inbox.take()
+		expired := true
+		sc.fail(func(verb string) error {
+			if expired && verb == "watch" {
+				expired = false
+				return apierrors.NewResourceExpired("too old")
+			}
+			return nil
+		})
+		sc.write(made(vpc, "a/x", 0))
+		pass(2 * time.Second)
+		s.expectState(t, vpc, Managed(), Synced, "")
+		s.expect(t, "what was missed", "i: Updated Vpc a/x")
+	})
+}

@@ -1,0 +1,90 @@
+package watch
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The objects that reads return are shared and read-only: DeepCopy one to
+// change it. They are compact: of the managed fields only Config.FieldManager's
+// are there.
+
+// Get returns an object from whichever watch holds it, in its newest revision.
+// That it isn't found means that it doesn't exist only while the state of the
+// target that should hold it is Synced.
+func (h *Hub) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
+	var newest *unstructured.Unstructured
+	for _, a := range h.holders(gvk, One(namespace, name)) {
+		o, ok := a.store.get(objectName{namespace, name})
+		if ok && (newest == nil || revisionOf(o) > revisionOf(newest)) {
+			newest = o
+		}
+	}
+	return newest, newest != nil
+}
+
+// Owned returns the objects with this value of the owner label, sorted by
+// namespace and name.
+func (h *Hub) Owned(gvk schema.GroupVersionKind, owner string) []*unstructured.Unstructured {
+	if a := h.server(gvk, Managed()); a != nil {
+		return a.store.ownedBy(owner)
+	}
+	return nil
+}
+
+// Select returns the objects that a Matching target of the same namespace and
+// selector watches, sorted by namespace and name. It looks at every object of
+// the selection, or of the kind if that is watched as a whole.
+func (h *Hub) Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured {
+	a := h.server(gvk, Labelled(namespace, selector))
+	if a == nil {
+		return nil
+	}
+	return a.store.list(func(p place) bool {
+		return (namespace == "" || p.namespace == namespace) && selector.Matches(p.labels)
+	})
+}
+
+// State returns the state of the watch that serves the selection.
+func (h *Hub) State(gvk schema.GroupVersionKind, s Selection) State {
+	if a := h.server(gvk, s); a != nil {
+		return a.current()
+	}
+	return State{}
+}
+
+// server returns the actor that reads of a selection are answered by: its own
+// once that is in sync, else the whole kind's.
+func (h *Hub) server(gvk schema.GroupVersionKind, s Selection) *actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	k := h.kinds[gvk]
+	if k == nil {
+		return nil
+	}
+	own, whole := k.actors[s], k.actors[All()]
+	if own == nil || whole != nil && own.current().Phase != Synced {
+		return whole
+	}
+	return own
+}
+
+// holders returns the actors that an object of this name may be held by.
+func (h *Hub) holders(gvk schema.GroupVersionKind, one Selection) []*actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	k := h.kinds[gvk]
+	if k == nil {
+		return nil
+	}
+	out := make([]*actor, 0, 3)
+	for _, s := range [...]Selection{All(), Managed(), one} {
+		if a := k.actors[s]; a != nil {
+			out = append(out, a)
+		}
+	}
+	return slices.Concat(out, k.labelled)
+}

@@ -1,0 +1,132 @@
+package watch
+
+import (
+	"testing"
+	"testing/synctest"
+
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+func TestARecordedWriteWakesAllButTheWriter(t *testing.T) {
+	maps := newScript()
+	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+		s.commit("writer", ChildrenOf(configMap, "o"))
+		s.commit("reader", Child(configMap, "a", "x"))
+		synctest.Wait()
+		s.inbox.take()
+
+		o := maps.write(made(configMap, "a/x", 0, partOf, "o"))
+		s.Record(o, who("writer"))
+		s.expect(t, "an answer", "reader: Added ConfigMap a/x")
+		if got := s.Owned(configMap, "o"); len(got) != 1 {
+			t.Error("what was written isn't read")
+		}
+		maps.deliver(apiwatch.Added, o)
+		s.expect(t, "its echo")
+
+		foreign := maps.write(made(configMap, "a/x", 0, partOf, "o"))
+		s.Record(maps.write(made(configMap, "a/x", 0, partOf, "o")), who("writer"))
+		s.expect(t, "another answer", "reader: Updated ConfigMap a/x")
+		maps.deliver(apiwatch.Modified, foreign)
+		s.expect(t, "somebody's change that our write overtook",
+			"reader: Updated ConfigMap a/x", "writer: Updated ConfigMap a/x")
+
+		s.RecordGone(configMap, "a", "x", uidOf(o), who("writer"))
+		s.expect(t, "a completed deletion", "reader: Deleted ConfigMap a/x")
+		maps.deliver(apiwatch.Modified, foreign)
+		s.expect(t, "an event that was under way")
+		if _, ok := s.Get(configMap, "a", "x"); ok {
+			t.Error("it is back")
+		}
+	})
+}
+
+func TestARecordedObjectThatIsNotManagedIsNotKept(t *testing.T) {
+	maps := newScript()
+	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+		s.commit("i", Child(configMap, "a", "x"))
+		synctest.Wait()
+		s.inbox.take()
+		s.Record(maps.write(made(configMap, "a/x", 0)), who("other"))
+		s.expect(t, "an object without the label")
+		s.Record(made(vpc, "a/x", 500), who("other")) // a kind that nobody watches
+	})
+}
+
+func TestARecordSurvivesTheFirstList(t *testing.T) {
+	maps := newScript()
+	maps.hang = true
+	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+		s.commit("i", ChildrenOf(configMap, "o"))
+		synctest.Wait()
+		s.Record(made(configMap, "a/x", 101, partOf, "o"), who("i"))
+		maps.mu.Lock()
+		maps.hang = false // and list as of revision 100
+		maps.mu.Unlock()
+		s.KindChanged(configMap.GroupKind(), KindAltered) // ends the hanging request
+		s.expectState(t, configMap, Managed(), Synced, "")
+		if _, ok := s.Get(configMap, "a", "x"); !ok {
+			t.Error("a list from before the write removed it")
+		}
+	})
+}
+
+func TestAnEchoThatIsFasterThanTheAnswerIsHeld(t *testing.T) {
+	maps := newScript()
+	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+		s.commit("writer", ChildrenOf(configMap, "o"))
+		s.commit("reader", Child(configMap, "a", "x"))
+		synctest.Wait()
+		s.inbox.take()
+
+		done := s.Writing(configMap, "a", "x", who("writer"))
+		o := maps.put(made(configMap, "a/x", 0, partOf, "o"))
+		s.expect(t, "the watch is faster", "reader: Added ConfigMap a/x")
+		s.Record(o, who("writer"))
+		done()
+		s.expect(t, "the answer explains it")
+
+		done = s.Writing(configMap, "a", "x", who("writer"))
+		maps.put(made(configMap, "a/x", 0, partOf, "o"))
+		o = maps.put(made(configMap, "a/x", 0, partOf, "o"))
+		s.expect(t, "two events", "reader: Updated ConfigMap a/x", "reader: Updated ConfigMap a/x")
+		s.Record(o, who("writer"))
+		done()
+		done()
+		s.expect(t, "the answer explains only one of them", "writer: Updated ConfigMap a/x")
+
+		done = s.Writing(configMap, "a", "x", who("writer"))
+		maps.remove("a", "x")
+		s.RecordGone(configMap, "a", "x", uidOf(o), who("writer"))
+		done()
+		s.expect(t, "a deletion that came first", "reader: Deleted ConfigMap a/x")
+
+		done = s.Writing(configMap, "a", "x", who("writer"))
+		again := made(configMap, "a/x", 0, partOf, "o")
+		again.SetUID("another")
+		maps.put(again)
+		synctest.Wait()
+		done()
+		s.expect(t, "a write that failed explains nothing", "reader: Added ConfigMap a/x", "writer: Added ConfigMap a/x")
+	})
+}
+
+func TestAnInstancesOwnWritesDoNotWakeIt(t *testing.T) {
+	sc := newScript(made(vpc, "default/x", 1))
+	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+		serving := s.Serve(vpc, func(k object.Key, c Cause) { s.inbox.enqueue(Subscriber{k}, c) })
+		defer serving.Stop()
+		s.commit("parent", Child(vpc, "default", "x"))
+		synctest.Wait()
+		s.inbox.take()
+
+		done := s.Writing(vpc, "default", "x", who("x"))
+		s.Record(sc.put(made(vpc, "default/x", 0)), who("x"))
+		done()
+		s.expect(t, "its status write", "parent: Updated Vpc default/x")
+		sc.put(made(vpc, "default/x", 0))
+		s.expect(t, "somebody's write", "parent: Updated Vpc default/x", "x: Updated Vpc default/x")
+	})
+}

@@ -1,0 +1,43 @@
+package watch
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+
+	// promptRetry comes first after news of the kind: a new kind's definition is
+	// established a moment before the API server serves it.
+	promptRetry = 100 * time.Millisecond
+)
+
+// backoff paces attempts: 1 s, 2 s, 4 s … 1 min, each up to half as long again
+// so that kinds that failed together don't retry together.
+type backoff struct{ delay time.Duration }
+
+func (b *backoff) next(random float64) time.Duration {
+	d := b.delay
+	if d == 0 {
+		d = firstRetry
+	}
+	b.delay = min(2*d, lastRetry)
+	return min(d+time.Duration(random*float64(d)/2), lastRetry)
+}
+
+func (b *backoff) reset() { b.delay = 0 }
+
+// pause waits for the next attempt, which a poke makes due at once.
+func (b *backoff) pause(ctx context.Context, poke <-chan struct{}) {
+	due := time.NewTimer(b.next(rand.Float64()))
+	defer due.Stop()
+	select {
+	case <-ctx.Done():
+	case <-due.C:
+	case <-poke:
+		b.delay = promptRetry
+	}
+}

@@ -1,0 +1,261 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+const partOf = "applyset.kubernetes.io/part-of"
+
+var (
+	configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	vpc       = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Vpc"}
+)
+
+// script is a source that does as it is told: it holds what the test put there
+// and fails when the test says so.
+type script struct {
+	mu       sync.Mutex
+	objects  map[objectName]*unstructured.Unstructured
+	revision uint64
+	watches  map[chan apiwatch.Event]struct{}
+	failure  func(verb string) error
+	lists    int
+	hang     bool // requests neither answer nor fail
+}
+
+func newScript(objects ...*unstructured.Unstructured) *script {
+	s := &script{revision: 100, objects: map[objectName]*unstructured.Unstructured{}, watches: map[chan apiwatch.Event]struct{}{}}
+	for _, o := range objects {
+		s.objects[nameOf(o)] = o
+	}
+	return s
+}
+
+func (s *script) List(ctx context.Context, _ metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refuse(ctx, "list"); err != nil {
+		return nil, err
+	}
+	s.lists++
+	list := &unstructured.UnstructuredList{}
+	list.SetResourceVersion(fmt.Sprint(s.revision))
+	for _, o := range s.objects {
+		list.Items = append(list.Items, *o)
+	}
+	return list, nil
+}
+
+func (s *script) Watch(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refuse(ctx, "watch"); err != nil {
+		return nil, err
+	}
+	events := make(chan apiwatch.Event, 1000+len(s.objects))
+	if options.SendInitialEvents != nil && *options.SendInitialEvents {
+		s.lists++
+		for _, o := range s.objects {
+			events <- apiwatch.Event{Type: apiwatch.Added, Object: o.DeepCopy()}
+		}
+		end := &unstructured.Unstructured{Object: map[string]any{}}
+		end.SetResourceVersion(fmt.Sprint(s.revision))
+		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		events <- apiwatch.Event{Type: apiwatch.Bookmark, Object: end}
+	}
+	s.watches[events] = struct{}{}
+	return apiwatch.NewProxyWatcher(events), nil
+}
+
+// refuse fails the request if the script says so. The lock is held.
+func (s *script) refuse(ctx context.Context, verb string) error {
+	if s.hang {
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return ctx.Err()
+	}
+	if s.failure != nil {
+		return s.failure(verb)
+	}
+	return nil
+}
+
+// fail makes every request from now on fail, and ends the watches.
+func (s *script) fail(failure func(verb string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = failure
+	for w := range s.watches {
+		close(w)
+	}
+	clear(s.watches)
+}
+
+// put changes an object as a person would, and returns it as it is then.
+func (s *script) put(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o = s.write(o)
+	s.deliver(apiwatch.Modified, o)
+	return o
+}
+
+// write changes an object without the watch delivering it yet.
+func (s *script) write(o *unstructured.Unstructured) *unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	o = o.DeepCopy()
+	o.SetResourceVersion(fmt.Sprint(s.revision))
+	s.objects[nameOf(o)] = o
+	return o
+}
+
+func (s *script) remove(namespace, name string) {
+	s.mu.Lock()
+	o := s.objects[objectName{namespace, name}].DeepCopy()
+	delete(s.objects, objectName{namespace, name})
+	s.revision++
+	o.SetResourceVersion(fmt.Sprint(s.revision))
+	s.mu.Unlock()
+	s.deliver(apiwatch.Deleted, o)
+}
+
+func (s *script) deliver(event apiwatch.EventType, o *unstructured.Unstructured) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		w <- apiwatch.Event{Type: event, Object: o.DeepCopy()}
+	}
+}
+
+// inbox collects wake-ups.
+type inbox struct {
+	mu     sync.Mutex
+	causes []string
+	last   Cause
+}
+
+func (in *inbox) enqueue(s Subscriber, c Cause) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.causes = append(in.causes, fmt.Sprintf("%s: %s %s", s.Name, c.Change, c.Object))
+	in.last = c
+}
+
+// take returns the wake-ups since the last time, in order of text.
+func (in *inbox) take() []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	out := slices.Sorted(slices.Values(in.causes))
+	in.causes = nil
+	return out
+}
+
+// stage is a hub whose kinds are scripts.
+type stage struct {
+	*Hub
+	inbox   inbox
+	mu      sync.Mutex
+	scripts map[schema.GroupVersionKind]*script
+}
+
+// onStage runs a test in a bubble of virtual time, with a running hub.
+func onStage(t *testing.T, scripts map[schema.GroupVersionKind]*script, test func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(scripts)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		test(t, s)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
+	s := &stage{scripts: maps.Clone(scripts)}
+	s.Hub = New(Config{
+		Managed: partOf, FieldManager: "kro.run/applyset",
+		Resolve: func(_ context.Context, gvk schema.GroupVersionKind) (Resource, error) {
+			if s.script(gvk) == nil {
+				return Resource{}, fmt.Errorf("resolving: %w", &UnavailableError{WaitingForKind, "no " + gvk.Kind})
+			}
+			return Resource{GVR: gvk.GroupVersion().WithResource(gvk.Kind), Namespaced: true}, nil
+		},
+		Enqueue: s.inbox.enqueue,
+	})
+	s.world.open = func(r Resource, _ Selection) source {
+		return s.script(r.GVR.GroupVersion().WithKind(r.GVR.Resource))
+	}
+	return s
+}
+
+func (s *stage) script(gvk schema.GroupVersionKind) *script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scripts[gvk]
+}
+
+func (s *stage) install(gvk schema.GroupVersionKind, sc *script) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scripts[gvk] = sc
+}
+
+// commit wants the targets and commits.
+func (s *stage) commit(sub string, targets ...Target) {
+	l := s.Begin(who(sub))
+	for _, t := range targets {
+		l.Want(t)
+	}
+	l.Commit()
+}
+
+func who(name string) Subscriber {
+	return Subscriber{object.Key{Group: "kro.run", Kind: "Vpc", Namespace: "default", Name: name}}
+}
+
+// made returns an object: made(configMap, "ns/name", 7, "app", "db").
+func made(gvk schema.GroupVersionKind, name string, revision int, labels ...string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(gvk)
+	namespace, short, _ := strings.Cut(name, "/")
+	o.SetNamespace(namespace)
+	o.SetName(short)
+	o.SetUID(types.UID("uid of " + name))
+	o.SetResourceVersion(strconv.Itoa(revision))
+	set := map[string]string{}
+	for i := 0; i < len(labels); i += 2 {
+		set[labels[i]] = labels[i+1]
+	}
+	if len(set) > 0 {
+		o.SetLabels(set)
+	}
+	return o
+}
+
+// pass lets virtual time pass, and what is due then happen.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}

@@ -1,0 +1,217 @@
+package watch
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	rbac       = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+)
+
+// TestServerAWatchOutlivesItsKind recycles a kind under two subscribers, which
+// hear of its objects in each of its lives, whether the hub is told of the kind
+// or finds out.
+func TestServerAWatchOutlivesItsKind(t *testing.T) {
+	for name, tell := range map[string]bool{"told": true, "not told": false} {
+		t.Run(name, func(t *testing.T) {
+			l := onServer(t, "")
+			kind := l.kind("v1")
+			changed := func(c KindChange) {
+				if tell {
+					l.KindChanged(kind.GroupKind(), c)
+				}
+			}
+			for _, sub := range []string{"one", "two"} {
+				l.want(sub, Child(kind, l.namespace, "x"), Child(configMap, l.namespace, "x"))
+			}
+			lives := [][]string{{"v1"}, {"v1beta1", "v1"}, {"v1", "v2"}}
+			for _, versions := range lives {
+				l.awaitState(t, kind, Managed(), Unavailable, WaitingForKind)
+				if _, ok := l.Get(kind, l.namespace, "x"); ok {
+					t.Error("an object outlived its kind")
+				}
+				l.install(t, versions...)
+				changed(KindArrived)
+				l.awaitState(t, kind, Managed(), Synced, "")
+				l.mail.take()
+				l.apply(t, l.vpcs(), made(kind, "a/x", 0, partOf, "o"))
+				l.mail.awaitBoth(t, "a new object", change("x", Added, kind))
+				l.apply(t, l.vpcs(), made(kind, "a/x", 0, partOf, "o", "changed", "yes"))
+				l.mail.awaitBoth(t, "a changed object", change("x", Updated, kind))
+				l.uninstall(t)
+				changed(KindDeleted)
+				l.mail.awaitBoth(t, "an object that goes with its kind", change("x", Deleted, kind))
+			}
+			if got := l.State(configMap, Managed()); got.Phase != Synced || got.Generation != 1 {
+				t.Errorf("the neighbour kind is %+v", got)
+			}
+		})
+	}
+}
+
+func TestServerAKindThatMayNotBeListed(t *testing.T) {
+	l := onServer(t, "somebody")
+	l.install(t, "v1")
+	kind := l.kind("v1")
+	l.grant(t, "", "configmaps")
+	l.want("i", Child(kind, l.namespace, "x"), Child(configMap, l.namespace, "x"))
+	l.awaitState(t, configMap, Managed(), Synced, "")
+	state := l.awaitState(t, kind, Managed(), Unavailable, Forbidden)
+	t.Log(state.Message)
+
+	latencies := l.latencies(t, 100)
+	t.Logf("latency beside a forbidden kind, from the write's answer: median %s, p99 %s", latencies[50], latencies[99])
+
+	l.mail.take()
+	l.grant(t, l.group, "vpcs")
+	l.KindChanged(kind.GroupKind(), KindArrived)
+	l.mail.await(t, "the role", change("", KindState, kind))
+	l.awaitState(t, kind, Managed(), Synced, "")
+}
+
+// TestServerWatchesAreGivenBack churns through kinds and subscribers and then
+// counts the watches as the API server does.
+func TestServerWatchesAreGivenBack(t *testing.T) {
+	l := onServer(t, "")
+	before := l.openWatches(t, "configmaps")
+	app, _ := labels.Parse("app=db")
+	for i := range 50 {
+		sub := strconv.Itoa(i)
+		l.want(sub, ChildrenOf(configMap, "o"), Object(configMap, l.namespace, sub), Matching(configMap, l.namespace, app))
+	}
+	l.poll(t, "52 watches", func(context.Context) bool { return l.openWatches(t, "configmaps") == before+52 })
+	serving := l.Serve(configMap, nobodyListens)
+	for i := range 50 {
+		l.Forget(who(strconv.Itoa(i)))
+	}
+	serving.Stop()
+	l.poll(t, "no watch of ours", func(context.Context) bool {
+		return l.openWatches(t, "configmaps") == before && len(l.Stats()) == 0
+	})
+}
+
+func TestServerOnlyWhatIsSelectedIsHeld(t *testing.T) {
+	l := onServer(t, "")
+	for name, set := range map[string][]string{
+		"managed": {partOf, "o"}, "single": {"app", "cache"}, "labelled": {"app", "db"}, "other": {"app", "web"},
+	} {
+		l.apply(t, configMaps, made(configMap, "a/"+name, 0, set...))
+	}
+	app, _ := labels.Parse("app=db")
+	l.want("i", ChildrenOf(configMap, "o"), Object(configMap, l.namespace, "single"), Matching(configMap, l.namespace, app))
+	for _, s := range []Selection{Managed(), One(l.namespace, "single"), Labelled(l.namespace, app)} {
+		l.awaitState(t, configMap, s, Synced, "")
+	}
+	for name, want := range map[string]bool{"managed": true, "single": true, "labelled": true, "other": false} {
+		o, ok := l.Get(configMap, l.namespace, name)
+		if ok != want {
+			t.Errorf("%s is held: %t, want %t", name, ok, want)
+		}
+		if ok && len(o.GetManagedFields()) != 1 {
+			t.Errorf("%s has the managed fields %v", name, o.GetManagedFields())
+		}
+	}
+	if got := l.Select(configMap, l.namespace, app); len(got) != 1 {
+		t.Errorf("selected %d objects, want 1", len(got))
+	}
+}
+
+// TestServerAWriterHearsNoEcho writes and deletes as the owner of children does.
+func TestServerAWriterHearsNoEcho(t *testing.T) {
+	const writes = 200
+	l := onServer(t, "")
+	owner := l.namespace // other tests have objects, too
+	l.want("writer", ChildrenOf(configMap, owner))
+	l.awaitState(t, configMap, Managed(), Synced, "")
+	l.mail.take()
+	child := l.admin.Resource(configMaps).Namespace(l.namespace)
+	overtaken := 0
+	for i := range writes {
+		done := l.Writing(configMap, l.namespace, "x", who("writer"))
+		o := l.apply(t, configMaps, made(configMap, "a/x", 0, partOf, owner, "n", strconv.Itoa(i)))
+		if held, ok := l.Get(configMap, l.namespace, "x"); ok && held.GetResourceVersion() == o.GetResourceVersion() {
+			overtaken++
+		}
+		l.Record(o, who("writer"))
+		if i%10 == 0 {
+			must(t, child.Delete(t.Context(), "x", metav1.DeleteOptions{}))
+			l.RecordGone(configMap, l.namespace, "x", uidOf(o), who("writer"))
+			done()
+			continue
+		}
+		done()
+		if got := l.Owned(configMap, owner); got[0].GetResourceVersion() != o.GetResourceVersion() {
+			t.Fatalf("after writing %s we read %s", o.GetResourceVersion(), got[0].GetResourceVersion())
+		}
+	}
+	// Somebody's write is the mark behind which no echo can come any more.
+	l.apply(t, configMaps, made(configMap, "a/mark", 0, partOf, owner))
+	first := l.mail.await(t, "the mark", anything)
+	if first.Object.Name != "mark" {
+		t.Errorf("the writer is woken by its own write: %+v", first.Cause)
+	}
+	t.Logf("the watch was faster than the answer in %d of %d writes", overtaken, writes)
+}
+
+func TestServerLatency(t *testing.T) {
+	l := onServer(t, "")
+	l.want("i", ChildrenOf(configMap, l.namespace), Child(configMap, l.namespace, "x"))
+	l.awaitState(t, configMap, Managed(), Synced, "")
+	latencies := l.latencies(t, 300)
+	t.Logf("from sending a write until its watch event is routed: median %s, p99 %s", latencies[150], latencies[297])
+}
+
+// latencies writes an object that is wanted by name and measures until the
+// subscriber is woken by the watch, sorted.
+func (l *live) latencies(t *testing.T, n int) []time.Duration {
+	t.Helper()
+	out := make([]time.Duration, 0, n)
+	for i := range n {
+		l.mail.take()
+		sent := time.Now()
+		l.apply(t, configMaps, made(configMap, "a/x", 0, partOf, "other", "n", strconv.Itoa(i)))
+		out = append(out, l.mail.await(t, "a write", change("x", Updated, configMap, Added)).At.Sub(sent))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// grant lets the hub's user list and watch a resource, and waits until it may.
+func (l *live) grant(t *testing.T, group, resource string) {
+	t.Helper()
+	name := "watch-" + resource + "-" + l.namespace
+	role := &rbacv1.ClusterRole{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbac.String(), Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"list", "watch"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		TypeMeta: metav1.TypeMeta{APIVersion: rbac.String(), Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbac.Group, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbac.Group, Name: "somebody"}},
+	}
+	for of, o := range map[string]any{"clusterroles": role, "clusterrolebindings": binding} {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		must(t, err)
+		objects := l.admin.Resource(rbac.WithResource(of))
+		_, err = objects.Create(t.Context(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+		must(t, err)
+		t.Cleanup(func() { must(t, objects.Delete(context.Background(), name, metav1.DeleteOptions{})) })
+	}
+	l.poll(t, "the role to apply", func(ctx context.Context) bool {
+		_, err := l.world.Client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
+			List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil
+	})
+}

@@ -1,0 +1,56 @@
+package watch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// KindStats is one watch, for a table or a metric.
+type KindStats struct {
+	Kind        schema.GroupVersionKind
+	Selection   string // as Selection.String renders it
+	Class       string // all, managed, one or labelled
+	State       State
+	Subscribers int    // instances and servings
+	Objects     int    // held now
+	Events      uint64 // changes since it began
+	Age         time.Duration
+}
+
+// Stats returns all watches, sorted by kind and selection. Those within their
+// grace are among them, without subscribers.
+func (h *Hub) Stats() []KindStats {
+	now := time.Now()
+	h.mu.RLock()
+	var all []*actor
+	for _, k := range h.kinds {
+		for _, a := range k.actors {
+			all = append(all, a)
+		}
+	}
+	h.mu.RUnlock()
+	out := make([]KindStats, 0, len(all))
+	for _, a := range all {
+		out = append(out, a.stats(now))
+	}
+	slices.SortFunc(out, func(a, b KindStats) int {
+		return cmp.Or(
+			cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Kind, b.Kind.Kind),
+			cmp.Compare(a.Kind.Version, b.Kind.Version), cmp.Compare(a.Selection, b.Selection))
+	})
+	return out
+}
+
+func (a *actor) stats(now time.Time) KindStats {
+	objects := a.store.len()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return KindStats{
+		Kind: a.gvk, Selection: a.selection.String(), Class: a.selection.class(),
+		State: a.state, Objects: objects, Events: a.events, Age: now.Sub(a.born),
+		Subscribers: a.subscribers.len() + len(a.servings),
+	}
+}

@@ -1,0 +1,321 @@
+package watch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// happening is one revision of the world that a store follows.
+type happening struct {
+	object   *unstructured.Unstructured
+	gone     bool
+	ours     bool
+	answered bool
+}
+
+// followed is a namespace of three objects, whose every change is a revision, with
+// a store that hears of them late by the watch and early by our own writes.
+type followed struct {
+	store     *store
+	now       time.Time
+	log       []happening // the revision of log[i] is i+1
+	delivered int         // how much of the log the watch has delivered
+	live      map[string]*unstructured.Unstructured
+	lives     int
+	untold    map[string]bool // changed by others since everybody was last told
+	answered  map[string]*unstructured.Unstructured
+	waiting   []happening // writes of ours whose answers are on their way
+	alone     bool        // nobody else writes
+}
+
+func (f *followed) happen(o *unstructured.Unstructured, gone, ours bool) *happening {
+	o.SetResourceVersion(fmt.Sprint(len(f.log) + 1))
+	f.log = append(f.log, happening{object: o, gone: gone, ours: ours})
+	if gone {
+		delete(f.live, o.GetName())
+	} else {
+		f.live[o.GetName()] = o
+	}
+	return &f.log[len(f.log)-1]
+}
+
+func (f *followed) write(name string, ours bool) *happening {
+	o := made(configMap, "a/"+name, 0, partOf, "me")
+	if old := f.live[name]; old != nil {
+		o.SetUID(old.GetUID())
+	} else {
+		delete(f.untold, name) // what was done to its dead namesake
+		f.lives++
+		o.SetUID(types.UID(fmt.Sprint("life ", f.lives)))
+	}
+	if !ours {
+		f.untold[name] = true
+	}
+	return f.happen(o, false, ours)
+}
+
+func (f *followed) told(all []transition) {
+	for _, t := range all {
+		delete(f.untold, t.object().GetName())
+	}
+}
+
+// deliver lets the watch catch up by one event.
+func (f *followed) deliver(t *rapid.T) {
+	if f.delivered == len(f.log) {
+		return
+	}
+	h := f.log[f.delivered]
+	f.delivered++
+	take := f.store.saw
+	if h.gone {
+		take = f.store.sawGone
+	}
+	changes := take(h.object)
+	f.told(changes)
+	if f.alone && h.answered && len(changes) > 0 {
+		t.Fatalf("the echo of revision %d became %v", f.delivered, changes)
+	}
+}
+
+// list replaces the store by the world as of a revision, from which the watch
+// goes on.
+func (f *followed) list(at int) {
+	items := map[string]*unstructured.Unstructured{}
+	for _, h := range f.log[:at] {
+		if h.gone {
+			delete(items, h.object.GetName())
+		} else {
+			items[h.object.GetName()] = h.object
+		}
+	}
+	changes, _ := f.store.listed(slices.Collect(maps.Values(items)), uint64(at), false, f.now)
+	f.told(changes)
+	f.delivered = at
+}
+
+func (f *followed) contents() map[string]string {
+	out := map[string]string{}
+	for name, e := range f.store.entries {
+		out[name.name] = e.object.GetResourceVersion()
+	}
+	return out
+}
+
+// check finds what must hold at every moment.
+func (f *followed) check(t *rapid.T) {
+	grouped := 0
+	for _, group := range f.store.owned {
+		grouped += len(group)
+		if !slices.IsSortedFunc(group, compareObjects) {
+			t.Fatal("a group isn't sorted")
+		}
+	}
+	if grouped != len(f.store.entries) {
+		t.Fatalf("%d objects are grouped of %d", grouped, len(f.store.entries))
+	}
+	for name, o := range f.answered {
+		if live := f.live[name]; live == nil || live.GetUID() != o.GetUID() {
+			continue
+		}
+		e := f.store.entries[nameOf(o)]
+		if e.revision < revisionOf(o) {
+			t.Fatalf("%s reads as of revision %d, after we wrote %s", name, e.revision, o.GetResourceVersion())
+		}
+	}
+}
+
+// checkCaughtUp finds what must hold once the watch has delivered everything.
+func (f *followed) checkCaughtUp(t *rapid.T) {
+	for f.delivered < len(f.log) {
+		f.deliver(t)
+	}
+	want := map[string]string{}
+	for name, o := range f.live {
+		want[name] = o.GetResourceVersion()
+	}
+	if diff := cmp.Diff(want, f.contents()); diff != "" {
+		t.Fatalf("the store isn't the world (-want +got):\n%s", diff)
+	}
+	for name := range f.untold {
+		// What others did to an object that is gone since is told by its going.
+		if f.live[name] != nil {
+			t.Fatalf("nobody was told of what others did to %s", name)
+		}
+	}
+}
+
+func newFollowed(alone bool) *followed {
+	return &followed{
+		store: newStore(partOf), now: time.Unix(1e9, 0), alone: alone,
+		live: map[string]*unstructured.Unstructured{}, untold: map[string]bool{},
+		answered: map[string]*unstructured.Unstructured{},
+	}
+}
+
+var someObject = rapid.SampledFrom([]string{"x", "y", "z"})
+
+func (f *followed) weWrite(t *rapid.T) {
+	f.waiting = append(f.waiting, *f.write(someObject.Draw(t, "name"), true))
+}
+
+func (f *followed) weDelete(t *rapid.T) {
+	if old := f.live[someObject.Draw(t, "name")]; old != nil {
+		f.waiting = append(f.waiting, *f.happen(old.DeepCopy(), true, true))
+	}
+}
+
+// answer lets the answer to the i-th write that waits arrive.
+func (f *followed) answer(i int) {
+	h := f.waiting[i]
+	f.waiting = slices.Delete(f.waiting, i, i+1)
+	f.log[revisionOf(h.object)-1].answered = true
+	if h.gone {
+		f.store.wroteGone(nameOf(h.object), uidOf(h.object), f.now)
+		return
+	}
+	f.store.wrote(h.object, true, f.now)
+	if old := f.answered[h.object.GetName()]; old == nil || revisionOf(old) < revisionOf(h.object) {
+		f.answered[h.object.GetName()] = h.object
+	}
+}
+
+func TestStoreFollowsTheWorld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFollowed(false)
+		t.Repeat(map[string]func(*rapid.T){
+			"somebody writes": func(t *rapid.T) { f.write(someObject.Draw(t, "name"), false) },
+			"somebody deletes": func(t *rapid.T) {
+				if old := f.live[someObject.Draw(t, "name")]; old != nil {
+					f.untold[old.GetName()] = true
+					f.happen(old.DeepCopy(), true, false)
+				}
+			},
+			"we write":  f.weWrite,
+			"we delete": f.weDelete,
+			"an answer arrives": func(t *rapid.T) {
+				if len(f.waiting) > 0 {
+					f.answer(rapid.IntRange(0, len(f.waiting)-1).Draw(t, "which"))
+				}
+			},
+			"the watch delivers": f.deliver,
+			"a relist":           func(t *rapid.T) { f.list(rapid.IntRange(f.delivered, len(f.log)).Draw(t, "revision")) },
+			"time passes": func(t *rapid.T) {
+				// The watch isn't late by more than what an answer is believed for.
+				f.list(len(f.log))
+				f.now = f.now.Add(time.Minute)
+			},
+			"": f.check,
+		})
+		f.checkCaughtUp(t)
+	})
+}
+
+func TestStoreIsSilentAboutOurOwnWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFollowed(true)
+		t.Repeat(map[string]func(*rapid.T){
+			"we write":  f.weWrite,
+			"we delete": f.weDelete,
+			"an answer arrives": func(*rapid.T) {
+				if len(f.waiting) > 0 {
+					f.answer(0)
+				}
+			},
+			"the watch delivers": f.deliver,
+			"":                   f.check,
+		})
+		f.checkCaughtUp(t)
+	})
+}
+
+func TestAWriteIsReadAtOnceAndItsEchoIsSilent(t *testing.T) {
+	s := newStore(partOf)
+	now := time.Now()
+	s.listed(nil, 10, false, now)
+	if got := s.wrote(made(configMap, "a/x", 11), true, now); len(got) != 1 {
+		t.Errorf("a new object is %d changes", len(got))
+	}
+	if got := s.wrote(made(configMap, "a/x", 12), true, now); len(got) != 1 {
+		t.Errorf("a newer one is %d changes", len(got))
+	}
+	if got := s.wrote(made(configMap, "a/x", 11), true, now); len(got) != 0 {
+		t.Errorf("a late answer is %d changes", len(got))
+	}
+	for _, revision := range []int{11, 12} {
+		if got := s.saw(made(configMap, "a/x", revision)); len(got) != 0 {
+			t.Errorf("the echo of %d is %d changes", revision, len(got))
+		}
+	}
+}
+
+func TestAChangeBetweenOurWritesIsTold(t *testing.T) {
+	s := newStore(partOf)
+	now := time.Now()
+	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, false, now)
+	s.wrote(made(configMap, "a/x", 12), true, now)
+	if got := s.saw(made(configMap, "a/x", 11)); len(got) != 1 || got[0].is.GetResourceVersion() != "12" {
+		t.Errorf("somebody's change before our write became %v", got)
+	}
+}
+
+func TestAListWinsExceptOverFreshWrites(t *testing.T) {
+	at := time.Now()
+	cases := map[string]struct {
+		age      time.Duration
+		revision uint64
+		want     map[string]string
+	}{
+		"our write is newer than the list":          {0, 15, map[string]string{"old": "3", "ours": "20"}},
+		"the list is newer and doesn't have it":     {0, 25, map[string]string{"old": "3"}},
+		"a write that nobody confirmed for a while": {time.Minute, 15, map[string]string{"old": "3"}},
+		"a restored backup":                         {time.Minute, 4, map[string]string{"old": "3"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(partOf)
+			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, false, at)
+			s.wrote(made(configMap, "a/ours", 20), true, at)
+			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, false, at.Add(c.age))
+			f := followed{store: s}
+			if diff := cmp.Diff(c.want, f.contents()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestASparedEntryExpires(t *testing.T) {
+	s := newStore(partOf)
+	at := time.Now()
+	s.wrote(made(configMap, "a/ours", 20), true, at)
+	if _, spared := s.listed(nil, 4, false, at); !spared {
+		t.Fatal("our write is gone with the list")
+	}
+	if got := s.expire(at.Add(provisional)); len(got) != 1 || s.len() != 0 {
+		t.Errorf("it is still there after %s", provisional)
+	}
+}
+
+func TestAWriteThatLeavesTheSelectionIsADeletion(t *testing.T) {
+	s := newStore(partOf)
+	at := time.Now()
+	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, false, at)
+	if got := s.wrote(made(configMap, "a/x", 8), false, at); len(got) != 1 || got[0].is != nil {
+		t.Errorf("leaving became %v", got)
+	}
+	if got := s.saw(made(configMap, "a/x", 7, partOf, "o")); len(got) != 0 || s.len() != 0 {
+		t.Error("an event under way brought it back")
+	}
+	if got := s.saw(made(configMap, "a/x", 9, partOf, "o")); len(got) != 1 {
+		t.Error("it can't return")
+	}
+}
