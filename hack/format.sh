@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Fails, and says where, if gofmt would change a file that git has or would add.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wrong=$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 -r gofmt -l)
+if [ -n "$wrong" ]; then
+	printf 'not formatted; run gofmt -w on:\n%s\n' "$wrong" >&2
+	exit 1
+fi

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the tests of both modules and ends with a summary. Arguments go to both `go test`s.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+go=${GO:-go}
+race=-race
+if [ "$($go env CGO_ENABLED)" != 1 ] || ! command -v "$($go env CC)" >/dev/null; then
+	echo "no C compiler: testing WITHOUT the race detector" >&2
+	race=
+fi
+
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+status=0
+begin=$SECONDS
+$go test ${race:+"$race"} -timeout=30m "$@" ./... 2>&1 | tee -a "$out" || status=1
+# The control plane's own code is small and what it links is not: compiling that for the race detector takes longer
+# than all tests together.
+(cd controlplane && $go test -timeout=10m "$@" ./...) 2>&1 | tee -a "$out" || status=1
+
+count() { grep -cE "$1" "$out"; }
+echo
+echo "packages: $(count '^ok ') ok, $(count '^FAIL[[:space:]]') failed, $(count 'no test files') without tests; $((SECONDS - begin)) s"
+grep -E '^(FAIL[[:space:]]|--- FAIL)' "$out"
+[ "$status" = 0 ] && echo PASS || echo FAIL
+exit "$status"
