@@ -160,7 +160,7 @@ func IsGone(err error) bool {
 // onlyUID says that the server objects to metadata.uid, which is immutable: the
 // name has another incarnation.
 func onlyUID(err error) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it unwrapped
+	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Details == nil {
 		return false
 	}

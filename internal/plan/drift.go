@@ -64,10 +64,25 @@ func lostField(value any, owned map[string]any, key string, at object.Path) []ob
 	}
 	raw, ok := owned["f:"+key]
 	if !ok {
-		return []object.Path{at.Field(key)}
+		return leaves(value, at.Field(key))
 	}
 	fields, _ := raw.(map[string]any)
 	return lostBelow(value, fields, at.Field(key))
+}
+
+// leaves names the fields of a map that is lost as a whole, one by one.
+func leaves(value any, at object.Path) []object.Path {
+	m, ok := value.(map[string]any)
+	if !ok || len(m) == 0 {
+		return []object.Path{at}
+	}
+	var out []object.Path
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if m[key] != nil {
+			out = append(out, leaves(m[key], at.Field(key))...)
+		}
+	}
+	return out
 }
 
 func lostBelow(value any, owned map[string]any, at object.Path) []object.Path {

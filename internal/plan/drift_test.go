@@ -42,16 +42,16 @@ func TestLost(t *testing.T) {
 			fields:  `{"f:metadata": {"f:annotations": {"f:other": {}}}}`,
 			want:    []object.Path{`metadata.annotations["example.com/x"]`},
 		},
-		"A whole branch is told by its top": {
-			reason:  "everything below it is lost as well",
+		"A branch that is lost as a whole is told by its leaves": {
+			reason:  "they are the fields that somebody wrote",
 			desired: `{spec: {template: {a: {b: c}}, replicas: 1}}`,
 			fields:  `{"f:spec": {"f:replicas": {}}}`,
-			want:    []object.Path{"spec.template"},
+			want:    []object.Path{"spec.template.a.b"},
 		},
 		"A manager without an entry has lost everything": {
 			reason:  "somebody removed it",
 			desired: `{metadata: {name: x, labels: {a: b}}, data: {a: "1"}, spec: {b: 1}}`,
-			want:    []object.Path{"data", "metadata.labels", "spec"},
+			want:    []object.Path{"data.a", "metadata.labels.a", "spec.b"},
 		},
 		"The identity of an object is nobody's": {
 			reason:  "the server doesn't list it",

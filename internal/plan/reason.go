@@ -49,6 +49,7 @@ func (r Reason) IsError() bool {
 	switch r {
 	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, DriftContested:
 		return true
+	default:
+		return false
 	}
-	return false
 }

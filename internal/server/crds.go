@@ -34,11 +34,11 @@ func slim(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	crd.ManagedFields = nil
 	delete(crd.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	if _, ours := crd.Labels[v1alpha1.OwnedLabel]; ours {
-		return crd, nil // its texts are ours to compare
+		return crd, nil // all of it is ours to compare
 	}
+	crd.ManagedFields = nil
 	for i := range crd.Spec.Versions {
 		if s := crd.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
 			wordless(s.OpenAPIV3Schema)

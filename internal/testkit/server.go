@@ -43,6 +43,9 @@ var server struct {
 func Main(m *testing.M) int {
 	server.managed = true
 	code := m.Run()
+	for _, f := range atExit {
+		f()
+	}
 	if server.stop != nil {
 		if err := server.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "testkit: the API server did not stop cleanly:", err)
@@ -50,6 +53,12 @@ func Main(m *testing.M) int {
 	}
 	return code
 }
+
+var atExit []func()
+
+// AtExit registers what to do after the tests and before the server is stopped.
+// It is for what all tests of a binary share, and is called from TestMain only.
+func AtExit(f func()) { atExit = append(atExit, f) }
 
 // Server returns the configuration of a real API server, as administrator and without throttling.
 // All tests of a binary get the same server, so each works in its own Namespace and Group. It is
@@ -65,6 +74,18 @@ func Server(tb testing.TB) *rest.Config {
 	return rest.CopyConfig(server.config)
 }
 
+// Exclusive is Server for packages that run controllers: these serve a whole API
+// server, so that two sets of them can't share one. The server is always this
+// binary's own.
+func Exclusive(tb testing.TB) *rest.Config {
+	tb.Helper()
+	server.once.Do(func() { server.config, server.err = own() })
+	if server.err != nil {
+		tb.Fatal(server.err)
+	}
+	return rest.CopyConfig(server.config)
+}
+
 func connect() (*rest.Config, error) {
 	if kubeconfig := os.Getenv(sharedVariable); kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -74,6 +95,10 @@ func connect() (*rest.Config, error) {
 		config.QPS = -1
 		return config, nil
 	}
+	return own()
+}
+
+func own() (*rest.Config, error) {
 	if !server.managed {
 		return nil, errors.New("testkit.Server needs `func TestMain(m *testing.M) { testkit.Main(m) }` in this package, " +
 			"which stops the server after the tests")

@@ -3,6 +3,7 @@ package definition
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -21,27 +22,45 @@ func (r *Reconciler) compile(v *visit) {
 		return // the spec can't be read
 	}
 	e := v.entry
-	if e.compiledFor != "" && e.compiledFor == r.fingerprint(v, e.kinds) {
+	if e.compiledFor != "" && e.compiledFor == fingerprint(v.spec, e.kinds, r.Kinds.Lookup) {
 		v.compiled = e.last
 		return
 	}
 	var kinds []schema.GroupVersionKind
-	g, problems := graph.Compile(v.spec, func(gvk schema.GroupVersionKind) (graph.Kind, bool) {
+	seen := map[schema.GroupVersionKind]looked{}
+	lookup := func(gvk schema.GroupVersionKind) (graph.Kind, bool) {
+		if answer, again := seen[gvk]; again {
+			return answer.kind, answer.known
+		}
+		kind, known := r.Kinds.Lookup(gvk)
 		kinds = append(kinds, gvk)
-		return r.Kinds.Lookup(gvk)
-	})
+		seen[gvk] = looked{kind, known}
+		return kind, known
+	}
+	g, problems := graph.Compile(v.spec, lookup)
 	v.compiled = compiled{graph: g, problems: problems}
 	e.kinds, e.last = kinds, v.compiled
-	e.compiledFor = r.fingerprint(v, kinds)
+	// What was seen counts, not what is there by now: a kind may have appeared
+	// while this was compiled.
+	e.compiledFor = fingerprint(v.spec, kinds, lookup)
 	r.Registry.setUses(e, kinds)
+	if e.compiledFor != fingerprint(v.spec, kinds, r.Kinds.Lookup) {
+		r.wake(v.key) // it did, before anybody knew that this definition cares
+	}
+}
+
+// looked is what a lookup found.
+type looked struct {
+	kind  graph.Kind
+	known bool
 }
 
 // fingerprint names the input of a compilation: the spec, and the kinds as they
-// are now.
-func (r *Reconciler) fingerprint(v *visit, kinds []schema.GroupVersionKind) string {
-	input := []any{v.spec}
+// are by the given lookup.
+func fingerprint(spec *v1alpha1.DefinitionSpec, kinds []schema.GroupVersionKind, lookup graph.Kinds) string {
+	input := []any{spec}
 	for _, gvk := range kinds {
-		kind, known := r.Kinds.Lookup(gvk)
+		kind, known := lookup(gvk)
 		input = append(input, gvk, known, kind.Namespaced, kind.Nested, kind.Revision)
 	}
 	return object.Digest(input)

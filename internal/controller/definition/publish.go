@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
 )
 
 // kindState is where the definition's kind stands.
@@ -97,27 +98,54 @@ func (r *Reconciler) write(ctx context.Context, v *visit, wanted, current *apiex
 	if err != nil {
 		return err
 	}
-	if current != nil && current.Annotations[v1alpha1.AppliedAnnotation] == u.GetAnnotations()[v1alpha1.AppliedAnnotation] {
-		v.kind.ready = crd.Established(current)
-		if !v.kind.ready {
-			v.kind.unknown, v.kind.reason, v.kind.message = true, kindEstablishing, establishing(current)
-		}
+	if current != nil && asWanted(current, u) {
+		v.kind.stands(current)
 		return nil
 	}
+	var answer *unstructured.Unstructured
 	if current == nil {
-		_, err = r.Cluster.Create(ctx, u, v1alpha1.InstanceManager)
+		answer, err = r.Cluster.Create(ctx, u, v1alpha1.InstanceManager)
 	} else {
-		_, err = r.Cluster.Update(ctx, u, current.UID, v1alpha1.InstanceManager)
+		answer, err = r.Cluster.Update(ctx, u, current.UID, v1alpha1.InstanceManager)
 	}
 	v.kind.unknown, v.kind.reason, v.kind.message = true, kindEstablishing, "waiting for the API server to serve the kind"
 	switch {
-	case err == nil, cluster.IsGone(err), cluster.IsTaken(err):
+	case err == nil:
+		var written apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &written); err != nil {
+			return fmt.Errorf("decode %s: %w", object.KeyOf(u), err)
+		}
+		if current != nil {
+			v.kind.stands(&written) // otherwise its event tells when it is established
+		}
+		return nil
+	case cluster.IsGone(err), cluster.IsTaken(err):
 		return nil // its event brings the next pass
 	case cluster.Passes(err):
 		return fmt.Errorf("apply %s: %w", object.KeyOf(u), err)
 	}
 	v.kind.unknown, v.kind.reason, v.kind.message = false, kindRefused, err.Error()
 	return nil
+}
+
+// asWanted says whether a CustomResourceDefinition is what was applied, and
+// nobody has changed it since.
+func asWanted(current *apiextensionsv1.CustomResourceDefinition, wanted *unstructured.Unstructured) bool {
+	if current.Annotations[v1alpha1.AppliedAnnotation] != wanted.GetAnnotations()[v1alpha1.AppliedAnnotation] {
+		return false
+	}
+	owned := &unstructured.Unstructured{Object: map[string]any{}}
+	owned.SetManagedFields(current.ManagedFields)
+	return len(plan.Lost(wanted, owned, v1alpha1.InstanceManager)) == 0
+}
+
+// stands takes over whether the kind is served.
+func (k *kindState) stands(c *apiextensionsv1.CustomResourceDefinition) {
+	k.ready = crd.Established(c)
+	k.unknown = !k.ready
+	if k.unknown {
+		k.reason, k.message = kindEstablishing, establishing(c)
+	}
 }
 
 func establishing(c *apiextensionsv1.CustomResourceDefinition) string {

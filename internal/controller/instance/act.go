@@ -63,14 +63,17 @@ func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	claim := inventory.ClaimOf(v.owner, wanted)
 	if !claim.In(v.instance) {
-		claimed, err := r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)
+		claimed, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
+			return r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)
+		})
 		if cluster.IsGone(err) {
 			return outcome.Done()
 		}
 		if err != nil {
 			return outcome.Fail(fmt.Errorf("claim the instance: %w", err))
 		}
-		r.recordInstance(v, claimed)
+		v.instance = claimed
+		v.facts.Instance = claimed
 	}
 	return r.retireFinalizers(ctx, v, claim.Finalizer)
 }
@@ -108,11 +111,14 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, v *visit, current str
 	if len(retired) == 0 {
 		return outcome.Outcome{}
 	}
-	left, err := r.Cluster.SetFinalizers(ctx, v.instance, without(v.instance.GetFinalizers(), retired), v1alpha1.InstanceManager)
+	left, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.SetFinalizers(ctx, v.instance, without(v.instance.GetFinalizers(), retired), v1alpha1.InstanceManager)
+	})
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("retire finalizers %v: %w", retired, err))
 	}
-	r.recordInstance(v, left)
+	v.instance = left
+	v.facts.Instance = left
 	return outcome.Outcome{}
 }
 
@@ -130,10 +136,17 @@ func without(all, some []string) []string {
 	return out
 }
 
-func (r *Reconciler) recordInstance(v *visit, answer *unstructured.Unstructured) {
-	r.Hub.Record(answer, watch.Subscriber{Key: v.key})
-	v.instance = answer
-	v.facts.Instance = answer
+// write makes one write. Its answer is in the caches when it returns, and its
+// echo doesn't wake the instance; what others change at the same time does.
+func (r *Reconciler) write(v *visit, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	writer := watch.Subscriber{Key: v.key}
+	done := r.Hub.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	defer done()
+	answer, err := do()
+	if err == nil {
+		r.Hub.Record(answer, writer)
+	}
+	return answer, err
 }
 
 // result is the answer to one step.
@@ -150,10 +163,11 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 		if step.Action == plan.Correct {
 			r.reportTakeover(ctx, v, step)
 		}
-		answer, err := r.Cluster.Update(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager)
-		return result{answer: answer, err: err}
+		return r.update(ctx, v, step, step.Current)
 	}
-	answer, err := r.Cluster.Create(ctx, step.Object, v1alpha1.ChildManager)
+	answer, err := r.write(v, step.Object, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.Create(ctx, step.Object, v1alpha1.ChildManager)
+	})
 	if !cluster.IsTaken(err) {
 		return result{answer: answer, err: err}
 	}
@@ -165,9 +179,16 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 		return result{holder: live}
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return result{answer: live} // ours, and going: the next turn waits for it
+		return result{} // ours, and going: its end brings the next pass
 	}
-	answer, err = r.Cluster.Update(ctx, step.Object, live.GetUID(), v1alpha1.ChildManager)
+	return r.update(ctx, v, step, live)
+}
+
+// update applies a step's object onto the incarnation that is there.
+func (r *Reconciler) update(ctx context.Context, v *visit, step plan.Step, current *unstructured.Unstructured) result {
+	answer, err := r.write(v, step.Object, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.Update(ctx, step.Object, current.GetUID(), v1alpha1.ChildManager)
+	})
 	return result{answer: answer, err: err}
 }
 
@@ -176,7 +197,6 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 	switch {
 	case res.answer != nil:
-		r.Hub.Record(res.answer, watch.Subscriber{Key: v.key})
 		v.memory.tolerate(res.answer.GetUID(), plan.Lost(step.Object, res.answer, v1alpha1.ChildManager))
 		if step.Action == plan.Correct {
 			v.memory.tookBack(res.answer.GetUID(), step.Lost, v.facts.Now)
@@ -184,8 +204,10 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		return true
 	case res.holder != nil:
 		key := object.KeyOf(step.Object)
-		v.memory.block(step.Node, plan.Need{Kind: step.Object.GroupVersionKind(), Namespace: key.Namespace, Name: key.Name})
-		v.facts.Problems[step.Node] = notOwned(key, res.holder, v.owner)
+		need := plan.Need{Kind: step.Object.GroupVersionKind(), Namespace: key.Namespace, Name: key.Name}
+		problem := notOwned(key, res.holder, v.owner)
+		v.memory.block(step.Node, blocker{need, problem})
+		v.facts.Problems[step.Node] = problem
 		return true
 	case res.err == nil:
 		return false
@@ -200,14 +222,10 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 
 // notOwned says whose an object is and how it could become the instance's.
 func notOwned(key object.Key, holder *unstructured.Unstructured, owner inventory.Owner) plan.Problem {
-	whose := "nobody here"
-	if holder != nil {
-		whose = inventory.Whose(holder)
-	}
 	return plan.Problem{
 		Reason: plan.NotOwned,
 		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, set adopt: IfUnowned on the resource, or label it %s=%s",
-			key, whose, v1alpha1.ApplySetPartOfLabel, owner.ID()),
+			key, inventory.Whose(holder), v1alpha1.ApplySetPartOfLabel, owner.ID()),
 		Holder: &key,
 	}
 }

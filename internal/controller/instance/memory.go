@@ -19,14 +19,26 @@ type memory struct {
 	// tolerated are fields that the server didn't grant when they were applied.
 	tolerated plan.Tolerated
 	// blocked are nodes whose object's name is taken by somebody else's object.
-	blocked map[string]plan.Need
+	blocked map[string]blocker
 	// losses are when a field of ours was last taken over, by child and field.
 	losses map[loss][]time.Time
 	// wrote is the last status written, and shown what the server made of it:
 	// it may prune what the schema doesn't know.
 	wrote, shown string
+	// cut counts how often fields were missing from what was shown, for the
+	// composer that wrote them.
+	cut      int
+	composer Composer
+	// alarmed says that an error was announced and its end wasn't yet.
+	alarmed bool
 	// told is at which attempt a wait was last logged.
 	told map[plan.WaitKey]int
+}
+
+// blocker is an object of somebody else's, and what was last said of it.
+type blocker struct {
+	need    plan.Need
+	problem plan.Problem
 }
 
 type loss struct {
@@ -109,11 +121,11 @@ func (m *memory) tolerate(child types.UID, fields []object.Path) {
 }
 
 // block notes that somebody else's object has the name of a node's.
-func (m *memory) block(node string, need plan.Need) {
+func (m *memory) block(node string, by blocker) {
 	if m.blocked == nil {
-		m.blocked = map[string]plan.Need{}
+		m.blocked = map[string]blocker{}
 	}
-	m.blocked[node] = need
+	m.blocked[node] = by
 }
 
 // tell logs each wait when it is found and at each further attempt.

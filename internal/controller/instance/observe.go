@@ -90,15 +90,18 @@ func (r *Reconciler) observeChildren(v *visit) error {
 // a node's object. They are watched one by one, so that a node goes on by itself
 // when its name is free.
 func (r *Reconciler) observeHolders(v *visit) {
-	for node, need := range v.memory.blocked {
-		state := v.lease.Want(watch.Object(need.Kind, need.Namespace, need.Name))
-		holder, there := r.Hub.Get(need.Kind, need.Namespace, need.Name)
+	for node, by := range v.memory.blocked {
+		state := v.lease.Want(watch.Object(by.need.Kind, by.need.Namespace, by.need.Name))
+		holder, there := r.Hub.Get(by.need.Kind, by.need.Namespace, by.need.Name)
 		if state.Phase == watch.Synced && (!there || v.owner.Owns(holder)) {
 			delete(v.memory.blocked, node)
 			continue
 		}
-		key := object.Key{Group: need.Kind.Group, Kind: need.Kind.Kind, Namespace: need.Namespace, Name: need.Name}
-		v.facts.Problems[node] = notOwned(key, holder, v.owner)
+		if there {
+			by.problem = notOwned(object.KeyOf(holder), holder, v.owner)
+			v.memory.block(node, by)
+		}
+		v.facts.Problems[node] = by.problem
 	}
 }
 

@@ -75,6 +75,8 @@ type visit struct {
 	syncing map[schema.GroupVersionKind]time.Time
 	desired plan.Desired
 	plan    plan.Plan
+	// again asks for another pass after so long.
+	again time.Duration
 	// failures are requests of this pass that failed and may work when repeated.
 	failures []error
 }
@@ -131,6 +133,9 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		return nil, outcome.Done() // its definition says why; the kind is woken when it compiles
 	}
 	v.composer = *composer
+	if v.memory.composer != v.composer {
+		v.memory.composer, v.memory.cut, v.memory.wrote = v.composer, 0, ""
+	}
 	v.lease = r.Hub.Begin(subscriber)
 	v.facts.Waits = waitsSince(cached)
 	return v, outcome.Outcome{}

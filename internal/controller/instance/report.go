@@ -20,7 +20,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 // report writes the instance's status, if it says anything new, tells of
@@ -44,15 +43,22 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 		return out
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
-	r.announce(v.instance, before, conditions)
+	r.announce(v, before, conditions)
 	if err := errors.Join(v.failures...); err != nil {
 		return outcome.Fail(err)
+	}
+	if v.again > 0 && (summary.Retry == 0 || v.again < summary.Retry) {
+		return outcome.Wait(v.again)
 	}
 	if summary.Retry > 0 {
 		return outcome.Wait(summary.Retry)
 	}
 	return outcome.Done()
 }
+
+// mostCuts is how often a status that came back without some of its fields is
+// written again before that is taken for what the schema wants.
+const mostCuts = 3
 
 // conditions turns a summary into the dialect's conditions.
 func (r *Reconciler) conditions(before condition.Set, s plan.Summary, generation int64) condition.Set {
@@ -110,7 +116,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 	if v.memory.wrote == wanted && v.memory.shown == object.Digest(current) {
 		return outcome.Outcome{} // as written before, as far as the schema lets it
 	}
-	answer, err := r.Cluster.WriteStatus(ctx, v.instance, status, v1alpha1.StatusManager)
+	answer, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.WriteStatus(ctx, v.instance, status, v1alpha1.StatusManager)
+	})
 	if cluster.IsGone(err) {
 		return outcome.Done()
 	}
@@ -118,7 +126,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		return outcome.Fail(fmt.Errorf("write status: %w", err))
 	}
 	v.memory.wrote, v.memory.shown = wanted, object.Digest(answer.Object["status"])
-	r.Hub.Record(answer, watch.Subscriber{Key: v.key})
+	if v.memory.shown != wanted && v.memory.cut < mostCuts {
+		// A schema that was just changed takes the API server a moment to use.
+		v.memory.cut++
+		v.memory.wrote = ""
+		v.again = time.Second << (2 * v.memory.cut)
+	}
 	v.instance = answer
 	return outcome.Outcome{}
 }
@@ -132,15 +145,16 @@ func same(a, b any) bool {
 
 // announce tells of transitions that somebody may have to act on, and of their
 // end. What only repeats is not told again.
-func (r *Reconciler) announce(instance *unstructured.Unstructured, before, after condition.Set) {
+func (r *Reconciler) announce(v *visit, before, after condition.Set) {
 	was, _ := before.Get(v1alpha1.InstanceReady)
 	is, _ := after.Get(v1alpha1.InstanceReady)
-	wasError := was.Status == condition.False && plan.Reason(was.Reason).IsError()
 	isError := is.Status == condition.False && plan.Reason(is.Reason).IsError()
 	switch {
 	case isError && was.Reason != is.Reason:
-		r.Events.Event(instance, telemetry.Warning, is.Reason, is.Message)
-	case wasError && is.Status == condition.True:
-		r.Events.Event(instance, telemetry.Normal, "Ready", "all resources are there and ready again")
+		v.memory.alarmed = true
+		r.Events.Event(v.instance, telemetry.Warning, is.Reason, is.Message)
+	case v.memory.alarmed && is.Status == condition.True:
+		v.memory.alarmed = false
+		r.Events.Event(v.instance, telemetry.Normal, "Ready", "all resources are there and ready again")
 	}
 }

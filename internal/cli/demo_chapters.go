@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/examples"
+	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/standin"
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+// movedEndpoint is where the control plane's endpoint is moved to.
+const movedEndpoint = "https://moved.cloud.example.com"
+
+// applyDefinitions applies the kinds of the cloud and the three definitions, and
+// waits until they are served; then the cloud begins to answer.
+func (s *demoStory) applyDefinitions(ctx context.Context) (string, error) {
+	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/[1-4]-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	var kinds, definitions int
+	for _, o := range objects {
+		if err := s.apply(ctx, o); err != nil {
+			return "", err
+		}
+	}
+	for _, o := range objects {
+		if o.GetKind() != v1alpha1.ResourceGraphDefinitionKind {
+			kinds++
+			continue
+		}
+		definitions++
+		if err := s.awaitReady(ctx, o); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d kinds of a cloud, %d definitions", kinds, definitions), s.startCloud()
+}
+
+// createTop creates one object, and waits until all that it stands for is there.
+func (s *demoStory) createTop(ctx context.Context) (string, error) {
+	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/5-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	top := objects[0]
+	if err := s.apply(ctx, top); err != nil {
+		return "", err
+	}
+	mapping, err := s.kinds.serving(top.GroupVersionKind().GroupKind())
+	if err != nil {
+		return "", err
+	}
+	s.target = target{mapping, top.GetNamespace(), top.GetName()}
+	s.growing = true
+	s.background(func(ctx context.Context) {
+		if err := follow(ctx, s.client, s.kinds, s.target, s.worlds); err != nil && ctx.Err() == nil {
+			s.fail(err)
+		}
+	})
+	err = s.await(ctx, func(w view.World) bool {
+		if w.Root == nil || !health.Instance(w.Root).Ready {
+			return false
+		}
+		// The last object's own news may be a moment behind what follows from it.
+		s.objects = view.Build(w, time.Now()).Count()
+		return allReady(w)
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d objects are there and ready", s.objects), nil
+}
+
+func allReady(w view.World) bool {
+	now := time.Now()
+	for _, r := range view.Rows(view.Build(w, now), now) {
+		if r.Ready != view.True {
+			return false
+		}
+	}
+	return true
+}
+
+// changeBottom moves the endpoint of the control plane, three layers below, and
+// takes the time from the answer to that write to the event that shows it in the
+// top's status.
+func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
+	events, err := s.watchTop(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer events.Stop()
+	if _, err := s.cloud.MoveEndpoint(ctx, s.target.namespace, s.target.name, movedEndpoint); err != nil {
+		return "", fmt.Errorf("change the endpoint: %w", err)
+	}
+	took := timed(ctx, events, func(e watch.Event) bool { return endpointOf(e) == movedEndpoint })
+	if err := s.await(ctx, func(w view.World) bool { return shownEndpoint(w.Root) == movedEndpoint }); err != nil {
+		return "", err
+	}
+	arrived := <-took
+	if arrived.err != nil {
+		return "", arrived.err
+	}
+	return fmt.Sprintf("in the top's status after %s", milliseconds(arrived.after)), nil
+}
+
+// deleteTop deletes the one object that was created, and shows how everything
+// below goes before it.
+func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
+	events, err := s.watchTop(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer events.Stop()
+	err = s.client.Resource(s.target.mapping.Resource).Namespace(s.target.namespace).Delete(ctx, s.target.name, metav1.DeleteOptions{})
+	if err != nil {
+		return "", fmt.Errorf("delete %s: %w", s.target, err)
+	}
+	took := timed(ctx, events, func(e watch.Event) bool { return e.Type == watch.Deleted })
+	if err := s.await(ctx, func(w view.World) bool { return w.Root == nil }); err != nil {
+		return "", err
+	}
+	s.growing = false
+	gone := <-took
+	if gone.err != nil {
+		return "", gone.err
+	}
+	left, err := s.left(ctx)
+	if err != nil {
+		return "", err
+	}
+	if left > 0 {
+		return "", fmt.Errorf("the top is gone, but %d objects are left", left)
+	}
+	return fmt.Sprintf("all %d objects are gone after %s", s.objects, milliseconds(gone.after)), nil
+}
+
+// left counts the objects of the example that are still there.
+func (s *demoStory) left(ctx context.Context) (int, error) {
+	count := 0
+	crds, err := s.client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("look what is left: %w", err)
+	}
+	for i := range crds.Items {
+		group, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "names", "kind")
+		if group != standin.Group && kind != "Vpc" && kind != "EksCluster" {
+			continue
+		}
+		mapping, err := s.kinds.serving(schema.GroupKind{Group: group, Kind: kind})
+		if err != nil {
+			return 0, fmt.Errorf("look what is left: %w", err)
+		}
+		list, err := s.client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("look what is left: %w", err)
+		}
+		count += len(list.Items)
+	}
+	return count, nil
+}
+
+// watchTop watches the top from as it is now.
+func (s *demoStory) watchTop(ctx context.Context) (watch.Interface, error) {
+	of := s.client.Resource(s.target.mapping.Resource).Namespace(s.target.namespace)
+	now, err := of.Get(ctx, s.target.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.target, err)
+	}
+	return of.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + s.target.name, ResourceVersion: now.GetResourceVersion()})
+}
+
+// arrival is when an event came, counted from a write's answer.
+type arrival struct {
+	after time.Duration
+	err   error
+}
+
+// timed takes the time from now to the event that is waited for.
+func timed(ctx context.Context, events watch.Interface, wanted func(watch.Event) bool) <-chan arrival {
+	begun := time.Now()
+	out := make(chan arrival, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				out <- arrival{err: context.Cause(ctx)}
+				return
+			case e, ok := <-events.ResultChan():
+				if !ok {
+					out <- arrival{err: errors.New("the API server ended the watch")}
+					return
+				}
+				if wanted(e) {
+					out <- arrival{after: time.Since(begun)}
+					return
+				}
+			}
+		}
+	}()
+	return out
+}
+
+func endpointOf(e watch.Event) string {
+	o, _ := e.Object.(*unstructured.Unstructured)
+	return shownEndpoint(o)
+}
+
+func shownEndpoint(o *unstructured.Unstructured) string {
+	if o == nil {
+		return ""
+	}
+	endpoint, _, _ := unstructured.NestedString(o.Object, "status", "endpoint")
+	return endpoint
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/standin"
+)
+
+// startPlane starts a control plane whose data are gone with it.
+func (s *demoStory) startPlane(ctx context.Context) (string, error) {
+	dir, err := os.MkdirTemp("", "espalier-demo-")
+	if err != nil {
+		return "", fmt.Errorf("a place for its data: %w", err)
+	}
+	s.later(func() { _ = os.RemoveAll(dir) }) // the system clears what can't be
+	s.plane, err = embedded.Start(ctx, embedded.Options{DataDir: dir, NoFsync: true, Log: s.log})
+	if err != nil {
+		return "", err
+	}
+	s.later(func() {
+		stopping, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		_ = s.plane.Stop(stopping) // it is gone in any case
+	})
+	watching, stop := context.WithCancel(context.Background())
+	s.later(stop)
+	go func() {
+		select {
+		case <-s.plane.Done():
+			s.fail(errors.New("the API server ended by itself"))
+		case <-watching.Done():
+		}
+	}()
+	config := s.plane.Config()
+	if s.client, err = dynamic.NewForConfig(config); err != nil {
+		return "", err
+	}
+	if s.kinds, err = newKinds(config); err != nil {
+		return "", err
+	}
+	where, err := url.Parse(config.Host)
+	if err != nil {
+		return "", err
+	}
+	return "on " + where.Host, nil
+}
+
+// startControllers starts what `espalier run` runs, in this process.
+func (s *demoStory) startControllers(ctx context.Context) (string, error) {
+	ready := make(chan struct{})
+	m, err := server.NewManager(server.ManagerOptions{
+		Config: s.plane.Config(), Workers: 16, Version: Version(), Log: newLogger(s.log, 0),
+		HealthAddress: "0", MetricsAddress: "0", Ready: ready,
+	})
+	if err != nil {
+		return "", err
+	}
+	s.background(func(ctx context.Context) {
+		if err := m.Run(ctx); err != nil {
+			s.fail(fmt.Errorf("the controllers ended: %w", err))
+		}
+	})
+	select {
+	case <-ready:
+		return "in this process", nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// startCloud starts the stand-in that answers for the kinds of the lowest layer.
+func (s *demoStory) startCloud() error {
+	cloud, err := standin.New(s.plane.Config())
+	if err != nil {
+		return err
+	}
+	s.cloud = cloud
+	s.background(cloud.Run)
+	return nil
+}
+
+// background runs something until the story is over.
+func (s *demoStory) background(run func(context.Context)) {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	s.later(func() {
+		stop()
+		running.Wait()
+	})
+}

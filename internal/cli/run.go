@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/internal/server"
+)
+
+// controllerFlags are what up and run have in common.
+type controllerFlags struct {
+	health, metrics  string
+	workers          int
+	allowCRDDeletion bool
+	verbosity        int
+}
+
+func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.health, "health-probe-bind-address", health, "where /healthz and /readyz are served; 0 for nowhere")
+	flags.StringVar(&f.metrics, "metrics-bind-address", metrics, "where /metrics is served; 0 for nowhere")
+	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
+}
+
+func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.ManagerOptions {
+	return server.ManagerOptions{
+		Config: config, Log: log, Version: Version(),
+		Workers: f.workers, AllowCRDDeletion: f.allowCRDDeletion,
+		HealthAddress: f.health, MetricsAddress: f.metrics,
+	}
+}
+
+func (f *controllerFlags) check() error {
+	if f.workers < 1 {
+		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}
+	}
+	return nil
+}
+
+func newRun() *cobra.Command {
+	var (
+		flags          controllerFlags
+		where          clusterFlags
+		elect          bool
+		leaseNamespace string
+	)
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the controllers against a cluster",
+		Long: "Runs the controllers against the cluster of the kubeconfig, or, inside a pod, the\n" +
+			"pod's own. Of several processes one works at a time.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			config, err := where.config()
+			if err != nil {
+				return err
+			}
+			options := flags.options(config, newLogger(cmd.ErrOrStderr(), flags.verbosity))
+			options.LeaderElection = elect
+			options.LeaderElectionNamespace = leaseNamespace
+			if elect && leaseNamespace == "" {
+				options.LeaderElectionNamespace = ownNamespace()
+			}
+			m, err := server.NewManager(options)
+			if err != nil {
+				return err
+			}
+			return m.Run(cmd.Context())
+		},
+	}
+	flags.add(cmd, ":8081", ":8080")
+	where.add(cmd)
+	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
+	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
+	return cmd
+}
+
+// ownNamespace is the pod's namespace, as every pod with a service account has
+// it, or else default.
+func ownNamespace() string {
+	raw, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if name := strings.TrimSpace(string(raw)); err == nil && name != "" {
+		return name
+	}
+	return "default"
+}
+
+// clusterFlags say which cluster is meant.
+type clusterFlags struct{ kubeconfig, context string }
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
+	cmd.Flags().StringVar(&f.context, "context", "", "the context of the kubeconfig; by default its current one")
+}
+
+// loader reads the kubeconfig as kubectl does.
+func (f *clusterFlags) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+}
+
+// config is how to reach the cluster, without throttling on this side.
+func (f *clusterFlags) config() (*rest.Config, error) {
+	config, err := f.loader().ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("which cluster? %w", err)
+	}
+	config.QPS, config.Burst = -1, -1
+	return config, nil
+}

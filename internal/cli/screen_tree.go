@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+// treeScreen shows a tree that lives, until it is gone or somebody quits.
+func treeScreen(ctx context.Context, screen *os.File, t target, worlds <-chan view.World) error {
+	return play(ctx, screen, treeModel{title: t.String()}, func(ctx context.Context, tell func(tea.Msg)) {
+		_ = eachWorld(ctx, worlds, func(w view.World) error { // ends with the context or the tree
+			tell(w)
+			return nil
+		})
+	})
+}
+
+// treeModel is a tree on a screen.
+type treeModel struct {
+	title         string
+	world         view.World
+	gone          bool
+	width, height int
+}
+
+func (m treeModel) Init() tea.Cmd { return tick() }
+
+func (m treeModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tickMsg:
+		return m, tick()
+	case tea.KeyPressMsg:
+		if isQuit(msg) {
+			return m, tea.Quit
+		}
+	case view.World:
+		if msg.Root == nil {
+			m.gone = true
+			return m, tea.Quit
+		}
+		m.world = msg
+	}
+	return m, nil
+}
+
+func (m treeModel) View() tea.View {
+	lines := append(m.lines(max(m.height-2, 3)), "", quiet.Render("q to quit"))
+	return full(lines)
+}
+
+func (m treeModel) last() string { return strings.Join(m.lines(0), "\n") }
+
+func (m treeModel) lines(height int) []string {
+	switch {
+	case m.gone:
+		return []string{m.title + " is gone"}
+	case m.world.Root == nil:
+		return nil
+	}
+	now := time.Now()
+	return drawRows(view.Rows(view.Build(m.world, now), now), m.width, height)
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+// follower keeps watches on the objects of a tree, exactly where its instances
+// say that they have children.
+type follower struct {
+	client  dynamic.Interface
+	kinds   *kinds
+	target  target
+	changed chan struct{} // holds one wake-up
+	root    cache.SharedInformer
+	places  map[lookup]place
+	running sync.WaitGroup
+}
+
+type place struct {
+	informer cache.SharedInformer
+	stop     context.CancelFunc
+}
+
+// missingKinds is how often kinds that no server knew are looked up again.
+const missingKinds = time.Second
+
+// follow sends the tree's world once all of it has been read, and then whenever
+// it has changed; what happens while the receiver is busy comes at once. It ends
+// when the context does, or, without an error and after a world without a root,
+// when the target is gone.
+func follow(ctx context.Context, client dynamic.Interface, kinds *kinds, t target, worlds chan<- view.World) error {
+	ctx, stop := context.WithCancel(ctx)
+	f := &follower{client: client, kinds: kinds, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}}
+	defer f.running.Wait()
+	defer stop()
+	f.root = f.watch(ctx, lookup{resource: t.mapping.Resource, namespace: t.namespace}, func(o *metav1.ListOptions) {
+		o.FieldSelector = "metadata.name=" + t.name
+	})
+	retry := time.NewTicker(missingKinds)
+	defer retry.Stop()
+	incomplete, begun := false, false
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-retry.C:
+			if !incomplete {
+				continue
+			}
+		case <-f.changed:
+		}
+		if !f.root.HasSynced() {
+			continue
+		}
+		world, complete, err := f.look(ctx)
+		if err != nil {
+			return err
+		}
+		incomplete = !complete
+		if begun = begun || f.synced(); !begun {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case worlds <- world:
+		}
+		if world.Root == nil {
+			return nil
+		}
+	}
+}
+
+// look collects what the watches know, and adjusts them to it: an instance that
+// has come is followed further, one that is gone no longer.
+func (f *follower) look(ctx context.Context) (world view.World, complete bool, err error) {
+	world.Children = map[string][]*unstructured.Unstructured{}
+	complete = true
+	var open []*unstructured.Unstructured
+	for _, o := range f.root.GetStore().List() {
+		world.Root, _ = o.(*unstructured.Unstructured)
+		open = append(open, world.Root)
+	}
+	wanted := map[lookup]bool{}
+	for len(open) > 0 {
+		instance := open[0]
+		open = open[1:]
+		places, all, err := lookups(instance, f.kinds)
+		if err != nil {
+			return view.World{}, false, err
+		}
+		complete = complete && all
+		for _, at := range places {
+			if wanted[at] {
+				continue
+			}
+			wanted[at] = true
+			for _, child := range f.at(ctx, at) {
+				world.Children[at.set] = append(world.Children[at.set], child)
+				open = append(open, child)
+			}
+		}
+	}
+	for at, p := range f.places {
+		if !wanted[at] {
+			p.stop()
+			delete(f.places, at)
+		}
+	}
+	return world, complete, nil
+}
+
+// synced says whether everything that is watched has been read.
+func (f *follower) synced() bool {
+	for _, p := range f.places {
+		if !p.informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// at returns the objects at a place, which is watched from now on.
+func (f *follower) at(ctx context.Context, l lookup) []*unstructured.Unstructured {
+	p, ok := f.places[l]
+	if !ok {
+		watching, stop := context.WithCancel(ctx)
+		p = place{stop: stop, informer: f.watch(watching, l, func(o *metav1.ListOptions) { o.LabelSelector = l.selector() })}
+		f.places[l] = p
+	}
+	var out []*unstructured.Unstructured
+	for _, o := range p.informer.GetStore().List() {
+		if child, ok := o.(*unstructured.Unstructured); ok {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// watch starts a watch that wakes the follower at each event, and once when it
+// has read what there is.
+func (f *follower) watch(ctx context.Context, l lookup, tweak func(*metav1.ListOptions)) cache.SharedInformer {
+	informer := dynamicinformer.NewFilteredDynamicInformer(f.client, l.resource, l.namespace, 0, cache.Indexers{}, tweak).Informer()
+	wake := func() {
+		select {
+		case f.changed <- struct{}{}:
+		default: // it is awake
+		}
+	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { wake() },
+		UpdateFunc: func(any, any) { wake() },
+		DeleteFunc: func(any) { wake() },
+	})
+	if err != nil {
+		panic("an informer that has not started takes handlers: " + err.Error())
+	}
+	f.running.Go(func() { informer.RunWithContext(ctx) })
+	f.running.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			wake()
+		}
+	})
+	return informer
+}

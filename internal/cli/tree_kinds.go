@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// kinds knows how kinds are served, and by which names people call them.
+type kinds struct {
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	shortcuts meta.RESTMapper
+}
+
+func newKinds(config *rest.Config) (*kinds, error) {
+	plain, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	cached := memory.NewMemCacheClient(plain)
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
+	return &kinds{mapper: mapper, shortcuts: restmapper.NewShortcutExpander(mapper, cached, nil)}, nil
+}
+
+// serving says how a kind is served. A kind that is not known is looked up anew:
+// it may have come since.
+func (k *kinds) serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := k.mapper.RESTMapping(gk, versions...)
+	if meta.IsNoMatchError(err) {
+		k.mapper.Reset()
+		return k.mapper.RESTMapping(gk, versions...)
+	}
+	return mapping, err
+}
+
+// target is the object that a tree is of.
+type target struct {
+	mapping         *meta.RESTMapping
+	namespace, name string
+}
+
+func (t target) String() string {
+	kind := t.mapping.GroupVersionKind.Kind
+	if t.namespace == "" {
+		return kind + " " + t.name
+	}
+	return kind + " " + t.namespace + "/" + t.name
+}
+
+// target finds out what is meant by a kind as people write it: a kind, plural,
+// singular or short name, with or without version and group.
+func (k *kinds) target(kind, namespace, name string) (target, error) {
+	mapping, err := k.named(kind)
+	if meta.IsNoMatchError(err) {
+		return target{}, fmt.Errorf("the server knows no kind %q", kind)
+	}
+	if err != nil {
+		return target{}, fmt.Errorf("look up kind %q: %w", kind, err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	return target{mapping, namespace, name}, nil
+}
+
+func (k *kinds) named(kind string) (*meta.RESTMapping, error) {
+	resource, groupResource := schema.ParseResourceArg(strings.ToLower(kind))
+	if resource != nil {
+		if gvk, err := k.shortcuts.KindFor(*resource); err == nil {
+			return k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		}
+	}
+	gvk, err := k.shortcuts.KindFor(groupResource.WithVersion(""))
+	if err == nil {
+		return k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if !meta.IsNoMatchError(err) {
+		return nil, err
+	}
+	exact, groupKind := schema.ParseKindArg(kind)
+	if exact != nil {
+		if mapping, err := k.mapper.RESTMapping(exact.GroupKind(), exact.Version); err == nil {
+			return mapping, nil
+		}
+	}
+	return k.mapper.RESTMapping(groupKind)
+}

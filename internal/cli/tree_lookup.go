@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+// lookup is one place where some of an instance's children may be.
+type lookup struct {
+	set       string // the instance's ApplySet
+	resource  schema.GroupVersionResource
+	namespace string // empty for cluster-scoped kinds
+}
+
+func (l lookup) selector() string { return v1alpha1.ApplySetPartOfLabel + "=" + l.set }
+
+// lookups lists where an instance says that its children are. A kind that no
+// server knows has no objects and is left out; complete is false then, for it
+// may come.
+func lookups(instance *unstructured.Unstructured, kinds *kinds) (places []lookup, complete bool, err error) {
+	set := view.ApplySet(instance)
+	if set == "" {
+		return nil, true, nil
+	}
+	recorded := inventory.Read(instance)
+	namespaces := slices.Sorted(maps.Keys(recorded.Namespaces))
+	if own := instance.GetNamespace(); own != "" {
+		namespaces = append(namespaces, own)
+	}
+	complete = true
+	for _, gk := range recorded.GroupKinds() {
+		mapping, err := kinds.serving(gk)
+		if meta.IsNoMatchError(err) {
+			complete = false
+			continue
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("look up kind %s: %w", gk, err)
+		}
+		if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+			places = append(places, lookup{set, mapping.Resource, ""})
+			continue
+		}
+		for _, namespace := range namespaces {
+			places = append(places, lookup{set, mapping.Resource, namespace})
+		}
+	}
+	return places, complete, nil
+}
+
+// gather reads a tree once.
+func gather(ctx context.Context, client dynamic.Interface, kinds *kinds, t target) (view.World, error) {
+	root, err := client.Resource(t.mapping.Resource).Namespace(t.namespace).Get(ctx, t.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return view.World{}, fmt.Errorf("there is no %s", t)
+	}
+	if err != nil {
+		return view.World{}, fmt.Errorf("read %s: %w", t, err)
+	}
+	world := view.World{Root: root, Children: map[string][]*unstructured.Unstructured{}}
+	open := []*unstructured.Unstructured{root}
+	for len(open) > 0 {
+		instance := open[0]
+		open = open[1:]
+		if _, seen := world.Children[view.ApplySet(instance)]; seen {
+			continue
+		}
+		places, _, err := lookups(instance, kinds)
+		if err != nil {
+			return view.World{}, err
+		}
+		for _, place := range places {
+			list, err := client.Resource(place.resource).Namespace(place.namespace).List(ctx, metav1.ListOptions{LabelSelector: place.selector()})
+			if apierrors.IsNotFound(err) {
+				continue // the kind has just gone
+			}
+			if err != nil {
+				return view.World{}, fmt.Errorf("list %s: %w", place.resource.GroupResource(), err)
+			}
+			for i := range list.Items {
+				world.Children[place.set] = append(world.Children[place.set], &list.Items[i])
+				open = append(open, &list.Items[i])
+			}
+		}
+	}
+	return world, nil
+}

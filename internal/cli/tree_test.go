@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+// nested is an instance in an instance, as their metadata tell it: any object
+// can be one.
+func nested(namespace string) string {
+	object := func(kind, name, labels, annotations string) string {
+		return fmt.Sprintf("---\napiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {%s}\n  annotations: {%s}\n",
+			kind, name, namespace, labels, annotations)
+	}
+	return object("ConfigMap", "top", "applyset.kubernetes.io/id: one-"+namespace,
+		`applyset.kubernetes.io/contains-group-kinds: "ConfigMap,Secret,Nothing.nowhere.example.com"`) +
+		object("ConfigMap", "middle", "applyset.kubernetes.io/part-of: one-"+namespace+", applyset.kubernetes.io/id: two-"+namespace+", kro.run/node-id: middle",
+			`applyset.kubernetes.io/contains-group-kinds: "Secret", internal.kro.run/apply-order: "0"`) +
+		object("Secret", "last", "applyset.kubernetes.io/part-of: one-"+namespace+", kro.run/node-id: last", `internal.kro.run/apply-order: "1"`) +
+		object("Secret", "low", "applyset.kubernetes.io/part-of: two-"+namespace+", kro.run/node-id: low", `internal.kro.run/apply-order: "0"`) +
+		object("Secret", "stranger", "", "")
+}
+
+var age = regexp.MustCompile(`\d+s`)
+
+func TestTree(t *testing.T) {
+	config := testkit.Server(t)
+	file, namespace := kubeconfig(t, config), testkit.Namespace(t, config)
+	testkit.NewWorld(t, config).Apply(t, nested(namespace))
+
+	const want = `KIND            NAME    READY    REASON  AGE  WAITS FOR
+ConfigMap       top     Unknown          0s
+├─ ConfigMap    middle  Unknown          0s   it has not been looked at yet
+│  └─ Secret    low     True              0s
+└─ Secret       last    True              0s
+`
+	for _, kind := range []string{"cm", "configmap", "configmaps", "ConfigMap", "configmaps.v1."} {
+		t.Run("by the name "+kind, func(t *testing.T) {
+			code, out, errs := call(t.Context(), "tree", kind, "top", "-n", namespace, "--kubeconfig", file)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			if diff := cmp.Diff(squeeze(want), squeeze(age.ReplaceAllString(out, "0s"))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+
+	t.Run("as JSON", func(t *testing.T) {
+		_, out, _ := call(t.Context(), "tree", "cm", "top", "-n", namespace, "--kubeconfig", file, "-o", "json")
+		var got view.Node
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Name != "top" || len(got.Children) != 2 || got.Children[0].Children[0].Name != "low" {
+			t.Errorf("got %s", out)
+		}
+	})
+}
+
+// squeeze makes columns comparable whatever their width.
+func squeeze(text string) string {
+	return regexp.MustCompile(` {2,}`).ReplaceAllString(text, "  ")
+}
+
+func TestTreeSaysWhatIsWrong(t *testing.T) {
+	config := testkit.Server(t)
+	file, namespace := kubeconfig(t, config), testkit.Namespace(t, config)
+	tests := map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"an object that isn't there":          {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "there is no ConfigMap " + namespace + "/nobody"},
+		"a kind that the server doesn't know": {[]string{"tree", "unicorn", "x"}, 1, `the server knows no kind "unicorn"`},
+		"a name is missing":                   {[]string{"tree", "cm"}, 2, "a kind and a name"},
+		"an output that isn't there":          {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append(tt.args, "--kubeconfig", file)...)
+			if code != tt.code || !strings.Contains(errs, tt.says) || out != "" {
+				t.Errorf("exit code %d, %q, %q; want %d and %q", code, out, errs, tt.code, tt.says)
+			}
+		})
+	}
+}
+
+func TestFollow(t *testing.T) {
+	config := testkit.Server(t)
+	namespace := testkit.Namespace(t, config)
+	world := testkit.NewWorld(t, config)
+	objects := strings.SplitAfterN(nested(namespace), "---\n", 6) // the empty text before the first mark, top, middle, last, low and the stranger
+	world.Apply(t, objects[1])
+
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := newKinds(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := kinds.target("configmap", namespace, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	defer stop()
+	worlds, ended := make(chan view.World), make(chan error, 1)
+	go func() { ended <- follow(ctx, client, kinds, target, worlds) }()
+	await := func(what string, wanted func(names string) bool) {
+		t.Helper()
+		last := ""
+		for {
+			select {
+			case w := <-worlds:
+				last = namesOf(w)
+			case <-ctx.Done():
+				t.Fatalf("%s: not seen; last was %q", what, last)
+			}
+			if wanted(last) {
+				return
+			}
+		}
+	}
+	is := func(want string) func(string) bool { return func(got string) bool { return got == want } }
+	await("the top alone", is("top"))
+	world.Apply(t, objects[2])
+	await("an instance that comes", is("top middle"))
+	world.Apply(t, objects[4])
+	await("what comes below it", is("top middle low"))
+	world.Delete(t, secretKind, namespace, "low")
+	await("what goes below it", is("top middle"))
+	world.Delete(t, target.mapping.GroupVersionKind, namespace, "top")
+	await("the end", is(""))
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+
+func namesOf(w view.World) string {
+	if w.Root == nil {
+		return ""
+	}
+	var names []string
+	for _, r := range view.Rows(view.Build(w, time.Now()), time.Now()) {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, " ")
+}

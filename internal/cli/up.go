@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/server"
+)
+
+// Limits of starting and stopping the embedded control plane.
+const (
+	startLimit = 2 * time.Minute
+	stopLimit  = 30 * time.Second
+)
+
+func newUp() *cobra.Command {
+	var (
+		flags   controllerFlags
+		options embedded.Options
+	)
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run an embedded control plane and the controllers",
+		Long: "Runs a Kubernetes API server of its own, with etcd, on loopback, and the\n" +
+			"controllers against it, until it is interrupted. What is applied to it stays in\n" +
+			"the data directory.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			return up(cmd, flags, options)
+		},
+	}
+	flags.add(cmd, "0", "0")
+	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "where the control plane keeps its data")
+	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "where the kubeconfig is written; by default in the data directory")
+	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the one it had before, or any that is free")
+	return cmd
+}
+
+// defaultDataDir is a directory that outlives reboots.
+func defaultDataDir() string {
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "espalier")
+	}
+	return ".espalier"
+}
+
+func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options) (err error) {
+	out, ctx := cmd.OutOrStdout(), cmd.Context()
+	options.Log = cmd.ErrOrStderr()
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	plane, err := embedded.Start(starting, options)
+	cancel()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // interrupted while starting: that is a way to stop
+		}
+		return err
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.Background(), stopLimit)
+		defer cancel()
+		err = errors.Join(err, plane.Stop(stopping))
+	}()
+	fmt.Fprintf(out, "export KUBECONFIG=%s\n", plane.Kubeconfig())
+
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-plane.Done():
+			stop() // without its API server there is nothing to control
+		case <-running.Done():
+		}
+	}()
+	ready := make(chan struct{})
+	managed := flags.options(plane.Config(), newLogger(cmd.ErrOrStderr(), flags.verbosity))
+	managed.Ready = ready
+	m, err := server.NewManager(managed)
+	if err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-ready:
+			fmt.Fprintln(out, "ready")
+		case <-running.Done():
+		}
+	}()
+	err = m.Run(running)
+	if ctx.Err() == nil && err == nil {
+		return errors.New("the control plane ended by itself; its log is in the data directory")
+	}
+	return err
+}

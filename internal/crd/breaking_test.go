@@ -1,0 +1,100 @@
+package crd_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph"
+)
+
+func TestBreaking(t *testing.T) {
+	yes := true
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	number := apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	untyped := apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: &yes}
+	nothing := func(*graph.Graph) {}
+	cases := map[string]struct {
+		reason        string
+		current, next *apiextensionsv1.CustomResourceDefinition
+		want          []string
+	}{
+		"The same breaks nobody": {
+			"nothing has changed",
+			of(props{"a": text}, props{"b": text}), of(props{"a": text}, props{"b": text}), nil,
+		},
+		"A further field breaks nobody": {
+			"who doesn't set it is valid still",
+			of(props{"a": text}, nil), of(props{"a": text, "b": text}, props{"c": text}), nil,
+		},
+		"A field that goes breaks those who set it": {
+			"their data would be dropped",
+			of(props{"a": text, "b": text}, nil), of(props{"a": text}, nil), []string{"spec.schema.spec.b"},
+		},
+		"A field of another type breaks those who set it": {
+			"they would be refused",
+			of(props{"a": text}, nil), of(props{"a": number}, nil), []string{"spec.schema.spec.a"},
+		},
+		"A status field that goes breaks its readers": {
+			"other definitions may wait for it",
+			of(nil, props{"a": text}), of(nil, nil), []string{"spec.schema.status.a"},
+		},
+		"A status field that changes its type breaks its readers": {
+			"expressions were checked against the old one",
+			of(nil, props{"a": text}), of(nil, props{"a": number}), []string{"spec.schema.status.a"},
+		},
+		"A status field that becomes typed breaks nobody": {
+			"it was untyped only while the kind that it is read from was missing",
+			of(nil, props{"a": untyped, "n": *object(props{"b": untyped}), "l": list(untyped)}),
+			of(nil, props{"a": text, "n": *object(props{"b": number}), "l": list(text)}), nil,
+		},
+		"Every problem is told": {
+			"an author wants to know them all",
+			of(props{"a": text}, props{"b": text}), of(props{"a": number}, nil), []string{"spec.schema.spec.a", "spec.schema.status.b"},
+		},
+		"Another scope breaks all": {
+			"no object survives it",
+			of(nil, nil), of(nil, nil, func(g *graph.Graph) { g.Namespaced = false }), []string{"spec.schema.scope"},
+		},
+		"A version that goes breaks those who use it": {
+			"manifests name it",
+			of(nil, nil, nothing), of(nil, nil, func(g *graph.Graph) { g.Kind.Version = "v1" }), []string{"spec.schema.apiVersion"},
+		},
+		"A version that nobody could use may go": {
+			"it was not served",
+			func() *apiextensionsv1.CustomResourceDefinition {
+				c := of(nil, nil)
+				c.Spec.Versions[0].Served = false
+				return c
+			}(), of(nil, nil, func(g *graph.Graph) { g.Kind.Version = "v1" }), nil,
+		},
+		"A version without a schema promises nothing": {
+			"there is nothing to compare",
+			func() *apiextensionsv1.CustomResourceDefinition {
+				c := of(nil, nil)
+				c.Spec.Versions[0].Schema = nil
+				return c
+			}(), of(props{"a": text}, nil), nil,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := []*apiextensionsv1.CustomResourceDefinition{tc.current.DeepCopy(), tc.next.DeepCopy()}
+			var got []string
+			for _, change := range crd.Breaking(tc.current, tc.next) {
+				if !change.Breaking || change.What == "" {
+					t.Errorf("%v breaks nothing or says nothing", change)
+				}
+				got = append(got, string(change.Path))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(before, []*apiextensionsv1.CustomResourceDefinition{tc.current, tc.next}); diff != "" {
+				t.Errorf("what is compared has changed:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package crd_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
+)
+
+type (
+	props  = map[string]apiextensionsv1.JSONSchemaProps
+	column = apiextensionsv1.CustomResourceColumnDefinition
+)
+
+func object(fields props) *apiextensionsv1.JSONSchemaProps {
+	return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: fields}
+}
+
+func list(item apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}}
+}
+
+// of makes the CustomResourceDefinition of a kind with the given fields.
+func of(spec, status props, change ...func(*graph.Graph)) *apiextensionsv1.CustomResourceDefinition {
+	g := &graph.Graph{
+		Kind:       schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Vpc"},
+		Namespaced: true, Spec: object(spec), Status: object(status),
+	}
+	for _, c := range change {
+		c(g)
+	}
+	return crd.For(g, &v1alpha1.Schema{}, inventory.Definition{Name: "vpc", UID: "d-1"}, "v1")
+}
+
+func TestNames(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Vpc":               "vpcs.kro.run",
+		"EksCluster":        "eksclusters.kro.run",
+		"EksClusterWithVpc": "eksclusterwithvpcs.kro.run",
+		"Policy":            "policies.kro.run",
+		"Gateway":           "gateways.kro.run",
+		"Ingress":           "ingresses.kro.run",
+		"Bus":               "buses.kro.run",
+		"Database":          "databases.kro.run",
+		"Series":            "series.kro.run",
+	} {
+		if got := crd.Name("kro.run", kind); got != want {
+			t.Errorf("%s: want %s, got %s", kind, want, got)
+		}
+		c := of(nil, nil, func(g *graph.Graph) { g.Kind.Kind = kind })
+		if c.Name != want || c.Spec.Names.Plural+"."+c.Spec.Group != want {
+			t.Errorf("%s: the definition is %s and serves %s", kind, c.Name, c.Spec.Names.Plural)
+		}
+	}
+}
+
+func TestScope(t *testing.T) {
+	if got := of(nil, nil).Spec.Scope; got != apiextensionsv1.NamespaceScoped {
+		t.Errorf("got %s", got)
+	}
+	if got := of(nil, nil, func(g *graph.Graph) { g.Namespaced = false }).Spec.Scope; got != apiextensionsv1.ClusterScoped {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWhoseItIs(t *testing.T) {
+	group := inventory.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}
+	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
+	metadata := &v1alpha1.CRDMetadata{Labels: map[string]string{"team": "web", v1alpha1.OwnedLabel: "false"}, Annotations: map[string]string{"a": "b"}}
+	c := crd.For(g, &v1alpha1.Schema{Metadata: metadata}, group, "v1+x")
+	want := map[string]string{
+		"team": "web", "kro.run/owned": "true", "kro.run/kro-version": "v1-x", "kro.run/resource-graph-definition-id": "d-1",
+		"kro.run/resource-graph-definition-name": "vpc", "kro.run/resource-graph-definition-namespace": "team",
+	}
+	if diff := cmp.Diff(want, c.Labels); diff != "" {
+		t.Errorf("the author's labels can't hide ours (-want +got):\n%s", diff)
+	}
+	cases := map[string]struct {
+		definition inventory.Definition
+		want       bool
+	}{
+		"It belongs to its definition":                   {group, true},
+		"And to another incarnation of it":               {inventory.Definition{Name: "vpc", Namespace: "team", UID: "d-2"}, true},
+		"Not to one of the name in another namespace":    {inventory.Definition{Name: "vpc", Namespace: "other", UID: "d-1"}, false},
+		"Not to the other spelling's definition":         {inventory.Definition{Name: "vpc", UID: "d-1"}, false},
+		"Not to a definition of another name in it":      {inventory.Definition{Name: "vpc2", Namespace: "team"}, false},
+		"Not to anybody of whom the label could be both": {inventory.Definition{}, false},
+	}
+	for name, tc := range cases {
+		if got := crd.BelongsTo(c, tc.definition); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+	if _, owned := crd.Owner(&apiextensionsv1.CustomResourceDefinition{}); owned {
+		t.Error("what nobody marked belongs to somebody")
+	}
+}
+
+func TestColumns(t *testing.T) {
+	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
+	own := []column{{Name: "Team", Type: "string", JSONPath: ".spec.team"}}
+	cases := map[string]struct {
+		schema v1alpha1.Schema
+		want   []string
+	}{
+		"The author's replace the default": {v1alpha1.Schema{AdditionalPrinterColumns: own}, []string{"Team"}},
+		"By default state, readiness, age": {v1alpha1.Schema{}, []string{"State", "Ready", "Reason", "Age"}},
+	}
+	for name, tc := range cases {
+		var got []string
+		for _, c := range crd.For(g, &tc.schema, inventory.Definition{Name: "vpc"}, "v1").Spec.Versions[0].AdditionalPrinterColumns {
+			got = append(got, c.Name)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestStatusFields(t *testing.T) {
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	cases := map[string]struct {
+		author props
+		want   map[string]string
+		waits  bool
+	}{
+		"The engine's fields come to the author's": {
+			props{"id": text}, map[string]string{"id": "string", "state": "string", "conditions": "array", "waiting": "array"}, true,
+		},
+		"An author's field named waiting wins": {
+			props{"waiting": text}, map[string]string{"state": "string", "conditions": "array", "waiting": "string"}, false,
+		},
+		"State and conditions are the dialect's": {
+			props{"state": {Type: "integer"}, "conditions": text}, map[string]string{"state": "string", "conditions": "array", "waiting": "array"}, true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			author := object(tc.author)
+			before := author.DeepCopy()
+			c := of(nil, nil, func(g *graph.Graph) {
+				g.Status = author
+				if got := crd.Waits(g); got != tc.waits {
+					t.Errorf("may the engine write what it waits for: want %t, got %t", tc.waits, got)
+				}
+			})
+			got := map[string]string{}
+			for field, s := range c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties {
+				got[field] = s.Type
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(before, author); diff != "" {
+				t.Errorf("the graph has changed:\n%s", diff)
+			}
+		})
+	}
+	if !crd.Waits(&graph.Graph{}) {
+		t.Error("without a status of the author's the engine's is shown")
+	}
+}
+
+func TestEstablished(t *testing.T) {
+	with := func(conditions ...apiextensionsv1.CustomResourceDefinitionCondition) *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: conditions}}
+	}
+	accepted := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}
+	established := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}
+	if crd.Established(with()) || crd.Established(with(accepted)) || !crd.Established(with(accepted, established)) {
+		t.Error("a kind is served once it is established")
+	}
+}

@@ -1,0 +1,118 @@
+package view
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// Build makes the tree of the world's root, which must be there.
+func Build(w World, now time.Time) Node {
+	return w.build(w.Root, false, map[string]bool{}, now)
+}
+
+// build makes the tree of an object. Above lists the instances that it is in:
+// labels that run in a circle must not hang whoever looks at them.
+func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[string]bool, now time.Time) Node {
+	n := describe(o, parentReady)
+	id := ApplySet(o)
+	if id == "" || above[id] {
+		return n
+	}
+	above[id] = true
+	defer delete(above, id)
+	waiting := waitsOf(o, now)
+	for _, child := range w.children(o) {
+		below := w.build(child, n.Ready == True, above, now)
+		for _, wait := range waiting.of(below.Node) {
+			// A wait from before the object was made is over; its end is about to be
+			// written.
+			if below.Created != nil && wait.Since.After(*below.Created) {
+				below.Waits = append(below.Waits, wait)
+			}
+		}
+		n.Children = append(n.Children, below)
+		waiting.seen[below.Node] = true
+	}
+	if n.Deleted == nil {
+		n.Children = append(n.Children, waiting.missing()...)
+	}
+	return n
+}
+
+// describe says what an object tells of itself, and, where it doesn't tell, what
+// follows from its parent: a parent is ready when all of its parts are.
+func describe(o *unstructured.Unstructured, parentReady bool) Node {
+	n := Node{
+		Node: inventory.Node(o), Exists: true, Instance: ApplySet(o) != "",
+		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
+	}
+	if at := o.GetCreationTimestamp(); !at.IsZero() {
+		n.Created = utc(at.Time)
+	}
+	n.Ready, n.Reason, n.Message = readiness(o, n.Instance)
+	if n.Ready == Unsaid && parentReady {
+		n.Ready = True
+	}
+	if at := o.GetDeletionTimestamp(); at != nil {
+		n.Deleted, n.Finalizers = utc(at.Time), o.GetFinalizers()
+		n.Ready, n.Reason = False, "Deleting"
+	}
+	return n
+}
+
+func utc(t time.Time) *time.Time {
+	t = t.UTC()
+	return &t
+}
+
+// waits are what the resources of an instance wait for, as its status tells.
+type waits struct {
+	order  []string
+	byNode map[string][]Wait
+	seen   map[string]bool
+}
+
+func (w waits) of(node string) []Wait { return w.byNode[node] }
+
+// missing are the resources that wait and that no object was seen of.
+func (w waits) missing() []Node {
+	var out []Node
+	for _, node := range w.order {
+		if !w.seen[node] {
+			out = append(out, Node{Node: node, Ready: Unsaid, Reason: w.byNode[node][0].Reason, Waits: w.byNode[node]})
+		}
+	}
+	return out
+}
+
+func waitsOf(instance *unstructured.Unstructured, now time.Time) waits {
+	out := waits{byNode: map[string][]Wait{}, seen: map[string]bool{}}
+	raw, _, _ := unstructured.NestedFieldNoCopy(instance.Object, "status", graph.WaitingField)
+	list, _ := raw.([]any)
+	for _, item := range list {
+		m, _ := item.(map[string]any)
+		node, _ := m["node"].(string)
+		wait := Wait{}
+		wait.On, _ = m["on"].(string)
+		wait.Reason, _ = m["reason"].(string)
+		text, _ := m["since"].(string)
+		since, err := time.Parse(time.RFC3339, text)
+		if err != nil || node == "" {
+			continue
+		}
+		wait.Since = since.UTC()
+		// The status tells how often it had been tried when it was written, which
+		// is a function of the time alone.
+		wait.Attempts = plan.Wait{Since: since}.Attempts(now)
+		if out.byNode[node] == nil {
+			out.order = append(out.order, node)
+		}
+		out.byNode[node] = append(out.byNode[node], wait)
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package view_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+func TestChanges(t *testing.T) {
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	top := func(children ...view.Node) view.Node {
+		return view.Node{Exists: true, Kind: "Top", Name: "demo", Ready: view.False, Reason: "NotReady", Created: &start, Children: children}
+	}
+	waiting := view.Node{Node: "vpc", Ready: view.Unsaid, Reason: "WaitingForField", Waits: []view.Wait{{On: "net.status.id", Since: start, Attempts: 1}}}
+	made := view.Node{Node: "vpc", Exists: true, Kind: "Vpc", Name: "main", Ready: view.False, Reason: "Creating", Message: "soon"}
+	tests := map[string]struct {
+		before, after view.Node
+		want          []string
+	}{
+		"time alone changes nothing": {
+			before: top(waiting), after: top(waiting), want: nil,
+		},
+		"what was waited for takes the place of its row": {
+			before: top(waiting), after: top(made),
+			want: []string{"Vpc                main             False   Creating: soon"},
+		},
+		"another row says what it waits for": {
+			before: top(), after: top(waiting),
+			want: []string{"(vpc)                               -       WaitingForField: net.status.id"},
+		},
+		"what is gone is told": {
+			before: top(made), after: top(), want: []string{"Vpc                main             gone"},
+		},
+		"what isn't waited for any more is told": {
+			before: top(made, waiting), after: top(made),
+			want: []string{"(vpc)                               no longer waited for"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, c := range view.Changes(view.Rows(tt.before, start), view.Rows(tt.after, start.Add(time.Hour))) {
+				got = append(got, c.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAge(t *testing.T) {
+	tests := map[string]struct {
+		d    time.Duration
+		want string
+	}{
+		"a clock that runs ahead gives no negative age": {-time.Second, "0s"},
+		"seconds up to two minutes":                     {119 * time.Second, "119s"},
+		"minutes and seconds while they are few":        {3*time.Minute + 5*time.Second, "3m5s"},
+		"whole minutes without a zero":                  {5 * time.Minute, "5m"},
+		"minutes up to two hours":                       {119 * time.Minute, "119m"},
+		"hours and minutes while they are few":          {2*time.Hour + 5*time.Minute, "2h5m"},
+		"hours up to two days":                          {47 * time.Hour, "47h"},
+		"days":                                          {72 * time.Hour, "3d"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := view.Age(tt.d); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package view
+
+import (
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/health"
+)
+
+// readiness is what an object's own status says. A Ready condition decides, as
+// long as it tells of the current generation; anything else is judged by its
+// health, if its status has something to judge.
+func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason, message string) {
+	if ready, reason, message, ok := readyCondition(o); ok {
+		switch ready {
+		case True:
+			return True, reason, ""
+		case False:
+			return False, reason, message
+		default:
+			return Unknown, reason, message
+		}
+	}
+	if instance {
+		return Unknown, "", health.Instance(o).Message
+	}
+	if !speaks(o) {
+		return Unsaid, "", ""
+	}
+	if h := health.Of(o); !h.Ready {
+		return False, "", h.Message
+	}
+	return True, "", ""
+}
+
+// speaks says whether an object's health can be told: its kind is a well-known
+// one, or its status follows the conventions. Of other objects it is only known
+// that they are there.
+func speaks(o *unstructured.Unstructured) bool {
+	if status.GetLegacyConditionsFn(o) != nil || len(condition.Read(o)) > 0 {
+		return true
+	}
+	_, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	return ok
+}
+
+// readyCondition is what an object says in its Ready condition, if it is of its
+// current generation.
+func readyCondition(o *unstructured.Unstructured) (ready Ready, reason, message string, ok bool) {
+	c, ok := condition.Read(o).Get("Ready")
+	if !ok || (c.ObservedGeneration != 0 && c.ObservedGeneration < o.GetGeneration()) {
+		return "", "", "", false
+	}
+	return Ready(c.Status), c.Reason, c.Message, true
+}

@@ -1,0 +1,122 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// Row is a node as a line of a table.
+type Row struct {
+	// Key names the place in the tree: the ids of the resources above and its own.
+	// It stays the same when what was waited for appears.
+	Key string
+	// Branch is the drawing in front of the kind.
+	Branch string
+	// Kind is the object's kind, or, in brackets, the id of a resource that isn't
+	// there yet.
+	Kind, Name string
+	Ready      Ready
+	Reason     string
+	// Age is how long the object has been there, or waited for.
+	Age string
+	// Detail says what the row waits for, or why it isn't ready where no row below
+	// tells.
+	Detail string
+	// Exists is false for what isn't there yet, Troubled says that somebody has to
+	// do something about it.
+	Exists, Troubled bool
+
+	// lasting is Detail without how long it has been so.
+	lasting string
+}
+
+// Rows lists a tree from the top down.
+func Rows(n Node, now time.Time) []Row {
+	return appendRows(nil, n, "", "", "", now)
+}
+
+func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) []Row {
+	rows = append(rows, row(n, key, branch, now))
+	taken := map[string]bool{}
+	for i, child := range n.Children {
+		below := key + "/" + child.Node
+		if taken[below] {
+			below += "=" + child.Name
+		}
+		taken[below] = true
+		branch, further := "├─ ", "│  "
+		if i == len(n.Children)-1 {
+			branch, further = "└─ ", "   "
+		}
+		rows = appendRows(rows, child, below, indent+branch, indent+further, now)
+	}
+	return rows
+}
+
+func row(n Node, key, branch string, now time.Time) Row {
+	r := Row{
+		Key: key, Branch: branch, Kind: n.Kind, Name: n.Name, Ready: n.Ready, Reason: n.Reason,
+		Exists: n.Exists, Troubled: plan.Reason(n.Reason).IsError(),
+	}
+	r.Detail, r.lasting = detail(n, now)
+	switch {
+	case n.Created != nil:
+		r.Age = Age(now.Sub(*n.Created))
+	case len(n.Waits) > 0:
+		r.Age = Age(now.Sub(n.Waits[0].Since))
+	}
+	if !n.Exists {
+		r.Kind = "(" + n.Node + ")"
+	}
+	return r
+}
+
+// detail says why a node isn't where it should be, with and without how long it
+// has been so.
+func detail(n Node, now time.Time) (text, lasting string) {
+	switch {
+	case n.Deleted != nil && len(n.Finalizers) > 0:
+		text = "finalizers " + strings.Join(n.Finalizers, ", ")
+	case len(n.Waits) > 0:
+		lasting = waitedFor(n.Waits)
+		return lasting + waitedSince(n.Waits[0], now), lasting
+	case n.Deleted == nil && n.Ready != True && !told(n):
+		text = n.Message
+		if n.Instance && !plan.Reason(n.Reason).IsError() {
+			return text, "" // it tells of times and attempts, and of what rows below tell in a moment
+		}
+	}
+	return text, text
+}
+
+// told says whether a row below says why the node isn't ready.
+func told(n Node) bool {
+	if plan.Reason(n.Reason) == plan.WaitTimeout {
+		return false
+	}
+	for _, child := range n.Children {
+		if !child.Exists || len(child.Waits) > 0 || (child.Ready != True && child.Ready != Unsaid) {
+			return true
+		}
+	}
+	return false
+}
+
+func waitedFor(waits []Wait) string {
+	names := make([]string, len(waits))
+	for i, w := range waits {
+		names[i] = w.On
+	}
+	return strings.Join(names, ", ")
+}
+
+func waitedSince(w Wait, now time.Time) string {
+	tries := "attempts"
+	if w.Attempts == 1 {
+		tries = "attempt"
+	}
+	return fmt.Sprintf(" (%s, %d %s)", Age(now.Sub(w.Since)), w.Attempts, tries)
+}

@@ -1,0 +1,85 @@
+package view
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// gap separates columns.
+const gap = "  "
+
+// narrow is the width below which reasons have no column of their own. It is the
+// width that decides and not the content, so that a table that is redrawn keeps
+// its shape.
+const narrow = 120
+
+// Cells lays rows out as a table: a header, then a line for each row, every cell
+// but the last of a line padded to its column. Where a width is given, what is
+// too long in the last column is cut, and in a narrow table that column tells
+// the reasons too. A width of 0 has room for everything.
+func Cells(rows []Row, width int) [][]string {
+	table := [][]string{{"KIND", "NAME", "READY", "REASON", "AGE", "WAITS FOR"}}
+	if width > 0 && width < narrow {
+		table = [][]string{{"KIND", "NAME", "READY", "AGE", "WAITS FOR"}}
+	}
+	for _, r := range rows {
+		line := []string{r.Branch + r.Kind, r.Name, string(r.Ready), r.Reason, r.Age, r.Detail}
+		if len(table[0]) < len(line) {
+			line = []string{r.Branch + r.Kind, r.Name, string(r.Ready), r.Age, r.brief()}
+		}
+		table = append(table, line)
+	}
+	pad(table)
+	if width <= 0 {
+		return table
+	}
+	for _, line := range table {
+		last := len(line) - 1
+		line[last] = Cut(line[last], max(width-utf8.RuneCountInString(strings.Join(line[:last], gap))-len(gap), 1))
+	}
+	return table
+}
+
+// brief is the one thing to say of a row where there is little room.
+func (r Row) brief() string {
+	if r.Detail != "" || r.Ready == True {
+		return r.Detail
+	}
+	return r.Reason
+}
+
+// Table is the rows as plain text, the same for the same rows.
+func Table(rows []Row, width int) string {
+	var b strings.Builder
+	for _, line := range Cells(rows, width) {
+		b.WriteString(strings.TrimRight(strings.Join(line, gap), " ") + "\n")
+	}
+	return b.String()
+}
+
+// Cut shortens a text to so many characters, the last of which then says that
+// there was more. Line breaks become spaces.
+func Cut(text string, width int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return strings.TrimRight(string([]rune(text)[:max(width-1, 0)]), " ") + "…"
+}
+
+// pad widens cells to their column; the last column ends as it does.
+func pad(table [][]string) {
+	for column := range len(table[0]) - 1 {
+		width := 0
+		for _, line := range table {
+			width = max(width, utf8.RuneCountInString(line[column]))
+		}
+		for _, line := range table {
+			line[column] += strings.Repeat(" ", width-utf8.RuneCountInString(line[column]))
+		}
+	}
+	last := len(table[0]) - 1
+	for _, line := range table {
+		line[last] = strings.Join(strings.Fields(line[last]), " ")
+	}
+}

@@ -1,0 +1,48 @@
+// Package view turns objects into what people look at: the tree of an instance,
+// with what each part of it is waiting for. It decides nothing and reads
+// nothing; objects and the time come in, a tree, rows and texts go out.
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// World is what is known of an instance's surroundings. The objects may be
+// shared with caches and are not changed.
+type World struct {
+	// Root is the object that the tree is of; nil when there is none.
+	Root *unstructured.Unstructured
+	// Children holds the objects of each instance by the id of its ApplySet.
+	Children map[string][]*unstructured.Unstructured
+}
+
+// ApplySet returns the id by which an instance's children know it; empty for
+// what isn't an instance, or not yet claimed as one.
+func ApplySet(o *unstructured.Unstructured) string {
+	return o.GetLabels()[v1alpha1.ApplySetIDLabel]
+}
+
+// children returns the objects that an instance made, in the order in which they
+// are applied.
+func (w World) children(o *unstructured.Unstructured) []*unstructured.Unstructured {
+	id := ApplySet(o)
+	if id == "" {
+		return nil
+	}
+	return slices.SortedFunc(slices.Values(w.Children[id]), func(a, b *unstructured.Unstructured) int {
+		if d := inventory.Layer(a) - inventory.Layer(b); d != 0 {
+			return d
+		}
+		if d := strings.Compare(inventory.Node(a), inventory.Node(b)); d != 0 {
+			return d
+		}
+		return object.KeyOf(a).Compare(object.KeyOf(b))
+	})
+}
