@@ -1,0 +1,303 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+func TestADefinitionsProblemsAreReportedAllAtOnce(t *testing.T) {
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-wrong}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Wrong, group: $GROUP, spec: {replicas: "integr | default=1", name: string}}
+  resources:
+    - id: first
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.nam}"}, data: {count: "${1 + 1}"}}
+    - id: second
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {count: "${frist.data.count}"}}
+`)
+	s.Await(t, rgd, "", s.name("wrong"), all(
+		conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+			"spec.schema.spec.replicas", `did you mean "integer"?`,
+			"spec.resources[0].template.metadata.name", `did you mean "name"?`,
+			"spec.resources[0].template.data.count", "string",
+			"spec.resources[1].template.data.count", `did you mean "first"?`),
+		conditionIs("Ready", "False", "InvalidResourceGraph"), field("Inactive", "status", "state")))
+}
+
+func TestABrokenChangeLeavesTheLastGoodGraphServing(t *testing.T) {
+	s := begin(t)
+	s.apply(t, box)
+	s.apply(t, boxInstance)
+	s.AwaitReady(t, s.kind("Box"), s.ns, "x")
+	s.apply(t, strings.Replace(box, "${schema.spec.value}", "${schema.spec.valeu}", 1))
+	s.Await(t, rgd, "", s.name("box"), all(conditionIs("GraphAccepted", "False", "InvalidResourceGraph", `did you mean "value"?`), field("Inactive", "status", "state")))
+	s.apply(t, boxInstance+"spec: {value: changed}\n")
+	s.Await(t, s.kind("Box"), s.ns, "x", all(testkit.IsReady, field("changed", "status", "value")))
+
+	t.Log("its instances can be deleted, and it with them")
+	s.Delete(t, rgd, "", s.name("box"))
+	s.Await(t, rgd, "", s.name("box"), conditionIs("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
+	s.Delete(t, s.kind("Box"), s.ns, "x")
+	s.AwaitGone(t, s.kind("Box"), s.ns, "x")
+	s.AwaitGone(t, rgd, "", s.name("box"))
+	if s.Get(t, configMap, s.ns, "x-content") != nil {
+		t.Error("a child is left over")
+	}
+}
+
+func TestAKindThatIsMissingHoldsBackOnlyItsOwnNodes(t *testing.T) {
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-mixed}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Mixed, group: $GROUP, status: {id: "${late.status.id}"}}
+  resources:
+    - id: late
+      template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}}
+    - id: sibling
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: b}}
+`)
+	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, configMap, s.ns, "sibling", exists)
+	s.Await(t, s.kind("Mixed"), s.ns, "x", all(conditionIs("Ready", "False", "WaitingForKind", "late: ", "Subnet"), field("IN_PROGRESS", "status", "state")))
+	s.Await(t, rgd, "", s.name("mixed"), conditionIs("GraphAccepted", "True", "Valid", "Subnet.v1alpha1."+s.group))
+
+	t.Log("the kind appears, and what depends on it is typed and made")
+	s.apply(t, leaf)
+	s.subnet(t, "subnet-1")
+	s.Await(t, s.kind("Mixed"), s.ns, "x", all(testkit.IsReady, field("subnet-1", "status", "id")))
+	s.Await(t, crdKind, "", "mixeds."+s.group, func(o *unstructured.Unstructured) error {
+		raw := testkit.Show(o)
+		if !strings.Contains(raw, `"id":{"type":"string"}`) {
+			return errors.New("the status is not typed yet")
+		}
+		return nil
+	})
+
+	t.Log("its schema changes, and definitions that read it are checked anew")
+	s.apply(t, strings.Replace(leaf, "properties: {id: {type: string}}", "properties: {id: {type: integer}}", 1))
+	s.Await(t, rgd, "", s.name("mixed"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.status.id"))
+}
+
+func TestAClashWithSomebodyElsesKindIsRefused(t *testing.T) {
+	s := begin(t)
+	s.apply(t, leaf)
+	s.apply(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n")
+	s.Await(t, rgd, "", s.name("clash"), all(conditionIs("KindReady", "False", "KindNotOwned", "subnets."+s.group+" exists already"), field("Inactive", "status", "state")))
+
+	t.Log("and so is one with another definition's")
+	s.apply(t, box)
+	s.active(t, "box")
+	s.apply(t, strings.Replace(box, "$ID-box", "$ID-twin", 1))
+	s.Await(t, rgd, "", s.name("twin"), conditionIs("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.name("box")))
+	s.active(t, "box")
+}
+
+func TestABreakingChangeIsRefusedUnlessAnnotated(t *testing.T) {
+	s := begin(t)
+	s.apply(t, box)
+	s.active(t, "box")
+	broken := strings.Replace(box, `spec: {value: 'string | default="ours"'}`, "spec: {value: 'string | default=\"ours\"', size: integer | required=true}", 1)
+	s.apply(t, broken)
+	s.Await(t, rgd, "", s.name("box"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.spec.size", "kro.run/allow-breaking-changes"))
+	s.apply(t, strings.Replace(broken, "metadata: {name: $ID-box}", "metadata: {name: $ID-box, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
+	s.active(t, "box")
+}
+
+func TestADefinitionThatIsRecreatedFindsItsInstances(t *testing.T) {
+	s := begin(t)
+	s.apply(t, box)
+	s.apply(t, boxInstance)
+	s.AwaitReady(t, s.kind("Box"), s.ns, "x")
+	first := s.Get(t, rgd, "", s.name("box"))
+	patch := `{"metadata":{"annotations":{"kro.run/allow-orphans":"true"}}}`
+	if _, err := s.Of(t, rgd, "").Patch(t.Context(), s.name("box"), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Delete(t, rgd, "", s.name("box"))
+	s.AwaitGone(t, rgd, "", s.name("box"))
+	s.apply(t, box)
+	second := s.AwaitReady(t, rgd, "", s.name("box"))
+	if first.GetUID() == second.GetUID() {
+		t.Fatal("the definition was not recreated")
+	}
+	s.apply(t, boxInstance+"spec: {value: found}\n")
+	o := s.Await(t, s.kind("Box"), s.ns, "x", all(testkit.IsReady, field("found", "status", "value"),
+		field(string(second.GetUID()), "metadata", "labels", "kro.run/resource-graph-definition-id")))
+	if !slices.Equal(o.GetFinalizers(), []string{"kro.run/finalizer"}) {
+		t.Errorf("finalizers are %v", o.GetFinalizers())
+	}
+	s.Delete(t, s.kind("Box"), s.ns, "x")
+	s.AwaitGone(t, s.kind("Box"), s.ns, "x")
+}
+
+func TestAFinalizerOfAFormerIncarnationIsRetired(t *testing.T) {
+	const old = "01234567-89ab-cdef-0123-456789abcdef.kro.run/finalizer"
+	s := begin(t)
+	s.apply(t, box)
+	s.active(t, "box")
+	s.apply(t, strings.Replace(boxInstance, "metadata: {name: x,", "metadata: {finalizers: ["+old+", other.example.com/keep], name: x,", 1))
+	want := func(finalizers ...string) check {
+		return func(o *unstructured.Unstructured) error {
+			got := slices.Sorted(slices.Values(o.GetFinalizers()))
+			if !slices.Equal(got, finalizers) {
+				return fmt.Errorf("finalizers are %v", got)
+			}
+			return nil
+		}
+	}
+	s.Await(t, s.kind("Box"), s.ns, "x", all(testkit.IsReady, want("kro.run/finalizer", "other.example.com/keep")))
+
+	t.Log("one that turns up later doesn't keep a deleted instance either")
+	patch := `{"metadata":{"finalizers":["` + old + `","kro.run/finalizer"]}}`
+	if _, err := s.Of(t, s.kind("Box"), s.ns).Patch(t.Context(), "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Delete(t, s.kind("Box"), s.ns, "x")
+	s.AwaitGone(t, s.kind("Box"), s.ns, "x")
+}
+
+func TestAResourceGroupServesItsKindUnderItsOwnFinalizer(t *testing.T) {
+	s := begin(t)
+	group := strings.Replace(strings.Replace(box, "ResourceGraphDefinition", "ResourceGroup", 1), "metadata: {name: $ID-box}", "metadata: {name: box, namespace: $NS}", 1)
+	s.apply(t, group)
+	s.apply(t, boxInstance)
+	o := s.AwaitReady(t, s.kind("Box"), s.ns, "x")
+	if want := "box." + s.ns + ".kro.run/finalizer"; !slices.Equal(o.GetFinalizers(), []string{want}) {
+		t.Errorf("finalizers are %v, not %s", o.GetFinalizers(), want)
+	}
+	s.Delete(t, rg, s.ns, "box")
+	s.Await(t, rg, s.ns, "box", conditionIs("Ready", "False", "InstancesRemain"))
+	s.Delete(t, s.kind("Box"), s.ns, "x")
+	s.AwaitGone(t, rg, s.ns, "box")
+	s.AwaitGone(t, crdKind, "", "boxes."+s.group)
+}
+
+func TestConditionsDecideWhatIsThere(t *testing.T) {
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-choice}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Choice, group: $GROUP, spec: {extra: boolean | default=true}, status: {extra: "${second.data.a}"}}
+  resources:
+    - id: first
+      includeWhen: ["${schema.spec.extra}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {a: b}}
+    - id: second
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {a: "${first.data.a}"}}
+    - id: third
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: third}, data: {a: b}}
+`)
+	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\nspec: {extra: %v}\n"
+	s.apply(t, fmt.Sprintf(instance, true))
+	s.Await(t, s.kind("Choice"), s.ns, "x", all(testkit.IsReady, field("b", "status", "extra")))
+	s.apply(t, fmt.Sprintf(instance, false))
+	s.AwaitGone(t, configMap, s.ns, "second")
+	s.AwaitGone(t, configMap, s.ns, "first")
+	s.Await(t, s.kind("Choice"), s.ns, "x", all(testkit.IsReady, field(nil, "status", "extra")))
+	if s.Get(t, configMap, s.ns, "third") == nil {
+		t.Error("what is wanted was deleted too")
+	}
+	s.apply(t, fmt.Sprintf(instance, true))
+	s.Await(t, s.kind("Choice"), s.ns, "x", all(testkit.IsReady, field("b", "status", "extra")))
+}
+
+func TestAReferenceToSomebodyElsesObjectIsReadAndFollowed(t *testing.T) {
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-reader}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Reader, group: $GROUP, spec: {from: string}, status: {value: "${source.data.value}"}}
+  resources:
+    - id: source
+      externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.from}"}}
+    - id: copy
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy}, data: {value: "${source.data.value}"}}
+`)
+	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reader\nmetadata: {name: x, namespace: $NS}\nspec: {from: theirs}\n")
+	s.Await(t, s.kind("Reader"), s.ns, "x", conditionIs("Ready", "False", "WaitingForExternal", "source waits for ConfigMap "+s.ns+"/theirs"))
+	source := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: $NS}\ndata: {value: %s}\n"
+	s.apply(t, fmt.Sprintf(source, "one"))
+	s.Await(t, s.kind("Reader"), s.ns, "x", all(testkit.IsReady, field("one", "status", "value")))
+	s.apply(t, fmt.Sprintf(source, "two"))
+	s.Await(t, s.kind("Reader"), s.ns, "x", all(testkit.IsReady, field("two", "status", "value")))
+	s.Await(t, configMap, s.ns, "copy", all(field("two", "data", "value")))
+	s.Delete(t, s.kind("Reader"), s.ns, "x")
+	s.AwaitGone(t, s.kind("Reader"), s.ns, "x")
+	if s.Get(t, configMap, s.ns, "theirs") == nil {
+		t.Error("somebody else's object was deleted")
+	}
+}
+
+func TestReadinessCanFollowHealth(t *testing.T) {
+	s := begin(t)
+	deployment := `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-%[1]s}
+spec:
+  %[2]s
+  schema: {apiVersion: v1alpha1, kind: %[3]s, group: $GROUP}
+  resources:
+    - id: app
+      template:
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: "${schema.metadata.name}"}
+        spec:
+          replicas: 1
+          selector: {matchLabels: {app: a}}
+          template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}]}]}}
+`
+	s.apply(t, fmt.Sprintf(deployment, "there", "", "There"))
+	s.apply(t, fmt.Sprintf(deployment, "healthy", "readiness: Health", "Healthy"))
+	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: There\nmetadata: {name: a, namespace: $NS}\n---\napiVersion: $GROUP/v1alpha1\nkind: Healthy\nmetadata: {name: b, namespace: $NS}\n")
+	s.AwaitReady(t, s.kind("There"), s.ns, "a")
+	s.Await(t, s.kind("Healthy"), s.ns, "b", conditionIs("Ready", "False", "NotReady", "app is not ready: InProgress"))
+	apps := configMap
+	apps.Group, apps.Version, apps.Kind = "apps", "v1", "Deployment"
+	s.SetStatus(t, apps, s.ns, "b", map[string]any{"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+		"conditions": []any{map[string]any{"type": "Available", "status": "True"}, map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}}})
+	s.AwaitReady(t, s.kind("Healthy"), s.ns, "b")
+}
+
+func TestClusterScopedInstancesKeepNamespacedChildren(t *testing.T) {
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-wide}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Wide, group: $GROUP, scope: Cluster, spec: {namespace: string}}
+  resources:
+    - id: inside
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: "${schema.spec.namespace}"}, data: {a: b}}
+`)
+	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
+	s.Await(t, s.kind("Wide"), "", "x", all(testkit.IsReady, field(s.ns, "metadata", "annotations", "applyset.kubernetes.io/additional-namespaces")))
+	s.Await(t, configMap, s.ns, "inside", exists)
+	s.Delete(t, s.kind("Wide"), "", "x")
+	s.AwaitGone(t, s.kind("Wide"), "", "x")
+	if s.Get(t, configMap, s.ns, "inside") != nil {
+		t.Error("the child is left over")
+	}
+}

@@ -1,0 +1,229 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// The three layers of the example in small. The leaf is a kind of somebody
+// else's, whose status the test fills in.
+const (
+	leaf = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: subnets.$GROUP}
+spec:
+  group: $GROUP
+  scope: Namespaced
+  names: {kind: Subnet, listKind: SubnetList, plural: subnets, singular: subnet}
+  versions:
+    - name: v1alpha1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec: {type: object, properties: {cidr: {type: string}}}
+            status: {type: object, properties: {id: {type: string}}}
+`
+	low = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-vpc}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Vpc
+    group: $GROUP
+    spec: {cidr: 'string | default="10.0.0.0/16"'}
+    status: {privateSubnet1ID: "${subnet.status.id}"}
+  resources:
+    - id: subnet
+      template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: "${schema.metadata.name}"}, spec: {cidr: "${schema.spec.cidr}"}}
+`
+	middle = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-eks}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Eks
+    group: $GROUP
+    spec: {subnetID: string}
+    status: {subnet: "${record.data.subnet}"}
+  resources:
+    - id: record
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-eks"}, data: {subnet: "${schema.spec.subnetID}"}}
+`
+	both = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-both}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Both
+    group: $GROUP
+    spec: {name: string}
+    status: {subnet: "${eks.status.subnet}"}
+  resources:
+    - id: vpc
+      template: {apiVersion: $GROUP/v1alpha1, kind: Vpc, metadata: {name: "${schema.spec.name}"}}
+    - id: eks
+$WAITFOR
+      template: {apiVersion: $GROUP/v1alpha1, kind: Eks, metadata: {name: "${schema.spec.name}"}, spec: {subnetID: "${vpc.status.privateSubnet1ID}"}}
+`
+	bothInstance = `
+apiVersion: $GROUP/v1alpha1
+kind: Both
+metadata: {name: x, namespace: $NS}
+spec: {name: x}
+`
+)
+
+// top is the top definition with what its second node waits for.
+func top(waitFor string) string { return strings.ReplaceAll(both, "$WAITFOR", waitFor) }
+
+func (s suite) subnet(t *testing.T, id string) {
+	t.Helper()
+	s.Await(t, s.kind("Subnet"), s.ns, "x", exists)
+	s.SetStatus(t, s.kind("Subnet"), s.ns, "x", map[string]any{"id": id})
+}
+
+func TestNestedStatusIsLiveInWhateverOrderThingsAreApplied(t *testing.T) {
+	parts := map[string]string{"leaf": leaf, "vpc": low, "eks": middle, "both": top("")}
+	for _, order := range permutations([]string{"leaf", "vpc", "eks", "both"}) {
+		t.Run(strings.Join(order, " "), func(t *testing.T) {
+			s := begin(t)
+			for _, part := range order {
+				s.apply(t, parts[part])
+				if part == "both" {
+					s.apply(t, bothInstance)
+				}
+			}
+			s.subnet(t, "subnet-1")
+			s.Await(t, s.kind("Both"), s.ns, "x", all(testkit.IsReady, field("subnet-1", "status", "subnet"), field("ACTIVE", "status", "state")))
+		})
+	}
+}
+
+func permutations(of []string) [][]string {
+	if len(of) <= 1 {
+		return [][]string{of}
+	}
+	var out [][]string
+	for i, first := range of {
+		rest := slices.Concat(of[:i:i], of[i+1:])
+		for _, p := range permutations(rest) {
+			out = append(out, append([]string{first}, p...))
+		}
+	}
+	return out
+}
+
+func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
+	s := begin(t)
+	s.apply(t, leaf+"---"+low+"---"+middle+"---"+top(""))
+	s.apply(t, bothInstance)
+	waiting := conditionIs("ResourcesReady", "False", "WaitingForField", "eks waits for vpc.status.privateSubnet1ID", "since ", "attempt")
+	s.Await(t, s.kind("Both"), s.ns, "x", all(waiting,
+		conditionIs("Ready", "False", "WaitingForField", "eks waits for vpc.status.privateSubnet1ID"),
+		conditionIs("GraphResolved", "True", "Resolved"), field("IN_PROGRESS", "status", "state")))
+	if s.Get(t, s.kind("Eks"), s.ns, "x") != nil {
+		t.Error("the dependant was made before its input was known")
+	}
+	s.subnet(t, "subnet-1")
+	s.AwaitReady(t, s.kind("Both"), s.ns, "x")
+
+	t.Log("the value changes, and so does what was made of it")
+	s.subnet(t, "subnet-2")
+	s.Await(t, s.kind("Both"), s.ns, "x", all(testkit.IsReady, field("subnet-2", "status", "subnet")))
+
+	t.Log("it goes: what was shown stays where its source does, and conditions tell")
+	s.subnet(t, "")
+	s.Await(t, s.kind("Both"), s.ns, "x", all(field("subnet-2", "status", "subnet")))
+}
+
+func TestAValueThatNeverComesIsReportedAndItsArrivalHeals(t *testing.T) {
+	for name, limit := range map[string]string{"timeout": "timeout: 1s", "retries": "retries: 1"} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t)
+			s.apply(t, leaf+"---"+low+"---"+middle+"---"+top("      waitFor: {vpc: {fields: [{path: status.privateSubnet1ID, pattern: '^subnet-'}], "+limit+"}}"))
+			s.apply(t, bothInstance)
+			stalled := all(conditionIs("Stalled", "True", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID"),
+				conditionIs("Ready", "False", "WaitTimeout"), field("ERROR", "status", "state"))
+			s.Await(t, s.kind("Both"), s.ns, "x", stalled)
+			s.event(t, "x", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID")
+
+			t.Log("a value of the wrong form doesn't count, and is shown")
+			s.subnet(t, "nonsense")
+			s.Await(t, s.kind("Both"), s.ns, "x", all(stalled, conditionIs("ResourcesReady", "False", "WaitTimeout", "nonsense does not match ^subnet-")))
+
+			s.subnet(t, "subnet-1")
+			s.Await(t, s.kind("Both"), s.ns, "x", all(testkit.IsReady, conditionIs("Stalled", "", "")))
+			s.event(t, "x", "Ready")
+		})
+	}
+}
+
+func TestTheDeepestCauseShowsOnEveryAncestor(t *testing.T) {
+	s := begin(t)
+	s.apply(t, leaf+"---"+strings.Replace(low, "    - id: subnet\n", "    - id: subnet\n      readyWhen: ['${subnet.status.id == \"good\"}']\n", 1)+"---"+middle+"---"+top(""))
+	s.apply(t, bothInstance)
+	s.Await(t, s.kind("Both"), s.ns, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good": waiting for subnet.status`))
+	s.subnet(t, "bad")
+	s.Await(t, s.kind("Both"), s.ns, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good" is false`))
+	s.subnet(t, "good")
+	s.AwaitReady(t, s.kind("Both"), s.ns, "x")
+}
+
+func TestANestIsDeletedInReverseOrderAndCompletely(t *testing.T) {
+	s := begin(t)
+	s.apply(t, leaf+"---"+low+"---"+middle+"---"+top(""))
+	s.apply(t, bothInstance)
+	s.subnet(t, "subnet-1")
+	s.AwaitReady(t, s.kind("Both"), s.ns, "x")
+	s.Delete(t, s.kind("Both"), s.ns, "x")
+	s.AwaitGone(t, s.kind("Both"), s.ns, "x")
+	for _, left := range []schema.GroupVersionKind{s.kind("Eks"), s.kind("Vpc"), s.kind("Subnet"), configMap} {
+		for _, name := range []string{"x", "x-eks"} {
+			if o := s.Get(t, left, s.ns, name); o != nil {
+				t.Errorf("%s %s is left over", left.Kind, name)
+			}
+		}
+	}
+}
+
+func TestTheExampleWorksAsItStands(t *testing.T) {
+	s := begin(t)
+	const files = "../../examples/eks-with-vpc/"
+	cloud := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "cloud.example.com", Version: "v1", Kind: kind}
+	}
+	for _, file := range []string{"1-cloud.yaml", "2-vpc.yaml", "3-ekscluster.yaml", "4-eksclusterwithvpc.yaml", "5-instance.yaml"} {
+		s.ApplyFile(t, files+file)
+	}
+	fill := func(kind, name string, status map[string]any) {
+		s.Await(t, cloud(kind), "default", name, exists)
+		s.SetStatus(t, cloud(kind), "default", name, status)
+	}
+	fill("Network", "demo", map[string]any{"networkID": "net-1", "state": "available"})
+	for i, name := range []string{"demo-private-1", "demo-private-2"} {
+		fill("Subnet", name, map[string]any{"subnetID": fmt.Sprintf("subnet-%d", i), "state": "available"})
+	}
+	fill("ControlPlane", "demo", map[string]any{"controlPlaneID": "cp-1", "endpoint": "https://one", "state": "active"})
+	fill("NodePool", "demo-nodes", map[string]any{"nodePoolID": "np-1", "ready": 3, "state": "active"})
+	all3 := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "EksClusterWithVpc"}
+	s.Await(t, all3, "default", "demo", all(testkit.IsReady, field("https://one", "status", "endpoint"), field("net-1", "status", "vpcID")))
+	s.Delete(t, all3, "default", "demo")
+	s.AwaitGone(t, all3, "default", "demo")
+}

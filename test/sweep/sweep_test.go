@@ -1,0 +1,299 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// definitions are those of all scenarios: a chain of five in three layers, and a
+// nest of three whose lowest value comes late.
+const definitions = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: sweep-chain}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Chain
+    group: sweep.example.com
+    spec: {value: string, extra: boolean | default=true}
+    status: {shown: "${e.data.value}"}
+  resources:
+    - id: a
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-a"}, data: {value: "${schema.spec.value}"}}
+    - id: b
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-b"}, data: {value: "${a.data.value}"}}
+    - id: c
+      includeWhen: ["${schema.spec.extra}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-c"}, data: {value: "${a.data.value}"}}
+    - id: d
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-d"}, data: {value: "${b.data.value}"}}
+    - id: e
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-e"}, data: {value: "${b.data.value}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: sweep-low}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Low
+    group: sweep.example.com
+    spec: {source: string}
+    status: {value: "${source.data.value}"}
+  resources:
+    - id: source
+      externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.source}"}}
+    - id: copy
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-low"}, data: {value: "${source.data.value}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: sweep-mid}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Mid
+    group: sweep.example.com
+    spec: {source: string}
+    status: {value: "${low.status.value}"}
+  resources:
+    - id: low
+      template: {apiVersion: sweep.example.com/v1alpha1, kind: Low, metadata: {name: "${schema.metadata.name}"}, spec: {source: "${schema.spec.source}"}}
+    - id: copy
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-mid"}, data: {value: "${low.status.value}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: sweep-top}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Top
+    group: sweep.example.com
+    spec: {source: string}
+    status: {value: "${mid.status.value}"}
+  resources:
+    - id: mid
+      template: {apiVersion: sweep.example.com/v1alpha1, kind: Mid, metadata: {name: "${schema.metadata.name}"}, spec: {source: "${schema.spec.source}"}}
+    - id: copy
+      waitFor: {mid: {fields: [status.value]}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-top"}, data: {value: "${mid.status.value}"}}
+`
+
+func kind(name string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "sweep.example.com", Version: "v1alpha1", Kind: name}
+}
+
+var configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+
+// scenario is something that a person does, and what must come of it.
+type scenario struct {
+	name string
+	// before is done and has settled before the controllers may crash.
+	before func(t *testing.T, w *testkit.World, ns string)
+	// act is what happens while they may.
+	act func(t *testing.T, w *testkit.World, ns string)
+	// settled waits until all that is to come of it has.
+	settled func(t *testing.T, w *testkit.World, ns string)
+}
+
+func apply(text string) func(*testing.T, *testkit.World, string) {
+	return func(t *testing.T, w *testkit.World, ns string) {
+		w.Apply(t, strings.ReplaceAll(text, "$NS", ns))
+	}
+}
+
+func ready(gvk schema.GroupVersionKind, value string) func(*testing.T, *testkit.World, string) {
+	field := "value"
+	if gvk.Kind == "Chain" {
+		field = "shown"
+	}
+	return func(t *testing.T, w *testkit.World, ns string) {
+		w.Await(t, gvk, ns, "x", func(o *unstructured.Unstructured) error {
+			if err := testkit.IsReady(o); err != nil {
+				return err
+			}
+			if got, _, _ := unstructured.NestedString(o.Object, "status", field); got != value {
+				return fmt.Errorf("status.%s is %q, not %q", field, got, value)
+			}
+			return nil
+		})
+	}
+}
+
+func gone(gvk schema.GroupVersionKind) func(*testing.T, *testkit.World, string) {
+	return func(t *testing.T, w *testkit.World, ns string) { w.AwaitGone(t, gvk, ns, "x") }
+}
+
+func both(first, second func(*testing.T, *testkit.World, string)) func(*testing.T, *testkit.World, string) {
+	return func(t *testing.T, w *testkit.World, ns string) {
+		first(t, w, ns)
+		second(t, w, ns)
+	}
+}
+
+const (
+	chain     = "apiVersion: sweep.example.com/v1alpha1\nkind: Chain\nmetadata: {name: x, namespace: $NS}\nspec: {value: one}\n"
+	changed   = "apiVersion: sweep.example.com/v1alpha1\nkind: Chain\nmetadata: {name: x, namespace: $NS}\nspec: {value: two}\n"
+	shrunk    = "apiVersion: sweep.example.com/v1alpha1\nkind: Chain\nmetadata: {name: x, namespace: $NS}\nspec: {value: one, extra: false}\n"
+	top       = "apiVersion: sweep.example.com/v1alpha1\nkind: Top\nmetadata: {name: x, namespace: $NS}\nspec: {source: late}\n"
+	late      = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late, namespace: $NS}\ndata: {value: here}\n"
+	lateAgain = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late, namespace: $NS}\ndata: {value: there}\n"
+)
+
+var scenarios = []scenario{
+	{name: "create", act: apply(chain), settled: ready(kind("Chain"), "one")},
+	{
+		name: "update", before: both(apply(chain), ready(kind("Chain"), "one")),
+		act: apply(changed), settled: ready(kind("Chain"), "two"),
+	},
+	{
+		name: "leave out", before: both(apply(chain), ready(kind("Chain"), "one")), act: apply(shrunk),
+		settled: both(ready(kind("Chain"), "one"), func(t *testing.T, w *testkit.World, ns string) { w.AwaitGone(t, configMap, ns, "x-c") }),
+	},
+	{
+		name: "delete", before: both(apply(chain), ready(kind("Chain"), "one")),
+		act: func(t *testing.T, w *testkit.World, ns string) { w.Delete(t, kind("Chain"), ns, "x") }, settled: gone(kind("Chain")),
+	},
+	{name: "late value in a nest", act: both(apply(top), apply(late)), settled: ready(kind("Top"), "here")},
+	{
+		name: "changed value in a nest", before: both(both(apply(top), apply(late)), ready(kind("Top"), "here")),
+		act: apply(lateAgain), settled: ready(kind("Top"), "there"),
+	},
+	{
+		name: "delete a nest", before: both(both(apply(top), apply(late)), ready(kind("Top"), "here")),
+		act: func(t *testing.T, w *testkit.World, ns string) { w.Delete(t, kind("Top"), ns, "x") }, settled: gone(kind("Top")),
+	},
+}
+
+type silent struct{}
+
+func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
+
+// run starts the controllers and returns how to stop them.
+func run(t *testing.T, config *rest.Config) (stop func()) {
+	t.Helper()
+	c, err := server.NewControllers(server.Options{Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx) // a crash is an error
+	}()
+	return func() { cancel(); <-done }
+}
+
+func TestSweep(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	stop := run(t, config)
+	w.Apply(t, definitions)
+	for _, name := range []string{"sweep-chain", "sweep-low", "sweep-mid", "sweep-top"} {
+		w.AwaitReady(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", name)
+	}
+	stop()
+	points := 0
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			want, writes := converge(t, config, w, s, 0)
+			for n := 1; n <= writes; n += stride(writes) {
+				points++
+				got, _ := converge(t, config, w, s, n)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("after a crash at write %d of %d the world differs (-without +with):\n%s", n, writes, diff)
+				}
+			}
+			t.Logf("%d writes", writes)
+		})
+	}
+	t.Logf("%d crash points", points)
+	fmt.Printf("sweep: %d crash points\n", points)
+}
+
+// stride is 1 for every single write.
+func stride(int) int { return 1 }
+
+// converge plays a scenario in a namespace of its own, with a crash after the
+// n-th write (none for 0), and returns what is there in the end and how many
+// writes there were until then.
+func converge(t *testing.T, config *rest.Config, w *testkit.World, s scenario, n int) ([]string, int) {
+	t.Helper()
+	ns := testkit.Namespace(t, config)
+	if s.before != nil {
+		stop := run(t, config)
+		s.before(t, w, ns)
+		stop()
+	}
+	crash := testkit.NewCrash(n)
+	stop := run(t, crash.Wrap(config))
+	revived := make(chan func(), 1)
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-crash.Crashed():
+			stop()
+			revived <- run(t, config)
+		case <-over: // what came of it took fewer writes this time
+			revived <- stop
+		}
+	}()
+	s.act(t, w, ns)
+	s.settled(t, w, ns)
+	close(over)
+	(<-revived)()
+	writes := crash.Writes()
+	return inventory(t, w, ns), writes
+}
+
+// inventory lists what is in a namespace, without what differs from run to run.
+func inventory(t *testing.T, w *testkit.World, ns string) []string {
+	t.Helper()
+	var out []string
+	for _, gvk := range []schema.GroupVersionKind{configMap, kind("Chain"), kind("Low"), kind("Mid"), kind("Top")} {
+		list, err := w.Of(t, gvk, ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			if o.GetName() == "kube-root-ca.crt" {
+				continue
+			}
+			out = append(out, fmt.Sprintf("%s %s labels=%v data=%v spec=%v finalizers=%v status=%v", gvk.Kind, o.GetName(), len(o.GetLabels()),
+				o.Object["data"], o.Object["spec"], o.GetFinalizers(), timeless(o.Object["status"])))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// timeless drops the times of conditions.
+func timeless(status any) any {
+	m, _ := status.(map[string]any)
+	list, _ := m["conditions"].([]any)
+	for _, item := range list {
+		if c, ok := item.(map[string]any); ok {
+			delete(c, "lastTransitionTime")
+		}
+	}
+	return m
+}
