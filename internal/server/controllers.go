@@ -65,6 +65,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Config = cluster.Prompt(o.Config)
 	httpClient, err := rest.HTTPClientFor(o.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,16 +207,13 @@ func TestSweep(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
 	stop := run(t, config)
-	w.Apply(t, definitions)
-	for _, name := range []string{"sweep-chain", "sweep-low", "sweep-mid", "sweep-top"} {
-		w.AwaitReady(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", name)
-	}
+	define(t, w)
 	stop()
 	points := 0
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			want, writes := converge(t, config, w, s, 0)
-			for n := 1; n <= writes; n += stride(writes) {
+			for n := 1; n <= writes; n++ {
 				points++
 				got, _ := converge(t, config, w, s, n)
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -229,8 +227,23 @@ func TestSweep(t *testing.T) {
 	fmt.Printf("sweep: %d crash points\n", points)
 }
 
-// stride is 1 for every single write.
-func stride(int) int { return 1 }
+// define applies the definitions and waits until all are served and typed: those
+// that compose others are compiled anew when these appear.
+func define(t *testing.T, w *testkit.World) {
+	t.Helper()
+	w.Apply(t, definitions)
+	for _, name := range []string{"sweep-chain", "sweep-low", "sweep-mid", "sweep-top"} {
+		w.Await(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", name, func(o *unstructured.Unstructured) error {
+			if err := testkit.IsReady(o); err != nil {
+				return err
+			}
+			if message := testkit.Message(o, "GraphAccepted"); strings.Contains(message, "not installed") {
+				return errors.New(message)
+			}
+			return nil
+		})
+	}
+}
 
 // converge plays a scenario in a namespace of its own, with a crash after the
 // n-th write (none for 0), and returns what is there in the end and how many

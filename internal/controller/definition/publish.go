@@ -48,6 +48,9 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	}
 	g := v.compiled.graph
 	wanted := crd.For(g, v.spec.Schema, v.owner, r.Version)
+	if err := crd.Accept(wanted, v.spec); err != nil {
+		return err
+	}
 	current, exists := r.Kinds.CRD(g.Kind.GroupKind())
 	switch {
 	case !exists:

@@ -1,11 +1,13 @@
 package definition
 
 import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -24,10 +26,34 @@ func (r *Reconciler) serve(v *visit) {
 	}
 	r.start(v, kind)
 	r.warm(v)
-	if v.compiled.graph != nil && v.kind.ready && v.entry.good != v.compiled.graph {
-		v.entry.good = v.compiled.graph
-		v.entry.instances.SetComposer(instance.FromGraph(v.compiled.graph))
-		r.wakeInstances(v, kind)
+	switch {
+	case v.compiled.graph != nil && v.kind.ready:
+		r.use(v, v.compiled.graph)
+	case v.entry.good == nil:
+		r.fallBack(v, current)
+	}
+}
+
+// use lets the instances be composed by a graph, and looks at all of them again
+// if it is a new one.
+func (r *Reconciler) use(v *visit, g *graph.Graph) {
+	if v.entry.good == g {
+		return
+	}
+	v.entry.good = g
+	v.entry.instances.SetComposer(instance.FromGraph(g))
+	r.wakeInstances(v)
+}
+
+// fallBack goes on, after a restart, with the definition that the kind was last
+// served by, while the present one can't be used.
+func (r *Reconciler) fallBack(v *visit, current *apiextensionsv1.CustomResourceDefinition) {
+	spec, ok := crd.Accepted(current)
+	if !ok {
+		return
+	}
+	if g, problems := graph.Compile(spec, r.Kinds.Lookup); len(problems) == 0 {
+		r.use(v, g)
 	}
 }
 
@@ -78,8 +104,8 @@ func (r *Reconciler) wake(key object.Key) {
 
 // wakeInstances asks for a pass over each instance. It is work for when there is
 // nothing more urgent.
-func (r *Reconciler) wakeInstances(v *visit, kind schema.GroupVersionKind) {
-	for _, o := range r.Hub.Select(kind, "", labels.Everything()) {
+func (r *Reconciler) wakeInstances(v *visit) {
+	for _, o := range r.Hub.Select(v.entry.serving.Kind, "", labels.Everything()) {
 		v.entry.serving.Wake(object.KeyOf(o), watch.Background)
 	}
 }

@@ -1,0 +1,70 @@
+package crd
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// acceptedAnnotation holds the definition that a kind is served by: the last one
+// that compiled. With it a restart goes on serving while the definition is
+// broken.
+const acceptedAnnotation = "espalier.dev/accepted-definition"
+
+// mostAccepted bounds the annotation, of the 256 KiB that all annotations of an
+// object may take together; and what it may unpack to.
+const (
+	mostAccepted = 160 << 10
+	mostUnpacked = 8 << 20
+)
+
+// Accept notes on the CustomResourceDefinition which definition it serves. One
+// that is too large to note isn't; it then has to compile after a restart.
+func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("encode the definition: %w", err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(raw); err != nil {
+		return fmt.Errorf("pack the definition: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("pack the definition: %w", err)
+	}
+	text := base64.StdEncoding.EncodeToString(packed.Bytes())
+	if len(text) <= mostAccepted {
+		c.Annotations[acceptedAnnotation] = text
+	}
+	return nil
+}
+
+// Accepted returns the definition that the CustomResourceDefinition was last
+// served by, if it is noted and readable.
+func Accepted(c *apiextensionsv1.CustomResourceDefinition) (*v1alpha1.DefinitionSpec, bool) {
+	packed, err := base64.StdEncoding.DecodeString(c.Annotations[acceptedAnnotation])
+	if err != nil || len(packed) == 0 {
+		return nil, false
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, false
+	}
+	raw, err := io.ReadAll(io.LimitReader(z, mostUnpacked))
+	if err != nil {
+		return nil, false
+	}
+	spec := &v1alpha1.DefinitionSpec{}
+	if json.Unmarshal(raw, spec) != nil {
+		return nil, false
+	}
+	return spec, true
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// patience bounds each wait for something that should happen.
+const patience = 5 * time.Minute
+
+var errWatchEnded = errors.New("the watch ended")
+
+// check says whether an event is one that is waited for.
+type check func(watch.EventType, *unstructured.Unstructured) bool
+
+// watching is a watch of all objects of one resource, from those that exist on.
+type watching struct {
+	watch.Interface
+	resource string
+}
+
+func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (watching, error) {
+	w, err := b.of(gvr).Watch(ctx, metav1.ListOptions{})
+	return watching{w, gvr.Resource}, err
+}
+
+// until takes events until the check says that it has seen what it waits for,
+// and returns when that was.
+func (w watching) until(ctx context.Context, seen check) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		select {
+		case e, open := <-w.ResultChan():
+			o, ok := e.Object.(*unstructured.Unstructured)
+			if !open || !ok {
+				return time.Time{}, fmt.Errorf("%s: %w", w.resource, errWatchEnded)
+			}
+			if seen(e.Type, o) {
+				return time.Now(), nil
+			}
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("waiting for %s: %w", w.resource, context.Cause(ctx))
+		}
+	}
+}
+
+// untilAll waits until as many different objects as told have passed the check.
+func (w watching) untilAll(ctx context.Context, n int, check check) (time.Time, error) {
+	passed := map[string]bool{}
+	return w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
+		if !passed[o.GetName()] && check(t, o) {
+			passed[o.GetName()] = true
+		}
+		return len(passed) == n
+	})
+}
+
+// isReady says that the object was ready in a generation, or in a later one.
+func isReady(generation int64) check {
+	return func(t watch.EventType, o *unstructured.Unstructured) bool {
+		ready, observed := condition(o, "Ready")
+		return t != watch.Deleted && ready == "True" && observed == o.GetGeneration() && observed >= generation
+	}
+}
+
+func isGone(t watch.EventType, _ *unstructured.Unstructured) bool { return t == watch.Deleted }
+
+// condition returns a condition's status and the generation that it is about.
+func condition(o *unstructured.Unstructured, kind string) (status string, observed int64) {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, item := range list {
+		if c, ok := item.(map[string]any); ok && c["type"] == kind {
+			status, _ = c["status"].(string)
+			observed, _ = c["observedGeneration"].(int64)
+		}
+	}
+	return status, observed
+}
+
+// awaitReady waits until an object is ready.
+func (b *bench) awaitReady(ctx context.Context, gvr schema.GroupVersionResource, name string) error {
+	w, err := b.watch(ctx, gvr)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	ready := isReady(1)
+	_, err = w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
+		return o.GetName() == name && ready(t, o)
+	})
+	return err
+}
+
+// named narrows a check down to the objects whose name begins like this.
+func named(prefix string, check check) check {
+	return func(t watch.EventType, o *unstructured.Unstructured) bool {
+		return strings.HasPrefix(o.GetName(), prefix) && check(t, o)
+	}
+}

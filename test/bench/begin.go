@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/embedded"
+)
+
+//go:embed manifests/*.yaml
+var manifests embed.FS
+
+const (
+	group     = "bench.espalier.dev"
+	namespace = "default"
+	manager   = "bench"
+)
+
+var (
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definitions = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
+)
+
+// ours is a resource of the benchmark's own kinds.
+func ours(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: plural}
+}
+
+// bench is one run: an API server, the engine, and what was measured so far.
+type bench struct {
+	options
+	plane     *embedded.ControlPlane
+	dir       string
+	client    dynamic.Interface
+	discovery discovery.DiscoveryInterface
+	engine    *engine
+
+	rows   []row
+	counts []counted
+}
+
+// begin starts an API server and the engine, and applies the definitions.
+func begin(ctx context.Context, o options) (_ *bench, err error) {
+	b := &bench{options: o}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.end())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "espalier-bench-"); err != nil {
+		return nil, err
+	}
+	if b.plane, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(b.dir, "data"), NoFsync: !o.fsync}); err != nil {
+		return nil, err
+	}
+	if b.client, err = dynamic.NewForConfig(b.plane.Config()); err != nil {
+		return nil, err
+	}
+	if b.discovery, err = discovery.NewDiscoveryClientForConfig(b.plane.Config()); err != nil {
+		return nil, err
+	}
+	if err = b.startEngine(ctx); err != nil {
+		return nil, err
+	}
+	return b, b.applyManifests(ctx)
+}
+
+// end stops what begin started.
+func (b *bench) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := b.stopEngine()
+	if b.plane != nil {
+		err = errors.Join(err, b.plane.Stop(ctx))
+	}
+	if b.dir != "" {
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}
+	return err
+}
+
+// of is the benchmark's own client of one resource.
+func (b *bench) of(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
+	if gvr.Group == group || gvr.Group == "" {
+		return b.client.Resource(gvr).Namespace(namespace)
+	}
+	return b.client.Resource(gvr)
+}
+
+func (b *bench) applyManifests(ctx context.Context) error {
+	resources := map[string]schema.GroupVersionResource{"CustomResourceDefinition": crds, "ResourceGraphDefinition": definitions}
+	objects, err := readManifests()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		gvr := resources[o.GetKind()]
+		if _, err := b.of(gvr).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+			return fmt.Errorf("apply %s: %w", o.GetName(), err)
+		}
+		if gvr == definitions {
+			if err := b.awaitReady(ctx, definitions, o.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func readManifests() ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	err := fs.WalkDir(manifests, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		file, err := manifests.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			switch err := decoder.Decode(&o.Object); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			out = append(out, o)
+		}
+	})
+	return out, err
+}

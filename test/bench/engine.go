@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	clientevents "k8s.io/client-go/tools/events"
+
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+
+	"fmt"
+	"os"
+)
+
+// engine is the controllers, running in this process: their memory can be
+// measured, and their work profiled.
+type engine struct {
+	*server.Controllers
+	stop  context.CancelFunc
+	ended chan error
+	passes
+}
+
+// passes counts passes that had nothing left to wait for, by kind.
+type passes struct {
+	mu     sync.Mutex
+	byKind map[string]int
+	last   time.Time
+}
+
+func (p *passes) observe(kind schema.GroupVersionKind, _ time.Duration, out outcome.Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out.Err == nil && out.After == 0 {
+		p.byKind[kind.Kind]++
+	}
+	p.last = time.Now()
+}
+
+// of returns how many passes over objects of a kind there were, and when the
+// last pass over anything ended.
+func (p *passes) of(kind string) (int, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byKind[kind], p.last
+}
+
+// startEngine starts the controllers as `espalier run` would, and returns once
+// they serve.
+func (b *bench) startEngine(ctx context.Context) error {
+	log := logr.Discard()
+	if b.log {
+		log = funcr.New(func(prefix, args string) {
+			fmt.Fprintln(os.Stderr, time.Now().Format("15:04:05.000"), prefix, args)
+		}, funcr.Options{})
+	}
+	running, stop := context.WithCancel(context.Background())
+	e := &engine{stop: stop, ended: make(chan error, 1), passes: passes{byKind: map[string]int{}}}
+	client, err := kubernetes.NewForConfig(b.plane.Config())
+	if err != nil {
+		stop()
+		return err
+	}
+	broadcaster := clientevents.NewBroadcaster(&clientevents.EventSinkImpl{Interface: client.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(running); err != nil {
+		stop()
+		return err
+	}
+	recorder := telemetry.NewRecorder(broadcaster.NewRecorder(runtime.NewScheme(), "espalier"))
+	if e.Controllers, err = server.NewControllers(server.Options{
+		Config: b.plane.Config(), Workers: b.workers, Version: "bench", Log: log, Events: recorder, Observe: e.observe,
+	}); err != nil {
+		stop()
+		return err
+	}
+	go func() {
+		err := e.Run(running)
+		broadcaster.Shutdown()
+		e.ended <- err
+	}()
+	b.engine = e
+	return e.AwaitServing(ctx)
+}
+
+// stopEngine stops the controllers and returns when they have ended.
+func (b *bench) stopEngine() error {
+	if b.engine == nil {
+		return nil
+	}
+	e := b.engine
+	b.engine = nil
+	e.stop()
+	select {
+	case err := <-e.ended:
+		return err
+	case <-time.After(time.Minute):
+		return errors.New("the controllers don't end")
+	}
+}
+
+// awaitPasses waits until there were so many passes over objects of a kind, and
+// then until there have been no more for a moment. It returns when the last ended.
+func (b *bench) awaitPasses(ctx context.Context, kind string, n int) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if done, last := b.engine.of(kind); done >= n && time.Since(last) > calm {
+				return last, nil
+			}
+		case <-ctx.Done():
+			done, _ := b.engine.of(kind)
+			return time.Time{}, fmt.Errorf("%d of %d passes over %s: %w", done, n, kind, context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// machine is what a reader has to know to compare.
+type machine struct {
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"`
+	Memory     string `json:"memory"`
+	System     string `json:"system"`
+	Go         string `json:"go"`
+	Kubernetes string `json:"kubernetes"`
+}
+
+func (b *bench) machine(context.Context) (machine, error) {
+	version, err := b.discovery.ServerVersion()
+	if err != nil {
+		return machine{}, err
+	}
+	return machine{
+		CPU:        firstValue("/proc/cpuinfo", "model name"),
+		Cores:      runtime.NumCPU(),
+		Memory:     firstValue("/proc/meminfo", "MemTotal"),
+		System:     runtime.GOOS + "/" + runtime.GOARCH,
+		Go:         runtime.Version(),
+		Kubernetes: version.GitVersion,
+	}, nil
+}
+
+// firstValue reads a line "key: value"; where there is no such file or line,
+// nobody knows.
+func firstValue(path, key string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "unknown"
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if k, v, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,147 @@
+// Command bench measures what Espalier costs, against the budgets of its design:
+// requests as the API server counts them, times as a ratio to a plain client that
+// writes the same objects, and memory. Everything happens in one run, on an API
+// server of its own. It prints a table, and leaves the plain data in a folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	out        string
+	only       string
+	cpuprofile string
+	full       bool
+	strict     bool
+	fsync      bool
+	instances  int
+	rounds     int
+	workers    int
+	idle       time.Duration
+	log        bool
+}
+
+func (o *options) parse() {
+	flag.StringVar(&o.out, "out", "bench", "the folder that latest.json and README.md are written to")
+	flag.StringVar(&o.only, "only", "", "measure only some of: "+strings.Join(names(), ", ")+"; then nothing is written")
+	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of the engine, and of what measures it, to this file")
+	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances in place of 1,000")
+	flag.BoolVar(&o.strict, "strict", false, "fail when a budget is missed")
+	flag.BoolVar(&o.fsync, "fsync", false, "let etcd make every write durable, as espalier up does")
+	flag.IntVar(&o.instances, "instances", 300, "how many flat instances are made at once")
+	flag.IntVar(&o.rounds, "rounds", 5, "how often that is repeated")
+	flag.IntVar(&o.workers, "workers", 16, "how many work side by side: the engine, the raw writer, the user")
+	flag.DurationVar(&o.idle, "idle", 10*time.Second, "for how long nothing is done")
+	flag.BoolVar(&o.log, "log", false, "print the engine's log")
+	flag.Parse()
+}
+
+// restarted is how many instances there are when the controllers restart.
+func (o *options) restarted() int {
+	if o.full {
+		return 10_000
+	}
+	return 1_000
+}
+
+// limit bounds the whole run.
+func (o *options) limit() time.Duration {
+	if o.full {
+		return time.Hour
+	}
+	return 15 * time.Minute
+}
+
+var errMissed = errors.New("a budget is missed")
+
+func main() {
+	var o options
+	o.parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(ctx, o.limit())
+	err := run(ctx, o)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.cpuprofile != "" {
+		file, err := os.Create(o.cpuprofile)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	b, err := begin(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.end()) }()
+	for _, s := range scenarios {
+		if !s.wanted(o.only) {
+			continue
+		}
+		began := time.Now()
+		if err := s.measure(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s: measured in %.1f s\n", s.name, time.Since(began).Seconds())
+	}
+	report, err := b.report(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Print(report.text())
+	if o.only == "" {
+		if err := report.write(o.out); err != nil {
+			return err
+		}
+	}
+	if o.strict && report.missed() > 0 {
+		return errMissed
+	}
+	return nil
+}
+
+// scenario is one thing that is measured. They run in this order, and each
+// leaves the namespace empty.
+type scenario struct {
+	name    string
+	measure func(context.Context, *bench) error
+}
+
+var scenarios = []scenario{
+	{"flat", measureFlat},
+	{"nest", measureNest},
+	{"restart", measureRestart},
+}
+
+func names() []string {
+	var out []string
+	for _, s := range scenarios {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+func (s scenario) wanted(only string) bool {
+	return only == "" || strings.Contains(","+only+",", ","+s.name+",")
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	nests   = 20  // made, fed late and deleted, one after the other
+	changes = 100 // of the value at the bottom of one of them
+)
+
+// measureNest measures how a value climbs three layers, and how they go.
+func measureNest(ctx context.Context, b *bench) error {
+	w, err := b.watch(ctx, ours("tops"))
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	n := nest{b, w}
+	for _, measure := range []func(context.Context) error{n.warmUp, n.late, n.changing, n.deleting} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nest is three layers of instances, watched at the top.
+type nest struct {
+	*bench
+	tops watching
+}
+
+// warmUp takes a nest through its life once, so that informers run.
+func (n nest) warmUp(ctx context.Context) error {
+	const name = "warm"
+	if err := n.make(ctx, name); err != nil {
+		return err
+	}
+	if _, err := n.feed(ctx, name, "first", isReady(1)); err != nil {
+		return err
+	}
+	_, err := n.delete(ctx, name)
+	return err
+}
+
+// late measures from a value's arrival at the bottom, for which the top has been
+// waiting, until the top has made what depends on it and is ready.
+func (n nest) late(ctx context.Context) error {
+	var took []time.Duration
+	for i := range nests {
+		name := nth("nest", i)
+		if err := n.make(ctx, name); err != nil {
+			return err
+		}
+		one, err := n.feed(ctx, name, "first", isReady(1))
+		if err != nil {
+			return err
+		}
+		took = append(took, one)
+	}
+	n.add(row{Work: "a late value: from the bottom of 3 layers to the top being ready", Unit: "ms", Value: milliseconds(median(took)), Budget: 50,
+		Detail: fmt.Sprintf("median of %d, p99 %.0f ms", nests, milliseconds(quantile(took, 0.99)))})
+	return nil
+}
+
+// changing measures from a value's change at the bottom until the top shows it.
+func (n nest) changing(ctx context.Context) error {
+	name := nth("nest", 0)
+	var took []time.Duration
+	r, err := n.during(ctx, "a value changes at the bottom of 3 layers", changes, requests{{"PATCH", "leaves/status"}: changes}, func() error {
+		for i := range changes {
+			value := fmt.Sprintf("value %d", i)
+			one, err := n.feed(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+				shown, _, _ := unstructured.NestedString(o.Object, "status", "value")
+				return shown == value
+			})
+			if err != nil {
+				return err
+			}
+			took = append(took, one)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n.add(
+		row{Work: "a value changes at the bottom of 3 layers: the top shows it, p50", Unit: "ms", Value: milliseconds(median(took)), Budget: 50,
+			Detail: fmt.Sprintf("%.1f requests per change", float64(r.of(work))/changes)},
+		row{Work: "the same, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: 50,
+			Detail: fmt.Sprintf("of %d changes, at most %.0f ms", changes, milliseconds(quantile(took, 1)))})
+	return nil
+}
+
+// deleting measures from the answer to a deletion until the top is gone, which
+// it is after everything below it.
+func (n nest) deleting(ctx context.Context) error {
+	var took []time.Duration
+	r, err := n.during(ctx, "deletion of 3 layers", nests, requests{{"DELETE", "tops"}: nests}, func() error {
+		for i := range nests {
+			one, err := n.delete(ctx, nth("nest", i))
+			if err != nil {
+				return err
+			}
+			took = append(took, one)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n.add(row{Work: "deletion of 3 layers with nothing in the way", Unit: "ms", Value: milliseconds(median(took)), Budget: 150,
+		Detail: fmt.Sprintf("median of %d, at most %.0f ms; %.1f requests", nests, milliseconds(quantile(took, 1)), float64(r.of(work))/nests)})
+	return nil
+}
+
+// make makes a nest and waits until its top waits for the value.
+func (n nest) make(ctx context.Context, name string) error {
+	if _, err := n.of(ours("tops")).Create(ctx, instance("Top", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
+		return err
+	}
+	leaves, err := n.watch(ctx, ours("leaves"))
+	if err != nil {
+		return err
+	}
+	defer leaves.Stop()
+	if _, err := leaves.until(ctx, named(name, func(watch.EventType, *unstructured.Unstructured) bool { return true })); err != nil {
+		return err
+	}
+	_, err = n.settled(ctx)
+	return err
+}
+
+// feed writes the value at the bottom, and returns how long it took from the
+// answer until the top passed the check.
+func (n nest) feed(ctx context.Context, name, value string, check check) (time.Duration, error) {
+	patch := fmt.Appendf(nil, `{"status":{"value":%q}}`, value)
+	if _, err := n.of(ours("leaves")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status"); err != nil {
+		return 0, err
+	}
+	return n.since(ctx, time.Now(), named(name, check))
+}
+
+func (n nest) delete(ctx context.Context, name string) (time.Duration, error) {
+	if err := n.of(ours("tops")).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return 0, err
+	}
+	return n.since(ctx, time.Now(), named(name, isGone))
+}
+
+func (n nest) since(ctx context.Context, began time.Time, check check) (time.Duration, error) {
+	at, err := n.tops.until(ctx, check)
+	return max(0, at.Sub(began)), err
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// levels are the nodes of manifests/flat.yaml in the order in which they can be
+// applied, as the part of the name after the instance's.
+var levels = [][]string{{"-a"}, {"-a-b", "-a-c"}, {"-a-b-d", "-a-c-e"}}
+
+// raw is a plain client that writes what the engine writes: the instances, of a
+// kind that nobody serves, and for each the same five ConfigMaps, level by level,
+// by server-side apply. It reads nothing, watches nothing and reports nothing.
+type raw struct {
+	*bench
+	// models are the engine's children of the instance called model, by the rest
+	// of their names.
+	models map[string]*unstructured.Unstructured
+	model  string
+}
+
+// partOf is a label of the length of the one that children are selected by: the
+// engine must not see what the raw writer makes, or it would share the work.
+var partOf = strings.Replace(v1alpha1.ApplySetPartOfLabel, "part-of", "part-no", 1)
+
+// newRaw learns from a ready instance what there is to write, and installs the
+// kind of the instances: the same as the engine's by another name.
+func (b *bench) newRaw(ctx context.Context, model string) (*raw, error) {
+	r := &raw{bench: b, model: model, models: map[string]*unstructured.Unstructured{}}
+	for _, level := range levels {
+		for _, suffix := range level {
+			child, err := b.of(configMaps).Get(ctx, model+suffix, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			r.models[suffix] = plain(child)
+		}
+	}
+	return r, b.copyKind(ctx, "flats."+group, "Plain", "plains")
+}
+
+// plain is what was applied to make an object.
+func plain(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "data": o.Object["data"]}}
+	out.SetNamespace(o.GetNamespace())
+	out.SetAnnotations(o.GetAnnotations())
+	labels := o.GetLabels()
+	labels[partOf] = labels[v1alpha1.ApplySetPartOfLabel]
+	delete(labels, v1alpha1.ApplySetPartOfLabel)
+	out.SetLabels(labels)
+	return out
+}
+
+// copyKind installs a copy of a kind that nobody serves.
+func (b *bench) copyKind(ctx context.Context, name, kind, plural string) error {
+	crd, err := b.of(crds).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": crd.GetAPIVersion(), "kind": crd.GetKind(), "spec": crd.Object["spec"]}}
+	out.SetName(plural + "." + group)
+	names := map[string]any{"kind": kind, "listKind": kind + "List", "plural": plural, "singular": strings.ToLower(kind)}
+	if err := unstructured.SetNestedMap(out.Object, names, "spec", "names"); err != nil {
+		return err
+	}
+	if _, err := b.of(crds).Create(ctx, out, metav1.CreateOptions{FieldManager: manager}); err != nil {
+		return err
+	}
+	w, err := b.watch(ctx, crds)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	_, err = w.until(ctx, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+		established, _ := condition(o, "Established")
+		return o.GetName() == out.GetName() && established == "True"
+	})
+	return err
+}
+
+// make writes n instances and returns how long it took.
+func (r *raw) make(ctx context.Context, n int, prefix string) (time.Duration, error) {
+	began := time.Now()
+	err := sideBySide(ctx, r.workers, n, func(ctx context.Context, i int) error {
+		name := nth(prefix, i)
+		if _, err := r.of(ours("plains")).Create(ctx, instance("Plain", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
+			return err
+		}
+		for _, level := range levels {
+			if err := r.apply(ctx, name, level); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return time.Since(began), err
+}
+
+// apply applies the ConfigMaps of one level, side by side.
+func (r *raw) apply(ctx context.Context, name string, level []string) error {
+	return sideBySide(ctx, len(level), len(level), func(ctx context.Context, i int) error {
+		o := r.models[level[i]].DeepCopy()
+		o.SetName(name + level[i])
+		labels := o.GetLabels()
+		labels[v1alpha1.InstanceNameLabel] = name
+		o.SetLabels(labels)
+		if err := unstructured.SetNestedField(o.Object, text(name, 1), "data", "text"); err != nil {
+			return err
+		}
+		_, err := r.of(configMaps).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+		return err
+	})
+}
+
+// clear removes all that was written.
+func (r *raw) clear(ctx context.Context) error {
+	if err := r.of(configMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: partOf}); err != nil {
+		return err
+	}
+	return r.of(ours("plains")).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+}
+
+// instance is an instance as a user writes it.
+func instance(kind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": kind}}
+	o.SetName(name)
+	o.SetNamespace(namespace)
+	if kind == "Flat" || kind == "Plain" {
+		o.Object["spec"] = map[string]any{"text": text(name, 1)}
+	}
+	return o
+}
+
+// text is what an instance's field says, in its first, second or later wording.
+func text(name string, wording int) string { return fmt.Sprintf("%s says %d", name, wording) }
+
+func nth(prefix string, i int) string { return fmt.Sprintf("%s-%05d", prefix, i) }

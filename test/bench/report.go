@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// row is one line of the table.
+type row struct {
+	Work   string  `json:"work"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Budget float64 `json:"budget"`
+	OK     bool    `json:"ok"`
+	Detail string  `json:"detail,omitempty"`
+}
+
+// add takes rows into the table.
+func (b *bench) add(rows ...row) {
+	for _, r := range rows {
+		r.OK = r.Value <= r.Budget
+		b.rows = append(b.rows, r)
+	}
+}
+
+// share is how much of its budget a row takes.
+func (r row) share() string {
+	if r.Budget == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", r.Value/r.Budget)
+}
+
+func (r row) verdict() string {
+	switch {
+	case r.OK:
+		return "ok"
+	case r.Budget == 0:
+		return "MISSED"
+	}
+	return fmt.Sprintf("MISSED by %.0f %%", 100*(r.Value/r.Budget-1))
+}
+
+// number shows two decimals of a small number, and none that say nothing.
+func number(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(math.Round(100*v)/100, 'f', -1, 64)
+}
+
+// cells are a row as both tables show it.
+func (r row) cells() []string {
+	return []string{r.Work, number(r.Value) + " " + r.Unit, number(r.Budget), r.share(), r.verdict(), r.Detail}
+}
+
+var heads = []string{"work", "measured", "budget", "of it", "", ""}
+
+// count is what the API server counted during a scenario, as the plain data tell
+// it.
+type count struct {
+	During   string         `json:"during"`
+	Objects  int            `json:"objects"`
+	Requests map[string]int `json:"requests"`
+}
+
+// report is all that a run has to tell.
+type report struct {
+	Machine   machine `json:"machine"`
+	Instances int     `json:"instances"`
+	Rounds    int     `json:"rounds"`
+	Workers   int     `json:"workers"`
+	Fsync     bool    `json:"fsync"`
+	Rows      []row   `json:"rows"`
+	Counts    []count `json:"counts"`
+}
+
+func (b *bench) report(ctx context.Context) (report, error) {
+	m, err := b.machine(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	r := report{Machine: m, Instances: b.instances, Rounds: b.rounds, Workers: b.workers, Fsync: b.fsync, Rows: b.rows}
+	for _, c := range b.counts {
+		out := count{c.what, c.objects, map[string]int{}}
+		for k, n := range c.requests {
+			out.Requests[k.verb+" "+k.resource] = n
+		}
+		r.Counts = append(r.Counts, out)
+	}
+	return r, nil
+}
+
+func (r report) missed() int {
+	missed := 0
+	for _, row := range r.Rows {
+		if !row.OK {
+			missed++
+		}
+	}
+	return missed
+}
+
+// text is the report for a terminal.
+func (r report) text() string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(heads, "\t"))
+	for _, row := range r.Rows {
+		fmt.Fprintln(w, strings.Join(row.cells(), "\t"))
+	}
+	w.Flush()
+	out.WriteString("\nrequests by others than the benchmark, as the API server counted them:\n")
+	for _, c := range r.Counts {
+		fmt.Fprintf(&out, "  %s (%d objects): %s\n", c.During, c.Objects, c.list())
+	}
+	return out.String()
+}
+
+func (c count) list() string {
+	if len(c.Requests) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(c.Requests)) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Requests[k], k))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// write leaves the plain data and the table in a folder.
+func (r report) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "latest.json"), append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "README.md"), []byte(r.markdown()), 0o644)
+}

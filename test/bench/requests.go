@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// request is what requests are counted by: the verb as the API server reports
+// it, where APPLY is a server-side apply, and the resource with its subresource.
+type request struct{ verb, resource string }
+
+// requests counts requests. Since it is the difference of two looks at the
+// API server, it has all that happened between them.
+type requests map[request]int
+
+// housekeeping are resources that the API server and its own controllers use
+// for themselves, with or without us.
+var housekeeping = map[string]bool{
+	"leases": true, "endpoints": true, "endpointslices": true, "services": true, "namespaces": true,
+	"apiservices": true, "flowschemas": true, "prioritylevelconfigurations": true, "servicecidrs": true, "ipaddresses": true,
+	"serviceaccounts": true, "clusterroles": true, "clusterrolebindings": true, "roles": true, "rolebindings": true,
+}
+
+var (
+	sample = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)$`)
+	label  = regexp.MustCompile(`(\w+)="([^"]*)"`)
+)
+
+// parseRequests reads the API server's metrics. Watches don't count: they are
+// what makes polling unnecessary. Neither does what is not about a resource:
+// metrics, discovery, schemas.
+func parseRequests(metrics []byte) (requests, error) {
+	out := requests{}
+	lines := bufio.NewScanner(bytes.NewReader(metrics))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		m := sample.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		labels := map[string]string{}
+		for _, l := range label.FindAllStringSubmatch(m[1], -1) {
+			labels[l[1]] = l[2]
+		}
+		n, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metrics of the API server: %q: %w", m[0], err)
+		}
+		r := request{labels["verb"], labels["resource"]}
+		if r.resource == "" || r.verb == "WATCH" || r.verb == "CONNECT" || housekeeping[r.resource] {
+			continue
+		}
+		if sub := labels["subresource"]; sub != "" {
+			r.resource += "/" + sub
+		}
+		out[r] += int(n)
+	}
+	return out, lines.Err()
+}
+
+// minus returns how many more requests there are than in other.
+func (r requests) minus(other requests) requests {
+	out := requests{}
+	for k, n := range r {
+		if d := n - other[k]; d != 0 {
+			out[k] = d
+		}
+	}
+	for k, n := range other {
+		if _, known := r[k]; !known && n != 0 {
+			out[k] = -n
+		}
+	}
+	return out
+}
+
+// of adds up the requests of which the question is true.
+func (r requests) of(which func(request) bool) int {
+	sum := 0
+	for k, n := range r {
+		if which(k) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// work is all requests but events, which are counted apart: they tell people
+// of what happened, and are written in the background.
+func work(r request) bool { return r.resource != "events" }
+
+func events(r request) bool { return !work(r) }
+
+func writes(r request) bool { return work(r) && r.verb != "GET" && r.verb != "LIST" }
+
+// lines lists the requests, in a fixed order.
+func (r requests) lines() []string {
+	keys := make([]request, 0, len(r))
+	for k := range r {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b request) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+	})
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = fmt.Sprintf("%d %s %s", r[k], k.verb, k.resource)
+	}
+	return out
+}
+
+func (r requests) String() string {
+	if len(r) == 0 {
+		return "none"
+	}
+	return strings.Join(r.lines(), ", ")
+}
+
+// counted is what the API server counted while something was done.
+type counted struct {
+	what     string
+	objects  int
+	requests requests
+}
+
+// during does something and returns the requests that others than the benchmark
+// made for it; own are the benchmark's. Work that goes on afterwards is waited
+// for.
+func (b *bench) during(ctx context.Context, what string, objects int, own requests, do func() error) (requests, error) {
+	before, err := b.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	after, err := b.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := after.minus(before).minus(own)
+	b.counts = append(b.counts, counted{what, objects, r})
+	return r, nil
+}
+
+// calm is for how long no request may come for the work to count as done.
+const calm = 300 * time.Millisecond
+
+// settled returns all requests so far, once no more come; or after a while,
+// since an engine that never settles is to be measured too.
+func (b *bench) settled(ctx context.Context) (requests, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	last, err := b.look(ctx)
+	for range 20 {
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(calm):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		now, err := b.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(now.minus(last)) == 0 {
+			return now, nil
+		}
+		last = now
+	}
+	return last, nil
+}
+
+func (b *bench) look(ctx context.Context) (requests, error) {
+	raw, err := b.discovery.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("metrics of the API server: %w", err)
+	}
+	return parseRequests(raw)
+}
+
+func (r requests) plus(other requests) requests {
+	out := maps.Clone(r)
+	if out == nil {
+		out = requests{}
+	}
+	for k, n := range other {
+		out[k] += n
+	}
+	return out
+}

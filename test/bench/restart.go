@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// measureRestart restarts the controllers, once without instances and once with
+// many: what they write, how long they take to know them all, and the memory that
+// these make the difference of.
+func measureRestart(ctx context.Context, b *bench) error {
+	const kind = "Flat"
+	n, prefix := b.restarted(), "many"
+	idle, err := b.restart(ctx, "restart without instances", kind, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := b.makeFlats(ctx, prefix, n); err != nil {
+		return err
+	}
+	busy, err := b.restart(ctx, "restart", kind, n)
+	if err != nil {
+		return err
+	}
+	b.add(
+		row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
+			Detail: fmt.Sprintf("all known after %.1f s; %d reads that are no watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
+		row{Work: "memory for a child, with its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
+			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB without instances", busy.children, float64(idle.heap)/(1<<20))})
+	_, err = b.deleteFlats(ctx, prefix, n)
+	return err
+}
+
+// restarted is what a restart took.
+type restarted struct {
+	requests requests
+	took     time.Duration // until all instances were known
+	heap     int64         // what the controllers hold afterwards
+	children int
+}
+
+// restart stops the controllers and starts them again, and waits until they have
+// looked at so many instances of the kind.
+func (b *bench) restart(ctx context.Context, what, kind string, instances int) (restarted, error) {
+	var r restarted
+	if err := b.stopEngine(); err != nil {
+		return r, err
+	}
+	before := heap()
+	var err error
+	r.requests, err = b.during(ctx, what, instances, nil, func() error {
+		began := time.Now()
+		if err := b.startEngine(ctx); err != nil {
+			return err
+		}
+		if err := b.awaitReadyDefinitions(ctx); err != nil {
+			return err
+		}
+		known, err := b.awaitPasses(ctx, kind, instances)
+		r.took = known.Sub(began)
+		return err
+	})
+	r.heap = heap() - before
+	for _, s := range b.engine.Hub().Stats() {
+		if s.Kind == (schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}) {
+			r.children += s.Objects
+		}
+	}
+	return r, err
+}
+
+// awaitReadyDefinitions waits until all definitions have been looked at: they
+// were ready before, so that nothing of them changes by which one could tell.
+func (b *bench) awaitReadyDefinitions(ctx context.Context) error {
+	_, err := b.awaitPasses(ctx, "ResourceGraphDefinition", 4)
+	return err
+}
+
+// heap is what is in use after a collection; the second one empties what pools
+// kept through the first.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func median[T cmp.Ordered](of []T) T { return quantile(of, 0.5) }
+
+func least[T cmp.Ordered](of []T) T { return quantile(of, 0) }
+
+func most[T cmp.Ordered](of []T) T { return quantile(of, 1) }
+
+// quantile returns the smallest value that the given share of all doesn't
+// exceed; the zero value of none.
+func quantile[T cmp.Ordered](of []T, share float64) T {
+	if len(of) == 0 {
+		var none T
+		return none
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	i := int(math.Ceil(share*float64(len(sorted)))) - 1
+	return sorted[max(0, i)]
+}
