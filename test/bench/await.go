@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,9 +41,15 @@ func (w watching) until(ctx context.Context, seen check) (time.Time, error) {
 	for {
 		select {
 		case e, open := <-w.ResultChan():
-			o, ok := e.Object.(*unstructured.Unstructured)
-			if !open || !ok {
+			if !open {
 				return time.Time{}, fmt.Errorf("%s: %w", w.resource, errWatchEnded)
+			}
+			if e.Type == watch.Error {
+				return time.Time{}, fmt.Errorf("%s: %w", w.resource, apierrors.FromObject(e.Object))
+			}
+			o, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				continue
 			}
 			if seen(e.Type, o) {
 				return time.Now(), nil
