@@ -62,7 +62,7 @@ check-vet:
 
 .PHONY: check-lint
 check-lint: $(LINT) ## golangci-lint, as .golangci.yml explains
-	for module in $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run) || exit; done
+	for module in $(MODULES); do (cd $$module && $(CURDIR)/$(LINT) run --allow-parallel-runners) || exit; done
 
 .PHONY: check-generated
 check-generated: ## what is generated is current

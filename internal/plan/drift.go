@@ -22,7 +22,7 @@ func Lost(desired, current *unstructured.Unstructured, manager string) []object.
 	var owned map[string]any
 	for _, entry := range current.GetManagedFields() {
 		if entry.Manager == manager && entry.Operation == "Apply" && entry.Subresource == "" && entry.FieldsV1 != nil {
-			if json.Unmarshal(entry.FieldsV1.Raw, &owned) != nil {
+			if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) != nil {
 				owned = nil
 			}
 		}

@@ -82,7 +82,15 @@ func NewManager(o ManagerOptions) (*Manager, error) {
 	if err := m.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
-	if err := m.AddReadyzCheck("controllers", func(*http.Request) error { return controllers.Serving() }); err != nil {
+	ready := func(*http.Request) error {
+		select {
+		case <-m.Elected():
+			return controllers.Serving()
+		default:
+			return nil // ready to take over
+		}
+	}
+	if err := m.AddReadyzCheck("controllers", ready); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
 	return &Manager{m}, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,46 +11,61 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 )
 
 // patience bounds each wait for something that should happen.
 const patience = 5 * time.Minute
 
-var errWatchEnded = errors.New("the watch ended")
-
 // check says whether an event is one that is waited for.
 type check func(watch.EventType, *unstructured.Unstructured) bool
 
 // watching is a watch of all objects of one resource, from those that exist on.
+// It goes on where it was when the API server ends it, as it does with those that
+// take events too slowly for it.
 type watching struct {
-	watch.Interface
+	of       dynamic.ResourceInterface
 	resource string
+	now      watch.Interface
+	revision string
 }
 
-func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (watching, error) {
-	w, err := b.of(gvr).Watch(ctx, metav1.ListOptions{})
-	return watching{w, gvr.Resource}, err
+func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (*watching, error) {
+	w := &watching{of: b.of(gvr), resource: gvr.Resource}
+	return w, w.open(ctx)
 }
+
+func (w *watching) open(ctx context.Context) (err error) {
+	w.now, err = w.of.Watch(ctx, metav1.ListOptions{ResourceVersion: w.revision, AllowWatchBookmarks: true})
+	return err
+}
+
+// stop ends the watch.
+func (w *watching) stop() { w.now.Stop() }
 
 // until takes events until the check says that it has seen what it waits for,
 // and returns when that was.
-func (w watching) until(ctx context.Context, seen check) (time.Time, error) {
+func (w *watching) until(ctx context.Context, seen check) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		select {
-		case e, open := <-w.ResultChan():
+		case e, open := <-w.now.ResultChan():
 			if !open {
-				return time.Time{}, fmt.Errorf("%s: %w", w.resource, errWatchEnded)
+				if err := w.open(context.WithoutCancel(ctx)); err != nil {
+					return time.Time{}, fmt.Errorf("watch %s again: %w", w.resource, err)
+				}
+				continue
 			}
 			if e.Type == watch.Error {
-				return time.Time{}, fmt.Errorf("%s: %w", w.resource, apierrors.FromObject(e.Object))
+				return time.Time{}, fmt.Errorf("watch %s: %w", w.resource, apierrors.FromObject(e.Object))
 			}
 			o, ok := e.Object.(*unstructured.Unstructured)
 			if !ok {
 				continue
 			}
-			if seen(e.Type, o) {
+			w.revision = o.GetResourceVersion()
+			if e.Type != watch.Bookmark && seen(e.Type, o) {
 				return time.Now(), nil
 			}
 		case <-ctx.Done():
@@ -61,7 +75,7 @@ func (w watching) until(ctx context.Context, seen check) (time.Time, error) {
 }
 
 // untilAll waits until as many different objects as told have passed the check.
-func (w watching) untilAll(ctx context.Context, n int, check check) (time.Time, error) {
+func (w *watching) untilAll(ctx context.Context, n int, check check) (time.Time, error) {
 	passed := map[string]bool{}
 	return w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
 		if !passed[o.GetName()] && check(t, o) {
@@ -99,7 +113,7 @@ func (b *bench) awaitReady(ctx context.Context, gvr schema.GroupVersionResource,
 	if err != nil {
 		return err
 	}
-	defer w.Stop()
+	defer w.stop()
 	ready := isReady(1)
 	_, err = w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
 		return o.GetName() == name && ready(t, o)

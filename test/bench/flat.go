@@ -10,27 +10,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// flats are instances of five ConfigMaps, watched.
+type flats struct {
+	*bench
+	seen *watching
+}
+
+func (b *bench) flats(ctx context.Context) (flats, error) {
+	w, err := b.watch(ctx, ours("flats"))
+	return flats{b, w}, err
+}
+
 // measureFlat measures instances of five ConfigMaps: made, left alone, changed
 // and deleted.
 func measureFlat(ctx context.Context, b *bench) error {
-	raw, err := b.warmUp(ctx)
+	f, err := b.flats(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.seen.stop()
+	raw, err := f.warmUp(ctx)
 	if err != nil {
 		return err
 	}
 	var fresh freshRounds
 	for round := range b.rounds {
-		if err := b.freshRound(ctx, raw, round, &fresh); err != nil {
+		if err := f.freshRound(ctx, raw, round, &fresh); err != nil {
 			return err
 		}
 		if round < b.rounds-1 {
-			if _, err := b.deleteFlats(ctx, prefixOf(round), b.instances); err != nil {
+			if _, err := f.delete(ctx, prefixOf(round), b.instances); err != nil {
 				return err
 			}
 		}
 	}
 	b.add(fresh.rows(b.instances)...)
 	last := prefixOf(b.rounds - 1)
-	for _, measure := range []func(context.Context, string) error{b.idling, b.updating, b.deleting} {
+	for _, measure := range []func(context.Context, string) error{f.idling, f.updating, f.deleting} {
 		if err := measure(ctx, last); err != nil {
 			return err
 		}
@@ -42,12 +58,12 @@ func prefixOf(round int) string { return fmt.Sprintf("flat-%d", round) }
 
 // warmUp makes and removes a few instances both ways, so that informers run and
 // connections stand.
-func (b *bench) warmUp(ctx context.Context) (*raw, error) {
+func (f flats) warmUp(ctx context.Context) (*raw, error) {
 	const few = 30
-	if _, err := b.makeFlats(ctx, "warm", few); err != nil {
+	if _, err := f.make(ctx, "warm", few); err != nil {
 		return nil, err
 	}
-	raw, err := b.newRaw(ctx, nth("warm", 0))
+	raw, err := f.newRaw(ctx, nth("warm", 0))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +73,7 @@ func (b *bench) warmUp(ctx context.Context) (*raw, error) {
 	if err := raw.clear(ctx); err != nil {
 		return nil, err
 	}
-	_, err = b.deleteFlats(ctx, "warm", few)
+	_, err = f.delete(ctx, "warm", few)
 	return raw, err
 }
 
@@ -70,12 +86,12 @@ type freshRounds struct {
 
 // freshRound makes the instances once by the raw writer and once by the engine,
 // in turns who is first.
-func (b *bench) freshRound(ctx context.Context, raw *raw, round int, into *freshRounds) error {
+func (f flats) freshRound(ctx context.Context, raw *raw, round int, into *freshRounds) error {
 	byRaw := func() error {
-		if _, err := b.settled(ctx); err != nil {
+		if _, err := f.settled(ctx); err != nil {
 			return err
 		}
-		took, err := raw.make(ctx, b.instances, fmt.Sprintf("raw-%d", round))
+		took, err := raw.make(ctx, f.instances, fmt.Sprintf("raw-%d", round))
 		into.raw = append(into.raw, took)
 		if err != nil {
 			return err
@@ -83,9 +99,9 @@ func (b *bench) freshRound(ctx context.Context, raw *raw, round int, into *fresh
 		return raw.clear(ctx)
 	}
 	byEngine := func() error {
-		own := requests{{"POST", "flats"}: b.instances}
-		r, err := b.during(ctx, "fresh instances", b.instances, own, func() error {
-			took, err := b.makeFlats(ctx, prefixOf(round), b.instances)
+		own := requests{{"POST", "flats"}: f.instances}
+		r, err := f.during(ctx, "fresh instances", f.instances, own, func() error {
+			took, err := f.make(ctx, prefixOf(round), f.instances)
 			into.engine = append(into.engine, took)
 			return err
 		})
@@ -104,49 +120,49 @@ func (b *bench) freshRound(ctx context.Context, raw *raw, round int, into *fresh
 	return nil
 }
 
-func (f *freshRounds) rows(instances int) []row {
-	ratios := make([]float64, len(f.raw))
-	for i := range f.raw {
-		ratios[i] = f.engine[i].Seconds() / f.raw[i].Seconds()
+func (r *freshRounds) rows(instances int) []row {
+	ratios := make([]float64, len(r.raw))
+	for i := range r.raw {
+		ratios[i] = r.engine[i].Seconds() / r.raw[i].Seconds()
 	}
 	each := func(d []time.Duration) float64 { return milliseconds(median(d)) / float64(instances) }
-	n := float64(instances * f.rounds)
+	n := float64(instances * r.rounds)
 	return []row{
-		{Work: "a fresh instance with 5 children in 3 levels", Unit: "requests", Value: float64(f.requests.of(work)) / n, Budget: 9},
+		{Work: "a fresh instance with 5 children in 3 levels", Unit: "requests", Value: float64(r.requests.of(work)) / n, Budget: 9},
 		{Work: fmt.Sprintf("time of %d such instances", instances), Unit: "× raw", Value: median(ratios), Budget: 1.3,
-			Detail: fmt.Sprintf("%.1f ms each, raw %.1f ms; rounds from %.2f to %.2f", each(f.engine), each(f.raw), least(ratios), most(ratios))},
+			Detail: fmt.Sprintf("%.1f ms each, raw %.1f ms; rounds from %.2f to %.2f", each(r.engine), each(r.raw), least(ratios), most(ratios))},
 	}
 }
 
-// makeFlats makes n instances as users would, and returns how long it took from
+// make makes n instances as users would, and returns how long it took from
 // the first create until the last instance was ready.
-func (b *bench) makeFlats(ctx context.Context, prefix string, n int) (time.Duration, error) {
-	return b.withFlats(ctx, n, named(prefix, isReady(1)), func(ctx context.Context, i int) error {
-		_, err := b.of(ours("flats")).Create(ctx, instance("Flat", nth(prefix, i)), metav1.CreateOptions{FieldManager: manager})
+func (f flats) make(ctx context.Context, prefix string, n int) (time.Duration, error) {
+	return f.with(ctx, n, named(prefix, isReady(1)), func(ctx context.Context, i int) error {
+		_, err := f.of(ours("flats")).Create(ctx, instance("Flat", nth(prefix, i)), metav1.CreateOptions{FieldManager: manager})
 		return err
 	})
 }
 
 // idling counts what is sent while nothing happens.
-func (b *bench) idling(ctx context.Context, _ string) error {
-	r, err := b.during(ctx, "nothing changes", b.instances, nil, func() error {
+func (f flats) idling(ctx context.Context, _ string) error {
+	r, err := f.during(ctx, "nothing changes", f.instances, nil, func() error {
 		select {
-		case <-time.After(b.idle):
+		case <-time.After(f.idle):
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	})
-	b.add(row{Work: fmt.Sprintf("nothing changes for %s, with %d instances", b.idle, b.instances), Unit: "requests", Value: float64(r.of(work))})
+	f.add(row{Work: fmt.Sprintf("nothing changes for %s, with %d instances", f.idle, f.instances), Unit: "requests", Value: float64(r.of(work))})
 	return err
 }
 
 // updating changes, in all instances, the one field that reaches all children.
-func (b *bench) updating(ctx context.Context, prefix string) error {
+func (f flats) updating(ctx context.Context, prefix string) error {
 	var took time.Duration
-	own := requests{{"PATCH", "flats"}: b.instances}
-	r, err := b.during(ctx, "one field that reaches 5 children", b.instances, own, func() (err error) {
-		took, err = b.updateFlats(ctx, prefix, b.instances, 2)
+	own := requests{{"PATCH", "flats"}: f.instances}
+	r, err := f.during(ctx, "one field that reaches 5 children", f.instances, own, func() (err error) {
+		took, err = f.update(ctx, prefix, f.instances, 2)
 		return err
 	})
 	if err != nil {
@@ -154,68 +170,63 @@ func (b *bench) updating(ctx context.Context, prefix string) error {
 	}
 	var single []time.Duration
 	for i := range 30 {
-		one, err := b.updateFlats(ctx, nth(prefix, i), 1, 3)
+		one, err := f.update(ctx, nth(prefix, i), 1, 3)
 		if err != nil {
 			return err
 		}
 		single = append(single, one)
 	}
-	b.add(row{Work: "one spec field that reaches 5 children", Unit: "requests", Value: float64(r.of(work)) / float64(b.instances), Budget: 7,
-		Detail: fmt.Sprintf("%.0f ms alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(b.instances), b.instances)})
+	f.add(row{Work: "one spec field that reaches 5 children", Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 7,
+		Detail: fmt.Sprintf("%.0f ms alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances), f.instances)})
 	return nil
 }
 
-// updateFlats changes the field in n instances, of which the prefix is the whole
+// update changes the field in n instances, of which the prefix is the whole
 // name if n is 1. It returns how long it took until all were ready again.
-func (b *bench) updateFlats(ctx context.Context, prefix string, n, wording int) (time.Duration, error) {
-	return b.withFlats(ctx, n, named(prefix, isReady(int64(wording))), func(ctx context.Context, i int) error {
+func (f flats) update(ctx context.Context, prefix string, n, wording int) (time.Duration, error) {
+	return f.with(ctx, n, named(prefix, isReady(int64(wording))), func(ctx context.Context, i int) error {
 		name := prefix
 		if n > 1 {
 			name = nth(prefix, i)
 		}
 		patch := fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, wording))
-		_, err := b.of(ours("flats")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		_, err := f.of(ours("flats")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
 }
 
 // deleting deletes all instances.
-func (b *bench) deleting(ctx context.Context, prefix string) error {
+func (f flats) deleting(ctx context.Context, prefix string) error {
 	var took time.Duration
-	own := requests{{"DELETE", "flats"}: b.instances}
-	r, err := b.during(ctx, "deletion", b.instances, own, func() (err error) {
-		took, err = b.deleteFlats(ctx, prefix, b.instances)
+	own := requests{{"DELETE", "flats"}: f.instances}
+	r, err := f.during(ctx, "deletion", f.instances, own, func() (err error) {
+		took, err = f.delete(ctx, prefix, f.instances)
 		return err
 	})
-	b.add(row{Work: "deletion of such an instance", Unit: "requests", Value: float64(r.of(work)) / float64(b.instances), Budget: 9,
-		Detail: fmt.Sprintf("%.1f ms each when all %d go", milliseconds(took)/float64(b.instances), b.instances)})
+	f.add(row{Work: "deletion of such an instance", Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 9,
+		Detail: fmt.Sprintf("%.1f ms each when all %d go", milliseconds(took)/float64(f.instances), f.instances)})
 	return err
 }
 
-// deleteFlats deletes n instances and returns how long it took until they were
+// delete deletes n instances and returns how long it took until they were
 // gone.
-func (b *bench) deleteFlats(ctx context.Context, prefix string, n int) (time.Duration, error) {
-	return b.withFlats(ctx, n, named(prefix, isGone), func(ctx context.Context, i int) error {
-		return b.of(ours("flats")).Delete(ctx, nth(prefix, i), metav1.DeleteOptions{})
+func (f flats) delete(ctx context.Context, prefix string, n int) (time.Duration, error) {
+	return f.with(ctx, n, named(prefix, isGone), func(ctx context.Context, i int) error {
+		return f.of(ours("flats")).Delete(ctx, nth(prefix, i), metav1.DeleteOptions{})
 	})
 }
 
-// withFlats does something to n instances, side by side, and returns how long it
+// with does something to n instances, side by side, and returns how long it
 // took until as many had passed the check.
-func (b *bench) withFlats(ctx context.Context, n int, check check, do func(ctx context.Context, i int) error) (time.Duration, error) {
-	w, err := b.watch(ctx, ours("flats"))
-	if err != nil {
-		return 0, err
-	}
-	defer w.Stop()
+func (f flats) with(ctx context.Context, n int, check check, do func(ctx context.Context, i int) error) (time.Duration, error) {
 	var last time.Time
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		last, err = w.untilAll(ctx, n, check)
+		last, err = f.seen.untilAll(ctx, n, check)
 		return err
 	})
-	g.Go(func() error { return sideBySide(ctx, b.workers, n, do) })
-	err = g.Wait()
+	g.Go(func() error { return sideBySide(ctx, f.workers, n, do) })
+	err := g.Wait()
 	return last.Sub(began), err
 }

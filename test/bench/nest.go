@@ -22,7 +22,7 @@ func measureNest(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer w.Stop()
+	defer w.stop()
 	n := nest{b, w}
 	for _, measure := range []func(context.Context) error{n.warmUp, n.late, n.changing, n.deleting} {
 		if err := measure(ctx); err != nil {
@@ -35,7 +35,7 @@ func measureNest(ctx context.Context, b *bench) error {
 // nest is three layers of instances, watched at the top.
 type nest struct {
 	*bench
-	tops watching
+	tops *watching
 }
 
 // warmUp takes a nest through its life once, so that informers run.
@@ -131,7 +131,7 @@ func (n nest) make(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer leaves.Stop()
+	defer leaves.stop()
 	if _, err := leaves.until(ctx, named(name, func(watch.EventType, *unstructured.Unstructured) bool { return true })); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (b *bench) copyKind(ctx context.Context, name, kind, plural string) error {
 	if err != nil {
 		return err
 	}
-	defer w.Stop()
+	defer w.stop()
 	_, err = w.until(ctx, func(_ watch.EventType, o *unstructured.Unstructured) bool {
 		established, _ := condition(o, "Established")
 		return o.GetName() == out.GetName() && established == "True"

@@ -19,7 +19,12 @@ func measureRestart(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.makeFlats(ctx, prefix, n); err != nil {
+	f, err := b.flats(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.seen.stop()
+	if _, err := f.make(ctx, prefix, n); err != nil {
 		return err
 	}
 	busy, err := b.restart(ctx, "restart", kind, n)
@@ -31,7 +36,7 @@ func measureRestart(ctx context.Context, b *bench) error {
 			Detail: fmt.Sprintf("all known after %.1f s; %d reads that are no watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
 		row{Work: "memory for a child, with its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
 			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB without instances", busy.children, float64(idle.heap)/(1<<20))})
-	_, err = b.deleteFlats(ctx, prefix, n)
+	_, err = f.delete(ctx, prefix, n)
 	return err
 }
 

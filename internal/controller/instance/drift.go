@@ -42,7 +42,7 @@ func managersOf(live, desired *unstructured.Unstructured) string {
 			continue
 		}
 		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) == nil && overlaps(desired.Object, fields) {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && overlaps(desired.Object, fields) {
 			names = append(names, entry.Manager)
 		}
 	}

@@ -151,19 +151,18 @@ func (v *visit) patience(now time.Time) outcome.Outcome {
 
 // problemOf says why a kind can't be read now; false when it can.
 func problemOf(gvk schema.GroupVersionKind, s watch.State) (plan.Problem, bool) {
-	switch s.Phase {
-	case watch.Synced:
+	problem := plan.Problem{Reason: plan.Unavailable, Message: s.Message}
+	switch {
+	case s.Phase == watch.Synced:
 		return plan.Problem{}, false
-	case watch.Syncing:
-		return plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}, true
+	case s.Phase == watch.Syncing, s.Phase == watch.Unwatched:
+		problem = plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}
+	case s.Reason == watch.WaitingForKind:
+		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no server knows kind %s of %s; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}
+	case s.Reason == watch.Forbidden:
+		problem.Reason = plan.Forbidden
 	}
-	switch s.Reason {
-	case watch.WaitingForKind:
-		return plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no server knows kind %s of %s; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}, true
-	case watch.Forbidden:
-		return plan.Problem{Reason: plan.Forbidden, Message: s.Message}, true
-	}
-	return plan.Problem{Reason: plan.Unavailable, Message: s.Message}, true
+	return problem, true
 }
 
 // waitsSince reads from an instance's status since when it has been waiting for
