@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -32,6 +34,12 @@ var server struct {
 	config  *rest.Config
 	err     error
 	stop    func() error
+
+	// transport is what all clients of config share. It is held so that they do: client-go forgets
+	// it between the clients of two tests otherwise, with connections that nobody can close then.
+	// Main closes them, since a server that lives on does not, and who looks for left-over
+	// goroutines would find theirs.
+	transport http.RoundTripper
 }
 
 // Main runs the tests of a package and then removes the server that they started, if any. It is
@@ -46,6 +54,7 @@ func Main(m *testing.M) int {
 	for _, f := range atExit {
 		f()
 	}
+	utilnet.CloseIdleConnectionsFor(server.transport)
 	if server.stop != nil {
 		if err := server.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "testkit: the API server did not stop cleanly:", err)
@@ -67,11 +76,7 @@ func AtExit(f func()) { atExit = append(atExit, f) }
 // test fails and says how to build it.
 func Server(tb testing.TB) *rest.Config {
 	tb.Helper()
-	server.once.Do(func() { server.config, server.err = connect() })
-	if server.err != nil {
-		tb.Fatal(server.err)
-	}
-	return rest.CopyConfig(server.config)
+	return only(tb, connect)
 }
 
 // Exclusive is Server for packages that run controllers: these serve a whole API
@@ -79,7 +84,17 @@ func Server(tb testing.TB) *rest.Config {
 // binary's own.
 func Exclusive(tb testing.TB) *rest.Config {
 	tb.Helper()
-	server.once.Do(func() { server.config, server.err = own() })
+	return only(tb, own)
+}
+
+// only returns the server of this binary, which connect provides where nobody has asked before.
+func only(tb testing.TB, connect func() (*rest.Config, error)) *rest.Config {
+	tb.Helper()
+	server.once.Do(func() {
+		if server.config, server.err = connect(); server.err == nil {
+			server.transport, server.err = rest.TransportFor(server.config)
+		}
+	})
 	if server.err != nil {
 		tb.Fatal(server.err)
 	}

@@ -33,9 +33,9 @@ func measureFlat(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var fresh freshRounds
+	var rounds fresh
 	for round := range b.rounds {
-		if err := f.freshRound(ctx, raw, round, &fresh); err != nil {
+		if err := f.round(ctx, raw, round, &rounds); err != nil {
 			return err
 		}
 		if round < b.rounds-1 {
@@ -44,7 +44,7 @@ func measureFlat(ctx context.Context, b *bench) error {
 			}
 		}
 	}
-	b.add(fresh.rows(b.instances)...)
+	b.add(rounds.rows(b.instances)...)
 	last := prefixOf(b.rounds - 1)
 	for _, measure := range []func(context.Context, string) error{f.idling, f.updating, f.deleting} {
 		if err := measure(ctx, last); err != nil {
@@ -75,63 +75,6 @@ func (f flats) warmUp(ctx context.Context) (*raw, error) {
 	}
 	_, err = f.delete(ctx, "warm", few)
 	return raw, err
-}
-
-// freshRounds are the measurements of making instances.
-type freshRounds struct {
-	raw, engine []time.Duration
-	requests    requests
-	rounds      int
-}
-
-// freshRound makes the instances once by the raw writer and once by the engine,
-// in turns who is first.
-func (f flats) freshRound(ctx context.Context, raw *raw, round int, into *freshRounds) error {
-	byRaw := func() error {
-		if _, err := f.settled(ctx); err != nil {
-			return err
-		}
-		took, err := raw.make(ctx, f.instances, fmt.Sprintf("raw-%d", round))
-		into.raw = append(into.raw, took)
-		if err != nil {
-			return err
-		}
-		return raw.clear(ctx)
-	}
-	byEngine := func() error {
-		own := requests{{"POST", "flats"}: f.instances}
-		r, err := f.during(ctx, "fresh instances", f.instances, own, func() error {
-			took, err := f.make(ctx, prefixOf(round), f.instances)
-			into.engine = append(into.engine, took)
-			return err
-		})
-		into.requests, into.rounds = into.requests.plus(r), into.rounds+1
-		return err
-	}
-	turns := []func() error{byRaw, byEngine}
-	if round%2 == 1 {
-		turns[0], turns[1] = turns[1], turns[0]
-	}
-	for _, turn := range turns {
-		if err := turn(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *freshRounds) rows(instances int) []row {
-	ratios := make([]float64, len(r.raw))
-	for i := range r.raw {
-		ratios[i] = r.engine[i].Seconds() / r.raw[i].Seconds()
-	}
-	each := func(d []time.Duration) float64 { return milliseconds(median(d)) / float64(instances) }
-	n := float64(instances * r.rounds)
-	return []row{
-		{Work: "a fresh instance with 5 children in 3 levels", Unit: "requests", Value: float64(r.requests.of(work)) / n, Budget: 9},
-		{Work: fmt.Sprintf("time of %d such instances", instances), Unit: "× raw", Value: median(ratios), Budget: 1.3,
-			Detail: fmt.Sprintf("%.1f ms each, raw %.1f ms; rounds from %.2f to %.2f", each(r.engine), each(r.raw), least(ratios), most(ratios))},
-	}
 }
 
 // make makes n instances as users would, and returns how long it took from

@@ -43,6 +43,9 @@ func parseRequests(metrics []byte) (requests, error) {
 	lines := bufio.NewScanner(bytes.NewReader(metrics))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
+		if !bytes.HasPrefix(lines.Bytes(), []byte("apiserver_request_total{")) {
+			continue // most of some ten thousand lines
+		}
 		m := sample.FindStringSubmatch(lines.Text())
 		if m == nil {
 			continue
@@ -183,11 +186,20 @@ func (b *bench) settled(ctx context.Context) (requests, error) {
 }
 
 func (b *bench) look(ctx context.Context) (requests, error) {
+	raw, err := b.metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return parseRequests(raw)
+}
+
+// metrics returns the API server's metrics.
+func (b *bench) metrics(ctx context.Context) ([]byte, error) {
 	raw, err := b.discovery.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the API server: %w", err)
 	}
-	return parseRequests(raw)
+	return raw, nil
 }
 
 func (r requests) plus(other requests) requests {
