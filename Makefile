@@ -19,7 +19,11 @@ build: bin/espalier bin/espalier-controlplane bin/kubectl ## build the three pro
 bin/espalier:
 	$(GO) build -o $@ ./cmd/espalier
 bin/espalier-controlplane bin/kubectl:
-	cd controlplane && $(GO) build -o ../$@ ./cmd/$(@F)
+	cd controlplane && $(GO) build -ldflags "$(call kubernetes,$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes))" -o ../$@ ./cmd/$(@F)
+
+# Kubernetes learns its version from the linker; clients ask the server for it.
+kubernetes = -X k8s.io/component-base/version.gitVersion=$(1) -X k8s.io/component-base/version.gitMajor=1 \
+	-X k8s.io/component-base/version.gitMinor=$$(echo $(1) | cut -d. -f2)
 
 .PHONY: generate
 generate: ## regenerate what is generated

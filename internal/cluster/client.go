@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -184,6 +185,20 @@ func Explain(err error) plan.Problem {
 		return plan.Problem{Reason: plan.Rejected, Message: message}
 	}
 	return plan.Problem{Reason: plan.Unavailable, Message: message}
+}
+
+// Discreet tells of an error of a request what can't quote the object that was
+// sent: the server's reason, and which fields it is about.
+func Discreet(err error) string {
+	text := "the API server answers " + string(apierrors.ReasonForError(err))
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return text
+	}
+	for _, cause := range status.Status().Details.Causes {
+		text += fmt.Sprintf("; %s: %s", cause.Field, cause.Type)
+	}
+	return text
 }
 
 // Passes says whether a request that failed may work when it is repeated as it

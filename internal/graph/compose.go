@@ -51,7 +51,7 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 // compose says what one node wants. Its observed object is looked for first, by
 // the node alone: it stays visible to others even while it can't be rendered.
 func (c *composition) compose(n *Node) plan.Node {
-	out := plan.Node{ID: n.ID, Kind: n.Kind, Layer: n.Layer, External: n.External, AdoptUnowned: n.adopt}
+	out := plan.Node{ID: n.ID, Kind: n.Kind, Layer: n.Layer, External: n.External, AdoptUnowned: n.adopt, Conceals: n.conceals}
 	if c.skip(n, &out); out.Skipped != "" {
 		return out
 	}
@@ -88,7 +88,7 @@ func (c *composition) skip(n *Node, out *plan.Node) {
 				return
 			}
 			if err != nil {
-				missing = waitsOf(n, err)
+				missing = c.graph.waitsOf(n, err)
 			}
 		}
 		waits = append(waits, missing...)
@@ -105,7 +105,7 @@ func (c *composition) render(n *Node, out *plan.Node) {
 	}
 	document, err := n.template.Render(c.vars)
 	if err != nil {
-		out.Waits = distinct(waitsOf(n, err))
+		out.Waits = distinct(c.graph.waitsOf(n, err))
 		return
 	}
 	rendered := &unstructured.Unstructured{Object: document.(map[string]any)}

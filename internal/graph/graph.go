@@ -64,6 +64,8 @@ type Node struct {
 	readyWhen   []*expr.Program
 	waitFor     []waitFor
 	adopt       bool
+	// conceals says that the object may hold what a Secret holds.
+	conceals bool
 	// refs are what template, includeWhen and waitFor read.
 	refs []expr.Ref
 }

@@ -37,6 +37,7 @@ func connect(c *compilation) {
 	for i, layer := range layers {
 		for _, id := range layer {
 			byID[id].Layer = i
+			byID[id].conceals = c.graph.concealing(byID[id].Node)
 			c.graph.Nodes = append(c.graph.Nodes, byID[id].Node)
 		}
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +28,7 @@ func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, pl
 	}
 	if len(n.readyWhen) > 0 {
 		for _, p := range n.readyWhen {
-			if why := unmet(p, map[string]any{n.ID: o.Object}); why != "" {
+			if why := unmet(p, map[string]any{n.ID: o.Object}, n.conceals); why != "" {
 				return unready("%s", why)
 			}
 		}
@@ -49,9 +50,12 @@ func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, pl
 }
 
 // unmet says why a condition doesn't hold; empty when it does.
-func unmet(p *expr.Program, vars map[string]any) string {
+func unmet(p *expr.Program, vars map[string]any, conceal bool) string {
 	value, err := p.Eval(vars)
+	var pending *expr.Pending
 	switch {
+	case err != nil && conceal && !errors.As(err, &pending):
+		return fmt.Sprintf("%s: has no value %s", p.Source(), hidden)
 	case err != nil:
 		return fmt.Sprintf("%s: %v", p.Source(), err)
 	case value != true:
@@ -114,16 +118,24 @@ func (c *composition) waitFor(n *Node) []plan.Wait {
 		case err != nil || value == nil || value == "":
 			waits = append(waits, w)
 		case f.pattern != nil && !f.matches(value):
-			w.Detail = fmt.Sprintf("%v does not match %s", value, f.pattern)
+			w.Detail = fmt.Sprintf("%v does not match %s", c.told(f, value), f.pattern)
 			waits = append(waits, w)
 		case f.rule != nil:
-			if why := unmet(f.rule, map[string]any{"self": value}); why != "" {
-				w.Detail = fmt.Sprintf("%v: %s", value, why)
+			if why := unmet(f.rule, map[string]any{"self": value}, c.graph.conceals([]expr.Ref{f.ref})); why != "" {
+				w.Detail = fmt.Sprintf("%v: %s", c.told(f, value), why)
 				waits = append(waits, w)
 			}
 		}
 	}
 	return waits
+}
+
+// told is the value as a message may tell it.
+func (c *composition) told(f waitFor, value any) any {
+	if c.graph.conceals([]expr.Ref{f.ref}) {
+		return hidden
+	}
+	return value
 }
 
 func (f waitFor) matches(value any) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // waitsOf turns an error of an evaluation into what the node waits for.
-func waitsOf(n *Node, err error) []plan.Wait {
+func (g *Graph) waitsOf(n *Node, err error) []plan.Wait {
 	var pending *expr.Pending
 	if errors.As(err, &pending) {
 		var waits []plan.Wait
@@ -20,7 +20,11 @@ func waitsOf(n *Node, err error) []plan.Wait {
 		}
 		return waits
 	}
-	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a value", Detail: err.Error()}}
+	detail := err.Error()
+	if g.conceals(n.refs) {
+		detail = "an expression has no value for these inputs " + hidden
+	}
+	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a value", Detail: detail}}
 }
 
 // throughout returns the paths that the node reads through a missing one. A wait

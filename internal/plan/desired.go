@@ -30,6 +30,10 @@ type Node struct {
 	// AdoptUnowned lets the node take over an object that nobody keeps.
 	AdoptUnowned bool
 
+	// Conceals says that the object may hold what a Secret holds: what a server
+	// says of it is not to be told.
+	Conceals bool
+
 	// Object is what the node's object should be, without ownership labels; nil
 	// when it can't be rendered (Waits says why) or is left out (Skipped).
 	Object *unstructured.Unstructured

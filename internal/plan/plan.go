@@ -41,6 +41,8 @@ type Step struct {
 	Lost []object.Path
 	// Adopt allows a Create to take over an object that nobody keeps.
 	Adopt bool
+	// Conceals says that what a server says of the object is not to be told.
+	Conceals bool
 	// Problem is what the node waits for; for Wait.
 	Problem Problem
 	// Waits are the single things that the problem is made of, if it is.
@@ -108,7 +110,7 @@ func decide(node Node, facts Facts, owner inventory.Owner, tolerated Tolerated, 
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Adopt: node.AdoptUnowned}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Adopt: node.AdoptUnowned, Conceals: node.Conceals}
 	if node.External {
 		return step
 	}

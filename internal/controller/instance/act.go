@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -214,8 +215,12 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 	case cluster.IsGone(res.err):
 		return false // its event is on the way, and brings the next pass
 	}
-	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, object.KeyOf(step.Object), res.err))
 	problem := cluster.Explain(res.err)
+	if step.Conceals {
+		problem.Message = cluster.Discreet(res.err)
+		res.err = errors.New(problem.Message)
+	}
+	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, object.KeyOf(step.Object), res.err))
 	v.facts.Problems[step.Node] = problem
 	return true
 }

@@ -1,0 +1,39 @@
+package integration
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+func TestASecretsValueIsNeverTold(t *testing.T) {
+	const password = "Hunter2IsNotAName!"
+	encoded := base64.StdEncoding.EncodeToString([]byte(password))
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-discreet}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Discreet, group: $GROUP}
+  resources:
+    - id: secret
+      externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
+    - id: patterned
+      waitFor: {secret: {fields: [{path: data.password, pattern: "^[0-9]+$"}]}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: patterned}, data: {a: b}}
+    - id: converted
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: converted}, data: {a: "${string(int(string(base64.decode(secret.data.password))))}"}}
+    - id: refused
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "refused", labels: {l: "${string(base64.decode(secret.data.password))}"}}, data: {a: b}}
+`)
+	s.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
+	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.kind("Discreet"), s.ns, "x", all(
+		conditionIs("ResourcesReady", "False", "", "patterned waits for secret.data.password", "does not match ^[0-9]+$", "converted waits for a value", "refused: the API server answers Invalid", "metadata.labels")))
+	if shown := testkit.Show(o); strings.Contains(shown, password) || strings.Contains(shown, encoded) {
+		t.Errorf("the status tells the password: %s", shown)
+	}
+}
