@@ -25,9 +25,9 @@ spec:
       waitFor: {secret: {fields: [{path: data.password, pattern: "^[0-9]+$"}]}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: patterned}, data: {a: b}}
     - id: converted
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: converted}, data: {a: "${string(int(string(base64.decode(secret.data.password))))}"}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: converted}, data: {a: "${string(int(string(secret.data.password)))}"}}
     - id: refused
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "refused", labels: {l: "${string(base64.decode(secret.data.password))}"}}, data: {a: b}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "refused", labels: {l: "${string(secret.data.password)}"}}, data: {a: b}}
 `)
 	s.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
 	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
