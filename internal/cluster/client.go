@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,46 +105,37 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 	return err
 }
 
-// operation is one of a JSON patch, RFC 6902.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// WriteStatus replaces an object's whole status, if it still is this very
-// incarnation. The rest of the object is left as it is.
+// WriteStatus replaces an object's whole status, if nobody has changed the object
+// since it was read. The rest of the object is left as it is. Otherwise the error
+// is one of IsGone's: the change is an event, which brings the next pass.
 func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
-	return c.patch(ctx, o, manager, []operation{
-		{Op: "test", Path: "/metadata/uid", Value: string(o.GetUID())},
-		{Op: "add", Path: "/status", Value: status},
-	}, "status")
-}
-
-// SetFinalizers replaces the finalizers of this very incarnation of an object,
-// if they still are what was read.
-func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
-	change := operation{Op: "add", Path: "/metadata/finalizers", Value: finalizers}
-	if len(finalizers) == 0 {
-		change = operation{Op: "remove", Path: "/metadata/finalizers"}
-	}
-	ops := []operation{{Op: "test", Path: "/metadata/uid", Value: string(o.GetUID())}}
-	if current := o.GetFinalizers(); len(current) > 0 {
-		ops = append(ops, operation{Op: "test", Path: "/metadata/finalizers", Value: current})
-	}
-	return c.patch(ctx, o, manager, append(ops, change))
-}
-
-func (c *Client) patch(ctx context.Context, o *unstructured.Unstructured, manager string, ops []operation, subresources ...string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(ops)
+	next := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields") // caches keep a part of them, and the server would take that for all
+	next.Object["metadata"] = metadata
+	next.Object["status"] = status
+	return r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+}
+
+// SetFinalizers replaces an object's finalizers, if nobody has changed the object
+// since it was read. Otherwise the error is one of IsGone's.
+func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
-		return nil, fmt.Errorf("encode patch of %s: %w", o.GetName(), err)
+		return nil, err
 	}
-	return r.Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: manager}, subresources...)
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": finalizers,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode finalizers of %s: %w", o.GetName(), err)
+	}
+	return r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
 }
 
 // IsTaken says that Create found an object of that name.
@@ -200,6 +192,15 @@ func Discreet(err error) string {
 	}
 	return text
 }
+
+// Quiet wraps an error of a request so that its text can't quote the object that
+// was sent, while what kind of error it is can still be told.
+func Quiet(err error) error { return quiet{err} }
+
+type quiet struct{ error }
+
+func (q quiet) Error() string { return Discreet(q.error) }
+func (q quiet) Unwrap() error { return q.error }
 
 // Passes says whether a request that failed may work when it is repeated as it
 // is, so that a retry with growing delay makes sense.

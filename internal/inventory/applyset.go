@@ -60,6 +60,23 @@ func (v Inventory) Grow(other Inventory) Inventory {
 	return out
 }
 
+// Next is the inventory to record: it grows with what is wanted, and shrinks to it
+// only once everything has settled, and never by a kind that can't be read now:
+// its objects may be there.
+func Next(recorded, wanted Inventory, unread []schema.GroupKind, settled bool) Inventory {
+	if !settled {
+		return wanted.Grow(recorded)
+	}
+	next := wanted.Grow(Of(nil))
+	for _, gk := range unread {
+		if _, ok := recorded.Kinds[gk]; ok {
+			next.Kinds[gk] = struct{}{}
+			maps.Copy(next.Namespaces, recorded.Namespaces)
+		}
+	}
+	return next
+}
+
 // Contains says whether everything of other is in v.
 func (v Inventory) Contains(other Inventory) bool {
 	for k := range other.Kinds {

@@ -14,6 +14,9 @@ const (
 	NotReady Reason = "NotReady"
 	// WaitingForKind: no server knows the node's kind.
 	WaitingForKind Reason = "WaitingForKind"
+	// WaitingForNamespace: the namespace that the node's object belongs into isn't
+	// there.
+	WaitingForNamespace Reason = "WaitingForNamespace"
 	// WaitingForExternal: the object that externalRef names isn't there.
 	WaitingForExternal Reason = "WaitingForExternal"
 	// Terminating: the node's object is being deleted; it is made anew once it

@@ -16,14 +16,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// reportTakeover names, in an event, who took over the fields that are about to
-// be taken back. The caches keep our own managed fields only, so that the name
-// costs a request; drift is rare.
-func (r *Reconciler) reportTakeover(ctx context.Context, v *visit, step plan.Step) {
+// correct takes back fields that somebody else has taken over, and tells who, in
+// an event. The caches keep our own managed fields only, so that the name costs a
+// request; drift is rare. What the server doesn't let us own, because the schema
+// doesn't know it, turns out here to have been nobody's: nothing has changed.
+func (r *Reconciler) correct(ctx context.Context, v *visit, step plan.Step) result {
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who changed a field", "object", object.KeyOf(step.Current), "error", err.Error())
-		return
+		live = step.Current
+	}
+	res := r.update(ctx, v, step, step.Current)
+	if res.answer == nil || res.answer.GetResourceVersion() == live.GetResourceVersion() {
+		return res
 	}
 	names := make([]string, len(step.Lost))
 	for i, path := range step.Lost {
@@ -31,6 +36,7 @@ func (r *Reconciler) reportTakeover(ctx context.Context, v *visit, step plan.Ste
 	}
 	r.Events.Event(v.instance, telemetry.Warning, "DriftCorrected",
 		fmt.Sprintf("%s of %s was changed by %s and is set back", strings.Join(names, ", "), object.KeyOf(live), managersOf(live, step.Object)))
+	return res
 }
 
 // managersOf names the managers other than ours that own something which we

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -12,13 +11,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/plan"
 )
 
-// memory is what passes over one instance remember between them. None of it is
-// needed to be right: losing it costs a request or two.
+// memory is what passes over one instance remember between them. Nothing rests
+// on it: losing it costs a request or two, or the event that an error is over.
 type memory struct {
 	uid types.UID
 	// tolerated are fields that the server didn't grant when they were applied.
 	tolerated plan.Tolerated
-	// blocked are nodes whose object's name is taken by somebody else's object.
+	// blocked are nodes that something is in the way of.
 	blocked map[string]blocker
 	// losses are when a field of ours was last taken over, by child and field.
 	losses map[loss][]time.Time
@@ -29,21 +28,12 @@ type memory struct {
 	// composer that wrote them.
 	cut      int
 	composer Composer
+	// since is when waits began, also where the status has no room to say so.
+	since map[plan.WaitKey]time.Time
 	// alarmed says that an error was announced and its end wasn't yet.
 	alarmed bool
 	// told is at which attempt a wait was last logged.
 	told map[plan.WaitKey]int
-}
-
-// blocker is an object of somebody else's, and what was last said of it.
-type blocker struct {
-	need    plan.Need
-	problem plan.Problem
-}
-
-type loss struct {
-	child types.UID
-	field object.Path
 }
 
 // memories holds the memory of each instance of a kind. The map is locked; each
@@ -74,40 +64,6 @@ func (m *memories) forget(key object.Key) {
 	delete(m.byKey, key)
 }
 
-// Two managers that fight over a field are not hot-looped: after so many losses
-// in the window, ours is taken back only once a window.
-const (
-	contestWindow = time.Minute
-	contestLosses = 3
-)
-
-// lost notes that fields of a child were taken over, and says when each was
-// contested so often that it is better left for a while: until when, and which.
-func (m *memory) lost(child types.UID, fields []object.Path, now time.Time) (contested []object.Path, until time.Time) {
-	for _, field := range fields {
-		times := slices.DeleteFunc(m.losses[loss{child, field}], func(t time.Time) bool { return now.Sub(t) >= contestWindow })
-		if len(times) >= contestLosses {
-			contested = append(contested, field)
-			if end := times[0].Add(contestWindow); until.IsZero() || end.After(until) {
-				until = end
-			}
-		}
-	}
-	return contested, until
-}
-
-// tookBack notes that fields of a child were taken back.
-func (m *memory) tookBack(child types.UID, fields []object.Path, now time.Time) {
-	if m.losses == nil {
-		m.losses = map[loss][]time.Time{}
-	}
-	for _, field := range fields {
-		key := loss{child, field}
-		times := append(m.losses[key], now)
-		m.losses[key] = times[max(0, len(times)-contestLosses):]
-	}
-}
-
 // tolerate notes which fields the server did not grant.
 func (m *memory) tolerate(child types.UID, fields []object.Path) {
 	if len(fields) == 0 {
@@ -120,22 +76,17 @@ func (m *memory) tolerate(child types.UID, fields []object.Path) {
 	m.tolerated[child] = object.Digest(fields)
 }
 
-// block notes that somebody else's object has the name of a node's.
-func (m *memory) block(node string, by blocker) {
-	if m.blocked == nil {
-		m.blocked = map[string]blocker{}
-	}
-	m.blocked[node] = by
-}
-
-// tell logs each wait when it is found and at each further attempt.
+// tell logs each wait when it is found and at each further attempt, and remembers
+// since when it is.
 func (m *memory) tell(log logr.Logger, waits []plan.Wait, now time.Time) {
 	told := make(map[plan.WaitKey]int, len(waits))
+	m.since = make(map[plan.WaitKey]time.Time, len(waits))
 	for _, w := range waits {
 		attempts := w.Attempts(now)
 		told[w.Key()] = attempts
+		m.since[w.Key()] = w.Since
 		if m.told[w.Key()] != attempts {
-			log.Info("WARNING: a resource waits", "node", w.Node, "reason", w.Reason, "on", w.On, "since", w.Since.UTC().Format(time.RFC3339), "attempts", attempts)
+			log.Info("warning: a resource waits", "node", w.Node, "reason", w.Reason, "on", w.On, "since", w.Since.UTC().Format(time.RFC3339), "attempts", attempts)
 		}
 	}
 	m.told = told

@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/watch"
@@ -30,10 +29,8 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 	if v.facts.Problems == nil {
 		v.facts.Problems = map[string]plan.Problem{}
 	}
-	if err := r.observeChildren(v); err != nil {
-		return err
-	}
-	r.observeHolders(v)
+	r.observeChildren(v)
+	r.observeBlockers(v)
 	for {
 		desired, err := v.composer.Compose(ctx, v.facts)
 		if err != nil {
@@ -48,7 +45,8 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 
 // observeChildren reads the instance's own objects of every kind that it writes
 // now or wrote before.
-func (r *Reconciler) observeChildren(v *visit) error {
+func (r *Reconciler) observeChildren(v *visit) {
+	v.unread, v.lookup = nil, nil
 	kinds := v.composer.Written()
 	known := map[schema.GroupKind]bool{}
 	for _, gvk := range kinds {
@@ -58,14 +56,14 @@ func (r *Reconciler) observeChildren(v *visit) error {
 		if known[gk] {
 			continue
 		}
-		gvk, err := r.Kinds.Preferred(gk)
-		if cluster.IsUnavailable(err) {
-			continue // the kind is gone, and so are its objects
+		gvk, gone, err := r.former(gk)
+		switch {
+		case err != nil:
+			v.unread = append(v.unread, gk)
+			v.lookup = err
+		case !gone:
+			kinds = append(kinds, gvk)
 		}
-		if err != nil {
-			return err
-		}
-		kinds = append(kinds, gvk)
 	}
 	for _, gvk := range kinds {
 		state := v.lease.Want(watch.ChildrenOf(gvk, v.owner.ID()))
@@ -75,6 +73,7 @@ func (r *Reconciler) observeChildren(v *visit) error {
 			problem, blind = plan.Problem{Reason: plan.WaitingForKind, Message: "the kind has appeared; the definition is being compiled anew"}, true
 		}
 		if blind {
+			v.unread = append(v.unread, gvk.GroupKind())
 			v.facts.Kinds[gvk] = problem
 			v.syncing[gvk] = state.Since
 		}
@@ -83,26 +82,20 @@ func (r *Reconciler) observeChildren(v *visit) error {
 			v.facts.Owned[node] = append(v.facts.Owned[node], child)
 		}
 	}
-	return nil
 }
 
-// observeHolders looks again at objects of somebody else's that had the name of
-// a node's object. They are watched one by one, so that a node goes on by itself
-// when its name is free.
-func (r *Reconciler) observeHolders(v *visit) {
-	for node, by := range v.memory.blocked {
-		state := v.lease.Want(watch.Object(by.need.Kind, by.need.Namespace, by.need.Name))
-		holder, there := r.Hub.Get(by.need.Kind, by.need.Namespace, by.need.Name)
-		if state.Phase == watch.Synced && (!there || v.owner.Owns(holder)) {
-			delete(v.memory.blocked, node)
-			continue
-		}
-		if there {
-			by.problem = notOwned(object.KeyOf(holder), holder, v.owner)
-			v.memory.block(node, by)
-		}
-		v.facts.Problems[node] = by.problem
+// former finds the version in which to watch a kind that an inventory names. A
+// kind without a CustomResourceDefinition that no server knows is gone, and its
+// objects with it. One that just isn't served has its objects still.
+func (r *Reconciler) former(gk schema.GroupKind) (gvk schema.GroupVersionKind, gone bool, err error) {
+	gvk, err = r.Kinds.Preferred(gk)
+	if !cluster.IsUnavailable(err) {
+		return gvk, false, err
 	}
+	if crd, exists := r.Kinds.CRD(gk); exists && len(crd.Spec.Versions) > 0 {
+		return gk.WithVersion(crd.Spec.Versions[0].Name), false, nil
+	}
+	return gvk, true, nil
 }
 
 // observeNeeds reads what the composition asked for and reports whether that

@@ -3,9 +3,6 @@ package instance
 import (
 	"context"
 	"fmt"
-	"sync"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
@@ -20,31 +17,14 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 
 // remove deletes the objects of one wave, side by side, and returns what failed.
 func (r *Reconciler) remove(ctx context.Context, removal plan.Removal) []error {
-	var (
-		wait   sync.WaitGroup
-		errs   = make([]error, len(removal.Delete))
-		slots  = make(chan struct{}, sideBySide)
-		failed []error
-	)
+	work := make([]func() error, len(removal.Delete))
 	for i, child := range removal.Delete {
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			errs[i] = r.delete(ctx, child)
-		})
-	}
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			failed = append(failed, err)
+		work[i] = func() error {
+			if err := r.Cluster.Delete(ctx, child); err != nil {
+				return fmt.Errorf("delete %s: %w", object.KeyOf(child), err)
+			}
+			return nil
 		}
 	}
-	return failed
-}
-
-func (r *Reconciler) delete(ctx context.Context, child *unstructured.Unstructured) error {
-	if err := r.Cluster.Delete(ctx, child); err != nil {
-		return fmt.Errorf("delete %s: %w", object.KeyOf(child), err)
-	}
-	return nil
+	return sideBySide(work)
 }

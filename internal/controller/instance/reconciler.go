@@ -5,6 +5,7 @@ package instance
 
 import (
 	"context"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,10 @@ type visit struct {
 	// syncing tells since when the kinds that are being read for the first time
 	// are.
 	syncing map[schema.GroupVersionKind]time.Time
+	// unread are the kinds whose objects can't be told now.
+	unread []schema.GroupKind
+	// lookup is why a former kind couldn't even be looked up.
+	lookup  error
 	desired plan.Desired
 	plan    plan.Plan
 	// again asks for another pass after so long.
@@ -90,6 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 		return out
 	}
 	defer v.lease.Discard() // keeps the previous lease, unless this one is committed
+	v.again = time.Second   // unless the last turn has nothing more to do
 	for range v.composer.Depth() + 1 {
 		if err := r.observe(ctx, v); err != nil {
 			return outcome.Fail(err)
@@ -101,6 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 		if changed, out := r.act(ctx, v); out.Settled() {
 			return out
 		} else if !changed {
+			v.again = 0
 			break
 		}
 	}
@@ -138,5 +145,6 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	}
 	v.lease = r.Hub.Begin(subscriber)
 	v.facts.Waits = waitsSince(cached)
+	maps.Copy(v.facts.Waits, v.memory.since)
 	return v, outcome.Outcome{}
 }

@@ -29,7 +29,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
 	before := condition.Read(v.instance)
-	conditions := r.conditions(before, summary, v.instance.GetGeneration())
+	conditions := conditionsOf(before, summary, v.instance.GetGeneration(), v.facts.Now)
 	status := maps.Clone(v.desired.Status)
 	if status == nil {
 		status = map[string]any{}
@@ -44,7 +44,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.announce(v, before, conditions)
-	if err := errors.Join(v.failures...); err != nil {
+	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
 	}
 	if v.again > 0 && (summary.Retry == 0 || v.again < summary.Retry) {
@@ -60,9 +60,8 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 // written again before that is taken for what the schema wants.
 const mostCuts = 3
 
-// conditions turns a summary into the dialect's conditions.
-func (r *Reconciler) conditions(before condition.Set, s plan.Summary, generation int64) condition.Set {
-	now := r.Now()
+// conditionsOf turns a summary into the dialect's conditions.
+func conditionsOf(before condition.Set, s plan.Summary, generation int64, now time.Time) condition.Set {
 	set := before
 	mark := func(kind string, status bool, reason, message string) {
 		c := v1alpha1.Condition{Type: kind, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: generation}
@@ -123,7 +122,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		return outcome.Done()
 	}
 	if err != nil {
-		return outcome.Fail(fmt.Errorf("write status: %w", err))
+		// The author's fields may come from a Secret.
+		return outcome.Fail(fmt.Errorf("write status: %w", cluster.Quiet(err)))
 	}
 	v.memory.wrote, v.memory.shown = wanted, object.Digest(answer.Object["status"])
 	if v.memory.shown != wanted && v.memory.cut < mostCuts {
@@ -132,7 +132,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		v.memory.wrote = ""
 		v.again = time.Second << (2 * v.memory.cut)
 	}
-	v.instance = answer
+	v.see(answer)
 	return outcome.Outcome{}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -28,7 +29,11 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Done()
 	}
 	if out := r.reportDeleting(ctx, v); out.Settled() {
-		return out
+		if out.Err == nil || cluster.Passes(out.Err) {
+			return out
+		}
+		// A status that the server refuses for good must not keep the instance.
+		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
 	}
 	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
 	defer v.lease.Discard()
@@ -59,17 +64,17 @@ func failed(errs []error) outcome.Outcome {
 func (r *Reconciler) remaining(v *visit) (children []*unstructured.Unstructured, ready bool, err error) {
 	ready = true
 	for _, gk := range inventory.Read(v.instance).GroupKinds() {
-		gvk, err := r.Kinds.Preferred(gk)
-		if cluster.IsUnavailable(err) {
-			if _, exists := r.Kinds.CRD(gk); exists {
-				ready = false // not served just now, but its objects may be there
-			}
-			continue
-		}
+		gvk, gone, err := r.former(gk)
 		if err != nil {
 			return nil, false, err
 		}
+		if gone {
+			continue
+		}
 		state := v.lease.Want(watch.ChildrenOf(gvk, v.owner.ID()))
+		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
+			continue // what was known of it is old: it is gone
+		}
 		if state.Phase != watch.Synced {
 			ready = false
 		}

@@ -1,0 +1,80 @@
+package instance
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// blocker is what keeps a node's object from being made: an object of somebody
+// else's that has its name, or a namespace that isn't there. It is watched by
+// name, so that the node goes on by itself.
+type blocker struct {
+	need    plan.Need
+	problem plan.Problem
+}
+
+// block notes what is in a node's way, in this pass and for the next ones.
+func (v *visit) block(node string, by *unstructured.Unstructured, problem plan.Problem) {
+	need := plan.Need{Kind: by.GroupVersionKind(), Namespace: by.GetNamespace(), Name: by.GetName()}
+	if v.memory.blocked == nil {
+		v.memory.blocked = map[string]blocker{}
+	}
+	v.memory.blocked[node] = blocker{need, problem}
+	v.facts.Problems[node] = problem
+}
+
+// observeBlockers looks again at what was in the way of nodes.
+func (r *Reconciler) observeBlockers(v *visit) {
+	for node, by := range v.memory.blocked {
+		state := v.lease.Want(watch.Object(by.need.Kind, by.need.Namespace, by.need.Name))
+		found, there := r.Hub.Get(by.need.Kind, by.need.Namespace, by.need.Name)
+		free := state.Phase == watch.Synced && (!there || v.owner.Owns(found))
+		if by.need.Kind == namespaceKind {
+			free = there && found.GetDeletionTimestamp() == nil
+		}
+		if free {
+			delete(v.memory.blocked, node)
+			delete(v.facts.Problems, node)
+			continue
+		}
+		if there && by.need.Kind != namespaceKind {
+			by.problem = notOwned(found, v.owner)
+			v.memory.blocked[node] = by
+		}
+		v.facts.Problems[node] = by.problem
+	}
+}
+
+// notOwned says whose an object is and how it could become the instance's.
+func notOwned(holder *unstructured.Unstructured, owner inventory.Owner) plan.Problem {
+	key := object.KeyOf(holder)
+	return plan.Problem{
+		Reason: plan.NotOwned,
+		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, set adopt: IfUnowned on the resource, or label it %s=%s",
+			key, inventory.Whose(holder), v1alpha1.ApplySetPartOfLabel, owner.ID()),
+		Holder: &key,
+	}
+}
+
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// missingNamespace says whether a write failed because its namespace isn't
+// there, and names it.
+func (r *Reconciler) missingNamespace(o *unstructured.Unstructured, err error) (*unstructured.Unstructured, bool) {
+	if !apierrors.IsNotFound(err) || o.GetNamespace() == "" {
+		return nil, false
+	}
+	namespace := &unstructured.Unstructured{}
+	namespace.SetGroupVersionKind(namespaceKind)
+	namespace.SetName(o.GetNamespace())
+	return namespace, true
+}

@@ -1,0 +1,89 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/outcome"
+)
+
+// claim makes the instance carry its finalizer, labels and inventory before
+// anything is made for it, in one write.
+func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
+	settled := v.plan.Settled && len(v.plan.Prune) == 0
+	next := inventory.Next(inventory.Read(v.instance), wantedInventory(v), v.unread, settled)
+	claim := inventory.ClaimOf(v.owner, next)
+	if !claim.In(v.instance) {
+		claimed, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
+			return r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)
+		})
+		if cluster.IsGone(err) {
+			return outcome.Done()
+		}
+		if err != nil {
+			return outcome.Fail(fmt.Errorf("claim the instance: %w", err))
+		}
+		v.see(claimed)
+	}
+	return r.retireFinalizers(ctx, v, claim.Finalizer)
+}
+
+// see goes on with a newer revision of the instance.
+func (v *visit) see(instance *unstructured.Unstructured) {
+	v.instance = instance
+	v.facts.Instance = instance
+}
+
+// wantedInventory is where the instance's children are and will be.
+func wantedInventory(v *visit) inventory.Inventory {
+	var kinds []schema.GroupKind
+	for _, gvk := range v.composer.Written() {
+		kinds = append(kinds, gvk.GroupKind())
+	}
+	inv := inventory.Of(kinds)
+	add := func(o *unstructured.Unstructured) {
+		inv.Kinds[o.GroupVersionKind().GroupKind()] = struct{}{}
+		if ns := o.GetNamespace(); ns != "" && ns != v.key.Namespace {
+			inv.Namespaces[ns] = struct{}{}
+		}
+	}
+	for _, step := range v.plan.Steps {
+		if step.Object != nil {
+			add(step.Object)
+		}
+	}
+	for _, children := range v.facts.Owned {
+		for _, child := range children {
+			add(child)
+		}
+	}
+	return inv
+}
+
+// retireFinalizers removes the finalizers of former incarnations of the
+// definition: nobody else will.
+func (r *Reconciler) retireFinalizers(ctx context.Context, v *visit, current string) outcome.Outcome {
+	retired := inventory.Retired(v.instance, current)
+	if len(retired) == 0 {
+		return outcome.Outcome{}
+	}
+	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), func(f string) bool { return slices.Contains(retired, f) })
+	left, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
+	})
+	if cluster.IsGone(err) {
+		return outcome.Done()
+	}
+	if err != nil {
+		return outcome.Fail(fmt.Errorf("retire finalizers %v: %w", retired, err))
+	}
+	v.see(left)
+	return outcome.Outcome{}
+}

@@ -1,0 +1,20 @@
+package instance
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// write makes one write. Its answer is in the caches when it returns, and its
+// echo doesn't wake the instance; what others change at the same time does.
+func (r *Reconciler) write(v *visit, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	writer := watch.Subscriber{Key: v.key}
+	done := r.Hub.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	defer done()
+	answer, err := do()
+	if err == nil {
+		r.Hub.Record(answer, writer)
+	}
+	return answer, err
+}
