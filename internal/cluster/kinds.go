@@ -3,12 +3,14 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
@@ -47,6 +50,10 @@ type Kinds struct {
 
 	mu     sync.RWMutex
 	custom map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	// defined are the kinds that have or had a CustomResourceDefinition. Of these
+	// nobody else is asked: discovery lags behind, and would tell of a kind that
+	// is gone with no event to tell the truth afterwards.
+	defined map[schema.GroupKind]bool
 	// builtin and typed hold answers of the server about kinds without a
 	// CustomResourceDefinition. Only positive ones: what is missing may come.
 	builtin map[schema.GroupVersionKind]Resource
@@ -59,6 +66,7 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 		discovery: d,
 		schemas:   &resolver.ClientDiscoveryResolver{Discovery: d},
 		custom:    map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
+		defined:   map[schema.GroupKind]bool{},
 		builtin:   map[schema.GroupVersionKind]Resource{},
 		typed:     map[schema.GroupVersionKind]*spec.Schema{},
 	}
@@ -70,6 +78,7 @@ func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) (changed bo
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.define(gk)
 	old, had := k.custom[gk]
 	if had && old.Name != c.Name && crd.Established(old) {
 		return false // two claim the kind; the one that serves it counts
@@ -83,14 +92,31 @@ func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) (changed bo
 	return old.UID != c.UID || old.Generation != c.Generation || crd.Established(old) != crd.Established(c) || wasOurs != isOurs
 }
 
-// Forget takes note that a CustomResourceDefinition is gone.
-func (k *Kinds) Forget(c *apiextensionsv1.CustomResourceDefinition) {
+// define remembers that a kind is a CustomResourceDefinition's, and forgets what
+// discovery said of it before.
+func (k *Kinds) define(gk schema.GroupKind) {
+	if k.defined[gk] {
+		return
+	}
+	k.defined[gk] = true
+	maps.DeleteFunc(k.builtin, func(gvk schema.GroupVersionKind, _ Resource) bool { return gvk.GroupKind() == gk })
+	maps.DeleteFunc(k.typed, func(gvk schema.GroupVersionKind, _ *spec.Schema) bool { return gvk.GroupKind() == gk })
+}
+
+// Forget takes note that a CustomResourceDefinition is gone, and reports whether
+// it was the one that served its kind: of two that claim a kind the end of the
+// other is not the kind's.
+func (k *Kinds) Forget(c *apiextensionsv1.CustomResourceDefinition) (served bool) {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if old, ok := k.custom[gk]; ok && old.Name == c.Name {
-		delete(k.custom, gk)
+	k.define(gk)
+	old, ok := k.custom[gk]
+	if !ok || old.Name != c.Name {
+		return false
 	}
+	delete(k.custom, gk)
+	return true
 }
 
 // CRD returns the CustomResourceDefinition of a kind, as last observed. It is
@@ -102,6 +128,21 @@ func (k *Kinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinit
 	return c, ok
 }
 
+// OwnedBy lists the CustomResourceDefinitions that belong to a definition, sorted
+// by name. They are shared and must not be changed.
+func (k *Kinds) OwnedBy(owner inventory.Definition) []*apiextensionsv1.CustomResourceDefinition {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, c := range k.custom {
+		if crd.BelongsTo(c, owner) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
 // Resolve finds the resource that serves a kind. A kind that no server knows is
 // an *Unavailable.
 func (k *Kinds) Resolve(gvk schema.GroupVersionKind) (Resource, error) {
@@ -110,17 +151,23 @@ func (k *Kinds) Resolve(gvk schema.GroupVersionKind) (Resource, error) {
 	}
 	k.mu.RLock()
 	r, ok := k.builtin[gvk]
+	gone := k.defined[gvk.GroupKind()]
 	k.mu.RUnlock()
 	if ok {
 		return r, nil
+	}
+	if gone {
+		return Resource{}, &Unavailable{Kind: gvk}
 	}
 	r, err := k.discover(gvk)
 	if err != nil {
 		return Resource{}, err
 	}
 	k.mu.Lock()
-	k.builtin[gvk] = r
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	if !k.defined[gvk.GroupKind()] { // it may have been, while the server was asked
+		k.builtin[gvk] = r
+	}
 	return r, nil
 }
 
@@ -176,19 +223,26 @@ func (k *Kinds) Preferred(gk schema.GroupKind) (schema.GroupVersionKind, error) 
 			return gvk, nil
 		}
 	}
+	gone := k.defined[gk]
 	k.mu.RUnlock()
+	if gone {
+		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
+	}
 	return k.preferredByDiscovery(gk)
 }
 
+// preferredByDiscovery asks the server which versions a group has. One whose own
+// server is down may well have the kind: that is a failure, and not the answer
+// that there is none.
 func (k *Kinds) preferredByDiscovery(gk schema.GroupKind) (schema.GroupVersionKind, error) {
-	groups, err := k.discovery.ServerGroups()
+	group, down, err := k.group(gk.Group)
 	if err != nil {
 		return schema.GroupVersionKind{}, fmt.Errorf("look up group %q: %w", gk.Group, err)
 	}
-	for _, group := range groups.Groups {
-		if group.Name != gk.Group {
-			continue
-		}
+	if group == nil && down == nil {
+		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
+	}
+	if group != nil {
 		for _, version := range group.Versions {
 			gvk := gk.WithVersion(version.Version)
 			if _, err := k.Resolve(gvk); err == nil {
@@ -197,25 +251,61 @@ func (k *Kinds) preferredByDiscovery(gk schema.GroupKind) (schema.GroupVersionKi
 				return schema.GroupVersionKind{}, err
 			}
 		}
+		if len(group.Versions) == 0 && down == nil {
+			down = errors.New("it is listed without versions")
+		}
+	}
+	if down != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("look up group %q: %w", gk.Group, down)
 	}
 	return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
 }
 
-// Lookup tells a compiler what is known of a kind. It fits graph.Kinds.
-func (k *Kinds) Lookup(gvk schema.GroupVersionKind) (graph.Kind, bool) {
-	r, err := k.Resolve(gvk)
+// group returns a group as the server lists it, nil if it lists none, and why a
+// version of it is missing from that.
+func (k *Kinds) group(name string) (group *metav1.APIGroup, down, err error) {
+	var groups *metav1.APIGroupList
+	var failed map[schema.GroupVersion]error
+	if aggregated, ok := k.discovery.(discovery.AggregatedDiscoveryInterface); ok {
+		groups, _, failed, err = aggregated.GroupsAndMaybeResources()
+	} else {
+		groups, err = k.discovery.ServerGroups()
+	}
 	if err != nil {
-		return graph.Kind{}, false
+		return nil, nil, err
+	}
+	for gv, why := range failed {
+		if gv.Group == name {
+			down = why
+		}
+	}
+	for i := range groups.Groups {
+		if groups.Groups[i].Name == name {
+			return &groups.Groups[i], down, nil
+		}
+	}
+	return nil, down, nil
+}
+
+// Lookup tells a compiler what is known of a kind; false says that no server
+// knows it. That it couldn't be found out is an error.
+func (k *Kinds) Lookup(gvk schema.GroupVersionKind) (graph.Kind, bool, error) {
+	r, err := k.Resolve(gvk)
+	if IsUnavailable(err) {
+		return graph.Kind{}, false, nil
+	}
+	if err != nil {
+		return graph.Kind{}, false, err
 	}
 	kind := graph.Kind{Namespaced: r.Namespaced}
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
 		_, kind.Nested = crd.Owner(c)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
 		kind.Schema = crdSchema(c, gvk.Version)
-		return kind, true
+		return kind, true, nil
 	}
-	kind.Schema = k.serverSchema(gvk)
-	return kind, true
+	kind.Schema, err = k.serverSchema(gvk)
+	return kind, err == nil, err
 }
 
 func crdSchema(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
@@ -228,20 +318,25 @@ func crdSchema(c *apiextensionsv1.CustomResourceDefinition, version string) *spe
 }
 
 // serverSchema reads the OpenAPI schema of a kind that the server builds in. A
-// kind whose schema can't be had is untyped rather than unusable.
-func (k *Kinds) serverSchema(gvk schema.GroupVersionKind) *spec.Schema {
+// kind that has none is untyped rather than unusable.
+func (k *Kinds) serverSchema(gvk schema.GroupVersionKind) (*spec.Schema, error) {
 	k.mu.RLock()
 	s, ok := k.typed[gvk]
 	k.mu.RUnlock()
 	if ok {
-		return s
+		return s, nil
 	}
 	s, err := k.schemas.ResolveSchema(gvk)
+	if errors.Is(err, resolver.ErrSchemaNotFound) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("read the schema of %s: %w", gvk, err)
 	}
 	k.mu.Lock()
-	k.typed[gvk] = s
-	k.mu.Unlock()
-	return s
+	defer k.mu.Unlock()
+	if !k.defined[gvk.GroupKind()] {
+		k.typed[gvk] = s
+	}
+	return s, nil
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -26,8 +28,13 @@ const (
 )
 
 // Accept notes on the CustomResourceDefinition which definition it serves. One
-// that is too large to note isn't; it then has to compile after a restart.
+// that is too large to note isn't, nor is one with a Secret's values in it, which
+// those who may read kinds needn't be allowed to read; it then has to compile
+// after a restart.
 func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
+	if slices.ContainsFunc(spec.Resources, holdsSecret) {
+		return nil
+	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("encode the definition: %w", err)
@@ -45,6 +52,39 @@ func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.Definiti
 		c.Annotations[acceptedAnnotation] = text
 	}
 	return nil
+}
+
+// holdsSecret says whether a template has a Secret's values written out. A value
+// that is one expression without a text in it is computed, and tells nothing.
+func holdsSecret(r *v1alpha1.Resource) bool {
+	var template struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Data       any    `json:"data"`
+		StringData any    `json:"stringData"`
+	}
+	if r == nil || json.Unmarshal(r.Template.Raw, &template) != nil {
+		return false
+	}
+	return template.APIVersion == "v1" && template.Kind == "Secret" && (literal(template.Data) || literal(template.StringData))
+}
+
+func literal(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return false
+	case map[string]any:
+		for _, v := range value {
+			if literal(v) {
+				return true
+			}
+		}
+		return false
+	case string:
+		computed := strings.HasPrefix(value, "${") && strings.HasSuffix(value, "}") && strings.Count(value, "${") == 1 && !strings.ContainsAny(value, "\"'")
+		return value != "" && !computed
+	}
+	return true
 }
 
 // Accepted returns the definition that the CustomResourceDefinition was last

@@ -61,6 +61,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 		maps.Copy(out.Annotations, s.Metadata.Annotations)
 	}
 	maps.Copy(out.Labels, Labels(owner, version))
+	out.Annotations[definitionAnnotation] = owner.Name
 	return out
 }
 
@@ -78,23 +79,33 @@ func Labels(owner inventory.Definition, version string) map[string]string {
 	return labels
 }
 
+// definitionAnnotation holds the name of the definition in full: a label's value
+// has no room for all names.
+const definitionAnnotation = "espalier.dev/definition"
+
 // Owner says who a CustomResourceDefinition belongs to: a definition, by name,
-// or nobody here.
+// or nobody here. The name of a definition may be shortened where only the label
+// tells it.
 func Owner(c *apiextensionsv1.CustomResourceDefinition) (owner inventory.Definition, owned bool) {
 	if c.Labels[v1alpha1.OwnedLabel] != "true" {
 		return inventory.Definition{}, false
 	}
-	return inventory.Definition{
+	owner = inventory.Definition{
 		Name:      c.Labels[v1alpha1.DefinitionNameLabel],
 		Namespace: c.Labels[v1alpha1.DefinitionNSLabel],
-	}, true
+	}
+	// An annotation that contradicts the label is somebody else's doing.
+	if full := c.Annotations[definitionAnnotation]; inventory.LabelValue(full) == owner.Name && full != "" {
+		owner.Name = full
+	}
+	return owner, true
 }
 
 // BelongsTo says whether the CustomResourceDefinition is that of the definition,
 // in whatever incarnation.
 func BelongsTo(c *apiextensionsv1.CustomResourceDefinition, d inventory.Definition) bool {
 	owner, owned := Owner(c)
-	return owned && owner.Name == inventory.LabelValue(d.Name) && owner.Namespace == d.Namespace
+	return owned && owner.Namespace == d.Namespace && (owner.Name == d.Name || owner.Name == inventory.LabelValue(d.Name))
 }
 
 // Established says whether the API server serves the kind.

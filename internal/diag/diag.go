@@ -39,7 +39,7 @@ func (d Diagnostic) String() string {
 		fmt.Fprintf(&b, "%s: ", d.Path)
 	}
 	if d.Expr != "" {
-		fmt.Fprintf(&b, "in %q at %s: ", abbreviate(d.Expr), position(d.Expr, d.Offset))
+		fmt.Fprintf(&b, "in %q at %s: ", Cut(d.Expr, longestExpr), position(d.Expr, d.Offset))
 	}
 	b.WriteString(d.Problem)
 	if d.Expected != "" {
@@ -53,13 +53,6 @@ func (d Diagnostic) String() string {
 
 // longestExpr bounds how much of an expression a message repeats.
 const longestExpr = 120
-
-func abbreviate(expr string) string {
-	if len(expr) <= longestExpr {
-		return expr
-	}
-	return strings.ToValidUTF8(expr[:longestExpr], "") + "…"
-}
 
 // position counts from 1, by line only where there is more than one.
 func position(expr string, offset int) string {

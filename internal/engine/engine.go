@@ -5,8 +5,10 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,9 +43,9 @@ type Engine struct {
 	Config
 	queue *queue
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// running has a kind's controller from its start until its last pass is over.
 	running map[schema.GroupKind]*Controller
-	lanes   map[*lane]*Controller
 }
 
 // Controller is one kind being served. It has an identity of its own: stopping
@@ -52,9 +54,14 @@ type Controller struct {
 	Kind       schema.GroupVersionKind
 	engine     *Engine
 	lane       *lane
-	serving    *watch.Serving
 	reconciler Reconciler
-	stop       sync.Once
+	stopping   atomic.Bool
+	stopped    chan struct{}
+
+	// served is closed once serving is there: a controller can be found, and
+	// stopped, a moment before.
+	served  chan struct{}
+	serving *watch.Serving
 }
 
 // New returns an engine that does nothing before Run.
@@ -65,7 +72,7 @@ func New(c Config) *Engine {
 	if c.Timeout <= 0 {
 		c.Timeout = time.Minute
 	}
-	return &Engine{Config: c, queue: newQueue(), running: map[schema.GroupKind]*Controller{}, lanes: map[*lane]*Controller{}}
+	return &Engine{Config: c, queue: newQueue(), running: map[schema.GroupKind]*Controller{}}
 }
 
 // Run works until the context ends, and returns when all passes have.
@@ -80,24 +87,35 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Start serves a kind with a reconciler, in place of whatever served it before.
+// Start serves a kind with a reconciler, in place of whatever served it before:
+// that is stopped first, as by Stop, so that the two never work on one object at
+// once. The reconciler is asked for every object that there is, and must not
+// itself start or stop its own kind.
 func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler) *Controller {
-	c := &Controller{Kind: kind, engine: e, lane: e.queue.open(), reconciler: r}
-	// Served before it can be found: whoever finds it may stop it.
+	c := &Controller{Kind: kind, engine: e, reconciler: r, served: make(chan struct{}), stopped: make(chan struct{})}
+	c.lane = e.queue.open(c)
+	for previous := e.succeed(c); previous != nil; previous = e.succeed(c) {
+		previous.Stop()
+	}
 	c.serving = e.Hub.Serve(kind, func(key object.Key, cause watch.Cause) {
 		if key.Name != "" { // the kind's own state is no object's
 			c.lane.add(key, cause.Priority)
 		}
 	})
-	e.mu.Lock()
-	previous := e.running[kind.GroupKind()]
-	e.running[kind.GroupKind()] = c
-	e.lanes[c.lane] = c
-	e.mu.Unlock()
-	if previous != nil {
-		previous.Stop()
-	}
+	close(c.served)
 	return c
+}
+
+// succeed makes the controller its kind's, unless another still is, which it
+// returns.
+func (e *Engine) succeed(c *Controller) (previous *Controller) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	previous = e.running[c.Kind.GroupKind()]
+	if previous == nil {
+		e.running[c.Kind.GroupKind()] = c
+	}
+	return previous
 }
 
 // Enqueue wakes an object's controller. What nobody serves is nobody's to wake.
@@ -114,27 +132,30 @@ func (e *Engine) Enqueue(s watch.Subscriber, cause watch.Cause) {
 func (c *Controller) Wake(key object.Key, p watch.Priority) { c.lane.add(key, p) }
 
 // State is the state of the kind's watch.
-func (c *Controller) State() watch.State { return c.serving.State() }
+func (c *Controller) State() watch.State {
+	<-c.served
+	return c.serving.State()
+}
 
 // Depth counts the objects that wait for a pass.
 func (c *Controller) Depth() int { return c.lane.depth() }
 
 // Stop ends the serving of the kind. It returns once passes in flight are over,
-// starts nothing, and may be called again.
+// starts nothing, and may be called again, also when the kind has a new
+// controller, which it leaves alone.
 func (c *Controller) Stop() {
-	c.stop.Do(func() {
-		e := c.engine
-		e.mu.Lock()
-		if e.running[c.Kind.GroupKind()] == c {
-			delete(e.running, c.Kind.GroupKind())
-		}
-		e.mu.Unlock()
-		c.serving.Stop()
-		c.lane.close()
-		e.mu.Lock()
-		delete(e.lanes, c.lane)
-		e.mu.Unlock()
-	})
+	if !c.stopping.CompareAndSwap(false, true) {
+		<-c.stopped
+		return
+	}
+	defer close(c.stopped)
+	<-c.served
+	c.serving.Stop()
+	c.lane.close()
+	// Only now may a successor start: it would work on the same objects.
+	c.engine.mu.Lock()
+	delete(c.engine.running, c.Kind.GroupKind())
+	c.engine.mu.Unlock()
 }
 
 func (e *Engine) work(ctx context.Context) {
@@ -143,11 +164,8 @@ func (e *Engine) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		e.mu.Lock()
-		c := e.lanes[l]
-		e.mu.Unlock()
-		if c != nil && ctx.Err() == nil {
-			e.pass(ctx, c, key)
+		if ctx.Err() == nil {
+			e.pass(ctx, l.of, key)
 		}
 		l.done(key)
 	}
@@ -182,8 +200,18 @@ func (e *Engine) pass(running context.Context, c *Controller, key object.Key) {
 func guarded(ctx context.Context, r Reconciler, key object.Key) (out outcome.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			out = outcome.Fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			out = outcome.Fail(fmt.Errorf("%s\n%s", panicked(p), debug.Stack()))
 		}
 	}()
 	return r.Reconcile(ctx, key)
+}
+
+// panicked says what a pass panicked with: the text of a mistake in the program,
+// and of anything else its type alone, for its values may hold what a Secret
+// holds.
+func panicked(with any) string {
+	if mistake, ok := with.(runtime.Error); ok {
+		return fmt.Sprintf("panic: %v", mistake)
+	}
+	return fmt.Sprintf("panic with a %T", with)
 }

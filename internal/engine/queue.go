@@ -31,7 +31,9 @@ type queue struct {
 
 // lane is the work of one controller.
 type lane struct {
-	q       *queue
+	q *queue
+	// of is whose work it is.
+	of      *Controller
 	waiting [watch.Urgent + 1][]object.Key
 	queued  map[object.Key]watch.Priority
 	// active are the keys being worked on; true for those to be repeated.
@@ -54,10 +56,11 @@ func newQueue() *queue {
 	return q
 }
 
-// open adds a lane.
-func (q *queue) open() *lane {
+// open adds a lane for the work of a controller.
+func (q *queue) open(of *Controller) *lane {
 	l := &lane{
 		q:        q,
+		of:       of,
 		queued:   map[object.Key]watch.Priority{},
 		active:   map[object.Key]bool{},
 		again:    map[object.Key]watch.Priority{},

@@ -39,7 +39,7 @@ func (m *model) open(t *rapid.T) {
 	if len(m.lanes) == mostLanes {
 		t.Skip("enough lanes")
 	}
-	m.lanes = append(m.lanes, m.q.open())
+	m.lanes = append(m.lanes, m.q.open(nil))
 	m.waiting = append(m.waiting, map[object.Key]watch.Priority{})
 	m.again = append(m.again, map[object.Key]watch.Priority{})
 	m.active = append(m.active, map[object.Key]bool{})

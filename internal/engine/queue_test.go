@@ -75,7 +75,7 @@ func TestOrderOfWork(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue()
-			l := q.open()
+			l := q.open(nil)
 			for _, a := range tc.adds {
 				l.add(key(a.name), a.p)
 			}
@@ -88,7 +88,7 @@ func TestOrderOfWork(t *testing.T) {
 
 func TestAKeyIsWorkedOnByOneAtATime(t *testing.T) {
 	q := newQueue()
-	l := q.open()
+	l := q.open(nil)
 	l.add(key("a"), watch.Normal)
 	_, k, _ := q.get()
 	l.add(k, watch.Background)
@@ -105,7 +105,7 @@ func TestAKeyIsWorkedOnByOneAtATime(t *testing.T) {
 
 func TestLanesTakeTurns(t *testing.T) {
 	q := newQueue()
-	crowd, single := q.open(), q.open()
+	crowd, single := q.open(nil), q.open(nil)
 	for i := range 10_000 {
 		crowd.add(key(fmt.Sprint("crowd-", i)), watch.Urgent)
 	}
@@ -137,7 +137,7 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue()
-				l := q.open()
+				l := q.open(nil)
 				began := time.Now()
 				for _, d := range tc.delays {
 					l.addAfter(key("a"), d, watch.Normal)
@@ -159,7 +159,7 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 func TestFailedWorkComesBackEverLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		l := q.open()
+		l := q.open(nil)
 		last := time.Duration(0)
 		for range 100 {
 			began := time.Now()
@@ -189,7 +189,7 @@ func TestFailedWorkComesBackEverLater(t *testing.T) {
 func TestClosingALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		l, other := q.open(), q.open()
+		l, other := q.open(nil), q.open(nil)
 		l.add(key("a"), watch.Normal)
 		l.add(key("b"), watch.Normal)
 		l.addAfter(key("c"), time.Second, watch.Normal)
@@ -219,7 +219,7 @@ func TestClosingALane(t *testing.T) {
 func TestClosingTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		l := q.open()
+		l := q.open(nil)
 		l.addAfter(key("later"), time.Minute, watch.Normal)
 		var workers sync.WaitGroup
 		for range 3 {
@@ -247,7 +247,7 @@ func TestStorm(t *testing.T) {
 		q := newQueue()
 		var all []*lane
 		for range lanes {
-			all = append(all, q.open())
+			all = append(all, q.open(nil))
 		}
 		var mu sync.Mutex
 		added, seen, working := map[string]int{}, map[string]int{}, map[string]bool{}

@@ -80,9 +80,7 @@ func (o Owner) Owns(child *unstructured.Unstructured) bool {
 	return child.GetLabels()[v1alpha1.ApplySetPartOfLabel] == o.ID()
 }
 
-// Mark puts the ownership labels of a node's object onto it, and the digest of
-// what is to be applied. The version label and the digest itself don't count for
-// the digest: a new version of this program is no reason to write.
+// Mark puts the ownership labels of a node's object onto it, and signs it.
 func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
 	labels := child.GetLabels()
 	if labels == nil {
@@ -100,7 +98,6 @@ func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
 	}
 	labels[v1alpha1.NodeIDLabel] = node
 	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
-	delete(labels, v1alpha1.VersionLabel)
 	child.SetLabels(labels)
 
 	annotations := child.GetAnnotations()
@@ -108,14 +105,32 @@ func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
 		annotations = map[string]string{}
 	}
 	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(layer)
-	delete(annotations, v1alpha1.AppliedAnnotation)
 	child.SetAnnotations(annotations)
+	Sign(child, o.Version)
+}
 
-	digest := object.Digest(child.Object)
-	labels[v1alpha1.VersionLabel] = o.Version
-	child.SetLabels(labels)
+// Sign puts the digest of an object's content onto it, by which a pass knows
+// without a request that nothing is to be applied, and this program's version, if
+// any. Neither counts for the digest: a new version is no reason to write.
+func Sign(o *unstructured.Unstructured, version string) {
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	delete(labels, v1alpha1.VersionLabel)
+	delete(annotations, v1alpha1.AppliedAnnotation)
+	o.SetLabels(labels)
+	o.SetAnnotations(annotations)
+	digest := object.Digest(o.Object)
+	if version != "" {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[v1alpha1.VersionLabel] = version
+		o.SetLabels(labels)
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
 	annotations[v1alpha1.AppliedAnnotation] = digest
-	child.SetAnnotations(annotations)
+	o.SetAnnotations(annotations)
 }
 
 // Node is the id of the node that made a child; empty for what isn't one.

@@ -202,22 +202,26 @@ func (c *Controllers) crdHandler() cache.ResourceEventHandler {
 			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
 				o = unknown.Obj
 			}
-			if crd, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
-				c.kinds.Forget(crd)
-				c.kindChanged(crd, watch.KindDeleted)
+			crd, ok := o.(*apiextensionsv1.CustomResourceDefinition)
+			if !ok {
+				return
 			}
+			if c.kinds.Forget(crd) {
+				c.kindChanged(crd, watch.KindDeleted)
+				return
+			}
+			c.wakeConcerned(crd) // it served nothing, but its name is free now
 		},
 	}
 }
 
 func (c *Controllers) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
-	gk := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
-	c.hub.KindChanged(gk, change)
-	concerned := c.registry.Users(gk)
-	if owner, ok := definition.OwnerKey(crd); ok {
-		concerned = append(concerned, owner)
-	}
-	for _, key := range concerned {
+	c.hub.KindChanged(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, change)
+	c.wakeConcerned(crd)
+}
+
+func (c *Controllers) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
+	for _, key := range c.registry.Concerned(crd) {
 		c.wake(key)
 	}
 }

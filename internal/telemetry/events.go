@@ -3,10 +3,10 @@
 package telemetry
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Severity is the type of an event.
@@ -33,8 +33,5 @@ type recorder struct{ to events.EventRecorder }
 const longestNote = 1024
 
 func (r recorder) Event(about runtime.Object, severity Severity, reason, message string) {
-	if len(message) > longestNote {
-		message = strings.ToValidUTF8(message[:longestNote-3], "") + "…"
-	}
-	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", message)
+	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", diag.Cut(message, longestNote))
 }

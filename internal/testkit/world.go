@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func Parse(tb testing.TB, text string) []*unstructured.Unstructured {
 	for {
 		o := &unstructured.Unstructured{}
 		if err := decoder.Decode(&o.Object); err != nil {
-			if err.Error() == "EOF" {
+			if errors.Is(err, io.EOF) {
 				return out
 			}
 			tb.Fatalf("parse: %v\n%s", err, text)

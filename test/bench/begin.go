@@ -52,6 +52,7 @@ type bench struct {
 
 	rows   []row
 	counts []counted
+	notes  []string
 }
 
 // begin starts an API server and the engine, and applies the definitions.

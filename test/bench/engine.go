@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -16,9 +18,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-
-	"fmt"
-	"os"
 )
 
 // engine is the controllers, running in this process: their memory can be

@@ -35,7 +35,7 @@ func measureFlat(ctx context.Context, b *bench) error {
 	}
 	var rounds fresh
 	for round := range b.rounds {
-		if err := f.round(ctx, raw, round, &rounds); err != nil {
+		if err := f.round(ctx, *raw, round, &rounds); err != nil {
 			return err
 		}
 		if round < b.rounds-1 {
@@ -44,7 +44,11 @@ func measureFlat(ctx context.Context, b *bench) error {
 			}
 		}
 	}
+	if err := f.oneByOne(ctx, raw, &rounds); err != nil {
+		return err
+	}
 	b.add(rounds.rows(b.instances)...)
+	b.notes = append(b.notes, rounds.notes(b.instances)...)
 	last := prefixOf(b.rounds - 1)
 	for _, measure := range []func(context.Context, string) error{f.idling, f.updating, f.deleting} {
 		if err := measure(ctx, last); err != nil {
@@ -67,7 +71,7 @@ func (f flats) warmUp(ctx context.Context) (*raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := raw.make(ctx, few, "cold"); err != nil {
+	if _, err := raw.make(ctx, f.workers, few, "cold"); err != nil {
 		return nil, err
 	}
 	if err := raw.clear(ctx); err != nil {

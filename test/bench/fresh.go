@@ -8,8 +8,10 @@ import (
 
 // fresh are the measurements of making instances, round by round.
 type fresh struct {
-	raw, engine []effort
-	requests    requests
+	raw, whole, engine []effort
+	requests           requests
+	// aloneRaw and aloneEngine are of instances that are made one by one.
+	aloneRaw, aloneEngine []time.Duration
 }
 
 // effort is what it took to make the instances of one round.
@@ -32,35 +34,33 @@ func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (e
 	return effort{took, after.minus(before)}, err
 }
 
-// round makes the instances once by the raw writer and once by the engine, in
-// turns who is first.
-func (f flats) round(ctx context.Context, raw *raw, round int, into *fresh) error {
+// round makes the instances by the raw writer, by the one that also writes claim
+// and status, and by the engine, in turns who is first.
+func (f flats) round(ctx context.Context, raw raw, round int, into *fresh) error {
+	whole := raw
+	whole.whole = true
 	turns := []func() error{
-		func() error { return f.byRaw(ctx, raw, round, into) },
+		func() error { return f.byRaw(ctx, raw, nth("raw", round), &into.raw) },
 		func() error { return f.byEngine(ctx, round, into) },
+		func() error { return f.byRaw(ctx, whole, nth("whole", round), &into.whole) },
 	}
-	if round%2 == 1 {
-		turns[0], turns[1] = turns[1], turns[0]
-	}
-	for _, turn := range turns {
-		if err := turn(); err != nil {
+	for i := range turns {
+		if err := turns[(round+i)%len(turns)](); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f flats) byRaw(ctx context.Context, raw *raw, round int, into *fresh) error {
+func (f flats) byRaw(ctx context.Context, raw raw, prefix string, into *[]effort) error {
 	if _, err := f.settled(ctx); err != nil {
 		return err
 	}
-	took, err := f.effort(ctx, func() (time.Duration, error) {
-		return raw.make(ctx, f.instances, fmt.Sprintf("raw-%d", round))
-	})
+	took, err := f.effort(ctx, func() (time.Duration, error) { return raw.make(ctx, f.workers, f.instances, prefix) })
 	if err != nil {
 		return err
 	}
-	into.raw = append(into.raw, took)
+	*into = append(*into, took)
 	return raw.clear(ctx)
 }
 
@@ -78,27 +78,70 @@ func (f flats) byEngine(ctx context.Context, round int, into *fresh) error {
 	return err
 }
 
-func (r *fresh) rows(instances int) []row {
-	ratios := make([]float64, len(r.raw))
-	for i := range r.raw {
-		ratios[i] = r.engine[i].clock.Seconds() / r.raw[i].clock.Seconds()
-	}
-	// each is the median over the rounds of what one instance took.
-	each := func(of []effort, what func(effort) time.Duration) float64 {
-		var all []time.Duration
-		for _, e := range of {
-			all = append(all, what(e))
+// oneByOne makes instances one after the other, each way, on a machine that has
+// nothing else to do: how long one user waits.
+func (f flats) oneByOne(ctx context.Context, raw *raw, into *fresh) error {
+	for i := range 30 {
+		name := nth("alone", i)
+		took, err := raw.make(ctx, 1, 1, "raw-"+name)
+		if err != nil {
+			return err
 		}
-		return milliseconds(median(all)) / float64(instances)
+		into.aloneRaw = append(into.aloneRaw, took)
+		if took, err = f.make(ctx, name, 1); err != nil {
+			return err
+		}
+		into.aloneEngine = append(into.aloneEngine, took)
+		if _, err := f.delete(ctx, name, 1); err != nil {
+			return err
+		}
 	}
-	clock := func(e effort) time.Duration { return e.clock }
-	server := func(e effort) time.Duration { return e.server }
-	here := func(e effort) time.Duration { return e.here }
+	return raw.clear(ctx)
+}
+
+func (r *fresh) rows(instances int) []row {
+	rounds := ratios(r.engine, r.raw)
 	return []row{
-		{Work: "a fresh instance with 5 children in 3 levels", Unit: "requests", Value: float64(r.requests.of(work)) / float64(instances*len(r.engine)), Budget: 9},
-		{Work: fmt.Sprintf("time of %d such instances", instances), Unit: "× raw", Value: median(ratios), Budget: 1.3,
-			Detail: fmt.Sprintf("%.1f ms each, raw %.1f ms; rounds from %.2f to %.2f; processor time each: API server %.1f ms, raw %.1f; engine and user %.1f, raw writer %.1f",
-				each(r.engine, clock), each(r.raw, clock), least(ratios), most(ratios),
-				each(r.engine, server), each(r.raw, server), each(r.engine, here), each(r.raw, here))},
+		{Work: "a fresh instance with 5 children in 3 levels", Unit: "requests", Budget: 9,
+			Value: float64(r.requests.of(work)) / float64(instances*len(r.engine))},
+		{Work: fmt.Sprintf("time of %d such instances", instances), Unit: "× raw", Value: median(rounds), Budget: 1.3, Samples: rounds,
+			Detail: fmt.Sprintf("rounds from %.2f to %.2f", least(rounds), most(rounds))},
 	}
+}
+
+// notes tell what the time of a fresh instance consists of.
+func (r *fresh) notes(instances int) []string {
+	cost := func(what string, of []effort) string {
+		each := func(which func(effort) time.Duration) float64 { return medianOf(of, which) / float64(instances) }
+		return fmt.Sprintf("a fresh instance by the %s: %.1f ms; processor time: API server %.1f ms, client %.1f ms", what,
+			each(func(e effort) time.Duration { return e.clock }),
+			each(func(e effort) time.Duration { return e.server }),
+			each(func(e effort) time.Duration { return e.here }))
+	}
+	return []string{
+		cost("engine", r.engine),
+		cost("raw writer", r.raw),
+		cost("raw writer that also writes claim and status", r.whole) +
+			fmt.Sprintf("; the engine takes %.2f × its time", median(ratios(r.engine, r.whole))),
+		fmt.Sprintf("made one by one: engine %.0f ms, raw writer %.0f ms",
+			milliseconds(median(r.aloneEngine)), milliseconds(median(r.aloneRaw))),
+	}
+}
+
+// ratios compares the clock round by round.
+func ratios(of, to []effort) []float64 {
+	out := make([]float64, len(of))
+	for i := range of {
+		out[i] = of[i].clock.Seconds() / to[i].clock.Seconds()
+	}
+	return out
+}
+
+// medianOf is the median of one measure, in milliseconds.
+func medianOf(of []effort, which func(effort) time.Duration) float64 {
+	all := make([]time.Duration, len(of))
+	for i, e := range of {
+		all[i] = which(e)
+	}
+	return milliseconds(median(all))
 }

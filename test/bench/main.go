@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -89,6 +90,9 @@ func run(ctx context.Context, o options) (err error) {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+	}
+	if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.wanted(o.only) }) {
+		return fmt.Errorf("-only %s: there are %s", o.only, strings.Join(names(), ", "))
 	}
 	b, err := begin(ctx, o)
 	if err != nil {

@@ -13,6 +13,10 @@ func (r report) markdown() string {
 	for _, row := range r.Rows {
 		fmt.Fprintf(&out, "|%s|\n", strings.Join(row.cells(), "|"))
 	}
+	out.WriteString("\n")
+	for _, note := range r.Notes {
+		fmt.Fprintf(&out, "- %s\n", note)
+	}
 	m := r.Machine
 	fmt.Fprintf(&out, "\nMeasured on %d cores (%s), %s of memory, %s, with %s and Kubernetes %s. ", m.Cores, m.CPU, m.Memory, m.System, m.Go, m.Kubernetes)
 	fmt.Fprintf(&out, "The API server, etcd, the engine and the benchmark share this machine. etcd ran %s.\n", durability(r.Fsync))
@@ -42,8 +46,9 @@ const method = `
   0.3 s.
 - "Raw" is a plain client that writes the same objects of the same size: an instance, of a copy of the kind that
   nobody serves, and its five ConfigMaps by server-side apply, level by level, with the two of a level side by side.
-  It has as many workers as the engine (%d), writes no finalizer and no status, and reads nothing. A ratio is of one
-  round of %d instances; the median of %d rounds counts. Both take turns in being first.
+  It has as many workers as the engine (%d), writes no finalizer and no status, and reads nothing. The other raw
+  writer also writes, in two more requests, what the engine writes to the instance: labels, inventory and status. A
+  ratio is of one round of %d instances; the median of %d rounds counts. All take turns in being first.
 - The engine runs inside the benchmark's process, with real events, and is otherwise what ` + "`espalier run`" + ` runs. What
   the benchmark itself does as the user and as an onlooker goes at the engine's expense.
 - Times to ready, and from the bottom to the top, end when the event arrives on a watch of the benchmark's. They

@@ -66,7 +66,7 @@ func (n nest) late(ctx context.Context) error {
 		}
 		took = append(took, one)
 	}
-	n.add(row{Work: "a late value: from the bottom of 3 layers to the top being ready", Unit: "ms", Value: milliseconds(median(took)), Budget: 50,
+	n.add(row{Work: "a late value: from the bottom of 3 layers to the top being ready", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
 		Detail: fmt.Sprintf("median of %d, p99 %.0f ms", nests, milliseconds(quantile(took, 0.99)))})
 	return nil
 }
@@ -93,7 +93,7 @@ func (n nest) changing(ctx context.Context) error {
 		return err
 	}
 	n.add(
-		row{Work: "a value changes at the bottom of 3 layers: the top shows it, p50", Unit: "ms", Value: milliseconds(median(took)), Budget: 50,
+		row{Work: "a value changes at the bottom of 3 layers: the top shows it, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
 			Detail: fmt.Sprintf("%.1f requests per change", float64(r.of(work))/changes)},
 		row{Work: "the same, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: 50,
 			Detail: fmt.Sprintf("of %d changes, at most %.0f ms", changes, milliseconds(quantile(took, 1)))})
@@ -117,7 +117,7 @@ func (n nest) deleting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.add(row{Work: "deletion of 3 layers with nothing in the way", Unit: "ms", Value: milliseconds(median(took)), Budget: 150,
+	n.add(row{Work: "deletion of 3 layers with nothing in the way", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 150,
 		Detail: fmt.Sprintf("median of %d, at most %.0f ms; %.1f requests", nests, milliseconds(quantile(took, 1)), float64(r.of(work))/nests)})
 	return nil
 }

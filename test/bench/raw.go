@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -19,13 +21,16 @@ var levels = [][]string{{"-a"}, {"-a-b", "-a-c"}, {"-a-b-d", "-a-c-e"}}
 
 // raw is a plain client that writes what the engine writes: the instances, of a
 // kind that nobody serves, and for each the same five ConfigMaps, level by level,
-// by server-side apply. It reads nothing, watches nothing and reports nothing.
+// by server-side apply. It reads nothing and watches nothing.
 type raw struct {
 	*bench
-	// models are the engine's children of the instance called model, by the rest
-	// of their names.
+	// models are the engine's children of one instance, by the rest of their
+	// names; parent is that instance.
 	models map[string]*unstructured.Unstructured
-	model  string
+	parent *unstructured.Unstructured
+	// whole makes it also write what the engine writes to an instance: its claim
+	// and its status.
+	whole bool
 }
 
 // partOf is a label of the length of the one that children are selected by: the
@@ -35,7 +40,11 @@ var partOf = strings.Replace(v1alpha1.ApplySetPartOfLabel, "part-of", "part-no",
 // newRaw learns from a ready instance what there is to write, and installs the
 // kind of the instances: the same as the engine's by another name.
 func (b *bench) newRaw(ctx context.Context, model string) (*raw, error) {
-	r := &raw{bench: b, model: model, models: map[string]*unstructured.Unstructured{}}
+	parent, err := b.of(ours("flats")).Get(ctx, model, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	r := &raw{bench: b, parent: parent, models: map[string]*unstructured.Unstructured{}}
 	for _, level := range levels {
 		for _, suffix := range level {
 			child, err := b.of(configMaps).Get(ctx, model+suffix, metav1.GetOptions{})
@@ -87,18 +96,26 @@ func (b *bench) copyKind(ctx context.Context, name, kind, plural string) error {
 	return err
 }
 
-// make writes n instances and returns how long it took.
-func (r *raw) make(ctx context.Context, n int, prefix string) (time.Duration, error) {
+// make writes n instances with so many workers and returns how long it took.
+func (r *raw) make(ctx context.Context, workers, n int, prefix string) (time.Duration, error) {
 	began := time.Now()
-	err := sideBySide(ctx, r.workers, n, func(ctx context.Context, i int) error {
+	err := sideBySide(ctx, workers, n, func(ctx context.Context, i int) error {
 		name := nth(prefix, i)
 		if _, err := r.of(ours("plains")).Create(ctx, instance("Plain", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
 			return err
+		}
+		if r.whole {
+			if err := r.claim(ctx, name); err != nil {
+				return err
+			}
 		}
 		for _, level := range levels {
 			if err := r.apply(ctx, name, level); err != nil {
 				return err
 			}
+		}
+		if r.whole {
+			return r.report(ctx, name)
 		}
 		return nil
 	})
@@ -119,6 +136,29 @@ func (r *raw) apply(ctx context.Context, name string, level []string) error {
 		_, err := r.of(configMaps).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 		return err
 	})
+}
+
+// claim writes what the engine writes before it makes children. In place of the
+// finalizer, which somebody would have to remove, it is an annotation.
+func (r *raw) claim(ctx context.Context, name string) error {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Plain"}}
+	o.SetName(name)
+	o.SetLabels(r.parent.GetLabels())
+	annotations := r.parent.GetAnnotations()
+	annotations["finalizers"] = strings.Join(r.parent.GetFinalizers(), ",")
+	o.SetAnnotations(annotations)
+	_, err := r.of(ours("plains")).Apply(ctx, name, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return err
+}
+
+// report writes a status as the engine does.
+func (r *raw) report(ctx context.Context, name string) error {
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": r.parent.Object["status"]}})
+	if err != nil {
+		return err
+	}
+	_, err = r.of(ours("plains")).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
+	return err
 }
 
 // clear removes all that was written.

@@ -22,6 +22,8 @@ type row struct {
 	Budget float64 `json:"budget"`
 	OK     bool    `json:"ok"`
 	Detail string  `json:"detail,omitempty"`
+	// Samples are what the value was made of, where that is more than a sum.
+	Samples []float64 `json:"samples,omitempty"`
 }
 
 // add takes rows into the table.
@@ -81,7 +83,9 @@ type report struct {
 	Workers   int     `json:"workers"`
 	Fsync     bool    `json:"fsync"`
 	Rows      []row   `json:"rows"`
-	Counts    []count `json:"counts"`
+	// Notes help to understand a row.
+	Notes  []string `json:"notes"`
+	Counts []count  `json:"counts"`
 }
 
 func (b *bench) report(ctx context.Context) (report, error) {
@@ -89,7 +93,7 @@ func (b *bench) report(ctx context.Context) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	r := report{Machine: m, Instances: b.instances, Rounds: b.rounds, Workers: b.workers, Fsync: b.fsync, Rows: b.rows}
+	r := report{Machine: m, Instances: b.instances, Rounds: b.rounds, Workers: b.workers, Fsync: b.fsync, Rows: b.rows, Notes: b.notes}
 	for _, c := range b.counts {
 		out := count{c.what, c.objects, map[string]int{}}
 		for k, n := range c.requests {
@@ -119,7 +123,10 @@ func (r report) text() string {
 		fmt.Fprintln(w, strings.Join(row.cells(), "\t"))
 	}
 	w.Flush()
-	out.WriteString("\nrequests by others than the benchmark, as the API server counted them:\n")
+	for _, note := range r.Notes {
+		out.WriteString("\n" + note)
+	}
+	out.WriteString("\n\nrequests by others than the benchmark, as the API server counted them:\n")
 	for _, c := range r.Counts {
 		fmt.Fprintf(&out, "  %s (%d objects): %s\n", c.During, c.Objects, c.list())
 	}

@@ -3,15 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 )
 
 // request is what requests are counted by: the verb as the API server reports
@@ -101,107 +96,9 @@ func (r requests) of(which func(request) bool) int {
 // of what happened, and are written in the background.
 func work(r request) bool { return r.resource != "events" }
 
-func events(r request) bool { return !work(r) }
-
 func writes(r request) bool { return work(r) && r.verb != "GET" && r.verb != "LIST" }
 
-// lines lists the requests, in a fixed order.
-func (r requests) lines() []string {
-	keys := make([]request, 0, len(r))
-	for k := range r {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b request) int {
-		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
-	})
-	out := make([]string, len(keys))
-	for i, k := range keys {
-		out[i] = fmt.Sprintf("%d %s %s", r[k], k.verb, k.resource)
-	}
-	return out
-}
-
-func (r requests) String() string {
-	if len(r) == 0 {
-		return "none"
-	}
-	return strings.Join(r.lines(), ", ")
-}
-
-// counted is what the API server counted while something was done.
-type counted struct {
-	what     string
-	objects  int
-	requests requests
-}
-
-// during does something and returns the requests that others than the benchmark
-// made for it; own are the benchmark's. Work that goes on afterwards is waited
-// for.
-func (b *bench) during(ctx context.Context, what string, objects int, own requests, do func() error) (requests, error) {
-	before, err := b.settled(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := do(); err != nil {
-		return nil, err
-	}
-	after, err := b.settled(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := after.minus(before).minus(own)
-	b.counts = append(b.counts, counted{what, objects, r})
-	return r, nil
-}
-
-// calm is for how long no request may come for the work to count as done.
-const calm = 300 * time.Millisecond
-
-// settled returns all requests so far, once no more come; or after a while,
-// since an engine that never settles is to be measured too.
-func (b *bench) settled(ctx context.Context) (requests, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	last, err := b.look(ctx)
-	for range 20 {
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-time.After(calm):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		now, err := b.look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(now.minus(last)) == 0 {
-			return now, nil
-		}
-		last = now
-	}
-	return last, nil
-}
-
-func (b *bench) look(ctx context.Context) (requests, error) {
-	raw, err := b.metrics(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return parseRequests(raw)
-}
-
-// metrics returns the API server's metrics.
-func (b *bench) metrics(ctx context.Context) ([]byte, error) {
-	raw, err := b.discovery.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
-	if err != nil {
-		return nil, fmt.Errorf("metrics of the API server: %w", err)
-	}
-	return raw, nil
-}
-
+// plus adds requests up.
 func (r requests) plus(other requests) requests {
 	out := maps.Clone(r)
 	if out == nil {

@@ -9,6 +9,14 @@ import (
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+func inMilliseconds(all []time.Duration) []float64 {
+	out := make([]float64, len(all))
+	for i, d := range all {
+		out[i] = milliseconds(d)
+	}
+	return out
+}
+
 func median[T cmp.Ordered](of []T) T { return quantile(of, 0.5) }
 
 func least[T cmp.Ordered](of []T) T { return quantile(of, 0) }

@@ -1,9 +1,13 @@
 package definition
 
 import (
+	"fmt"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -15,38 +19,62 @@ type compiled struct {
 	problems diag.List
 }
 
-// compile compiles the definition, unless neither it nor a kind that it uses has
-// changed since the last time.
+// compilation remembers what a spec came to: input names what it was compiled
+// from, and kinds are what it looked up.
+type compilation struct {
+	spec  *v1alpha1.DefinitionSpec
+	last  compiled
+	input string
+	kinds []schema.GroupVersionKind
+}
+
+// compile compiles the definition. Its result is unsure if it couldn't be found
+// out what a kind is like.
 func (r *Reconciler) compile(v *visit) {
 	if len(v.compiled.problems) > 0 {
 		return // the spec can't be read
 	}
-	e := v.entry
-	if e.compiledFor != "" && e.compiledFor == fingerprint(v.spec, e.kinds, r.Kinds.Lookup) {
-		v.compiled = e.last
-		return
+	v.entry.own.spec = v.spec
+	if v.unsure = r.refresh(v, &v.entry.own); v.unsure == nil {
+		v.compiled = v.entry.own.last
 	}
-	var kinds []schema.GroupVersionKind
-	seen := map[schema.GroupVersionKind]looked{}
-	lookup := func(gvk schema.GroupVersionKind) (graph.Kind, bool) {
-		if answer, again := seen[gvk]; again {
-			return answer.kind, answer.known
+}
+
+// refresh compiles a spec, unless neither it nor a kind that it uses has changed
+// since the last time.
+func (r *Reconciler) refresh(v *visit, c *compilation) error {
+	if c.input != "" {
+		now := r.look()
+		if input := now.input(c.spec, c.kinds); now.failed == nil && input == c.input {
+			return nil
 		}
-		kind, known := r.Kinds.Lookup(gvk)
-		kinds = append(kinds, gvk)
-		seen[gvk] = looked{kind, known}
-		return kind, known
+		if now.failed != nil {
+			return now.failed
+		}
 	}
-	g, problems := graph.Compile(v.spec, lookup)
-	v.compiled = compiled{graph: g, problems: problems}
-	e.kinds, e.last = kinds, v.compiled
+	seen := r.look()
+	g, problems := graph.Compile(c.spec, seen.lookup)
+	if seen.failed != nil {
+		return seen.failed
+	}
+	c.last, c.kinds = compiled{graph: g, problems: problems}, seen.kinds
 	// What was seen counts, not what is there by now: a kind may have appeared
 	// while this was compiled.
-	e.compiledFor = fingerprint(v.spec, kinds, lookup)
-	r.Registry.setUses(e, kinds)
-	if e.compiledFor != fingerprint(v.spec, kinds, r.Kinds.Lookup) {
+	c.input = seen.input(c.spec, c.kinds)
+	r.Registry.setUses(v.entry)
+	if c.input != r.look().input(c.spec, c.kinds) {
 		r.wake(v.key) // it did, before anybody knew that this definition cares
 	}
+	return nil
+}
+
+// looking looks kinds up, each once, and remembers what it saw.
+type looking struct {
+	in    *cluster.Kinds
+	seen  map[schema.GroupVersionKind]looked
+	kinds []schema.GroupVersionKind
+	// failed says that something couldn't be found out.
+	failed error
 }
 
 // looked is what a lookup found.
@@ -55,13 +83,46 @@ type looked struct {
 	known bool
 }
 
-// fingerprint names the input of a compilation: the spec, and the kinds as they
-// are by the given lookup.
-func fingerprint(spec *v1alpha1.DefinitionSpec, kinds []schema.GroupVersionKind, lookup graph.Kinds) string {
+func (r *Reconciler) look() *looking {
+	return &looking{in: r.Kinds, seen: map[schema.GroupVersionKind]looked{}}
+}
+
+// lookup fits graph.Kinds.
+func (l *looking) lookup(gvk schema.GroupVersionKind) (graph.Kind, bool) {
+	if answer, again := l.seen[gvk]; again {
+		return answer.kind, answer.known
+	}
+	kind, known, err := l.in.Lookup(gvk)
+	if err != nil {
+		l.failed = &unsureError{kind: gvk, err: err}
+	}
+	l.kinds = append(l.kinds, gvk)
+	l.seen[gvk] = looked{kind, known}
+	return kind, known
+}
+
+// input names the input of a compilation: the spec, and the kinds as they are
+// seen.
+func (l *looking) input(spec *v1alpha1.DefinitionSpec, kinds []schema.GroupVersionKind) string {
 	input := []any{spec}
 	for _, gvk := range kinds {
-		kind, known := lookup(gvk)
+		kind, known := l.lookup(gvk)
 		input = append(input, gvk, known, kind.Namespaced, kind.Nested, kind.Revision)
 	}
 	return object.Digest(input)
+}
+
+// unsureError says that it couldn't be found out what a kind is like. Its text
+// is the same whenever the cause is, so that it can stand in a status.
+type unsureError struct {
+	kind schema.GroupVersionKind
+	err  error
+}
+
+func (u *unsureError) Error() string { return u.message() + ": " + u.err.Error() }
+func (u *unsureError) Unwrap() error { return u.err }
+
+func (u *unsureError) message() string {
+	return fmt.Sprintf("can't find out about kind %s of %s now (%s); it is tried again",
+		u.kind.Kind, strings.TrimPrefix(u.kind.GroupVersion().String(), "/"), cluster.Discreet(u.err))
 }

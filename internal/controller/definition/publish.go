@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
 )
@@ -20,9 +22,6 @@ import (
 type kindState struct {
 	// ready says that the API server serves the kind as the graph wants it.
 	ready bool
-	// ours says that there is a CustomResourceDefinition of this definition's,
-	// served in whatever shape.
-	ours bool
 	// reason and message say why it isn't ready.
 	reason, message string
 	// unknown says that this is a matter of waiting.
@@ -43,7 +42,7 @@ const (
 // kind is somebody else's or the change would break its users.
 func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	if v.compiled.graph == nil {
-		r.lookAtKind(v)
+		v.kind = kindState{unknown: true, reason: kindNotAccepted, message: "the graph is not accepted"}
 		return nil
 	}
 	g := v.compiled.graph
@@ -62,7 +61,6 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind = kindState{unknown: true, reason: kindTerminating, message: "the former CustomResourceDefinition is being deleted; it is made anew once it is gone"}
 		return nil
 	}
-	v.kind.ours = true
 	if changes := crd.Breaking(current, wanted); len(changes) > 0 && v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] != "true" {
 		texts := make([]string, len(changes))
 		for i, c := range changes {
@@ -76,19 +74,9 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	return r.write(ctx, v, wanted, current)
 }
 
-// lookAtKind finds out whether the definition's kind is served from before: its
-// instances must be looked after even while its graph doesn't compile.
-func (r *Reconciler) lookAtKind(v *visit) {
-	v.kind = kindState{unknown: true, reason: kindNotAccepted, message: "the graph is not accepted"}
-	if v.spec == nil || v.spec.Schema == nil {
-		return
-	}
-	current, exists := r.Kinds.CRD(v.spec.Schema.InstanceKind().GroupKind())
-	v.kind.ours = exists && crd.BelongsTo(current, v.owner) && crd.Established(current)
-}
-
+// foreign says whose a CustomResourceDefinition is that the definition can't have.
 func foreign(c *apiextensionsv1.CustomResourceDefinition) string {
-	if owner, ok := OwnerKey(c); ok {
+	if owner, ok := ownerKey(c); ok {
 		return fmt.Sprintf("the kind %s of %s is defined by %s already", c.Spec.Names.Kind, c.Spec.Group, owner)
 	}
 	return fmt.Sprintf("CustomResourceDefinition %s exists already and is not from a definition; it is left alone. Choose another kind or group", c.Name)
@@ -122,12 +110,38 @@ func (r *Reconciler) write(ctx context.Context, v *visit, wanted, current *apiex
 			v.kind.stands(&written) // otherwise its event tells when it is established
 		}
 		return nil
-	case cluster.IsGone(err), cluster.IsTaken(err):
+	case current == nil && cluster.IsTaken(err):
+		return r.taken(ctx, v, u.GetName())
+	case cluster.IsGone(err):
 		return nil // its event brings the next pass
 	case cluster.Passes(err):
 		return fmt.Errorf("apply %s: %w", object.KeyOf(u), err)
 	}
 	v.kind.unknown, v.kind.reason, v.kind.message = false, kindRefused, err.Error()
+	return nil
+}
+
+// taken finds out who has the name that the CustomResourceDefinition would have:
+// two kinds may be the same in plural, Vpc and VPC say.
+func (r *Reconciler) taken(ctx context.Context, v *visit, name string) error {
+	o, err := r.Cluster.Get(ctx, crd.Kind, "", name)
+	if apierrors.IsNotFound(err) {
+		r.wake(v.key)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	var c apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
+		return fmt.Errorf("decode CustomResourceDefinition %s: %w", name, err)
+	}
+	switch {
+	case kindOf(&c) != v.wants:
+		v.kind = kindState{reason: kindNotOwned, message: fmt.Sprintf("CustomResourceDefinition %s has the plural of %s already: %s", name, v.wants.Kind, foreign(&c))}
+	case !crd.BelongsTo(&c, v.owner):
+		v.kind = kindState{reason: kindNotOwned, message: foreign(&c)}
+	} // else it is ours and its event is on its way
 	return nil
 }
 
@@ -160,8 +174,8 @@ func establishing(c *apiextensionsv1.CustomResourceDefinition) string {
 	return "waiting for the API server to serve the kind"
 }
 
-// asConfiguration is the CustomResourceDefinition as an apply configuration,
-// marked with the digest of its content.
+// asConfiguration is the CustomResourceDefinition as a signed apply
+// configuration.
 func asConfiguration(c *apiextensionsv1.CustomResourceDefinition) (*unstructured.Unstructured, error) {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if err != nil {
@@ -170,18 +184,6 @@ func asConfiguration(c *apiextensionsv1.CustomResourceDefinition) (*unstructured
 	u := &unstructured.Unstructured{Object: raw}
 	unstructured.RemoveNestedField(u.Object, "status")
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	labels := u.GetLabels()
-	version := labels[v1alpha1.VersionLabel]
-	delete(labels, v1alpha1.VersionLabel) // a new version of this program is no reason to write
-	u.SetLabels(labels)
-	digest := object.Digest(u.Object)
-	labels[v1alpha1.VersionLabel] = version
-	u.SetLabels(labels)
-	annotations := u.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1alpha1.AppliedAnnotation] = digest
-	u.SetAnnotations(annotations)
+	inventory.Sign(u, u.GetLabels()[v1alpha1.VersionLabel])
 	return u, nil
 }

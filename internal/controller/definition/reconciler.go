@@ -8,20 +8,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/controller/instance"
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/engine"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -59,9 +54,13 @@ type visit struct {
 	spec  *v1alpha1.DefinitionSpec
 	owner inventory.Definition
 	entry *entry
+	// wants is the kind that the definition asks for; empty if that can't be read.
+	wants schema.GroupKind
 
 	compiled compiled
-	kind     kindState
+	// unsure is why it isn't known what the definition compiles to.
+	unsure error
+	kind   kindState
 }
 
 // Reconcile tells one pass: compile, publish the kind, serve it, report. Each
@@ -76,8 +75,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if err := r.publish(ctx, v); err != nil {
 		return outcome.Fail(err)
 	}
-	r.serve(v)
-	return r.report(ctx, v)
+	err := r.serve(v)
+	if v.unsure != nil {
+		err = v.unsure
+	}
+	return r.report(ctx, v, err)
 }
 
 // begin loads the definition and puts its finalizer on.
@@ -99,7 +101,8 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	if err != nil {
 		v.compiled.problems.Addf("spec", "can't be read: %v", err)
 	}
-	v.spec = spec
+	v.spec, v.wants = spec, wanted(raw)
+	r.define(v)
 	if raw.GetDeletionTimestamp() != nil {
 		return nil, r.retire(ctx, v)
 	}
@@ -121,6 +124,29 @@ func (r *Reconciler) record(v *visit, answer *unstructured.Unstructured) {
 	v.raw = answer
 }
 
+// define notes, before anything is read, whose changes concern the definition.
+func (r *Reconciler) define(v *visit) {
+	var kinds []schema.GroupKind
+	if v.wants.Kind != "" {
+		kinds = append(kinds, v.wants)
+	}
+	for _, c := range r.Kinds.OwnedBy(v.owner) {
+		if gk := kindOf(c); gk != v.wants {
+			kinds = append(kinds, gk)
+		}
+	}
+	r.Registry.setDefines(v.entry, kinds)
+}
+
+// wanted reads which kind a definition asks for, from its spec as it is: the rest
+// of that may be unreadable.
+func wanted(raw *unstructured.Unstructured) schema.GroupKind {
+	kind, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", "kind")
+	group, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", "group")
+	s := v1alpha1.Schema{Kind: kind, Group: group}
+	return s.InstanceKind().GroupKind()
+}
+
 func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, error) {
 	// Both spellings have the same spec.
 	var d v1alpha1.ResourceGraphDefinition
@@ -128,85 +154,4 @@ func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, error) {
 		return &v1alpha1.DefinitionSpec{}, err
 	}
 	return &d.Spec, nil
-}
-
-// Registry is what is known of all definitions: what each compiled to, what it
-// uses, and the controller that serves its kind. It is safe for concurrent use.
-type Registry struct {
-	mu      sync.Mutex
-	entries map[object.Key]*entry
-}
-
-// NewRegistry returns an empty registry.
-func NewRegistry() *Registry { return &Registry{entries: map[object.Key]*entry{}} }
-
-// entry is one definition's. Its fields belong to the pass over it, but for
-// uses, which the registry guards.
-type entry struct {
-	uses []schema.GroupKind
-	// serving is the controller of the instances, with what it was started for.
-	serving   *engine.Controller
-	instances *instance.Reconciler
-	// good is the graph that is served: the last one that compiled and was
-	// published.
-	good *graph.Graph
-	// last is what the last compilation came to, compiledFor names its input,
-	// and kinds are what it looked up.
-	last        compiled
-	compiledFor string
-	kinds       []schema.GroupVersionKind
-}
-
-func (g *Registry) entry(key object.Key) *entry {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e, ok := g.entries[key]
-	if !ok {
-		e = &entry{}
-		g.entries[key] = e
-	}
-	return e
-}
-
-func (g *Registry) forget(key object.Key) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.entries, key)
-}
-
-func (g *Registry) setUses(e *entry, kinds []schema.GroupVersionKind) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e.uses = nil
-	for _, gvk := range kinds {
-		e.uses = append(e.uses, gvk.GroupKind())
-	}
-}
-
-// Users lists the definitions that use a kind, sorted.
-func (g *Registry) Users(gk schema.GroupKind) []object.Key {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var out []object.Key
-	for key, e := range g.entries {
-		if slices.Contains(e.uses, gk) {
-			out = append(out, key)
-		}
-	}
-	slices.SortFunc(out, object.Key.Compare)
-	return out
-}
-
-// OwnerKey is the key of the definition that a CustomResourceDefinition belongs
-// to, if it is one's.
-func OwnerKey(c *apiextensionsv1.CustomResourceDefinition) (object.Key, bool) {
-	owner, ok := crd.Owner(c)
-	if !ok {
-		return object.Key{}, false
-	}
-	key := object.Key{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.ResourceGraphDefinitionKind, Namespace: owner.Namespace, Name: owner.Name}
-	if owner.Namespace != "" {
-		key.Kind = v1alpha1.ResourceGroupKind
-	}
-	return key, true
 }

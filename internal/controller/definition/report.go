@@ -2,8 +2,10 @@ package definition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,13 +13,20 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/watch"
 )
 
-// report writes the definition's status, if it says anything new.
-func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
+// report writes the definition's status, if it says anything new. A pass that
+// failed because something couldn't be found out is repeated; what was said
+// before stays, so that nothing flaps, unless nothing serves yet.
+func (r *Reconciler) report(ctx context.Context, v *visit, failed error) outcome.Outcome {
+	if v.unsure != nil && v.entry.good != nil {
+		return outcome.Fail(failed)
+	}
 	before := condition.Read(v.raw)
 	conditions := r.conditions(v, before)
 	status := v1alpha1.DefinitionStatus{State: v1alpha1.DefinitionInactive, Conditions: conditions}
@@ -37,7 +46,11 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 			status.Resources = append(status.Resources, info)
 		}
 	}
-	return r.writeStatus(ctx, v, before, status)
+	out := r.writeStatus(ctx, v, before, status)
+	if out.Err == nil && failed != nil {
+		return outcome.Fail(failed)
+	}
+	return out
 }
 
 func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
@@ -45,9 +58,13 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	mark := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		set = set.Mark(v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}, now)
 	}
-	if v.compiled.graph != nil {
+	var unsure *unsureError
+	switch {
+	case v.compiled.graph != nil:
 		mark(v1alpha1.DefinitionGraphAccepted, condition.True, "Valid", accepted(v))
-	} else {
+	case errors.As(v.unsure, &unsure):
+		mark(v1alpha1.DefinitionGraphAccepted, condition.Unknown, "KindUnknown", unsure.message())
+	default:
 		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", told(v.compiled.problems.Sorted().Err()))
 	}
 	switch {
@@ -89,23 +106,40 @@ func told(err error) string {
 	if err == nil {
 		return ""
 	}
-	text := err.Error()
-	if len(text) > longestMessage {
-		return strings.ToValidUTF8(text[:longestMessage-3], "") + "…"
-	}
-	return text
+	return diag.Cut(err.Error(), longestMessage)
 }
 
-// reportRemaining tells how many instances a deleted definition waits for.
-func (r *Reconciler) reportRemaining(ctx context.Context, v *visit, kind string, count int) outcome.Outcome {
-	before := condition.Read(v.raw)
-	message := fmt.Sprintf("%d instances of %s remain; the definition goes when they are gone. Delete them, or annotate the definition with %s: \"true\" to leave them behind",
-		count, kind, v1alpha1.AllowOrphansAnnotation)
-	if count == 1 {
-		message = strings.Replace(message, "1 instances of "+kind+" remain", "1 instance of "+kind+" remains", 1)
+// Far from the end a count is told as it halves, or after a while: each telling
+// is a write.
+const (
+	exactBelow = 10
+	tellAfter  = 5 * time.Second
+)
+
+// due says when what is left deserves to be told, given what was told before: 0
+// means now.
+func (n remaining) due(before remaining, now time.Time) time.Duration {
+	sameKind := before.state.Phase == n.state.Phase && before.state.Message == n.state.Message
+	if !sameKind || n.count < exactBelow || before.count < n.count || before.count >= 2*n.count {
+		return 0
 	}
+	return max(0, before.at.Add(tellAfter).Sub(now))
+}
+
+// reportRemaining tells how many instances a deleted definition waits for, or
+// why that isn't known. While they are being read for the first time it is only a
+// moment, and nothing is told.
+func (r *Reconciler) reportRemaining(ctx context.Context, v *visit, kind string, left remaining) outcome.Outcome {
+	if left.state.Phase == watch.Syncing {
+		return outcome.Done() // the lease wakes the definition
+	}
+	if wait := left.due(v.entry.told, r.Now()); wait > 0 {
+		return outcome.Wait(wait)
+	}
+	before := condition.Read(v.raw)
+	reason, message := leftText(kind, left)
 	conditions := before.Mark(v1alpha1.Condition{
-		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: "InstancesRemain", Message: message, ObservedGeneration: v.raw.GetGeneration(),
+		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: v.raw.GetGeneration(),
 	}, r.Now())
 	var status v1alpha1.DefinitionStatus
 	if raw, ok := v.raw.Object["status"].(map[string]any); ok {
@@ -114,7 +148,23 @@ func (r *Reconciler) reportRemaining(ctx context.Context, v *visit, kind string,
 		}
 	}
 	status.State, status.Conditions = v1alpha1.DefinitionInactive, conditions
-	return r.writeStatus(ctx, v, before, status)
+	out := r.writeStatus(ctx, v, before, status)
+	if out.Err == nil {
+		left.at = r.Now()
+		v.entry.told = left
+	}
+	return out
+}
+
+func leftText(kind string, left remaining) (reason, message string) {
+	const wayOut = "or annotate the definition with " + v1alpha1.AllowOrphansAnnotation + `: "true" to leave them behind`
+	switch {
+	case left.state.Phase != watch.Synced:
+		return "InstancesUnknown", fmt.Sprintf("it can't be told whether instances of %s remain: %s. The definition goes when they are known to be gone; repair that, %s", kind, left.state.Message, wayOut)
+	case left.count == 1:
+		return "InstancesRemain", fmt.Sprintf("1 instance of %s remains; the definition goes when they are gone. Delete them, %s", kind, wayOut)
+	}
+	return "InstancesRemain", fmt.Sprintf("%d instances of %s remain; the definition goes when they are gone. Delete them, %s", left.count, kind, wayOut)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, v *visit, before condition.Set, status v1alpha1.DefinitionStatus) outcome.Outcome {
@@ -136,7 +186,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, before condition
 	r.record(v, answer)
 	was, _ := before.Get(v1alpha1.DefinitionReady)
 	is, _ := condition.Set(status.Conditions).Get(v1alpha1.DefinitionReady)
-	if is.Status == condition.False && (was.Reason != is.Reason || was.Message != is.Message) {
+	if is.Status == condition.False && (was.Status != is.Status || was.Reason != is.Reason) {
 		r.Events.Event(v.raw, telemetry.Warning, is.Reason, is.Message)
 	}
 	return outcome.Done()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,23 +25,9 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 		r.halt(v.entry)
 		return outcome.Done()
 	}
-	r.lookAtKind(v)
-	if v.kind.ours {
-		kind := v.spec.Schema.InstanceKind()
-		r.start(v, kind)
-		count, counted := r.instances(v, kind)
-		if !counted {
-			// The watch hasn't caught up; the definition's own lease wakes it.
-			return outcome.Done()
-		}
-		if count > 0 && v.raw.GetAnnotations()[v1alpha1.AllowOrphansAnnotation] != "true" {
-			return r.reportRemaining(ctx, v, kind.Kind, count)
-		}
-		r.halt(v.entry)
-		if r.AllowCRDDeletion && count == 0 {
-			if err := r.deleteCRD(ctx, kind.GroupKind()); err != nil {
-				return outcome.Fail(err)
-			}
+	if current, kind, ok := r.owned(v); ok {
+		if out := r.vacate(ctx, v, current, kind); out.Settled() {
+			return out
 		}
 	}
 	r.halt(v.entry)
@@ -58,20 +46,64 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 	return outcome.Done()
 }
 
-// instances counts the instances of the kind; false while that can't be told.
-func (r *Reconciler) instances(v *visit, kind schema.GroupVersionKind) (int, bool) {
+// vacate ends the serving of the kind, once no instance needs it any more.
+func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind) outcome.Outcome {
+	orphans := v.raw.GetAnnotations()[v1alpha1.AllowOrphansAnnotation] == "true"
+	left := r.instances(v, kind)
+	if left.hold() && !orphans {
+		return r.attend(ctx, v, current, kind, left)
+	}
+	// One that came in the meantime may have been claimed, and would keep our
+	// finalizer with nobody to take it off. With the controller halted nobody
+	// claims: what is counted now is all there is.
+	r.halt(v.entry)
+	left = r.instances(v, kind)
+	if left.hold() && !orphans {
+		return r.attend(ctx, v, current, kind, left)
+	}
+	if r.AllowCRDDeletion && !left.hold() {
+		if err := r.deleteCRD(ctx, current); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Outcome{}
+}
+
+// attend keeps serving the instances that a deleted definition waits for.
+func (r *Reconciler) attend(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, left remaining) outcome.Outcome {
+	r.start(v, kind)
+	if v.entry.good == nil {
+		_ = r.fallBack(v, current) // best effort: taking apart needs no graph
+	}
+	return r.reportRemaining(ctx, v, kind.Kind, left)
+}
+
+// remaining is what is known of the instances that a deleted definition waits
+// for.
+type remaining struct {
+	count int
+	state watch.State
+	// at is when that was told.
+	at time.Time
+}
+
+// hold says whether there are instances, or may be.
+func (n remaining) hold() bool { return n.count > 0 || n.state.Phase != watch.Synced }
+
+// instances counts the instances of the kind. Its lease wakes the definition
+// when one goes or comes, or when they can be told again.
+func (r *Reconciler) instances(v *visit, kind schema.GroupVersionKind) remaining {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
 	state := lease.Want(watch.Matching(kind, "", labels.Everything()))
 	lease.Commit()
 	if state.Phase != watch.Synced {
-		return 0, false
+		return remaining{state: state}
 	}
-	return len(r.Hub.Select(kind, "", labels.Everything())), true
+	return remaining{state: state, count: len(r.Hub.Select(kind, "", labels.Everything()))}
 }
 
-func (r *Reconciler) deleteCRD(ctx context.Context, gk schema.GroupKind) error {
-	current, ok := r.Kinds.CRD(gk)
-	if !ok || current.DeletionTimestamp != nil {
+func (r *Reconciler) deleteCRD(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) error {
+	if current.DeletionTimestamp != nil {
 		return nil
 	}
 	u, err := asConfiguration(current)

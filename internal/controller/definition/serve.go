@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"slices"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,26 +14,53 @@ import (
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
+// owned finds the kind that the definition has, by who the
+// CustomResourceDefinition belongs to, in the version that is served. The spec
+// may be unreadable, or want another version than there is: instances that exist
+// must be looked after all the same.
+func (r *Reconciler) owned(v *visit) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
+	all := r.Kinds.OwnedBy(v.owner)
+	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.wants == kindOf(c) })
+	if v.wants.Kind == "" && len(all) > 0 {
+		i = 0
+	}
+	if i < 0 || !crd.Established(all[i]) {
+		return nil, kind, false
+	}
+	current = all[i]
+	if s := v.spec.Schema; s != nil && slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return version.Name == s.APIVersion && version.Served
+	}) {
+		return current, kindOf(current).WithVersion(s.APIVersion), true
+	}
+	kind, err := r.Kinds.Preferred(kindOf(current))
+	return current, kind, err == nil
+}
+
+func kindOf(c *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
+	return schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
+}
+
 // serve starts the controller of the instances, or gives the one that runs a new
 // graph. Without a good graph a controller still serves a kind of ours: deletion
 // needs none.
-func (r *Reconciler) serve(v *visit) {
-	if !v.kind.ready && !v.kind.ours {
-		return
-	}
-	kind := v.spec.Schema.InstanceKind()
-	current, ok := r.Kinds.CRD(kind.GroupKind())
-	if !ok || !crd.Established(current) {
-		return
+func (r *Reconciler) serve(v *visit) error {
+	current, kind, ok := r.owned(v)
+	if !ok {
+		return nil
 	}
 	r.start(v, kind)
-	r.warm(v)
-	switch {
-	case v.compiled.graph != nil && v.kind.ready:
+	var err error
+	if v.compiled.graph != nil && v.kind.ready {
+		v.entry.served = v.entry.own
 		r.use(v, v.compiled.graph)
-	case v.entry.good == nil:
-		r.fallBack(v, current)
+	} else {
+		err = r.fallBack(v, current)
 	}
+	if v.entry.good != nil {
+		r.warm(v, v.entry.good)
+	}
+	return err
 }
 
 // use lets the instances be composed by a graph, and looks at all of them again
@@ -45,28 +74,34 @@ func (r *Reconciler) use(v *visit, g *graph.Graph) {
 	r.wakeInstances(v)
 }
 
-// fallBack goes on, after a restart, with the definition that the kind was last
-// served by, while the present one can't be used.
-func (r *Reconciler) fallBack(v *visit, current *apiextensionsv1.CustomResourceDefinition) {
-	spec, ok := crd.Accepted(current)
-	if !ok {
-		return
+// fallBack goes on with the definition that the kind was last published for,
+// while the present one can't be used. After a restart it is read from the
+// CustomResourceDefinition. It follows the kinds that it uses like any other.
+func (r *Reconciler) fallBack(v *visit, current *apiextensionsv1.CustomResourceDefinition) error {
+	c := &v.entry.served
+	if c.spec == nil {
+		spec, ok := crd.Accepted(current)
+		if !ok {
+			return nil
+		}
+		c.spec = spec
 	}
-	if g, problems := graph.Compile(spec, r.Kinds.Lookup); len(problems) == 0 {
+	if err := r.refresh(v, c); err != nil {
+		return err
+	}
+	if g := c.last.graph; g != nil {
 		r.use(v, g)
 	}
+	return nil
 }
 
 // warm keeps a watch open on the kinds that instances will write, so that the
 // first instance needn't wait for one: the API server takes a second for the
 // first watch of a new kind. It also wakes the definition when such a kind
 // appears.
-func (r *Reconciler) warm(v *visit) {
-	if v.compiled.graph == nil {
-		return
-	}
+func (r *Reconciler) warm(v *visit, g *graph.Graph) {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
-	for _, gvk := range v.compiled.graph.Written() {
+	for _, gvk := range g.Written() {
 		lease.Want(watch.ChildrenOf(gvk, string(v.owner.UID))) // nobody's children: no object wakes the definition
 	}
 	lease.Commit()
@@ -80,7 +115,6 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 		return
 	}
 	r.halt(e)
-	e.good = nil
 	e.instances = &instance.Reconciler{
 		Kind: kind, Definition: v.owner,
 		Cluster: r.Cluster, Kinds: r.Kinds, Hub: r.Hub, Events: r.Events,

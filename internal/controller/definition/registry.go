@@ -1,0 +1,118 @@
+package definition
+
+import (
+	"slices"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/engine"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Registry is what is known of all definitions: what each compiled to, what it
+// uses and defines, and the controller that serves its kind. It is safe for
+// concurrent use.
+type Registry struct {
+	mu      sync.Mutex
+	entries map[object.Key]*entry
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{entries: map[object.Key]*entry{}} }
+
+// entry is one definition's. Its fields belong to the pass over it, but for
+// uses and defines, which the registry guards.
+type entry struct {
+	uses    []schema.GroupKind
+	defines []schema.GroupKind
+	// serving is the controller of the instances, with what it was started for.
+	serving   *engine.Controller
+	instances *instance.Reconciler
+	// good is the graph that instances are composed by: the last one that
+	// compiled and was published.
+	good *graph.Graph
+	// own is the compilation of the definition as it is, served that of the
+	// definition as it was when its kind was last published.
+	own, served compilation
+	// told is what was last said of the instances that a deleted definition
+	// waits for.
+	told remaining
+}
+
+func (g *Registry) entry(key object.Key) *entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e, ok := g.entries[key]
+	if !ok {
+		e = &entry{}
+		g.entries[key] = e
+	}
+	return e
+}
+
+func (g *Registry) forget(key object.Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.entries, key)
+}
+
+// setUses notes which kinds the definition's compilations looked up.
+func (g *Registry) setUses(e *entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e.uses = nil
+	for _, gvk := range slices.Concat(e.own.kinds, e.served.kinds) {
+		if !slices.Contains(e.uses, gvk.GroupKind()) {
+			e.uses = append(e.uses, gvk.GroupKind())
+		}
+	}
+}
+
+// setDefines notes which kinds are the definition's: the one that it asks for,
+// whether it may have it or not, and those that it has.
+func (g *Registry) setDefines(e *entry, kinds []schema.GroupKind) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e.defines = kinds
+}
+
+// Concerned lists, sorted, the definitions that a change of a
+// CustomResourceDefinition concerns: those that use its kind, and those that
+// define it or want its name.
+func (g *Registry) Concerned(c *apiextensionsv1.CustomResourceDefinition) []object.Key {
+	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []object.Key
+	for key, e := range g.entries {
+		defines := slices.ContainsFunc(e.defines, func(own schema.GroupKind) bool {
+			return own == gk || crd.Name(own.Group, own.Kind) == c.Name
+		})
+		if defines || slices.Contains(e.uses, gk) {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, object.Key.Compare)
+	return out
+}
+
+// ownerKey is the key of the definition that a CustomResourceDefinition belongs
+// to, if it is one's, for messages: where only a label tells the name, it may be
+// shortened.
+func ownerKey(c *apiextensionsv1.CustomResourceDefinition) (object.Key, bool) {
+	owner, ok := crd.Owner(c)
+	if !ok {
+		return object.Key{}, false
+	}
+	key := object.Key{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.ResourceGraphDefinitionKind, Namespace: owner.Namespace, Name: owner.Name}
+	if owner.Namespace != "" {
+		key.Kind = v1alpha1.ResourceGroupKind
+	}
+	return key, true
+}

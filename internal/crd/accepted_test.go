@@ -1,0 +1,62 @@
+package crd_test
+
+import (
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/inventory"
+)
+
+func TestADefinitionIsNotedUnlessItHoldsASecret(t *testing.T) {
+	cases := map[string]struct {
+		template string
+		noted    bool
+	}{
+		"A ConfigMap is noted":                     {`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"}}`, true},
+		"A Secret without values is":               {`{"apiVersion":"v1","kind":"Secret"}`, true},
+		"A Secret that is computed is":             {`{"apiVersion":"v1","kind":"Secret","stringData":{"a":"${schema.spec.a}"}}`, true},
+		"A Secret with a value is not":             {`{"apiVersion":"v1","kind":"Secret","stringData":{"a":"b"}}`, false},
+		"Nor one in base64":                        {`{"apiVersion":"v1","kind":"Secret","data":{"a":"Yg=="}}`, false},
+		"Nor one with a value about an expression": {`{"apiVersion":"v1","kind":"Secret","stringData":{"a":"${schema.spec.a}b${schema.spec.a}"}}`, false},
+		"Nor one with a value in an expression":    {`{"apiVersion":"v1","kind":"Secret","stringData":{"a":"${\"b\"}"}}`, false},
+		"Nor one with a number":                    {`{"apiVersion":"v1","kind":"Secret","stringData":{"a":1}}`, false},
+		"Another group's Secret is":                {`{"apiVersion":"example.com/v1","kind":"Secret","data":{"a":"b"}}`, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+			spec := &v1alpha1.DefinitionSpec{Resources: []*v1alpha1.Resource{{ID: "x", Template: runtime.RawExtension{Raw: []byte(tc.template)}}}}
+			if err := crd.Accept(c, spec); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := crd.Accepted(c); got != tc.noted {
+				t.Errorf("noted: got %t", got)
+			}
+		})
+	}
+}
+
+func TestALongNameIsKnownInFull(t *testing.T) {
+	long := inventory.Definition{Name: strings.Repeat("long-", 20) + "x"}
+	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: crd.Labels(long, "v1")}}
+	if !crd.BelongsTo(c, long) {
+		t.Error("by the label alone it belongs to its definition")
+	}
+	c.Annotations = map[string]string{"espalier.dev/definition": long.Name}
+	if owner, _ := crd.Owner(c); owner.Name != long.Name || !crd.BelongsTo(c, long) {
+		t.Errorf("the owner is %q", owner.Name)
+	}
+	if crd.BelongsTo(c, inventory.Definition{Name: inventory.LabelValue(long.Name)}) {
+		t.Error("it belongs to one that is named like the label")
+	}
+	c.Annotations["espalier.dev/definition"] = "theirs"
+	if !crd.BelongsTo(c, long) || crd.BelongsTo(c, inventory.Definition{Name: "theirs"}) {
+		t.Error("an annotation gives it away")
+	}
+}

@@ -1,0 +1,15 @@
+package diag
+
+import "strings"
+
+const ellipsis = "…"
+
+// Cut returns a text of at most so many bytes, at least those of an ellipsis: a
+// longer one is cut, between characters, and then ends with one. The result is
+// valid UTF-8.
+func Cut(text string, bytes int) string {
+	if len(text) <= bytes {
+		return strings.ToValidUTF8(text, "")
+	}
+	return strings.ToValidUTF8(text[:max(bytes-len(ellipsis), 0)], "") + ellipsis
+}

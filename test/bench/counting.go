@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// counted is what the API server counted while something was done.
+type counted struct {
+	what     string
+	objects  int
+	requests requests
+}
+
+// note keeps what was counted; rounds of the same add up.
+func (b *bench) note(c counted) {
+	for i, known := range b.counts {
+		if known.what == c.what {
+			b.counts[i] = counted{c.what, known.objects + c.objects, known.requests.plus(c.requests)}
+			return
+		}
+	}
+	b.counts = append(b.counts, c)
+}
+
+// during does something and returns the requests that others than the benchmark
+// made for it; own are the benchmark's. Work that goes on afterwards is waited
+// for.
+func (b *bench) during(ctx context.Context, what string, objects int, own requests, do func() error) (requests, error) {
+	before, err := b.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	after, err := b.settled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := after.minus(before).minus(own)
+	b.note(counted{what, objects, r})
+	return r, nil
+}
+
+// calm is for how long no request may come for the work to count as done.
+const calm = 300 * time.Millisecond
+
+// settled returns all requests so far, once no more come; or after a while,
+// since an engine that never settles is to be measured too.
+func (b *bench) settled(ctx context.Context) (requests, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	last, err := b.look(ctx)
+	for range 20 {
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(calm):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		now, err := b.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(now.minus(last)) == 0 {
+			return now, nil
+		}
+		last = now
+	}
+	return last, nil
+}
+
+func (b *bench) look(ctx context.Context) (requests, error) {
+	raw, err := b.metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return parseRequests(raw)
+}
+
+// metrics returns the API server's metrics.
+func (b *bench) metrics(ctx context.Context) ([]byte, error) {
+	raw, err := b.discovery.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("metrics of the API server: %w", err)
+	}
+	return raw, nil
+}
