@@ -172,7 +172,7 @@ func TestWhatAPanicTells(t *testing.T) {
 		hide string
 	}{
 		"The text of a mistake in the program": {
-			pass: func(object.Key) { var m map[string]int; m["x"] = 1 },
+			pass: func(object.Key) { nothing()["x"] = 1 },
 			want: "assignment to entry in nil map",
 		},
 		"Of a value its type alone, for it may hold what a Secret holds": {
@@ -200,3 +200,6 @@ func TestWhatAPanicTells(t *testing.T) {
 		})
 	}
 }
+
+// nothing is a map that a program forgot to make.
+func nothing() map[string]int { return nil }

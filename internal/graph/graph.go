@@ -66,6 +66,8 @@ type Node struct {
 	adopt       bool
 	// conceals says that the object may hold what a Secret holds.
 	conceals bool
+	// derived says that it does because of what it is rendered from.
+	derived bool
 	// refs are what template, includeWhen and waitFor read.
 	refs []expr.Ref
 }

@@ -37,7 +37,8 @@ func connect(c *compilation) {
 	for i, layer := range layers {
 		for _, id := range layer {
 			byID[id].Layer = i
-			byID[id].conceals = c.graph.concealing(byID[id].Node)
+			byID[id].derived = c.graph.conceals(byID[id].refs)
+			byID[id].conceals = byID[id].derived || byID[id].Kind.GroupKind() == secretKind
 			c.graph.Nodes = append(c.graph.Nodes, byID[id].Node)
 		}
 	}

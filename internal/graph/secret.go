@@ -12,25 +12,22 @@ import (
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
-// concealing finds the nodes whose objects hold what a Secret holds: Secrets, and
-// what is rendered from more of them than their metadata. It is called in
-// topological order.
-func (g *Graph) concealing(n *Node) bool {
-	return n.Kind.GroupKind() == secretKind || g.conceals(n.refs)
-}
-
-// conceals says whether something that is read may be from a Secret.
+// conceals says whether something that is read may be from a Secret: from a Secret
+// itself, beyond its metadata, or from anything of what was rendered from one. It
+// is called in topological order.
 func (g *Graph) conceals(refs []expr.Ref) bool {
 	for _, r := range refs {
-		if source := g.node(r.Root); source != nil && source.conceals && !metadataOnly(r) {
+		if source := g.node(r.Root); source != nil && source.conceals && !secretsMetadata(source, r) {
 			return true
 		}
 	}
 	return false
 }
 
-func metadataOnly(r expr.Ref) bool {
-	return len(r.Path) > 0 && r.Path[0].Name == "metadata"
+// secretsMetadata says whether a path leads to the metadata of a Secret itself,
+// which is no secret.
+func secretsMetadata(source *Node, r expr.Ref) bool {
+	return source.Kind.GroupKind() == secretKind && !source.derived && len(r.Path) > 0 && r.Path[0].Name == "metadata"
 }
 
 // hidden stands for what isn't told.

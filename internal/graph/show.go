@@ -27,9 +27,23 @@ func (c *composition) status() map[string]any {
 		}
 		return nil, false
 	}
-	value, _ := c.graph.status.RenderPartial(c.vars, keep)
+	value, missing := c.graph.status.RenderPartial(c.vars, keep)
+	for _, m := range missing {
+		var pending *expr.Pending
+		if !errors.As(m.Err, &pending) {
+			c.desired.Unresolved = append(c.desired.Unresolved, c.unresolved(m))
+		}
+	}
 	fields, _ := value.(map[string]any)
 	return fields
+}
+
+// unresolved says why a status field has no value for these inputs.
+func (c *composition) unresolved(m expr.Missing) string {
+	if c.graph.conceals(c.graph.status.Refs()) {
+		return string(m.At) + ": has no value " + hidden
+	}
+	return m.Err.Error()
 }
 
 // unseen says whether the node's object could not be looked for, so that nothing

@@ -14,6 +14,9 @@ type Desired struct {
 	// Status holds the author's status fields: what resolves now, and what was
 	// shown before where its source could not be looked at.
 	Status map[string]any
+	// Unresolved says which status fields have no value for these inputs, other
+	// than that something isn't there yet, and why.
+	Unresolved []string
 	// Needs are further objects to read; with them, more may resolve.
 	Needs []Need
 }

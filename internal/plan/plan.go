@@ -66,6 +66,8 @@ type Plan struct {
 	// Settled says that there is nothing to apply or to wait for: what is
 	// wanted is there, though it may not be ready yet.
 	Settled bool
+	// Unresolved is Desired's.
+	Unresolved []string
 }
 
 // Tolerated holds, by the UID of a child, the digest of the fields that the
@@ -76,7 +78,7 @@ type Tolerated map[types.UID]string
 // Compute decides what to do for an instance. It is a pure function: the same
 // input gives the same plan.
 func Compute(desired Desired, facts Facts, owner inventory.Owner, tolerated Tolerated, manager string) Plan {
-	p := Plan{Settled: true}
+	p := Plan{Settled: true, Unresolved: desired.Unresolved}
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
 	for _, node := range desired.Nodes {

@@ -57,8 +57,9 @@ func Summarize(p Plan, now time.Time) Summary {
 		s.retryIn(step.Retry)
 		s.Waits = append(s.Waits, step.Waits...)
 	}
+	unresolvable = append(unresolvable, p.Unresolved...)
 	switch {
-	case s.Reason.IsError():
+	case s.Reason.IsError(), len(p.Unresolved) > 0:
 		s.State = v1alpha1.InstanceError
 	case s.Reason != "":
 		s.State = v1alpha1.InstanceInProgress

@@ -37,3 +37,31 @@ spec:
 		t.Errorf("the status tells the password: %s", shown)
 	}
 }
+
+func TestWhatWasRenderedFromASecretIsNotToldEither(t *testing.T) {
+	const password = "Hunter2!"
+	s := begin(t)
+	s.apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-carrier}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Carrier, group: $GROUP, status: {number: "${int(string(credentials.data.password))}"}}
+  resources:
+    - id: credentials
+      externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
+    - id: carrier
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: carrier, annotations: {a: "${string(credentials.data.password)}"}}}
+    - id: one
+      waitFor: {carrier: {fields: [{path: metadata.annotations.a, pattern: ^never}]}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
+`)
+	s.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
+	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.kind("Carrier"), s.ns, "x", all(
+		conditionIs("ResourcesReady", "False", "WaitingForField", "one waits for carrier.metadata.annotations.a", "does not match ^never"),
+		conditionIs("GraphResolved", "False", "ResolutionFailed", "spec.schema.status.number"), field("ERROR", "status", "state")))
+	if shown := testkit.Show(o); strings.Contains(shown, password) {
+		t.Errorf("the status tells the password: %s", shown)
+	}
+}
