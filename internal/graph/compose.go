@@ -116,6 +116,12 @@ func (c *composition) render(n *Node, out *plan.Node) {
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a name", Detail: "metadata.name resolves to nothing"}}
 		return
 	}
+	metadata, _ := rendered.Object["metadata"].(map[string]any)
+	if keys := reservedKeys(metadata); len(keys) > 0 {
+		// The name of a key can be computed as well: only the field is told.
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + keys[0].field, Detail: "it has a key whose prefix is reserved for the engine"}}
+		return
+	}
 	if n.External {
 		c.external(n, rendered, out)
 		return

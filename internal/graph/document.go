@@ -2,6 +2,8 @@ package graph
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -153,15 +155,28 @@ func checkPlaces(c *compilation) {
 		if text, _ := namespace.(string); d.Known && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
 			c.problems.Addf(at.Field("namespace"), "is required: %s lives in a namespace and instances of %s don't", d.Kind.Kind, c.graph.Kind.Kind)
 		}
-		for _, field := range []string{"labels", "annotations"} {
-			entries, _ := metadata[field].(map[string]any)
-			for key := range entries {
-				if strings.HasPrefix(key, v1alpha1.Prefix) || strings.HasPrefix(key, v1alpha1.InternalPrefix) {
-					c.problems.Addf(at.Field(field, key), "the prefix of this key is reserved for the engine")
-				}
+		for _, key := range reservedKeys(metadata) {
+			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for the engine")
+		}
+	}
+}
+
+// reservedKey is a label or an annotation that the engine writes.
+type reservedKey struct{ field, name string }
+
+// reservedKeys finds in an object's metadata what is the engine's to write,
+// sorted.
+func reservedKeys(metadata map[string]any) []reservedKey {
+	var out []reservedKey
+	for _, field := range []string{"labels", "annotations"} {
+		entries, _ := metadata[field].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(entries)) {
+			if strings.HasPrefix(name, v1alpha1.Prefix) || strings.HasPrefix(name, v1alpha1.InternalPrefix) {
+				out = append(out, reservedKey{field, name})
 			}
 		}
 	}
+	return out
 }
 
 // checkCRDTemplate allows expressions in a CustomResourceDefinition under its

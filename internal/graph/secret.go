@@ -25,9 +25,12 @@ func (g *Graph) conceals(refs []expr.Ref) bool {
 }
 
 // secretsMetadata says whether a path leads to the metadata of a Secret itself,
-// which is no secret.
+// which is no secret, but for annotations: kubectl keeps what was applied there.
 func secretsMetadata(source *Node, r expr.Ref) bool {
-	return source.Kind.GroupKind() == secretKind && !source.derived && len(r.Path) > 0 && r.Path[0].Name == "metadata"
+	if source.Kind.GroupKind() != secretKind || source.derived || len(r.Path) < 2 || r.Path[0].Name != "metadata" {
+		return false
+	}
+	return r.Path[1].Name != "" && r.Path[1].Name != "annotations"
 }
 
 // hidden stands for what isn't told.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Summary is what a plan says of its instance as a whole.
@@ -95,9 +96,5 @@ func join(texts []string) string {
 		more = fmt.Sprintf("; and %d more", len(texts)-mostTold)
 		texts = texts[:mostTold]
 	}
-	message := strings.Join(texts, "; ")
-	if len(message) > longestMessage {
-		message = strings.ToValidUTF8(message[:longestMessage], "") + "…"
-	}
-	return message + more
+	return diag.Cut(strings.Join(texts, "; "), longestMessage) + more
 }

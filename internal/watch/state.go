@@ -85,7 +85,7 @@ const patience = 10 * time.Second
 
 // progress is what an actor knows of its watch.
 type progress struct {
-	listed, watching bool // in this session
+	listed, watching bool // since watching began
 	complete         bool // the store has been true once, and the kind not lost since
 	failure          *UnavailableError
 	failingSince     time.Time

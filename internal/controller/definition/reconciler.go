@@ -6,6 +6,7 @@ package definition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -72,10 +73,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 		return out
 	}
 	r.compile(v)
-	if err := r.publish(ctx, v); err != nil {
-		return outcome.Fail(err)
+	published := r.publish(ctx, v)
+	err := r.serve(v) // what was published before is served all the same
+	if published != nil {
+		return outcome.Fail(errors.Join(published, err))
 	}
-	err := r.serve(v)
 	if v.unsure != nil {
 		err = v.unsure
 	}
