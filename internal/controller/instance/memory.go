@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -30,6 +31,8 @@ type memory struct {
 	composer Composer
 	// since is when waits began, also where the status has no room to say so.
 	since map[plan.WaitKey]time.Time
+	// asked are the children whose deletion was granted.
+	asked map[types.UID]bool
 	// alarmed says that an error was announced and its end wasn't yet.
 	alarmed bool
 	// told is at which attempt a wait was last logged.
@@ -62,6 +65,16 @@ func (m *memories) forget(key object.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byKey, key)
+}
+
+// ask notes that the deletion of children was granted.
+func (m *memory) ask(children []*unstructured.Unstructured) {
+	if m.asked == nil {
+		m.asked = make(map[types.UID]bool, len(children))
+	}
+	for _, child := range children {
+		m.asked[child.GetUID()] = true
+	}
 }
 
 // tolerate notes which fields the server did not grant.

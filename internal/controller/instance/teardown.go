@@ -49,7 +49,7 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 	if removal.Done() {
 		return r.letGo(ctx, v)
 	}
-	return failed(r.remove(ctx, removal))
+	return failed(r.remove(ctx, v, removal))
 }
 
 func failed(errs []error) outcome.Outcome {
