@@ -11,7 +11,8 @@ if [ "$($go env CGO_ENABLED)" != 1 ] || ! command -v "$($go env CC)" >/dev/null;
 fi
 
 out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+export ESPALIER_TEST_SUMMARY=$out.summary
+trap 'rm -f "$out" "$ESPALIER_TEST_SUMMARY"' EXIT
 status=0
 begin=$SECONDS
 $go test ${race:+"$race"} -timeout=30m "$@" ./... 2>&1 | tee -a "$out" || status=1
@@ -22,6 +23,7 @@ $go test ${race:+"$race"} -timeout=30m "$@" ./... 2>&1 | tee -a "$out" || status
 count() { grep -cE "$1" "$out"; }
 echo
 echo "packages: $(count '^ok ') ok, $(count '^FAIL[[:space:]]') failed, $(count 'no test files') without tests; $((SECONDS - begin)) s"
+[ -f "$ESPALIER_TEST_SUMMARY" ] && cat "$ESPALIER_TEST_SUMMARY"
 grep -E '^(FAIL[[:space:]]|--- FAIL)' "$out"
 [ "$status" = 0 ] && echo PASS || echo FAIL
 exit "$status"
