@@ -44,7 +44,7 @@ var passes = []pass{
 // compilation is the state between passes.
 type compilation struct {
 	spec     *v1alpha1.DefinitionSpec
-	lookup   Kinds
+	kinds    Kinds
 	problems diag.List
 
 	graph *Graph
@@ -73,7 +73,7 @@ func (c *compilation) breakf(d *draft, at object.Path, format string, args ...an
 // Compile turns a definition's spec into a graph. When it is wrong, all its
 // problems are returned, and the graph is nil.
 func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
-	c := &compilation{spec: spec, lookup: kinds, graph: &Graph{readiness: spec.Readiness}}
+	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness}}
 	if spec.Schema == nil {
 		c.problems.Addf("spec.schema", "is required")
 		return nil, c.problems
@@ -87,6 +87,24 @@ func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
 	return c.graph, nil
 }
 
+// Uses lists the kinds that a definition reads or writes, in order of their first
+// use: what Compile is to be told of. Of nodes that are wrong none is listed.
+func Uses(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
+	if spec.Schema == nil {
+		return nil
+	}
+	c := &compilation{spec: spec, graph: &Graph{}}
+	checkNames(c)
+	decodeNodes(c)
+	var out []schema.GroupVersionKind
+	for _, d := range c.drafts {
+		if !d.broken && !slices.Contains(out, d.Kind) {
+			out = append(out, d.Kind)
+		}
+	}
+	return out
+}
+
 // resolveKinds looks up what is known of each node's kind.
 func resolveKinds(c *compilation) {
 	missing := map[schema.GroupVersionKind]bool{}
@@ -94,7 +112,7 @@ func resolveKinds(c *compilation) {
 		if d.broken {
 			continue
 		}
-		d.kind, d.Known = c.lookup(d.Kind)
+		d.kind, d.Known = c.kinds[d.Kind]
 		d.Namespaced, d.Nested = d.kind.Namespaced, d.kind.Nested
 		if !d.Known && !missing[d.Kind] {
 			missing[d.Kind] = true

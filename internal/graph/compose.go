@@ -56,7 +56,7 @@ func (c *composition) compose(n *Node) plan.Node {
 		return out
 	}
 	if !n.External {
-		out.Observed = c.facts.Object(n.ID, object.Key{Group: n.Kind.Group, Kind: n.Kind.Kind})
+		out.Observed = c.facts.Only(n.ID, n.Kind)
 	}
 	if len(out.Waits) == 0 {
 		c.render(n, &out)
@@ -127,20 +127,22 @@ func (c *composition) render(n *Node, out *plan.Node) {
 		return
 	}
 	out.Object = rendered
-	out.Observed = c.facts.Object(n.ID, object.KeyOf(rendered))
+	out.Observed = c.facts.Object(n.ID, n.Kind, rendered.GetNamespace(), rendered.GetName())
 }
 
 // external looks up what the reference names, or asks for it to be looked up.
 func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *plan.Node) {
 	need := plan.Need{Kind: n.Kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
 	c.desired.Needs = append(c.desired.Needs, need)
-	found, looked := c.facts.External[need]
-	if found != nil {
-		out.Object, out.Observed = ref, found
-		return
-	}
+	look, looked := c.facts.External[need]
 	wait := plan.Wait{Node: n.ID, Reason: plan.WaitingForExternal, On: object.KeyOf(ref).String()}
-	if !looked {
+	switch {
+	case look.Object != nil:
+		out.Object, out.Observed = ref, look.Object
+		return
+	case look.Blind != nil:
+		wait.Reason, wait.Detail = look.Blind.Reason, look.Blind.Message
+	case !looked:
 		wait.Reason, wait.Detail = plan.Syncing, "being looked up"
 	}
 	out.Waits = []plan.Wait{wait}

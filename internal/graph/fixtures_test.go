@@ -27,7 +27,7 @@ func commonKinds(t testing.TB, more string) graph.Kinds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[schema.GroupVersionKind]graph.Kind{}
+	known := graph.Kinds{}
 	for _, doc := range append(documents(t, string(common)), documents(t, more)...) {
 		var c apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict([]byte(doc), &c); err != nil {
@@ -42,10 +42,7 @@ func commonKinds(t testing.TB, more string) graph.Kinds {
 			}
 		}
 	}
-	return func(gvk schema.GroupVersionKind) (graph.Kind, bool) {
-		kind, ok := known[gvk]
-		return kind, ok
-	}
+	return known
 }
 
 // documents splits a YAML stream; documents without content are left out.

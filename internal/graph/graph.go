@@ -94,21 +94,9 @@ func (g *Graph) Order() []string {
 // Written lists the kinds whose objects the graph writes, in order of their
 // first use.
 func (g *Graph) Written() []schema.GroupVersionKind {
-	return g.kinds(func(n *Node) bool { return !n.External })
-}
-
-// Used lists all kinds that the graph reads or writes, in order of their first
-// use.
-func (g *Graph) Used() []schema.GroupVersionKind {
-	return g.kinds(func(*Node) bool { return true })
-}
-
-func (g *Graph) kinds(include func(*Node) bool) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
-	seen := map[schema.GroupVersionKind]bool{}
 	for _, n := range g.Nodes {
-		if include(n) && !seen[n.Kind] {
-			seen[n.Kind] = true
+		if !n.External && !slices.Contains(out, n.Kind) {
 			out = append(out, n.Kind)
 		}
 	}
@@ -132,5 +120,6 @@ func (g *Graph) Untyped(gvk schema.GroupVersionKind) bool {
 	return slices.Contains(g.Missing, gvk)
 }
 
-// Kinds looks a kind up; false says that no server knows it.
-type Kinds func(schema.GroupVersionKind) (Kind, bool)
+// Kinds is what is known of the kinds that a definition uses, as Uses lists them.
+// One that isn't here no server knows.
+type Kinds map[schema.GroupVersionKind]Kind

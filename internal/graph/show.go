@@ -53,7 +53,7 @@ func (c *composition) unseen(n *Node) bool {
 	if node.Skipped != "" {
 		return false
 	}
-	if _, blind := c.facts.Kinds[n.Kind]; blind {
+	if _, blind := c.facts.Unread[n.Kind]; blind && !n.External {
 		return true
 	}
 	if node.Observed != nil || node.Object != nil {

@@ -66,7 +66,7 @@ func passes(t *testing.T, g *graph.Graph, d inventory.Definition, text string) [
 	facts := plan.Facts{
 		Instance: instance, Now: began,
 		Owned:    map[string][]*unstructured.Unstructured{},
-		External: map[plan.Need]*unstructured.Unstructured{},
+		External: map[plan.Need]plan.Look{},
 		Waits:    map[plan.WaitKey]time.Time{},
 	}
 	for _, given := range w.Given {
@@ -94,10 +94,10 @@ func passes(t *testing.T, g *graph.Graph, d inventory.Definition, text string) [
 func (c change) happen(t *testing.T, facts *plan.Facts) {
 	facts.Now = facts.Now.Add(c.After.Duration)
 	facts.Problems = c.Problems
-	facts.Kinds = map[schema.GroupVersionKind]plan.Problem{}
+	facts.Unread = map[schema.GroupVersionKind]plan.Blind{}
 	for name, problem := range c.Blind {
 		i := strings.LastIndex(name, "/")
-		facts.Kinds[schema.FromAPIVersionAndKind(name[:i], name[i+1:])] = problem
+		facts.Unread[schema.FromAPIVersionAndKind(name[:i], name[i+1:])] = plan.Blind{Problem: problem}
 	}
 	facts.Instance = facts.Instance.DeepCopy()
 	if c.Spec != nil {
@@ -121,20 +121,23 @@ func (c change) happen(t *testing.T, facts *plan.Facts) {
 
 // composeWithNeeds composes until nothing new is asked for.
 func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external []map[string]any) plan.Desired {
-	facts.External = map[plan.Need]*unstructured.Unstructured{}
+	facts.External = map[plan.Need]plan.Look{}
 	for {
 		desired, fresh := g.Compose(*facts), false
 		for _, need := range desired.Needs {
-			_, looked := facts.External[need]
-			if _, blind := facts.Kinds[need.Kind]; looked || blind {
+			if _, looked := facts.External[need]; looked {
 				continue
 			}
 			fresh = true
-			facts.External[need] = nil
+			facts.External[need] = plan.Look{}
+			if blind, ok := facts.Unread[need.Kind]; ok {
+				facts.External[need] = plan.Look{Blind: &blind}
+				continue
+			}
 			for _, o := range external {
 				found := &unstructured.Unstructured{Object: normal(t, o)}
 				if (plan.Need{Kind: found.GroupVersionKind(), Namespace: found.GetNamespace(), Name: found.GetName()}) == need {
-					facts.External[need] = found
+					facts.External[need] = plan.Look{Object: found}
 				}
 			}
 		}

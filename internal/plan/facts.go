@@ -21,11 +21,11 @@ type Facts struct {
 	// than one while a node's object changes its name. Under the empty id are
 	// those that no node has made.
 	Owned map[string][]*unstructured.Unstructured
-	// External holds what externalRef nodes name, once it has been looked for;
-	// a nil object was looked for and isn't there.
-	External map[Need]*unstructured.Unstructured
-	// Kinds holds the kinds that can't be read now, and why.
-	Kinds map[schema.GroupVersionKind]Problem
+	// External holds what externalRef nodes name, once it has been looked for.
+	External map[Need]Look
+	// Unread holds the kinds whose own objects can't be read now, and why. What
+	// an externalRef names is looked for apart, with its own luck.
+	Unread map[schema.GroupVersionKind]Blind
 	// Problems holds what stood in the way of a node's last write, by node.
 	Problems map[string]Problem
 	// Waits tells since when a node has been waiting for a thing.
@@ -42,6 +42,19 @@ type Need struct {
 	Name      string
 }
 
+// Look is what came of looking for an object of somebody else's: the object, nil
+// where there is none, or why that can't be told.
+type Look struct {
+	Object *unstructured.Unstructured
+	Blind  *Blind
+}
+
+// Blind is why objects can't be read now, and since when.
+type Blind struct {
+	Problem
+	Since time.Time
+}
+
 // Problem is a reason with its explanation.
 type Problem struct {
 	Reason  Reason
@@ -56,18 +69,14 @@ type WaitKey struct {
 	On   string
 }
 
-// Object returns the node's object of the given key; without a name in the key,
-// the only one of its kind that there is.
+// Object returns the node's object of this kind, in this version, and name.
 //
 // An object that somebody labelled by hand, so that the instance adopts it, is no
 // node's yet: the node that renders its name finds it.
-func (f Facts) Object(node string, key object.Key) *unstructured.Unstructured {
-	if key.Name == "" {
-		return f.only(node, key.GroupKind())
-	}
+func (f Facts) Object(node string, kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	for _, id := range [...]string{node, ""} {
 		for _, o := range f.Owned[id] {
-			if object.KeyOf(o) == key {
+			if o.GroupVersionKind() == kind && o.GetNamespace() == namespace && o.GetName() == name {
 				return o
 			}
 		}
@@ -75,12 +84,12 @@ func (f Facts) Object(node string, key object.Key) *unstructured.Unstructured {
 	return nil
 }
 
-// only returns the node's object of a kind, unless there are several: then the
-// name decides, once it is known.
-func (f Facts) only(node string, kind schema.GroupKind) *unstructured.Unstructured {
+// Only returns the node's object of a kind, in this version, whatever its name,
+// unless there are several: then the name decides, once it is known.
+func (f Facts) Only(node string, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	var found *unstructured.Unstructured
 	for _, o := range f.Owned[node] {
-		if o.GroupVersionKind().GroupKind() != kind {
+		if o.GroupVersionKind() != kind {
 			continue
 		}
 		if found != nil {
@@ -89,4 +98,25 @@ func (f Facts) only(node string, kind schema.GroupKind) *unstructured.Unstructur
 		found = o
 	}
 	return found
+}
+
+// Patience is for how long to wait for first reads before telling anybody: as
+// long as one of them has been going on for less than a while. 0 or less is not
+// at all.
+func (f Facts) Patience(now time.Time, while time.Duration) time.Duration {
+	var left time.Duration
+	ask := func(b Blind) {
+		if b.Reason == Syncing {
+			left = max(left, while-now.Sub(b.Since))
+		}
+	}
+	for _, blind := range f.Unread {
+		ask(blind)
+	}
+	for _, look := range f.External {
+		if look.Blind != nil {
+			ask(*look.Blind)
+		}
+	}
+	return left
 }

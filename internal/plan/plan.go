@@ -106,8 +106,8 @@ func decide(node Node, facts Facts, owner inventory.Owner, tolerated Tolerated, 
 	if node.Skipped != "" {
 		return Step{Node: node.ID, Action: Skip, Problem: Problem{Message: node.Skipped}}
 	}
-	if problem, ok := facts.Kinds[node.Kind]; ok {
-		return hold(node, problem)
+	if blind, ok := facts.Unread[node.Kind]; ok && !node.External {
+		return hold(node, blind.Problem)
 	}
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)
@@ -190,6 +190,7 @@ func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool) []*
 	for _, owned := range facts.Owned {
 		for _, o := range owned {
 			if owner.Owns(o) && inventory.Node(o) != "" && !wanted[o.GetUID()] {
+				wanted[o.GetUID()] = true // once, also where it was read in two versions
 				out = append(out, o)
 			}
 		}

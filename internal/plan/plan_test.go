@@ -108,10 +108,21 @@ func TestCompute(t *testing.T) {
 		"A kind that can't be read holds back its nodes alone": {
 			reason: "siblings go on",
 			nodes:  []plan.Node{{ID: "a", Kind: schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}}, wants("b", 0, "x")},
-			facts: plan.Facts{Kinds: map[schema.GroupVersionKind]plan.Problem{
-				{Version: "v1", Kind: "Gizmo"}: {Reason: plan.WaitingForKind, Message: "unknown"},
+			facts: plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{
+				{Version: "v1", Kind: "Gizmo"}: {Problem: plan.Problem{Reason: plan.WaitingForKind, Message: "unknown"}},
 			}},
 			want: []string{"a: Wait WaitingForKind: unknown", "b: Create"},
+		},
+		"A reference has its own luck": {
+			reason: "one object may be readable where the whole kind isn't",
+			nodes: []plan.Node{
+				{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Observed: rendered("x"), Ready: true},
+				wants("b", 0, "y"),
+			},
+			facts: plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{
+				configMap: {Problem: plan.Problem{Reason: plan.Forbidden, Message: "list configmaps"}},
+			}},
+			want: []string{"a: Keep", "b: Wait Forbidden: list configmaps"},
 		},
 		"Two nodes can't have one object": {
 			reason: "they would overwrite each other for ever",
@@ -241,30 +252,78 @@ func TestWaitsOfOneNode(t *testing.T) {
 }
 
 func TestObject(t *testing.T) {
+	of := func(o *unstructured.Unstructured, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+		o = o.DeepCopy()
+		o.SetGroupVersionKind(gvk)
+		return o
+	}
+	secretKind := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	older := schema.GroupVersionKind{Version: "v1beta1", Kind: "ConfigMap"}
 	mine, byHand, other := stored(rendered("x"), "a", 0), rendered("y"), rendered("z")
-	secret := rendered("x")
-	secret.SetKind("Secret")
-	key := func(kind, name string) object.Key { return object.Key{Kind: kind, Namespace: "prod", Name: name} }
-	facts := plan.Facts{Owned: map[string][]*unstructured.Unstructured{"a": {mine, secret}, "": {byHand}, "b": {other}, "c": {rendered("c1"), rendered("c2")}}}
+	secret, asOlder := of(mine, secretKind), of(mine, older)
+	facts := plan.Facts{Owned: map[string][]*unstructured.Unstructured{
+		"a": {mine, asOlder, secret}, "": {byHand}, "b": {other}, "c": {rendered("c1"), rendered("c2")},
+	}}
 	cases := map[string]struct {
 		node string
-		key  object.Key
+		kind schema.GroupVersionKind
+		name string
 		want *unstructured.Unstructured
 	}{
-		"A node's object is found by its key":                          {"a", key("ConfigMap", "x"), mine},
-		"One of another kind is another":                               {"a", key("Secret", "x"), secret},
-		"Another node's object isn't the node's":                       {"a", key("ConfigMap", "z"), nil},
-		"One that was labelled by hand is whose node renders its name": {"a", key("ConfigMap", "y"), byHand},
-		"One that was labelled by hand needs its kind":                 {"a", key("Secret", "y"), nil},
-		"Without a name the only one of the kind is meant":             {"a", object.Key{Kind: "ConfigMap"}, mine},
-		"Without a name none of several is meant":                      {"c", object.Key{Kind: "ConfigMap"}, nil},
-		"Without a name none that was labelled by hand is meant":       {"new", object.Key{Kind: "ConfigMap"}, nil},
+		"A node's object is found by kind and name":                    {"a", configMap, "x", mine},
+		"One of another kind is another":                               {"a", secretKind, "x", secret},
+		"It is read in the version that the node has it in":            {"a", older, "x", asOlder},
+		"Another node's object isn't the node's":                       {"a", configMap, "z", nil},
+		"One that was labelled by hand is whose node renders its name": {"a", configMap, "y", byHand},
+		"One that was labelled by hand needs its kind":                 {"a", secretKind, "y", nil},
+		"Without a name the only one of the kind is meant":             {"a", configMap, "", mine},
+		"Without a name none of several is meant":                      {"c", configMap, "", nil},
+		"Without a name none that was labelled by hand is meant":       {"new", configMap, "", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := facts.Object(tc.node, tc.key); got != tc.want {
+			got := facts.Only(tc.node, tc.kind)
+			if tc.name != "" {
+				got = facts.Object(tc.node, tc.kind, "prod", tc.name)
+			}
+			if got != tc.want {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})
+	}
+}
+
+func TestPatience(t *testing.T) {
+	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	blind := func(reason plan.Reason, ago time.Duration) plan.Blind {
+		return plan.Blind{Problem: plan.Problem{Reason: reason}, Since: now.Add(-ago)}
+	}
+	gizmo := schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}
+	external := func(b plan.Blind) plan.Facts {
+		return plan.Facts{External: map[plan.Need]plan.Look{{Kind: gizmo, Name: "x"}: {Blind: &b}, {Kind: gizmo, Name: "y"}: {}}}
+	}
+	own := func(b ...plan.Blind) plan.Facts {
+		f := plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{}}
+		for i, one := range b {
+			f.Unread[schema.GroupVersionKind{Version: fmt.Sprint("v", i), Kind: "Gizmo"}] = one
+		}
+		return f
+	}
+	cases := map[string]struct {
+		facts plan.Facts
+		want  time.Duration
+	}{
+		"With everything read there is nothing to wait for":   {plan.Facts{}, 0},
+		"A first read is given a moment":                      {own(blind(plan.Syncing, time.Second)), time.Second},
+		"The latest one counts":                               {own(blind(plan.Syncing, time.Second), blind(plan.Syncing, 0)), 2 * time.Second},
+		"One that takes long is told":                         {own(blind(plan.Syncing, time.Minute)), 0},
+		"What can't be read is told at once":                  {own(blind(plan.Forbidden, 0)), 0},
+		"A reference that is being looked up is waited for":   {external(blind(plan.Syncing, time.Second)), time.Second},
+		"A reference that can't be looked up is told at once": {external(blind(plan.WaitingForKind, 0)), 0},
+	}
+	for name, tc := range cases {
+		if got := max(tc.facts.Patience(now, 2*time.Second), 0); got != tc.want {
+			t.Errorf("%s: want %s, got %s", name, tc.want, got)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -30,83 +31,58 @@ type compilation struct {
 
 // compile compiles the definition. Its result is unsure if it couldn't be found
 // out what a kind is like.
-func (r *Reconciler) compile(v *visit) {
+func (r *Reconciler) compile(ctx context.Context, v *visit) {
 	if len(v.compiled.problems) > 0 {
 		return // the spec can't be read
 	}
 	v.entry.own.spec = v.spec
-	if v.unsure = r.refresh(v, &v.entry.own); v.unsure == nil {
+	if v.unsure = r.refresh(ctx, v, &v.entry.own); v.unsure == nil {
 		v.compiled = v.entry.own.last
 	}
 }
 
 // refresh compiles a spec, unless neither it nor a kind that it uses has changed
 // since the last time.
-func (r *Reconciler) refresh(v *visit, c *compilation) error {
-	if c.input != "" {
-		now := r.look()
-		if input := now.input(c.spec, c.kinds); now.failed == nil && input == c.input {
-			return nil
-		}
-		if now.failed != nil {
-			return now.failed
-		}
+func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) error {
+	uses := graph.Uses(c.spec)
+	kinds, err := r.gather(ctx, uses)
+	if err != nil {
+		return err
 	}
-	seen := r.look()
-	g, problems := graph.Compile(c.spec, seen.lookup)
-	if seen.failed != nil {
-		return seen.failed
+	input := inputOf(c.spec, uses, kinds)
+	if input == c.input {
+		return nil
 	}
-	c.last, c.kinds = compiled{graph: g, problems: problems}, seen.kinds
-	// What was seen counts, not what is there by now: a kind may have appeared
-	// while this was compiled.
-	c.input = seen.input(c.spec, c.kinds)
+	g, problems := graph.Compile(c.spec, kinds)
+	c.last, c.kinds, c.input = compiled{graph: g, problems: problems}, uses, input
 	r.Registry.setUses(v.entry)
-	if c.input != r.look().input(c.spec, c.kinds) {
-		r.wake(v.key) // it did, before anybody knew that this definition cares
+	if again, err := r.gather(ctx, uses); err != nil || inputOf(c.spec, uses, again) != input {
+		r.wake(v.key) // a kind changed before anybody knew that this definition cares
 	}
 	return nil
 }
 
-// looking looks kinds up, each once, and remembers what it saw.
-type looking struct {
-	in    *cluster.Kinds
-	seen  map[schema.GroupVersionKind]looked
-	kinds []schema.GroupVersionKind
-	// failed says that something couldn't be found out.
-	failed error
-}
-
-// looked is what a lookup found.
-type looked struct {
-	kind  graph.Kind
-	known bool
-}
-
-func (r *Reconciler) look() *looking {
-	return &looking{in: r.Kinds, seen: map[schema.GroupVersionKind]looked{}}
-}
-
-// lookup fits graph.Kinds.
-func (l *looking) lookup(gvk schema.GroupVersionKind) (graph.Kind, bool) {
-	if answer, again := l.seen[gvk]; again {
-		return answer.kind, answer.known
+// gather finds out what is known of kinds.
+func (r *Reconciler) gather(ctx context.Context, uses []schema.GroupVersionKind) (graph.Kinds, error) {
+	out := graph.Kinds{}
+	for _, gvk := range uses {
+		kind, known, err := r.Kinds.Lookup(ctx, gvk)
+		if err != nil {
+			return nil, &unsureError{kind: gvk, err: err}
+		}
+		if known {
+			out[gvk] = kind
+		}
 	}
-	kind, known, err := l.in.Lookup(gvk)
-	if err != nil {
-		l.failed = &unsureError{kind: gvk, err: err}
-	}
-	l.kinds = append(l.kinds, gvk)
-	l.seen[gvk] = looked{kind, known}
-	return kind, known
+	return out, nil
 }
 
-// input names the input of a compilation: the spec, and the kinds as they are
+// inputOf names the input of a compilation: the spec, and the kinds as they are
 // seen.
-func (l *looking) input(spec *v1alpha1.DefinitionSpec, kinds []schema.GroupVersionKind) string {
+func inputOf(spec *v1alpha1.DefinitionSpec, uses []schema.GroupVersionKind, kinds graph.Kinds) string {
 	input := []any{spec}
-	for _, gvk := range kinds {
-		kind, known := l.lookup(gvk)
+	for _, gvk := range uses {
+		kind, known := kinds[gvk]
 		input = append(input, gvk, known, kind.Namespaced, kind.Nested, kind.Revision)
 	}
 	return object.Digest(input)
