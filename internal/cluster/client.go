@@ -22,7 +22,7 @@ import (
 
 // Resolver finds the resource that serves a kind.
 type Resolver interface {
-	Resolve(schema.GroupVersionKind) (Resource, error)
+	Resolve(context.Context, schema.GroupVersionKind) (Resource, error)
 }
 
 // Client writes and reads objects of any kind. It is safe for concurrent use.
@@ -36,8 +36,8 @@ func NewClient(d dynamic.Interface, kinds Resolver) *Client {
 	return &Client{dynamic: d, kinds: kinds}
 }
 
-func (c *Client) resource(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
-	r, err := c.kinds.Resolve(gvk)
+func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
+	r, err := c.kinds.Resolve(ctx, gvk)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *Client) Update(ctx context.Context, o *unstructured.Unstructured, uid t
 }
 
 func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, manage
 
 // Get reads an object from the API server.
 func (c *Client) Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
-	r, err := c.resource(gvk, namespace)
+	r, err := c.resource(ctx, gvk, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (c *Client) Get(ctx context.Context, gvk schema.GroupVersionKind, namespace
 // Delete asks for the deletion of this very incarnation of an object. What is
 // gone already, or has been replaced by another of its name, is no error.
 func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error {
-	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 // since it was read. The rest of the object is left as it is. Otherwise the error
 // is one of IsGone's: the change is an event, which brings the next pass.
 func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
-	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 // SetFinalizers replaces an object's finalizers, if nobody has changed the object
 // since it was read. Otherwise the error is one of IsGone's.
 func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
-	r, err := c.resource(o.GroupVersionKind(), o.GetNamespace())
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -77,20 +78,20 @@ func TestObserve(t *testing.T) {
 func TestKindsOfDefinitionsCostNoRequest(t *testing.T) {
 	kinds := cluster.NewKinds(nil) // without anybody to ask
 	kinds.Observe(gizmoCRD())
-	r, err := kinds.Resolve(gizmo)
+	r, err := kinds.Resolve(t.Context(), gizmo)
 	if err != nil || !r.Namespaced || r.GVR != (schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gizmos"}) {
 		t.Errorf("got %v, %v", r, err)
 	}
-	if got, err := kinds.Preferred(gizmo.GroupKind()); err != nil || got != gizmo {
+	if got, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); err != nil || got != gizmo {
 		t.Errorf("of several versions the one that is stored: got %v, %v", got, err)
 	}
 	for _, version := range []string{"v0", "v2"} {
-		if _, err := kinds.Resolve(gizmo.GroupKind().WithVersion(version)); !cluster.IsUnavailable(err) {
+		if _, err := kinds.Resolve(t.Context(), gizmo.GroupKind().WithVersion(version)); !cluster.IsUnavailable(err) {
 			t.Errorf("%s isn't served: got %v", version, err)
 		}
 	}
 	kinds.Observe(gizmoCRD(establish(apiextensionsv1.ConditionFalse), func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }))
-	if _, err := kinds.Resolve(gizmo); !cluster.IsUnavailable(err) {
+	if _, err := kinds.Resolve(t.Context(), gizmo); !cluster.IsUnavailable(err) {
 		t.Errorf("what isn't established isn't served: got %v", err)
 	}
 }
@@ -98,17 +99,17 @@ func TestKindsOfDefinitionsCostNoRequest(t *testing.T) {
 func TestLookup(t *testing.T) {
 	kinds := cluster.NewKinds(nil)
 	kinds.Observe(gizmoCRD())
-	before, known, err := kinds.Lookup(gizmo)
+	before, known, err := kinds.Lookup(t.Context(), gizmo)
 	if err != nil || !known || !before.Namespaced || before.Nested || before.Schema == nil {
 		t.Errorf("got %+v, %t", before, known)
 	}
-	if untyped, known, _ := kinds.Lookup(gizmo.GroupKind().WithVersion("v1beta1")); !known || untyped.Schema != nil {
+	if untyped, known, _ := kinds.Lookup(t.Context(), gizmo.GroupKind().WithVersion("v1beta1")); !known || untyped.Schema != nil {
 		t.Errorf("a version without a schema is untyped: got %+v, %t", untyped, known)
 	}
 	kinds.Observe(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 		c.Generation, c.Labels = 2, map[string]string{v1alpha1.OwnedLabel: "true"}
 	}))
-	after, _, _ := kinds.Lookup(gizmo)
+	after, _, _ := kinds.Lookup(t.Context(), gizmo)
 	if !after.Nested || after.Revision == before.Revision {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
@@ -124,6 +125,41 @@ func TestLookup(t *testing.T) {
 	}
 	if _, known := kinds.CRD(gizmo.GroupKind()); known {
 		t.Error("what is gone is still known")
+	}
+}
+
+func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
+	at := func(revision string, change ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
+		return gizmoCRD(append(change, func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = revision })...)
+	}
+	unestablished := establish(apiextensionsv1.ConditionFalse)
+	known := func(k *cluster.Kinds) string {
+		c, ok := k.CRD(gizmo.GroupKind())
+		if !ok {
+			return ""
+		}
+		return c.ResourceVersion
+	}
+
+	kinds := cluster.NewKinds(nil)
+	if !kinds.Record(at("10", unestablished)) || known(kinds) != "10" {
+		t.Errorf("an answer is news: known is %q", known(kinds))
+	}
+	if kinds.Observe(at("10", unestablished)) {
+		t.Error("its event is no news")
+	}
+	if !kinds.Observe(at("11")) || known(kinds) != "11" {
+		t.Error("what comes after it is")
+	}
+
+	kinds.Record(at("20", unestablished))
+	if kinds.Observe(at("15")) || known(kinds) != "20" {
+		t.Errorf("an event from before an answer undoes it: known is %q", known(kinds))
+	}
+
+	kinds.Forget(at("30"))
+	if kinds.Record(at("25")) || known(kinds) != "" {
+		t.Errorf("an answer that the watch has overtaken brings back what is gone: known is %q", known(kinds))
 	}
 }
 
@@ -186,32 +222,132 @@ func TestWhatDiscoveryCantTellIsNotGone(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := cluster.NewKinds(tc.server).Preferred(tc.ask)
+			_, err := cluster.NewKinds(tc.server).Preferred(t.Context(), tc.ask)
 			if (err == nil) != tc.found || cluster.IsUnavailable(err) != tc.gone {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	if _, known, err := cluster.NewKinds(server{err: down}).Lookup(gizmo); known || err == nil {
+	if _, known, err := cluster.NewKinds(server{err: down}).Lookup(t.Context(), gizmo); known || err == nil {
 		t.Errorf("what couldn't be looked up: got %t, %v", known, err)
 	}
 }
 
+// counting counts what it is asked.
+type counting struct {
+	server
+	asked *int
+}
+
+func (c counting) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
+	*c.asked++
+	return c.server.ServerResourcesForGroupVersion(gv)
+}
+
+func (c counting) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	*c.asked++
+	return c.server.GroupsAndMaybeResources()
+}
+
+func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
+	other := gizmo.GroupVersion().WithKind("Other")
+	cases := map[string]struct {
+		reason string
+		before func(*cluster.Kinds)
+		asked  int
+		found  bool // a Gizmo; the server doesn't have an Other in any case
+	}{
+		"a server that tells nothing":          {"an answer is believed for a while", func(*cluster.Kinds) {}, 2, true},
+		"a group that it is known not to have": {"an event would tell", func(k *cluster.Kinds) { k.GroupsKnown(true) }, 0, false},
+		"a group that it has":                  {"an event would tell", func(k *cluster.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), true) }, 2, true},
+		"a group that another server has":      {"it may have kinds of its own", func(k *cluster.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), false) }, 2, true},
+		"a group that it no longer has": {"what was known of it isn't so any more", func(k *cluster.Kinds) {
+			k.GroupsKnown(true)
+			k.ObserveGroup(gizmo.GroupVersion(), true)
+			k.ForgetGroup(gizmo.GroupVersion())
+		}, 0, false},
+		"a definition that is gone": {"discovery lags", func(k *cluster.Kinds) {
+			k.GroupsKnown(true)
+			k.ObserveGroup(gizmo.GroupVersion(), true)
+			k.Observe(gizmoCRD())
+			k.Forget(gizmoCRD())
+		}, 1, false},
+		"a definition that another server has now": {"a kind may move to an aggregated API", func(k *cluster.Kinds) {
+			k.GroupsKnown(true)
+			k.Observe(gizmoCRD())
+			k.Forget(gizmoCRD())
+			k.ObserveGroup(gizmo.GroupVersion(), false)
+		}, 2, true},
+		"a definition's group that is gone as a whole": {"nobody serves it", func(k *cluster.Kinds) { k.GroupsKnown(true); k.Observe(gizmoCRD()); k.Forget(gizmoCRD()) }, 0, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			kinds := cluster.NewKinds(counting{server{}, &asked})
+			tc.before(kinds)
+			for range 100 {
+				if _, err := kinds.Resolve(t.Context(), gizmo); (err == nil) != tc.found || err != nil && !cluster.IsUnavailable(err) {
+					t.Fatalf("%s: got %v", tc.reason, err)
+				}
+				if _, err := kinds.Resolve(t.Context(), other); !cluster.IsUnavailable(err) {
+					t.Fatalf("there is no Other: got %v", err)
+				}
+			}
+			if asked != tc.asked {
+				t.Errorf("%s: the server was asked %d times, want %d", tc.reason, asked, tc.asked)
+			}
+		})
+	}
+}
+
+func TestADiscoveryThatHangsHoldsUpNobodyForLong(t *testing.T) {
+	hanging := make(chan struct{})
+	defer close(hanging)
+	kinds := cluster.NewKinds(stuck{until: hanging})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	if _, err := kinds.Resolve(ctx, gizmo); !errors.Is(err, enough) {
+		t.Errorf("resolving: got %v", err)
+	}
+	if _, _, err := kinds.Standing(ctx, gizmo.GroupKind()); !errors.Is(err, enough) {
+		t.Errorf("what has become of it: got %v", err)
+	}
+	if _, _, err := kinds.Lookup(ctx, gizmo); !errors.Is(err, enough) {
+		t.Errorf("looking it up: got %v", err)
+	}
+}
+
+type stuck struct {
+	server
+	until chan struct{}
+}
+
+func (s stuck) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
+	<-s.until
+	return s.server.ServerResourcesForGroupVersion(gv)
+}
+
+func (s stuck) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	<-s.until
+	return s.server.GroupsAndMaybeResources()
+}
+
 func TestDiscoveryIsNotBelievedAboutDefinedKinds(t *testing.T) {
 	kinds := cluster.NewKinds(server{})
-	if _, err := kinds.Resolve(gizmo); err != nil {
+	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 		t.Fatal(err)
 	}
 	kinds.Observe(gizmoCRD())
 	kinds.Forget(gizmoCRD())
-	if _, err := kinds.Resolve(gizmo); !cluster.IsUnavailable(err) {
+	if _, err := kinds.Resolve(t.Context(), gizmo); !cluster.IsUnavailable(err) {
 		t.Errorf("discovery lags, and what it said before is no longer true: got %v", err)
 	}
-	if _, err := kinds.Preferred(gizmo.GroupKind()); !cluster.IsUnavailable(err) {
+	if _, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); !cluster.IsUnavailable(err) {
 		t.Errorf("nor is its version known: got %v", err)
 	}
 	kinds.Observe(gizmoCRD())
-	if _, err := kinds.Resolve(gizmo); err != nil {
+	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 		t.Errorf("it is back: got %v", err)
 	}
 }

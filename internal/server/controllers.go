@@ -5,18 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
@@ -42,7 +38,7 @@ type Options struct {
 	Log     logr.Logger
 	Events  telemetry.Recorder
 	// Observe is told of each pass; optional.
-	Observe func(kind schema.GroupVersionKind, took time.Duration, out outcome.Outcome)
+	Observe func(outcome.Pass)
 	// Now tells the time; the wall clock by default.
 	Now func() time.Time
 }
@@ -55,7 +51,7 @@ type Controllers struct {
 	hub      *watch.Hub
 	engine   *engine.Engine
 	registry *definition.Registry
-	crds     cache.SharedIndexInformer
+	crds     *cluster.CRDs
 	// started is closed once the controllers of definitions run.
 	started chan struct{}
 }
@@ -74,15 +70,14 @@ func NewControllers(o Options) (*Controllers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	disc, err := discovery.NewDiscoveryClientForConfigAndClient(o.Config, httpClient)
+	disc, err := discovery.NewDiscoveryClientForConfig(bounded(o.Config))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	crds, err := crdInformer(o.Config, httpClient)
-	if err != nil {
-		return nil, err
+	c := &Controllers{options: o, kinds: cluster.NewKinds(disc), registry: definition.NewRegistry(), started: make(chan struct{})}
+	if c.crds, err = cluster.NewCRDs(o.Config, httpClient, o.Log.WithName("kinds"), c.crdChanged); err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	c := &Controllers{options: o, kinds: cluster.NewKinds(disc), registry: definition.NewRegistry(), crds: crds, started: make(chan struct{})}
 	c.client = cluster.NewClient(dyn, c.kinds)
 	c.hub = watch.New(watch.Config{
 		Client:       dyn,
@@ -90,46 +85,51 @@ func NewControllers(o Options) (*Controllers, error) {
 		Enqueue:      func(s watch.Subscriber, cause watch.Cause) { c.engine.Enqueue(s, cause) },
 		Managed:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager: v1alpha1.ChildManager,
+		Rights:       rights,
 		Logger:       o.Log.WithName("watch"),
 	})
 	c.engine = engine.New(engine.Config{Hub: c.hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
 	return c, nil
 }
 
+// bounded returns a configuration whose requests end: discovery takes no context,
+// and an aggregated API may never answer.
+func bounded(config *rest.Config) *rest.Config {
+	bounded := rest.CopyConfig(config)
+	bounded.Timeout = 15 * time.Second
+	return bounded
+}
+
+// rights are the kinds that grant this program what it may do.
+var rights = []schema.GroupVersionKind{
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+}
+
 // Hub gives access to the watches, for metrics.
 func (c *Controllers) Hub() *watch.Hub { return c.hub }
-
-// crdInformer watches CustomResourceDefinitions, without the texts that make
-// them large and that nothing here reads.
-func crdInformer(config *rest.Config, httpClient *http.Client) (cache.SharedIndexInformer, error) {
-	client, err := apiextensions.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	api := client.ApiextensionsV1().CustomResourceDefinitions()
-	lw := listWatch(api.List, api.Watch)
-	informer := cache.NewSharedIndexInformer(lw, &apiextensionsv1.CustomResourceDefinition{}, 0, cache.Indexers{})
-	return informer, informer.SetTransform(slim)
-}
 
 // Run installs the dialect's kinds and runs the controllers until the context
 // ends, or something that can't be repaired fails. It returns when everything
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	if _, err := c.crds.AddEventHandler(c.crdHandler()); err != nil {
-		return fmt.Errorf("watch CustomResourceDefinitions: %w", err)
-	}
 	group.Go(func() error {
-		c.crds.RunWithContext(ctx)
+		c.crds.Run(ctx)
 		return nil
 	})
 	group.Go(func() error { return c.hub.Run(ctx) })
+	groups := c.followGroups()
+	defer groups.Stop()
 	group.Go(func() error { return c.engine.Run(ctx) })
 	group.Go(func() error {
 		// What is known of kinds decides whether objects are gone for good: nothing
 		// runs before that is complete.
-		if !cache.WaitForCacheSync(ctx.Done(), c.crds.HasSynced) {
+		select {
+		case <-c.crds.Complete():
+		case <-ctx.Done():
 			return nil
 		}
 		if err := c.install(ctx); err != nil {
@@ -140,7 +140,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 		}
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 			gvk := v1alpha1.GroupVersion.WithKind(kind)
-			c.engine.Start(gvk, definition.New(c.definitionConfig(gvk)))
+			c.engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
 		}
 		close(c.started)
 		return nil
@@ -172,58 +172,20 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Kind: kind, Cluster: c.client, Kinds: c.kinds, Hub: c.hub, Engine: c.engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
-		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now,
+		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.published,
 	}
 }
 
-func (c *Controllers) resolve(_ context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
-	r, err := c.kinds.Resolve(gvk)
+func (c *Controllers) resolve(ctx context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
+	r, err := c.kinds.Resolve(ctx, gvk)
 	if cluster.IsUnavailable(err) {
-		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Message: err.Error()}
+		_, defined := c.kinds.CRD(gvk.GroupKind())
+		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Message: err.Error(), Gone: !defined}
 	}
 	if err != nil {
 		return watch.Resource{}, err
 	}
 	return watch.Resource{GVR: r.GVR, Namespaced: r.Namespaced}, nil
-}
-
-// crdHandler passes on what happens to kinds: to what is known of them, to the
-// watches, and to the definitions that use or own them.
-func (c *Controllers) crdHandler() cache.ResourceEventHandler {
-	observe := func(o any, change watch.KindChange) {
-		if crd, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && c.kinds.Observe(crd) {
-			c.kindChanged(crd, change)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { observe(o, watch.KindArrived) },
-		UpdateFunc: func(_, o any) { observe(o, watch.KindAltered) },
-		DeleteFunc: func(o any) {
-			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = unknown.Obj
-			}
-			crd, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-			if !ok {
-				return
-			}
-			if c.kinds.Forget(crd) {
-				c.kindChanged(crd, watch.KindDeleted)
-				return
-			}
-			c.wakeConcerned(crd) // it served nothing, but its name is free now
-		},
-	}
-}
-
-func (c *Controllers) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
-	c.hub.KindChanged(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, change)
-	c.wakeConcerned(crd)
-}
-
-func (c *Controllers) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
-	for _, key := range c.registry.Concerned(crd) {
-		c.wake(key)
-	}
 }
 
 func (c *Controllers) wake(key object.Key) {

@@ -8,60 +8,14 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
-
-func listWatch(
-	list func(context.Context, metav1.ListOptions) (*apiextensionsv1.CustomResourceDefinitionList, error),
-	watch func(context.Context, metav1.ListOptions) (apiwatch.Interface, error),
-) *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) },
-		WatchFuncWithContext: watch,
-	}
-}
-
-// slim drops from a CustomResourceDefinition what only people read.
-func slim(o any) (any, error) {
-	crd, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return o, nil
-	}
-	delete(crd.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	if _, ours := crd.Labels[v1alpha1.OwnedLabel]; ours {
-		return crd, nil // all of it is ours to compare
-	}
-	crd.ManagedFields = nil
-	for i := range crd.Spec.Versions {
-		if s := crd.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
-			wordless(s.OpenAPIV3Schema)
-		}
-	}
-	return crd, nil
-}
-
-func wordless(s *apiextensionsv1.JSONSchemaProps) {
-	s.Description = ""
-	for name, p := range s.Properties {
-		wordless(&p)
-		s.Properties[name] = p
-	}
-	if s.Items != nil && s.Items.Schema != nil {
-		wordless(s.Items.Schema)
-	}
-	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		wordless(s.AdditionalProperties.Schema)
-	}
-}
 
 // install applies the CustomResourceDefinitions of the dialect's own kinds,
 // where they aren't as they should be.
@@ -86,10 +40,7 @@ func (c *Controllers) install(ctx context.Context) error {
 // alone: another controller of the dialect may rely on what its own says.
 func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstructured) error {
 	inventory.Sign(wanted, "")
-	known, exists, err := c.crds.GetStore().GetByKey(wanted.GetName())
-	if err != nil {
-		return err
-	}
+	current, exists := c.crds.Get(wanted.GetName())
 	if !exists {
 		_, err := c.client.Create(ctx, wanted, v1alpha1.InstanceManager)
 		if err != nil && !cluster.IsTaken(err) {
@@ -97,7 +48,6 @@ func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstr
 		}
 		return nil
 	}
-	current, _ := known.(*apiextensionsv1.CustomResourceDefinition)
 	signature, ours := current.Annotations[v1alpha1.AppliedAnnotation]
 	if !ours {
 		return c.putUpWith(current, wanted)

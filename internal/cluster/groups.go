@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// groups are the versions of groups that a server has, as its APIServices name
+// them: an event for each that comes or goes, so that nobody has to ask again and
+// again.
+type groups struct {
+	// known says that all are here. A server without APIServices, or one that
+	// doesn't show them to us, is asked instead.
+	known bool
+	// home tells for each version whether the API server itself serves it.
+	home map[schema.GroupVersion]bool
+	// epoch grows with each change: what was asked in one isn't true in another.
+	epoch int
+}
+
+// foreign tells whether a server of its own serves a version of a group.
+func (g *groups) foreign(gv schema.GroupVersion) bool {
+	home, there := g.home[gv]
+	return there && !home
+}
+
+// How long it is believed that the server doesn't have a kind: where no event
+// would tell of its arrival, and where a server of its own may get new kinds
+// without one.
+const (
+	untold  = 10 * time.Second
+	foreign = time.Minute
+)
+
+// absent tells whether the server is known not to have a kind that has no
+// CustomResourceDefinition. The lock is held.
+func (k *Kinds) absent(gvk schema.GroupVersionKind) bool {
+	gv := gvk.GroupVersion()
+	home, there := k.groups.home[gv]
+	said, missing := k.missing[gvk]
+	switch {
+	case k.groups.known && !there:
+		return true
+	case k.defined[gvk.GroupKind()] && (home || !k.groups.known):
+		// Discovery lags behind, and would tell of a kind that is gone with no
+		// event to tell the truth afterwards.
+		return true
+	case !missing:
+		return false
+	case !k.groups.known:
+		return k.now().Sub(said) < untold
+	default:
+		return home || k.now().Sub(said) < foreign
+	}
+}
+
+// absentFromAll tells whether the server is known not to have a kind in any
+// version. The lock is held.
+func (k *Kinds) absentFromAll(gk schema.GroupKind) bool {
+	if !k.groups.known {
+		return k.defined[gk]
+	}
+	for gv := range k.groups.home {
+		if gv.Group == gk.Group && !k.absent(gv.WithKind(gk.Kind)) {
+			return false
+		}
+	}
+	return true
+}
+
+// ObserveGroup takes note that the server has a version of a group, which it
+// serves itself or has served by another, and that what is known of its kinds
+// may no longer be true.
+func (k *Kinds) ObserveGroup(gv schema.GroupVersion, home bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.groups.home == nil {
+		k.groups.home = map[schema.GroupVersion]bool{}
+	}
+	k.groups.home[gv] = home
+	k.groups.epoch++
+	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
+}
+
+// ForgetGroup takes note that the server no longer has a version of a group.
+func (k *Kinds) ForgetGroup(gv schema.GroupVersion) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.groups.home, gv)
+	k.groups.epoch++
+	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
+}
+
+// GroupsKnown takes note of whether all versions of groups have been observed.
+func (k *Kinds) GroupsKnown(known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.groups.known = known
+}
+
+// GroupVersionOf reads the version of a group from the name of its APIService:
+// "v1.apps", and "v1." for the group without a name.
+func GroupVersionOf(apiService string) schema.GroupVersion {
+	version, group, _ := strings.Cut(apiService, ".")
+	return schema.GroupVersion{Group: group, Version: version}
+}
+
+// ask makes a request that others may be making already, and waits for its answer
+// for as long as the context allows. The request itself is bounded by its client.
+func ask[T any](ctx context.Context, flights *singleflight.Group, what string, do func() (T, error)) (T, error) {
+	var none T
+	select {
+	case answer := <-flights.DoChan(what, func() (any, error) { return do() }):
+		if answer.Err != nil {
+			return none, answer.Err
+		}
+		found, _ := answer.Val.(T)
+		return found, nil
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}

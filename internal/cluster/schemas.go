@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph"
+	specschema "github.com/espalier-dev/espalier/internal/schema"
+)
+
+// Lookup tells a compiler what is known of a kind; false says that no server
+// knows it. That it couldn't be found out is an error.
+func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (graph.Kind, bool, error) {
+	r, err := k.Resolve(ctx, gvk)
+	if IsUnavailable(err) {
+		return graph.Kind{}, false, nil
+	}
+	if err != nil {
+		return graph.Kind{}, false, err
+	}
+	kind := graph.Kind{Namespaced: r.Namespaced}
+	if c, ok := k.CRD(gvk.GroupKind()); ok {
+		_, kind.Nested = crd.Owner(c)
+		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
+		kind.Schema = crdSchema(c, gvk.Version)
+		return kind, true, nil
+	}
+	kind.Schema, err = k.serverSchema(ctx, gvk)
+	return kind, err == nil, err
+}
+
+func crdSchema(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
+	for _, v := range c.Spec.Versions {
+		if v.Name == version && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+			return specschema.OpenAPI(v.Schema.OpenAPIV3Schema)
+		}
+	}
+	return nil
+}
+
+// serverSchema reads the OpenAPI schema of a kind that the server builds in. A
+// kind that has none is untyped rather than unusable.
+func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (*spec.Schema, error) {
+	k.mu.RLock()
+	s, ok := k.typed[gvk]
+	k.mu.RUnlock()
+	if ok {
+		return s, nil
+	}
+	s, err := ask(ctx, &k.flights, "schema of "+gvk.String(), func() (*spec.Schema, error) { return k.schemas.ResolveSchema(gvk) })
+	if errors.Is(err, resolver.ErrSchemaNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of %s: %w", gvk, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.defined[gvk.GroupKind()] {
+		k.typed[gvk] = s
+	}
+	return s, nil
+}
