@@ -32,6 +32,8 @@ type actor struct {
 	interrupt   context.CancelFunc // ends the session under way
 	kindGone    bool               // the CRD was deleted; not yet acted upon
 	refresh     bool               // the CRD changed; not yet listed anew
+	second      *time.Timer        // lists once more after the CRD changed
+	well        bool               // it has been in sync since the last attempt began
 	subscribers members[*listener]
 	servings    []*Serving // replaced, not changed
 	events      uint64
@@ -55,17 +57,28 @@ func newActor(w *world, k *kind, s Selection) *actor {
 // run watches until the context ends.
 func (a *actor) run(ctx context.Context) {
 	defer a.store.close()
+	defer func() {
+		if a.current().Reason == Forbidden {
+			a.world.barred(a.gvk, -1)
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.second != nil {
+			a.second.Stop()
+		}
+	}()
 	var retry backoff
 	var s *session
 	for ctx.Err() == nil {
-		began := time.Now()
 		var err error
 		s, err = a.watch(ctx, s)
 		switch {
 		case errors.Is(err, errInterrupted):
 			continue // there is news of the kind
-		case errors.Is(err, errKindGone), time.Since(began) > lastRetry:
+		case errors.Is(err, errKindGone):
 			retry.reset()
+		case a.takeWell():
+			retry.prompt() // what went well just now is likely to do so again
 		}
 		if err != nil && ctx.Err() == nil {
 			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.String(), "reason", err.Error())
@@ -81,7 +94,7 @@ var errKindGone = errors.New("kind deleted")
 // the next attempt to go on with.
 func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	if a.takeKindGone() {
-		a.lose(&UnavailableError{WaitingForKind, "the definition of " + a.gvk.Kind + " was deleted"})
+		a.lose(&UnavailableError{Reason: WaitingForKind, Message: "the definition of " + a.gvk.Kind + " was deleted", Gone: true})
 		return nil, errKindGone
 	}
 	s, err := a.resume(ctx, s)
@@ -104,7 +117,7 @@ func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
 	}
 	if err != nil {
 		why := classify(a.gvk, err)
-		if why.Reason == WaitingForKind {
+		if why.Gone {
 			a.lose(why)
 			return nil, err
 		}
@@ -119,13 +132,15 @@ func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
 }
 
 // lose empties the store and tells the subscribers: the kind doesn't exist, and
-// so neither do its objects.
+// so neither do its objects. The state says so before the first of them hears of
+// it: who is woken by an object's end must not take what it can't read for gone.
 func (a *actor) lose(why *UnavailableError) {
-	a.emit(a.store.clear(), Subscriber{})
+	gone := a.store.clear()
 	a.advance(func(p *progress) {
 		*p = progress{}
 		p.failed(why, time.Now())
 	})
+	a.emit(gone, Subscriber{})
 }
 
 // renew begins a generation.
@@ -141,6 +156,7 @@ func (a *actor) advance(change func(*progress)) {
 	now := time.Now()
 	a.mu.Lock()
 	change(&a.progress)
+	a.well = a.well || a.progress.listed && a.progress.watching
 	before := a.state
 	a.state.Phase, a.state.Reason, a.state.Message = a.progress.state(now)
 	news := before.Phase != a.state.Phase || before.Reason != a.state.Reason
@@ -149,6 +165,12 @@ func (a *actor) advance(change func(*progress)) {
 	}
 	is := a.state
 	a.mu.Unlock()
+	switch {
+	case before.Reason != Forbidden && is.Reason == Forbidden:
+		a.world.barred(a.gvk, 1)
+	case before.Reason == Forbidden && is.Reason != Forbidden:
+		a.world.barred(a.gvk, -1)
+	}
 	if news {
 		a.world.Logger.V(1).Info("Kind's state changed", "kind", a.gvk, "selection", a.selection.String(),
 			"phase", is.Phase, "reason", is.Reason, "message", is.Message)
@@ -160,20 +182,51 @@ func (a *actor) advance(change func(*progress)) {
 func (a *actor) kindChanged(change KindChange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	pending := a.kindGone
 	a.kindGone = a.kindGone || change == KindDeleted
-	a.refresh = a.refresh || change == KindAltered
+	if change == KindAltered {
+		a.refresh = true
+		a.lookTwice()
+	}
 	watching := a.interrupt != nil
 	if watching && change != KindArrived {
 		a.interrupt()
-		return
 	}
-	if watching && a.state.Phase == Synced {
-		return // it arrived long ago
+	if watching && !pending && (change != KindArrived || a.state.Phase == Synced) {
+		return // it ends by itself, or it arrived long ago
 	}
 	select {
 	case a.poke <- struct{}{}:
 	default: // it is being woken already
 	}
+}
+
+// secondLook is when a kind that was changed is listed once more: the API server
+// takes a moment to read its objects the new way, and doesn't say when.
+const secondLook = 3 * time.Second
+
+// lookTwice lists once more after a while. The lock is held.
+func (a *actor) lookTwice() {
+	if a.second != nil {
+		a.second.Reset(secondLook)
+		return
+	}
+	a.second = time.AfterFunc(secondLook, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.second = nil
+		if a.interrupt != nil {
+			a.interrupt()
+		}
+	})
+}
+
+func (a *actor) takeWell() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	well := a.well
+	a.well = false
+	return well
 }
 
 func (a *actor) takeKindGone() bool {

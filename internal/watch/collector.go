@@ -20,8 +20,12 @@ var (
 	watchesDesc     = describe("watches", "Watches by state and, where unavailable, reason.", "state", "reason")
 	subscribersDesc = describe("subscribers", "Instances and controllers that a watch wakes.")
 	objectsDesc     = describe("objects", "Objects held.")
-	eventsDesc      = describe("events_total", "Changes seen by the watches that run now.")
+	eventsDesc      = describe("events_total", "Changes seen, for as long as the kind has been watched.")
+	ageDesc         = describe("age_seconds", "For how long the oldest of the watches has run.")
 )
+
+// series are the labels that the metrics have in common.
+type series struct{ group, version, kind, class string }
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(out chan<- *prometheus.Desc) {
@@ -29,18 +33,21 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	out <- subscribersDesc
 	out <- objectsDesc
 	out <- eventsDesc
+	out <- ageDesc
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	type series struct{ group, version, kind, class string }
 	type states struct {
 		series
 		phase  Phase
 		reason Reason
 	}
-	type sums struct{ subscribers, objects, events float64 }
+	type sums struct{ subscribers, objects, events, age float64 }
 	watches, totals := map[states]float64{}, map[series]sums{}
+	for of, events := range c.hub.past() {
+		totals[of] = sums{events: float64(events)}
+	}
 	for _, s := range c.hub.Stats() {
 		of := series{s.Kind.Group, s.Kind.Version, s.Kind.Kind, s.Class}
 		watches[states{of, s.State.Phase, s.State.Reason}]++
@@ -48,6 +55,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		t.subscribers += float64(s.Subscribers)
 		t.objects += float64(s.Objects)
 		t.events += float64(s.Events)
+		t.age = max(t.age, s.Age.Seconds())
 		totals[of] = t
 	}
 	gauge := func(d *prometheus.Desc, v float64, of series, more ...string) {
@@ -60,6 +68,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for of, t := range totals {
 		gauge(subscribersDesc, t.subscribers, of)
 		gauge(objectsDesc, t.objects, of)
+		gauge(ageDesc, t.age, of)
 		out <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, t.events,
 			of.group, of.version, of.kind, of.class)
 	}

@@ -22,10 +22,7 @@ type grave struct {
 const forever = math.MaxUint64
 
 func (g *graves) dig(uid string, below uint64, now time.Time) {
-	for len(g.dug) > 0 && g.expired(g.dug[0], now) {
-		delete(g.byUID, g.dug[0])
-		g.dug = g.dug[1:]
-	}
+	g.level(now)
 	if uid == "" {
 		return
 	}
@@ -34,6 +31,18 @@ func (g *graves) dig(uid string, below uint64, now time.Time) {
 		return grave{}
 	})
 	g.byUID[uid] = grave{below, now}
+}
+
+// level forgets the graves that have expired, and tells whether any are left.
+func (g *graves) level(now time.Time) (left bool) {
+	for len(g.dug) > 0 && g.expired(g.dug[0], now) {
+		delete(g.byUID, g.dug[0])
+		g.dug = g.dug[1:]
+	}
+	if len(g.dug) == 0 {
+		*g = graves{} // with what it held
+	}
+	return len(g.dug) > 0
 }
 
 func (g *graves) covers(uid string, revision uint64) bool {

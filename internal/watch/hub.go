@@ -33,6 +33,12 @@ type Config struct {
 	// FieldManager is whose managed fields are kept; all others are dropped.
 	FieldManager string
 
+	// Rights are kinds whose objects say what we may do. While a watch is
+	// forbidden these are watched, and a change of one makes it try again at once.
+	// They may be forbidden themselves; what is forbidden is then tried again with
+	// back-off alone.
+	Rights []schema.GroupVersionKind
+
 	// Grace is for how long a watch outlives its last subscriber, 30 seconds by
 	// default.
 	Grace time.Duration
@@ -44,7 +50,8 @@ type Config struct {
 // concurrent use, return at once, and take the hub's lock for the time of a few
 // map operations only: nothing waits for a list, a watch or a listener.
 type Hub struct {
-	world world
+	world  world
+	rights rights
 
 	mu      sync.RWMutex
 	kinds   map[schema.GroupVersionKind]*kind
@@ -58,6 +65,9 @@ type Hub struct {
 type world struct {
 	Config
 	open func(Resource, Selection) source
+	// barred is told of each watch that becomes forbidden, and of each that no
+	// longer is.
+	barred func(kind schema.GroupVersionKind, by int)
 }
 
 // New returns a hub, which watches once it is Run.
@@ -68,11 +78,14 @@ func New(c Config) *Hub {
 	if c.OwnerLabel == "" {
 		c.OwnerLabel = c.Managed
 	}
-	return &Hub{
+	h := &Hub{
 		world: world{Config: c, open: func(r Resource, s Selection) source { return remote(c.Client, r, s, c.Managed) }},
 		kinds: map[schema.GroupVersionKind]*kind{},
 		subs:  map[Subscriber]*subscription{},
 	}
+	h.rights.hub = h
+	h.world.barred = h.rights.barred
+	return h
 }
 
 // Run watches what is wanted, also what was before it was called, until the

@@ -241,7 +241,7 @@ func TestAnAlteredKindIsListedAnew(t *testing.T) {
 		changed.Object["spec"] = map[string]any{"defaulted": true}
 		sc.objects[objectName{"a", "x"}] = changed // the same revision reads differently
 		s.KindChanged(vpc.GroupKind(), KindAltered)
-		s.expect(t, "subscribers are told once", "i: KindState Vpc ")
+		s.expect(t, "subscribers are told", "i: KindState Vpc ", "i: Updated Vpc a/x")
 		got, _ := s.Get(vpc, "a", "x")
 		if got.Object["spec"] == nil {
 			t.Error("the object is read as it was under the old schema")

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,7 +16,8 @@ type kind struct {
 
 	// Guarded by the hub's lock.
 	actors   map[Selection]*actor
-	labelled []*actor // those of actors that select by labels; replaced, not changed
+	past     map[string]uint64 // events of actors that have left, by class
+	labelled []*actor          // those of actors that select by labels; replaced, not changed
 }
 
 func (k *kind) add(a *actor) {
@@ -27,6 +29,8 @@ func (k *kind) add(a *actor) {
 
 func (k *kind) remove(a *actor) {
 	delete(k.actors, a.selection)
+	ensure(&k.past, a.selection.class(), func() uint64 { return 0 })
+	k.past[a.selection.class()] += a.counted()
 	k.labelled = slices.DeleteFunc(slices.Clone(k.labelled), func(o *actor) bool { return o == a })
 }
 
@@ -46,17 +50,28 @@ const (
 //
 // It is an accelerator: what it isn't told the hub finds out, within a minute.
 func (h *Hub) KindChanged(gk schema.GroupKind, change KindChange) {
-	h.mu.RLock()
-	var concerned []*actor
-	for gvk, k := range h.kinds {
-		if gvk.GroupKind() == gk {
-			for _, a := range k.actors {
-				concerned = append(concerned, a)
-			}
-		}
-	}
-	h.mu.RUnlock()
-	for _, a := range concerned {
+	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.GroupKind() == gk }) {
 		a.kindChanged(change)
 	}
+}
+
+// GroupChanged tells the hub that kinds of a version of a group may have come. It
+// is an accelerator, as KindChanged is.
+func (h *Hub) GroupChanged(gv schema.GroupVersion) {
+	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.GroupVersion() == gv }) {
+		a.kindChanged(KindArrived)
+	}
+}
+
+// actorsOf returns the actors of the kinds that are meant.
+func (h *Hub) actorsOf(meant func(*kind) bool) []*actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var out []*actor
+	for _, k := range h.kinds {
+		if meant(k) {
+			out = slices.AppendSeq(out, maps.Values(k.actors))
+		}
+	}
+	return out
 }

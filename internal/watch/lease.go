@@ -1,6 +1,10 @@
 package watch
 
-import "sync"
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // subscription is what a subscriber has committed to.
 type subscription struct {
@@ -98,6 +102,22 @@ func (h *Hub) Forget(s Subscriber) {
 		dropped := sub.held
 		sub.held = nil
 		homeless = h.releaseAll(sub, dropped)
+	}
+	h.mu.Unlock()
+	tellAll(homeless)
+}
+
+// ForgetKind drops all that the subscribers of a kind hold: nobody serves them any
+// more. It looks at every subscription there is.
+func (h *Hub) ForgetKind(gk schema.GroupKind) {
+	h.mu.Lock()
+	var homeless []*actor
+	for who, sub := range h.subs {
+		if who.GroupKind() == gk {
+			dropped := sub.held
+			sub.held = nil
+			homeless = append(homeless, h.releaseAll(sub, dropped)...)
+		}
 	}
 	h.mu.Unlock()
 	tellAll(homeless)

@@ -145,7 +145,7 @@ func (l *live) resolve(_ context.Context, gvk schema.GroupVersionKind) (Resource
 			return Resource{gvk.GroupVersion().WithResource(r.Name), r.Namespaced}, nil
 		}
 	}
-	return Resource{}, &UnavailableError{WaitingForKind, "no " + gvk.Kind}
+	return Resource{}, &UnavailableError{Reason: WaitingForKind, Message: "no " + gvk.Kind, Gone: true}
 }
 
 func must(t testing.TB, err error) {

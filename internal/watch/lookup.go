@@ -13,14 +13,16 @@ func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
 	return e.object, ok
 }
 
-func (s *store) ownedBy(owner string) []*unstructured.Unstructured {
+// ownedBy returns the objects of an owner, and whether these are all.
+func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Clone(s.owned[owner])
+	return slices.Clone(s.owned[owner]), s.complete
 }
 
-// list returns the objects that pass, sorted by namespace and name.
-func (s *store) list(pass func(place) bool) []*unstructured.Unstructured {
+// list returns the objects that pass, sorted by namespace and name, and whether
+// these are all.
+func (s *store) list(pass func(place) bool) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []*unstructured.Unstructured
@@ -30,7 +32,15 @@ func (s *store) list(pass func(place) bool) []*unstructured.Unstructured {
 		}
 	}
 	slices.SortFunc(out, compareObjects)
-	return out
+	return out, s.complete
+}
+
+// look returns an object, and whether the answer that there is none would be
+// final.
+func (s *store) look(name objectName) (object *unstructured.Unstructured, complete bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.entries[name].object, s.complete
 }
 
 func (s *store) len() int {

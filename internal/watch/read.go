@@ -30,9 +30,25 @@ func (h *Hub) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstruc
 // namespace and name.
 func (h *Hub) Owned(gvk schema.GroupVersionKind, owner string) []*unstructured.Unstructured {
 	if a := h.server(gvk, Managed()); a != nil {
-		return a.store.ownedBy(owner)
+		objects, _ := a.store.ownedBy(owner)
+		return objects
 	}
 	return nil
+}
+
+// Served returns an object of a kind that is served, from the watch of the whole
+// kind alone: its Serving is told when that changes.
+func (h *Hub) Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
+	h.mu.RLock()
+	var whole *actor
+	if k := h.kinds[gvk]; k != nil {
+		whole = k.actors[All()]
+	}
+	h.mu.RUnlock()
+	if whole == nil {
+		return nil, false
+	}
+	return whole.store.get(objectName{namespace, name})
 }
 
 // Select returns the objects that a Matching target of the same namespace and
@@ -43,9 +59,14 @@ func (h *Hub) Select(gvk schema.GroupVersionKind, namespace string, selector lab
 	if a == nil {
 		return nil
 	}
-	return a.store.list(func(p place) bool {
+	objects, _ := a.store.list(within(namespace, selector))
+	return objects
+}
+
+func within(namespace string, selector labels.Selector) func(place) bool {
+	return func(p place) bool {
 		return (namespace == "" || p.namespace == namespace) && selector.Matches(p.labels)
-	})
+	}
 }
 
 // State returns the state of the watch that serves the selection.

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"time"
 
@@ -13,11 +14,10 @@ import (
 // our own writes of the last moments that are newer than it: those it can't
 // know.
 //
-// With refresh, objects of unchanged revision are taken from the list as well:
-// when a kind's schema changes, so may what an object of the same revision reads
-// as. It returns the changes, and whether entries were spared that expire should
-// look at later.
-func (s *store) listed(items []*unstructured.Unstructured, revision uint64, refresh bool, now time.Time) (changes []transition, spared bool) {
+// It wins also where an object's revision is the same: when a kind's schema
+// changes, so may what an object reads as. It returns the changes, and whether
+// entries were spared that expire should look at later.
+func (s *store) listed(items []*unstructured.Unstructured, revision uint64, now time.Time) (changes []transition, spared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -31,7 +31,7 @@ func (s *store) listed(items []*unstructured.Unstructured, revision uint64, refr
 			name := nameOf(o)
 			old := before[name]
 			delete(before, name)
-			e, change := settle(old, entry{object: o, revision: r}, revision, refresh, now)
+			e, change := settle(old, entry{object: o, revision: r}, revision, now)
 			s.entries[name] = e
 			changes = append(changes, change...)
 		}
@@ -45,13 +45,13 @@ func (s *store) listed(items []*unstructured.Unstructured, revision uint64, refr
 		changes = append(changes, transition{was: old.object})
 	}
 	s.owned = ownedBy(s.entries, s.ownerLabel)
-	s.seen = revision
+	s.seen, s.complete = revision, true
 	sortTransitions(changes)
 	return changes, len(s.spared) > 0
 }
 
 // settle decides between an entry and the list's.
-func settle(old, is entry, list uint64, refresh bool, now time.Time) (entry, []transition) {
+func settle(old, is entry, list uint64, now time.Time) (entry, []transition) {
 	switch {
 	case old.object == nil:
 		return is, []transition{{is: is.object}}
@@ -60,8 +60,8 @@ func settle(old, is entry, list uint64, refresh bool, now time.Time) (entry, []t
 		return old, []transition{{was: old.object, is: old.object}}
 	case old.revision != is.revision, uidOf(old.object) != uidOf(is.object), old.own != nil:
 		return is, []transition{{was: old.object, is: is.object}}
-	case refresh:
-		return is, nil
+	case !reflect.DeepEqual(old.object.Object, is.object.Object):
+		return is, []transition{{was: old.object, is: is.object}}
 	default:
 		return old, nil
 	}

@@ -30,6 +30,9 @@ func (b *backoff) next(random float64) time.Duration {
 
 func (b *backoff) reset() { b.delay = 0 }
 
+// prompt makes the next attempt soon.
+func (b *backoff) prompt() { b.delay = promptRetry }
+
 // pause waits for the next attempt, which a poke makes due at once.
 func (b *backoff) pause(ctx context.Context, poke <-chan struct{}) {
 	due := time.NewTimer(b.next(rand.Float64()))
@@ -38,6 +41,6 @@ func (b *backoff) pause(ctx context.Context, poke <-chan struct{}) {
 	case <-ctx.Done():
 	case <-due.C:
 	case <-poke:
-		b.delay = promptRetry
+		b.prompt()
 	}
 }

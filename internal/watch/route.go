@@ -115,6 +115,12 @@ func (a *actor) served() []*Serving {
 	return a.servings
 }
 
+func (a *actor) counted() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.events
+}
+
 func (a *actor) count(events int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -198,7 +198,7 @@ func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
 		Managed: partOf, FieldManager: "kro.run/applyset",
 		Resolve: func(_ context.Context, gvk schema.GroupVersionKind) (Resource, error) {
 			if s.script(gvk) == nil {
-				return Resource{}, fmt.Errorf("resolving: %w", &UnavailableError{WaitingForKind, "no " + gvk.Kind})
+				return Resource{}, fmt.Errorf("resolving: %w", &UnavailableError{Reason: WaitingForKind, Message: "no " + gvk.Kind, Gone: true})
 			}
 			return Resource{GVR: gvk.GroupVersion().WithResource(gvk.Kind), Namespaced: true}, nil
 		},

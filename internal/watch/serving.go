@@ -32,7 +32,8 @@ func (h *Hub) Serve(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)
 	a.mu.Unlock()
 	h.launch(a)
 	h.mu.Unlock()
-	for _, o := range a.store.list(func(place) bool { return true }) {
+	there, _ := a.store.list(func(place) bool { return true })
+	for _, o := range there {
 		s.report(Cause{Object: object.KeyOf(o), Change: Resync, Was: marksOf(o), Is: marksOf(o), At: time.Now()})
 	}
 	return s

@@ -162,7 +162,7 @@ func (a *actor) listed(objects []*unstructured.Unstructured, revision uint64) {
 	a.refresh = false
 	a.mu.Unlock()
 
-	changes, spared := a.store.listed(objects, revision, refresh, time.Now())
+	changes, spared := a.store.listed(objects, revision, time.Now())
 	if spared {
 		time.AfterFunc(provisional, a.expire)
 	}

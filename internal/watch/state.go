@@ -45,6 +45,9 @@ type State struct {
 type UnavailableError struct {
 	Reason  Reason
 	Message string
+	// Gone says that the kind doesn't exist, and so neither do objects of it.
+	// Without it they may be there, and are only not to be read.
+	Gone bool
 }
 
 func (e *UnavailableError) Error() string { return e.Message }
@@ -65,11 +68,11 @@ func classify(kind schema.GroupVersionKind, err error) *UnavailableError {
 	case errors.As(err, &known):
 		return known
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return &UnavailableError{WaitingForKind, fmt.Sprintf("the cluster serves no %s in %s", kind.Kind, kind.GroupVersion())}
+		return &UnavailableError{Reason: WaitingForKind, Message: fmt.Sprintf("the cluster serves no %s in %s", kind.Kind, kind.GroupVersion())}
 	case apierrors.IsForbidden(err):
-		return &UnavailableError{Forbidden, err.Error()}
+		return &UnavailableError{Reason: Forbidden, Message: err.Error()}
 	default:
-		return &UnavailableError{Degraded, err.Error()}
+		return &UnavailableError{Reason: Degraded, Message: err.Error()}
 	}
 }
 

@@ -24,14 +24,7 @@ type KindStats struct {
 // grace are among them, without subscribers.
 func (h *Hub) Stats() []KindStats {
 	now := time.Now()
-	h.mu.RLock()
-	var all []*actor
-	for _, k := range h.kinds {
-		for _, a := range k.actors {
-			all = append(all, a)
-		}
-	}
-	h.mu.RUnlock()
+	all := h.actorsOf(func(*kind) bool { return true })
 	out := make([]KindStats, 0, len(all))
 	for _, a := range all {
 		out = append(out, a.stats(now))
@@ -41,6 +34,19 @@ func (h *Hub) Stats() []KindStats {
 			cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Kind, b.Kind.Kind),
 			cmp.Compare(a.Kind.Version, b.Kind.Version), cmp.Compare(a.Selection, b.Selection))
 	})
+	return out
+}
+
+// past returns how many events watches that have ended saw, by kind and class.
+func (h *Hub) past() map[series]uint64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	out := map[series]uint64{}
+	for gvk, k := range h.kinds {
+		for class, events := range k.past {
+			out[series{gvk.Group, gvk.Version, gvk.Kind, class}] = events
+		}
+	}
 	return out
 }
 

@@ -30,9 +30,13 @@ type store struct {
 	entries map[objectName]entry
 	owned   owned
 	seen    uint64 // everything up to this revision has come by the watch
-	graves  graves
-	spared  []objectName // entries that a list lacked, kept for a while
-	closed  bool
+	// complete says that a list has come, and the kind not gone since: what isn't
+	// here doesn't exist.
+	complete bool
+	graves   graves
+	purge    *time.Timer  // levels the graves, while there are any
+	spared   []objectName // entries that a list lacked, kept for a while
+	closed   bool
 }
 
 type entry struct {
@@ -157,7 +161,7 @@ func (s *store) wrote(o *unstructured.Unstructured, selected bool, now time.Time
 		return nil
 	}
 	if !selected {
-		s.graves.dig(uidOf(o), revision, now)
+		s.dig(uidOf(o), revision, now)
 		if !ok {
 			return nil
 		}
@@ -180,13 +184,31 @@ func (s *store) wroteGone(name objectName, uid string, now time.Time) []transiti
 	if s.closed {
 		return nil
 	}
-	s.graves.dig(uid, forever, now)
+	s.dig(uid, forever, now)
 	e, ok := s.entries[name]
 	if !ok || uidOf(e.object) != uid {
 		return nil
 	}
 	s.unset(name)
 	return []transition{{was: e.object}}
+}
+
+// dig notes that an incarnation is gone, and sees to it that this is forgotten
+// again, though nobody may write any more.
+func (s *store) dig(uid string, below uint64, now time.Time) {
+	s.graves.dig(uid, below, now)
+	if s.purge == nil {
+		s.purge = time.AfterFunc(2*provisional, s.level)
+	}
+}
+
+func (s *store) level() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.purge = nil
+	if s.graves.level(time.Now()) && !s.closed {
+		s.purge = time.AfterFunc(2*provisional, s.level)
+	}
 }
 
 // reached notes that the watch has delivered everything up to a revision.
@@ -221,7 +243,7 @@ func (s *store) clear() []transition {
 		gone = append(gone, transition{was: e.object})
 	}
 	s.entries, s.owned = map[objectName]entry{}, owned{}
-	s.seen, s.graves, s.spared = 0, graves{}, nil
+	s.seen, s.graves, s.spared, s.complete = 0, graves{}, nil, false
 	sortTransitions(gone)
 	return gone
 }
@@ -230,6 +252,9 @@ func (s *store) clear() []transition {
 func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.closed, s.complete = true, false
+	if s.purge != nil {
+		s.purge.Stop()
+	}
 	s.entries, s.owned, s.graves, s.spared = nil, nil, graves{}, nil
 }

@@ -97,7 +97,7 @@ func (f *followed) list(at int) {
 			items[h.object.GetName()] = h.object
 		}
 	}
-	changes, _ := f.store.listed(slices.Collect(maps.Values(items)), uint64(at), false, f.now)
+	changes, _ := f.store.listed(slices.Collect(maps.Values(items)), uint64(at), f.now)
 	f.told(changes)
 	f.delivered = at
 }
@@ -240,7 +240,7 @@ func TestStoreIsSilentAboutOurOwnWrites(t *testing.T) {
 func TestAWriteIsReadAtOnceAndItsEchoIsSilent(t *testing.T) {
 	s := newStore(partOf)
 	now := time.Now()
-	s.listed(nil, 10, false, now)
+	s.listed(nil, 10, now)
 	if got := s.wrote(made(configMap, "a/x", 11), true, now); len(got) != 1 {
 		t.Errorf("a new object is %d changes", len(got))
 	}
@@ -260,7 +260,7 @@ func TestAWriteIsReadAtOnceAndItsEchoIsSilent(t *testing.T) {
 func TestAChangeBetweenOurWritesIsTold(t *testing.T) {
 	s := newStore(partOf)
 	now := time.Now()
-	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, false, now)
+	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, now)
 	s.wrote(made(configMap, "a/x", 12), true, now)
 	if got := s.saw(made(configMap, "a/x", 11)); len(got) != 1 || got[0].is.GetResourceVersion() != "12" {
 		t.Errorf("somebody's change before our write became %v", got)
@@ -282,9 +282,9 @@ func TestAListWinsExceptOverFreshWrites(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(partOf)
-			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, false, at)
+			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, at)
 			s.wrote(made(configMap, "a/ours", 20), true, at)
-			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, false, at.Add(c.age))
+			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, at.Add(c.age))
 			f := followed{store: s}
 			if diff := cmp.Diff(c.want, f.contents()); diff != "" {
 				t.Error(diff)
@@ -297,7 +297,7 @@ func TestASparedEntryExpires(t *testing.T) {
 	s := newStore(partOf)
 	at := time.Now()
 	s.wrote(made(configMap, "a/ours", 20), true, at)
-	if _, spared := s.listed(nil, 4, false, at); !spared {
+	if _, spared := s.listed(nil, 4, at); !spared {
 		t.Fatal("our write is gone with the list")
 	}
 	if got := s.expire(at.Add(provisional)); len(got) != 1 || s.len() != 0 {
@@ -308,7 +308,7 @@ func TestASparedEntryExpires(t *testing.T) {
 func TestAWriteThatLeavesTheSelectionIsADeletion(t *testing.T) {
 	s := newStore(partOf)
 	at := time.Now()
-	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, false, at)
+	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, at)
 	if got := s.wrote(made(configMap, "a/x", 8), false, at); len(got) != 1 || got[0].is != nil {
 		t.Errorf("leaving became %v", got)
 	}

@@ -43,7 +43,8 @@ func (h *Hub) Writing(gvk schema.GroupVersionKind, namespace, name string, write
 type underway struct {
 	mu     sync.Mutex
 	writes map[objectName][]*write
-	ended  []*write // in order of time
+	ended  []*write    // in order of time
+	purge  *time.Timer // set while there are any
 }
 
 // afterglow is for how long a write that ended still explains its echo.
@@ -72,12 +73,38 @@ type heldEvent struct {
 func (u *underway) begin(w *write, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for len(u.ended) > 0 && now.Sub(u.ended[0].end) > afterglow {
-		u.forget(u.ended[0])
-		u.ended = u.ended[1:]
-	}
+	u.forgetUntil(now.Add(-afterglow))
 	ensure(&u.writes, w.name, func() []*write { return nil })
 	u.writes[w.name] = append(u.writes[w.name], w)
+}
+
+// forgetUntil forgets the writes that ended by then. The lock is held.
+func (u *underway) forgetUntil(then time.Time) {
+	n := 0
+	for n < len(u.ended) && !u.ended[n].end.After(then) {
+		u.forget(u.ended[n])
+		n++
+	}
+	if u.ended = u.ended[n:]; len(u.ended) == 0 {
+		u.ended = nil // with what it held
+	}
+}
+
+// purgeLater forgets what has ended once nothing more can come of it: nobody may
+// write again. The lock is held.
+func (u *underway) purgeLater() {
+	if u.purge != nil {
+		return
+	}
+	u.purge = time.AfterFunc(2*afterglow, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.purge = nil
+		u.forgetUntil(time.Now().Add(-afterglow))
+		if len(u.ended) > 0 {
+			u.purgeLater()
+		}
+	})
 }
 
 func (u *underway) forget(w *write) {
@@ -93,6 +120,7 @@ func (u *underway) finish(w *write, now time.Time) []heldEvent {
 	defer u.mu.Unlock()
 	w.end = now
 	u.ended = append(u.ended, w)
+	u.purgeLater()
 	news := slices.DeleteFunc(w.held, func(e heldEvent) bool { return u.explained(w.name, w.writer, e.incarnation) })
 	w.held = nil
 	return news[max(0, len(news)-1):]
