@@ -20,20 +20,23 @@ func key(name string) object.Key { return object.Key{Kind: "Vpc", Namespace: "pr
 // done before the next.
 func drained(q *queue) []string {
 	var out []string
-	for {
-		q.mu.Lock()
-		waits := 0
-		for l := range q.lanes {
-			waits += len(l.queued)
-		}
-		q.mu.Unlock()
-		if waits == 0 {
-			return out
-		}
-		l, k, _ := q.get()
-		out = append(out, k.Name)
-		l.done(k)
+	for waiting(q) > 0 {
+		next, _ := q.get()
+		out = append(out, next.key().Name)
+		next.done()
 	}
+	return out
+}
+
+// waiting counts the keys that wait.
+func waiting(q *queue) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for l := range q.lanes {
+		n += l.depth
+	}
+	return n
 }
 
 func TestOrderOfWork(t *testing.T) {
@@ -74,7 +77,7 @@ func TestOrderOfWork(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			q := newQueue()
+			q := newQueue(1)
 			l := q.open(nil)
 			for _, a := range tc.adds {
 				l.add(key(a.name), a.p)
@@ -87,144 +90,118 @@ func TestOrderOfWork(t *testing.T) {
 }
 
 func TestAKeyIsWorkedOnByOneAtATime(t *testing.T) {
-	q := newQueue()
+	q := newQueue(2)
 	l := q.open(nil)
 	l.add(key("a"), watch.Normal)
-	_, k, _ := q.get()
-	l.add(k, watch.Background)
-	l.add(k, watch.Urgent)
+	next, _ := q.get()
+	l.add(next.key(), watch.Background)
+	l.add(next.key(), watch.Urgent)
 	l.add(key("b"), watch.Normal)
-	if n := l.depth(); n != 1 {
+	if n := waiting(q); n != 1 {
 		t.Fatalf("%d keys wait; what is worked on must not be handed out again", n)
 	}
-	l.done(k)
+	next.done()
 	if diff := cmp.Diff([]string{"a", "b"}, drained(q)); diff != "" {
 		t.Errorf("what was added meanwhile is repeated, as urgently as it was asked for (-want +got):\n%s", diff)
 	}
 }
 
-func TestLanesTakeTurns(t *testing.T) {
-	q := newQueue()
-	crowd, single := q.open(nil), q.open(nil)
-	for i := range 10_000 {
-		crowd.add(key(fmt.Sprint("crowd-", i)), watch.Urgent)
+// TestAKeyHasOnePlace: an object is asked for now and then, and more urgently
+// before a worker is free, for days.
+func TestAKeyHasOnePlace(t *testing.T) {
+	q := newQueue(1)
+	l := q.open(nil)
+	for range 1000 {
+		for p := range classes {
+			l.add(key("a"), p)
+		}
+		next, _ := q.get()
+		if p := next.ask.priority; p != watch.Urgent {
+			t.Fatalf("it is handed out as %d", p)
+		}
+		next.done()
+		for p := range classes {
+			if !l.waiting[p].empty() || l.turns[p].taken() {
+				t.Fatalf("it waits in class %d still", p)
+			}
+		}
+		if len(l.items) > 0 {
+			t.Fatal("what nobody asks for is remembered")
+		}
 	}
-	single.add(key("single"), watch.Background)
-	single.add(key("second"), watch.Background)
-	var got []string
-	for range 4 {
-		l, k, _ := q.get()
-		got = append(got, k.Name)
-		l.done(k)
-	}
-	if diff := cmp.Diff([]string{"crowd-0", "single", "crowd-1", "second"}, got); diff != "" {
-		t.Errorf("a full lane holds up another (-want +got):\n%s", diff)
-	}
-	crowd.close()
-	single.close()
 }
 
-func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
-	cases := map[string]struct {
-		delays []time.Duration
-		want   time.Duration
-	}{
-		"A later one changes nothing":  {[]time.Duration{time.Second, time.Minute}, time.Second},
-		"An earlier one takes over":    {[]time.Duration{time.Minute, time.Second}, time.Second},
-		"An equal one changes nothing": {[]time.Duration{time.Second, time.Second}, time.Second},
+func TestWhoAskedFirstCountsForTheWait(t *testing.T) {
+	cases := map[string]func(l *lane, ask func()){
+		"While it waits": func(_ *lane, ask func()) { ask() },
+		"While it is worked on": func(l *lane, ask func()) {
+			l.add(key("a"), watch.Urgent)
+			next, _ := l.q.get()
+			<-time.After(time.Minute)
+			ask()
+			next.done()
+		},
 	}
-	for name, tc := range cases {
+	for name, play := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newQueue()
-				l := q.open(nil)
-				began := time.Now()
-				for _, d := range tc.delays {
-					l.addAfter(key("a"), d, watch.Normal)
-				}
-				_, k, _ := q.get()
-				if took := time.Since(began); took != tc.want {
-					t.Errorf("want it after %s, got it after %s", tc.want, took)
-				}
-				l.done(k)
-				<-time.After(time.Hour)
-				if n := l.depth(); n != 0 {
-					t.Errorf("%d more came of it", n)
+				l := newQueue(1).open(nil)
+				var began time.Time
+				play(l, func() {
+					began = time.Now()
+					for _, p := range []watch.Priority{watch.Background, watch.Normal, watch.Background} {
+						l.add(key("a"), p)
+						<-time.After(time.Second)
+					}
+				})
+				next, _ := l.q.get()
+				want := ask{priority: watch.Normal, since: began}
+				if next.ask != want {
+					t.Errorf("want it as %v, got %v", want, next.ask)
 				}
 			})
 		})
 	}
 }
 
-func TestFailedWorkComesBackEverLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		l := q.open(nil)
-		last := time.Duration(0)
-		for range 100 {
-			began := time.Now()
-			l.retry(key("a"))
-			_, k, _ := q.get()
-			took := time.Since(began)
-			if took < firstDelay/2 || took > longestDelay || took < last && last < longestDelay/2 {
-				t.Errorf("after %s it came back after %s", last, took)
-			}
-			last = took
-			l.done(k)
-		}
-		if last < longestDelay/2 {
-			t.Errorf("after a hundred failures it comes back after %s", last)
-		}
-		l.forget(key("a"))
-		began := time.Now()
-		l.retry(key("a"))
-		_, k, _ := q.get()
-		if took := time.Since(began); took > firstDelay {
-			t.Errorf("what has succeeded starts anew, not after %s", took)
-		}
-		l.done(k)
-	})
-}
-
 func TestClosingALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := newQueue(2)
 		l, other := q.open(nil), q.open(nil)
 		l.add(key("a"), watch.Normal)
 		l.add(key("b"), watch.Normal)
 		l.addAfter(key("c"), time.Second, watch.Normal)
+		next, _ := q.get()
 		other.add(key("other"), watch.Normal)
-		_, k, _ := q.get()
-		closed := make(chan struct{})
-		go func() { l.close(); close(closed) }()
-		synctest.Wait()
+		over := l.close()
 		select {
-		case <-closed:
-			t.Error("it closed while work was in flight")
+		case <-over:
+			t.Error("it is over while work is in flight")
 		default:
 		}
-		l.add(k, watch.Urgent) // too late to be repeated
+		l.add(next.key(), watch.Urgent) // too late to be repeated
 		l.add(key("d"), watch.Normal)
-		l.retry(key("e"))
-		l.done(k)
-		<-closed
+		l.addAfter(key("e"), time.Second, watch.Normal)
+		next.failed()
+		next.done()
+		<-over
 		<-time.After(time.Hour)
 		if diff := cmp.Diff([]string{"other"}, drained(q)); diff != "" {
 			t.Errorf("what is left of a closed lane's work (-want +got):\n%s", diff)
 		}
-		l.close() // may be called again
+		<-l.close() // may be called again
 	})
 }
 
 func TestClosingTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := newQueue(3)
 		l := q.open(nil)
 		l.addAfter(key("later"), time.Minute, watch.Normal)
 		var workers sync.WaitGroup
 		for range 3 {
 			workers.Go(func() {
-				if _, _, ok := q.get(); ok {
+				if _, ok := q.get(); ok {
 					t.Error("a closed queue hands out work")
 				}
 			})
@@ -233,7 +210,7 @@ func TestClosingTheQueue(t *testing.T) {
 		q.close()
 		workers.Wait()
 		l.add(key("a"), watch.Urgent)
-		if _, _, ok := q.get(); ok {
+		if _, ok := q.get(); ok {
 			t.Error("a closed queue takes work")
 		}
 	})
@@ -244,7 +221,7 @@ func TestClosingTheQueue(t *testing.T) {
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lanes, keys, adders, rounds = 3, 7, 5, 200
-		q := newQueue()
+		q := newQueue(4)
 		var all []*lane
 		for range lanes {
 			all = append(all, q.open(nil))
@@ -256,11 +233,11 @@ func TestStorm(t *testing.T) {
 		for range 4 {
 			workers.Go(func() {
 				for {
-					l, k, ok := q.get()
+					next, ok := q.get()
 					if !ok {
 						return
 					}
-					id := name(l, k)
+					id := name(next.lane, next.key())
 					mu.Lock()
 					if working[id] {
 						t.Errorf("%s is worked on twice at once", id)
@@ -271,7 +248,7 @@ func TestStorm(t *testing.T) {
 					mu.Lock()
 					working[id] = false
 					mu.Unlock()
-					l.done(k)
+					next.done()
 				}
 			})
 		}

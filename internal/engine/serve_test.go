@@ -2,88 +2,16 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
-
-var widget = schema.GroupVersionKind{Group: "test.dev", Version: "v1", Kind: "Widget"}
-
-// shelf holds objects that never change.
-type shelf struct {
-	dynamic.NamespaceableResourceInterface
-	count int
-}
-
-func (s shelf) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	return s
-}
-
-func (s shelf) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetResourceVersion("1")
-	for i := range s.count {
-		o := unstructured.Unstructured{Object: map[string]any{}}
-		o.SetGroupVersionKind(widget)
-		o.SetName(fmt.Sprint("w", i))
-		o.SetResourceVersion("1")
-		list.Items = append(list.Items, o)
-	}
-	return list, nil
-}
-
-func (s shelf) Watch(_ context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-	events := make(chan apiwatch.Event, s.count+1)
-	if options.SendInitialEvents != nil && *options.SendInitialEvents {
-		list, _ := s.List(nil, options) //nolint:staticcheck // the shelf needs no context
-		for i := range list.Items {
-			events <- apiwatch.Event{Type: apiwatch.Added, Object: &list.Items[i]}
-		}
-		end := &unstructured.Unstructured{Object: map[string]any{}}
-		end.SetResourceVersion("1")
-		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-		events <- apiwatch.Event{Type: apiwatch.Bookmark, Object: end}
-	}
-	return apiwatch.NewProxyWatcher(events), nil
-}
-
-// onEngine runs a test against an engine over a shelf of widgets.
-func onEngine(t *testing.T, widgets int, test func(e *Engine)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		hub := watch.New(watch.Config{
-			Client:  shelf{count: widgets},
-			Managed: "part-of",
-			Resolve: func(context.Context, schema.GroupVersionKind) (watch.Resource, error) {
-				return watch.Resource{GVR: widget.GroupVersion().WithResource("widgets")}, nil
-			},
-			Enqueue: func(watch.Subscriber, watch.Cause) {},
-		})
-		e := New(Config{Hub: hub, Workers: 4, Log: logr.Discard()})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = hub.Run(ctx) })
-		running.Go(func() { _ = e.Run(ctx) })
-		test(e)
-		cancel()
-		running.Wait()
-	})
-}
 
 // witness notes what it was asked to reconcile, and takes its time over it.
 type witness struct {
@@ -113,10 +41,10 @@ func (w *witness) count() int {
 
 func TestAKindThatStartsAgainIsSeenAsAWhole(t *testing.T) {
 	const widgets = 500
-	onEngine(t, widgets, func(e *Engine) {
+	onWorld(t, widgets, func(_ *world, e *Engine) {
 		for round := range 20 {
 			w := &witness{}
-			c := e.Start(widget, w)
+			c := e.Start(widget, w, nil)
 			synctest.Wait()
 			if got := w.count(); got != widgets {
 				t.Errorf("round %d: %d of %d objects were looked at", round, got, widgets)
@@ -127,7 +55,7 @@ func TestAKindThatStartsAgainIsSeenAsAWhole(t *testing.T) {
 }
 
 func TestASuccessorWaitsForThePassesOfWhomItReplaces(t *testing.T) {
-	onEngine(t, 8, func(e *Engine) {
+	onWorld(t, 8, func(_ *world, e *Engine) {
 		var mu sync.Mutex
 		working := map[string]bool{}
 		pass := func(key object.Key) {
@@ -142,14 +70,14 @@ func TestASuccessorWaitsForThePassesOfWhomItReplaces(t *testing.T) {
 			working[key.Name] = false
 			mu.Unlock()
 		}
-		e.Start(widget, &witness{pass: pass})
+		e.Start(widget, &witness{pass: pass}, nil)
 		synctest.Wait()
-		old := e.Start(widget, &witness{pass: pass})
+		old := e.Start(widget, &witness{pass: pass}, nil)
 		<-time.After(time.Second / 2)
 		last := &witness{pass: pass}
 		var starts sync.WaitGroup
 		for range 3 { // of those that start at once, one is left
-			starts.Go(func() { e.Start(widget, last) })
+			starts.Go(func() { e.Start(widget, last, nil) })
 		}
 		starts.Wait()
 		old.Stop() // late: it hits none of its successors
@@ -165,41 +93,47 @@ func TestASuccessorWaitsForThePassesOfWhomItReplaces(t *testing.T) {
 	})
 }
 
-func TestWhatAPanicTells(t *testing.T) {
-	cases := map[string]struct {
-		pass func(object.Key)
-		want string
-		hide string
-	}{
-		"The text of a mistake in the program": {
-			pass: func(object.Key) { nothing()["x"] = 1 },
-			want: "assignment to entry in nil map",
-		},
-		"Of a value its type alone, for it may hold what a Secret holds": {
-			pass: func(object.Key) { panic("hunter2") },
-			want: "panic with a string", hide: "hunter2",
-		},
-		"Of an error its type alone": {
-			pass: func(object.Key) { panic(errors.New("hunter2")) },
-			want: "panic with a *errors.errorString", hide: "hunter2",
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			out := guarded(t.Context(), &witness{pass: tc.pass}, key("a"))
-			if out.Err == nil {
-				t.Fatal("a panic is no failure")
+// TestAKindWhosePassesHang: a webhook of one kind doesn't answer, and every pass
+// over its objects takes until its timeout.
+func TestAKindWhosePassesHangLeavesOthersTheirWorkers(t *testing.T) {
+	onWorld(t, 1000, func(_ *world, e *Engine) {
+		e.Start(widget, reconciles(hangs), nil)
+		synctest.Wait()
+		var asked time.Time
+		var looks atomic.Int32
+		other := e.Start(part, reconciles(func(context.Context, object.Key) outcome.Outcome {
+			looks.Add(1)
+			if waited := time.Since(asked); waited > 0 {
+				t.Errorf("a person's change to another kind waited %s for its pass", waited)
 			}
-			text := out.Err.Error()
-			if !strings.Contains(text, tc.want) || !strings.Contains(text, "serve_test.go") {
-				t.Errorf("want %q and the stack, got %s", tc.want, text)
-			}
-			if tc.hide != "" && strings.Contains(text, tc.hide) {
-				t.Errorf("the value is told: %s", text)
-			}
-		})
-	}
+			return outcome.Done()
+		}), nil)
+		for range 20 {
+			<-time.After(7 * time.Second)
+			asked = time.Now()
+			other.Wake(key("a"), watch.Urgent)
+			synctest.Wait()
+		}
+		if n := looks.Load(); n != 20 {
+			t.Errorf("%d of 20 changes were looked at", n)
+		}
+	})
 }
 
-// nothing is a map that a program forgot to make.
-func nothing() map[string]int { return nil }
+func TestTheStateOfTheKindIsTold(t *testing.T) {
+	onWorld(t, 1, func(w *world, e *Engine) {
+		var news atomic.Int32
+		c := e.Start(widget, &witness{}, func() { news.Add(1) })
+		synctest.Wait()
+		if got := c.State().Phase; got != watch.Synced || news.Load() == 0 {
+			t.Errorf("the watch is %s, of which was told %d times", got, news.Load())
+		}
+		before := news.Load()
+		w.dropKind()
+		e.Hub.KindChanged(widget.GroupKind(), watch.KindDeleted)
+		synctest.Wait()
+		if got := c.State().Phase; got != watch.Unavailable || news.Load() == before {
+			t.Errorf("the kind is gone; its watch is %s, of which was told %d times", got, news.Load()-before)
+		}
+	})
+}

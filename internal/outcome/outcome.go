@@ -2,7 +2,13 @@
 // error, and an error is not a way to ask for another turn.
 package outcome
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
 
 // Outcome is how a pass ended. The zero value means done: nothing to do until
 // an event comes.
@@ -27,3 +33,14 @@ func Fail(err error) Outcome { return Outcome{Err: err, settled: true} }
 // Settled says whether the pass is over. The zero value is not: it lets a story
 // go on.
 func (o Outcome) Settled() bool { return o.settled }
+
+// Pass is one pass over one object, for those who count them.
+type Pass struct {
+	Kind schema.GroupVersionKind
+	Key  object.Key
+	// Waited is how long the object had been asked for when the pass began.
+	Waited time.Duration
+	Began  time.Time
+	Took   time.Duration
+	Outcome
+}
