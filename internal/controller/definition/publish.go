@@ -106,6 +106,7 @@ func (r *Reconciler) write(ctx context.Context, v *visit, wanted, current *apiex
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &written); err != nil {
 			return fmt.Errorf("decode %s: %w", object.KeyOf(u), err)
 		}
+		r.Published(&written)
 		if current != nil {
 			v.kind.stands(&written) // otherwise its event tells when it is established
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,7 +40,10 @@ type Config struct {
 	// AllowCRDDeletion removes the CustomResourceDefinition of a definition
 	// that is deleted and has no instances. Off, it stays.
 	AllowCRDDeletion bool
-	Now              func() time.Time
+	// Published is told of each CustomResourceDefinition as it was written, before
+	// its event arrives.
+	Published func(*apiextensionsv1.CustomResourceDefinition)
+	Now       func() time.Time
 }
 
 // Reconciler serves the definitions of one spelling.
@@ -72,9 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if out.Settled() {
 		return out
 	}
-	r.compile(v)
+	r.compile(ctx, v)
 	published := r.publish(ctx, v)
-	err := r.serve(v) // what was published before is served all the same
+	err := r.serve(ctx, v) // what was published before is served all the same
 	if published != nil {
 		return outcome.Fail(errors.Join(published, err))
 	}
@@ -86,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 
 // begin loads the definition and puts its finalizer on.
 func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
-	raw, ok := r.Hub.Get(r.Kind, key.Namespace, key.Name)
+	raw, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.halt(r.Registry.entry(key))
 		r.Registry.forget(key)

@@ -80,6 +80,9 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, "AwaitingKind", "the controller starts when the kind is served")
 	case v.entry.good == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "the controller takes apart instances that are deleted; others wait for a graph that is accepted")
+	case v.entry.serving.State().Phase == watch.Unavailable:
+		state := v.entry.serving.State()
+		mark(v1alpha1.DefinitionControllerReady, condition.False, string(state.Reason), "instances can't be read: "+state.Message)
 	default:
 		mark(v1alpha1.DefinitionControllerReady, condition.True, "Running", "controller is running")
 	}

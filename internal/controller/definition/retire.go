@@ -25,12 +25,15 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 		r.halt(v.entry)
 		return outcome.Done()
 	}
-	if current, kind, ok := r.owned(v); ok {
+	if current, kind, ok := r.owned(ctx, v); ok {
 		if out := r.vacate(ctx, v, current, kind); out.Settled() {
 			return out
 		}
 	}
 	r.halt(v.entry)
+	if err := r.withdraw(ctx, v); err != nil {
+		return outcome.Fail(err)
+	}
 	kept := slices.DeleteFunc(slices.Clone(v.raw.GetFinalizers()), func(f string) bool { return f == v1alpha1.Finalizer })
 	answer, err := r.Cluster.SetFinalizers(ctx, v.raw, kept, v1alpha1.InstanceManager)
 	if cluster.IsGone(err) {
@@ -73,7 +76,7 @@ func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextension
 func (r *Reconciler) attend(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, left remaining) outcome.Outcome {
 	r.start(v, kind)
 	if v.entry.good == nil {
-		_ = r.fallBack(v, current) // best effort: taking apart needs no graph
+		_ = r.fallBack(ctx, v, current) // best effort: taking apart needs no graph
 	}
 	return r.reportRemaining(ctx, v, kind.Kind, left)
 }
@@ -94,12 +97,29 @@ func (n remaining) hold() bool { return n.count > 0 || n.state.Phase != watch.Sy
 // when one goes or comes, or when they can be told again.
 func (r *Reconciler) instances(v *visit, kind schema.GroupVersionKind) remaining {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
-	state := lease.Want(watch.Matching(kind, "", labels.Everything()))
+	all, state := lease.Matching(kind, "", labels.Everything())
 	lease.Commit()
 	if state.Phase != watch.Synced {
 		return remaining{state: state}
 	}
-	return remaining{state: state, count: len(r.Hub.Select(kind, "", labels.Everything()))}
+	return remaining{state: state, count: len(all)}
+}
+
+// withdraw takes back what was published and never served: a definition may go
+// before its kind has come. It has no instances.
+func (r *Reconciler) withdraw(ctx context.Context, v *visit) error {
+	if !r.AllowCRDDeletion {
+		return nil
+	}
+	for _, c := range r.Kinds.OwnedBy(v.owner) {
+		if crd.Established(c) {
+			continue
+		}
+		if err := r.deleteCRD(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) deleteCRD(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) error {

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,7 +19,7 @@ import (
 // CustomResourceDefinition belongs to, in the version that is served. The spec
 // may be unreadable, or want another version than there is: instances that exist
 // must be looked after all the same.
-func (r *Reconciler) owned(v *visit) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
+func (r *Reconciler) owned(ctx context.Context, v *visit) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
 	all := r.Kinds.OwnedBy(v.owner)
 	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.wants == kindOf(c) })
 	if v.wants.Kind == "" && len(all) > 0 {
@@ -33,7 +34,7 @@ func (r *Reconciler) owned(v *visit) (current *apiextensionsv1.CustomResourceDef
 	}) {
 		return current, kindOf(current).WithVersion(s.APIVersion), true
 	}
-	kind, err := r.Kinds.Preferred(kindOf(current))
+	kind, err := r.Kinds.Preferred(ctx, kindOf(current))
 	return current, kind, err == nil
 }
 
@@ -44,8 +45,8 @@ func kindOf(c *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
 // serve starts the controller of the instances, or gives the one that runs a new
 // graph. Without a good graph a controller still serves a kind of ours: deletion
 // needs none.
-func (r *Reconciler) serve(v *visit) error {
-	current, kind, ok := r.owned(v)
+func (r *Reconciler) serve(ctx context.Context, v *visit) error {
+	current, kind, ok := r.owned(ctx, v)
 	if !ok {
 		return nil
 	}
@@ -55,7 +56,7 @@ func (r *Reconciler) serve(v *visit) error {
 		v.entry.served = v.entry.own
 		r.use(v, v.compiled.graph)
 	} else {
-		err = r.fallBack(v, current)
+		err = r.fallBack(ctx, v, current)
 	}
 	if v.entry.good != nil {
 		r.warm(v, v.entry.good)
@@ -77,7 +78,7 @@ func (r *Reconciler) use(v *visit, g *graph.Graph) {
 // fallBack goes on with the definition that the kind was last published for,
 // while the present one can't be used. After a restart it is read from the
 // CustomResourceDefinition. It follows the kinds that it uses like any other.
-func (r *Reconciler) fallBack(v *visit, current *apiextensionsv1.CustomResourceDefinition) error {
+func (r *Reconciler) fallBack(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition) error {
 	c := &v.entry.served
 	if c.spec == nil {
 		spec, ok := crd.Accepted(current)
@@ -86,7 +87,7 @@ func (r *Reconciler) fallBack(v *visit, current *apiextensionsv1.CustomResourceD
 		}
 		c.spec = spec
 	}
-	if err := r.refresh(v, c); err != nil {
+	if err := r.refresh(ctx, v, c); err != nil {
 		return err
 	}
 	if g := c.last.graph; g != nil {
@@ -121,7 +122,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 		Version: r.Version, Now: r.Now,
 		Wake: func() { r.wake(v.key) },
 	}
-	e.serving = r.Engine.Start(kind, e.instances)
+	e.serving = r.Engine.Start(kind, e.instances, func() { r.wake(v.key) })
 }
 
 func (r *Reconciler) halt(e *entry) {

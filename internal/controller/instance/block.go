@@ -35,8 +35,8 @@ func (v *visit) block(node string, by *unstructured.Unstructured, problem plan.P
 // observeBlockers looks again at what was in the way of nodes.
 func (r *Reconciler) observeBlockers(v *visit) {
 	for node, by := range v.memory.blocked {
-		state := v.lease.Want(watch.Object(by.need.Kind, by.need.Namespace, by.need.Name))
-		found, there := r.Hub.Get(by.need.Kind, by.need.Namespace, by.need.Name)
+		found, state := v.lease.Object(by.need.Kind, by.need.Namespace, by.need.Name)
+		there := found != nil
 		free := state.Phase == watch.Synced && (!there || v.owner.Owns(found))
 		if by.need.Kind == namespaceKind {
 			free = there && found.GetDeletionTimestamp() == nil

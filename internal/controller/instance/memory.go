@@ -16,6 +16,8 @@ import (
 // on it: losing it costs a request or two, or the event that an error is over.
 type memory struct {
 	uid types.UID
+	// rewatched says that what the instance recorded is watched.
+	rewatched bool
 	// tolerated are fields that the server didn't grant when they were applied.
 	tolerated plan.Tolerated
 	// blocked are nodes that something is in the way of.

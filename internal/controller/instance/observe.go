@@ -23,13 +23,12 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 	v.facts.Instance = v.instance
 	v.facts.Now = r.Now()
 	v.facts.Owned = map[string][]*unstructured.Unstructured{}
-	v.facts.Kinds = map[schema.GroupVersionKind]plan.Problem{}
-	v.syncing = map[schema.GroupVersionKind]time.Time{}
-	v.facts.External = map[plan.Need]*unstructured.Unstructured{}
+	v.facts.Unread = map[schema.GroupVersionKind]plan.Blind{}
+	v.facts.External = map[plan.Need]plan.Look{}
 	if v.facts.Problems == nil {
 		v.facts.Problems = map[string]plan.Problem{}
 	}
-	r.observeChildren(v)
+	r.observeChildren(ctx, v)
 	r.observeBlockers(v)
 	for {
 		desired, err := v.composer.Compose(ctx, v.facts)
@@ -43,9 +42,30 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 	}
 }
 
+// rewatch watches, before the first pass over an instance, what it recorded that
+// it has children of. After a restart these are its watches until a pass has
+// succeeded; one that fails, or that has no composer, must not leave it deaf.
+func (r *Reconciler) rewatch(ctx context.Context, v *visit) {
+	if v.memory.rewatched {
+		return
+	}
+	v.memory.rewatched = true
+	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
+	defer lease.Commit()
+	for _, gk := range inventory.Read(v.instance).GroupKinds() {
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		switch {
+		case err != nil:
+			v.memory.rewatched = false // the next pass tries again
+		case standing != cluster.Gone:
+			lease.Want(watch.ChildrenOf(gvk, v.owner.ID()))
+		}
+	}
+}
+
 // observeChildren reads the instance's own objects of every kind that it writes
 // now or wrote before.
-func (r *Reconciler) observeChildren(v *visit) {
+func (r *Reconciler) observeChildren(ctx context.Context, v *visit) {
 	v.unread, v.lookup = nil, nil
 	kinds := v.composer.Written()
 	known := map[schema.GroupKind]bool{}
@@ -56,46 +76,35 @@ func (r *Reconciler) observeChildren(v *visit) {
 		if known[gk] {
 			continue
 		}
-		gvk, gone, err := r.former(gk)
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
 		switch {
 		case err != nil:
 			v.unread = append(v.unread, gk)
 			v.lookup = err
-		case !gone:
+		case standing != cluster.Gone:
 			kinds = append(kinds, gvk)
 		}
 	}
 	for _, gvk := range kinds {
-		state := v.lease.Want(watch.ChildrenOf(gvk, v.owner.ID()))
-		problem, blind := problemOf(gvk, state)
-		if !blind && v.composer.Untyped(gvk) {
+		children, state := v.lease.Children(gvk, v.owner.ID())
+		blind := blindness(gvk, state)
+		switch {
+		case blind != nil:
+		case r.Kinds.Terminating(gvk.GroupKind()):
+			blind = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
+		case v.composer.Untyped(gvk):
 			r.Wake()
-			problem, blind = plan.Problem{Reason: plan.WaitingForKind, Message: "the kind has appeared; the definition is being compiled anew"}, true
+			blind = waitingForKind("the kind has appeared; the definition is being compiled anew")
 		}
-		if blind {
+		if blind != nil {
 			v.unread = append(v.unread, gvk.GroupKind())
-			v.facts.Kinds[gvk] = problem
-			v.syncing[gvk] = state.Since
+			v.facts.Unread[gvk] = *blind
 		}
-		for _, child := range r.Hub.Owned(gvk, v.owner.ID()) {
+		for _, child := range children {
 			node := inventory.Node(child)
 			v.facts.Owned[node] = append(v.facts.Owned[node], child)
 		}
 	}
-}
-
-// former finds the version in which to watch a kind that an inventory names. A
-// kind without a CustomResourceDefinition that no server knows is gone, and its
-// objects with it. One that just isn't served has its objects still.
-func (r *Reconciler) former(gk schema.GroupKind) (gvk schema.GroupVersionKind, gone bool, err error) {
-	gvk, err = r.Kinds.Preferred(gk)
-	if !cluster.IsUnavailable(err) {
-		return gvk, false, err
-	}
-	if crd, exists := r.Kinds.CRD(gk); exists && len(crd.Spec.Versions) > 0 {
-		return gk.WithVersion(crd.Spec.Versions[0].Name), false, nil
-	}
-	return gvk, true, nil
 }
 
 // observeNeeds reads what the composition asked for and reports whether that
@@ -106,17 +115,12 @@ func (r *Reconciler) observeNeeds(v *visit) bool {
 		if _, looked := v.facts.External[need]; looked {
 			continue
 		}
-		state := v.lease.Want(watch.Object(need.Kind, need.Namespace, need.Name))
-		if problem, blind := problemOf(need.Kind, state); blind {
-			if _, said := v.facts.Kinds[need.Kind]; !said {
-				v.facts.Kinds[need.Kind] = problem
-				v.syncing[need.Kind] = state.Since
-				fresh = true
-			}
-			continue
+		found, state := v.lease.Object(need.Kind, need.Namespace, need.Name)
+		look := plan.Look{Object: found, Blind: blindness(need.Kind, state)}
+		if look.Blind != nil {
+			look.Object = nil
 		}
-		found, _ := r.Hub.Get(need.Kind, need.Namespace, need.Name)
-		v.facts.External[need] = found
+		v.facts.External[need] = look
 		fresh = true
 	}
 	return fresh
@@ -130,24 +134,20 @@ const shortly = 2 * time.Second
 // patience ends the pass while a watch that it needs is only just starting. The
 // watch wakes the instance when it has caught up.
 func (v *visit) patience(now time.Time) outcome.Outcome {
-	for gvk, problem := range v.facts.Kinds {
-		if problem.Reason != plan.Syncing {
-			continue
-		}
-		if left := shortly - now.Sub(v.syncing[gvk]); left > 0 {
-			v.lease.Commit()
-			return outcome.Wait(left)
-		}
+	left := v.facts.Patience(now, shortly)
+	if left <= 0 {
+		return outcome.Outcome{}
 	}
-	return outcome.Outcome{}
+	v.lease.Commit()
+	return outcome.Wait(left)
 }
 
-// problemOf says why a kind can't be read now; false when it can.
-func problemOf(gvk schema.GroupVersionKind, s watch.State) (plan.Problem, bool) {
+// blindness says why a kind can't be read now; nil when it can.
+func blindness(gvk schema.GroupVersionKind, s watch.State) *plan.Blind {
 	problem := plan.Problem{Reason: plan.Unavailable, Message: s.Message}
 	switch {
 	case s.Phase == watch.Synced:
-		return plan.Problem{}, false
+		return nil
 	case s.Phase == watch.Syncing, s.Phase == watch.Unwatched:
 		problem = plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}
 	case s.Reason == watch.WaitingForKind:
@@ -155,7 +155,11 @@ func problemOf(gvk schema.GroupVersionKind, s watch.State) (plan.Problem, bool) 
 	case s.Reason == watch.Forbidden:
 		problem.Reason = plan.Forbidden
 	}
-	return problem, true
+	return &plan.Blind{Problem: problem, Since: s.Since}
+}
+
+func waitingForKind(message string) *plan.Blind {
+	return &plan.Blind{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}
 }
 
 // waitsSince reads from an instance's status since when it has been waiting for

@@ -71,9 +71,6 @@ type visit struct {
 	memory   *memory
 
 	facts plan.Facts
-	// syncing tells since when the kinds that are being read for the first time
-	// are.
-	syncing map[schema.GroupVersionKind]time.Time
 	// unread are the kinds whose objects can't be told now.
 	unread []schema.GroupKind
 	// lookup is why a former kind couldn't even be looked up.
@@ -119,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 // forgotten, one that is going is taken apart.
 func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
 	subscriber := watch.Subscriber{Key: key}
-	cached, ok := r.Hub.Get(r.Kind, key.Namespace, key.Name)
+	cached, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.memories.forget(key)
 		r.Hub.Forget(subscriber)
@@ -132,6 +129,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		owner:    inventory.OwnerOf(cached, r.Definition, r.Version),
 		memory:   r.memories.of(key, cached.GetUID()),
 	}
+	r.rewatch(ctx, v)
 	if cached.GetDeletionTimestamp() != nil {
 		return nil, r.takeApart(ctx, v)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,24 +29,20 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 		r.Hub.Forget(watch.Subscriber{Key: v.key})
 		return outcome.Done()
 	}
-	if out := r.reportDeleting(ctx, v); out.Settled() {
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	left := r.remaining(ctx, v)
+	v.lease.Commit() // whatever comes of this pass, what is left stays watched
+	if out := r.reportDeleting(ctx, v, left.unread); out.Settled() {
 		if out.Err == nil || cluster.Passes(out.Err) {
 			return out
 		}
 		// A status that the server refuses for good must not keep the instance.
 		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
 	}
-	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
-	defer v.lease.Discard()
-	children, ready, err := r.remaining(v)
-	if err != nil {
-		return outcome.Fail(err)
+	if !left.known {
+		return failed(left.failures) // the kinds' watches wake the instance when they can tell
 	}
-	v.lease.Commit()
-	if !ready {
-		return outcome.Done() // the kinds' watches wake the instance when they have caught up
-	}
-	removal := plan.Teardown(children)
+	removal := plan.Teardown(left.children)
 	if removal.Done() {
 		return r.letGo(ctx, v)
 	}
@@ -59,42 +56,59 @@ func failed(errs []error) outcome.Outcome {
 	return outcome.Done()
 }
 
-// remaining lists the instance's children that are left, from caches; false
-// while a cache can't tell. A kind that is gone has no objects.
-func (r *Reconciler) remaining(v *visit) (children []*unstructured.Unstructured, ready bool, err error) {
-	ready = true
+// remaining is what is known of the children that an instance has left.
+type remaining struct {
+	children []*unstructured.Unstructured
+	// known says that these are all.
+	known bool
+	// unread says, sorted, which kinds can't be read now and why.
+	unread   []string
+	failures []error
+}
+
+// remaining reads the instance's children from caches. A kind that is gone has
+// no objects.
+func (r *Reconciler) remaining(ctx context.Context, v *visit) remaining {
+	left := remaining{known: true}
 	for _, gk := range inventory.Read(v.instance).GroupKinds() {
-		gvk, gone, err := r.former(gk)
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
 		if err != nil {
-			return nil, false, err
+			left.known = false
+			left.failures = append(left.failures, err)
 		}
-		if gone {
+		if err != nil || standing == cluster.Gone {
 			continue
 		}
-		state := v.lease.Want(watch.ChildrenOf(gvk, v.owner.ID()))
+		children, state := v.lease.Children(gvk, v.owner.ID())
 		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
 			continue // what was known of it is old: it is gone
 		}
-		if state.Phase != watch.Synced {
-			ready = false
+		if blind := blindness(gvk, state); blind != nil {
+			left.known = false
+			if blind.Reason != plan.Syncing {
+				left.unread = append(left.unread, fmt.Sprintf("%s: %s", blind.Reason, blind.Message))
+			}
 		}
-		for _, child := range r.Hub.Owned(gvk, v.owner.ID()) {
+		for _, child := range children {
 			if inventory.Node(child) != "" {
-				children = append(children, child)
+				left.children = append(left.children, child)
 			}
 		}
 	}
-	return children, ready, nil
+	return left
 }
 
-// reportDeleting writes that the instance is being deleted, once, before any
-// child is touched.
-func (r *Reconciler) reportDeleting(ctx context.Context, v *visit) outcome.Outcome {
+// reportDeleting writes that the instance is being deleted, before any child is
+// touched, and what holds that up.
+func (r *Reconciler) reportDeleting(ctx context.Context, v *visit, unread []string) outcome.Outcome {
 	status, _, _ := unstructured.NestedMap(v.instance.Object, "status")
 	if status == nil {
 		status = map[string]any{}
 	}
-	const message = "its resources are being deleted, in reverse order"
+	message := "its resources are being deleted, in reverse order"
+	if len(unread) > 0 {
+		message += "; what is left can't be told: " + strings.Join(unread, "; ")
+	}
 	generation := v.instance.GetGeneration()
 	conditions := condition.Read(v.instance)
 	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
