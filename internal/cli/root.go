@@ -48,6 +48,6 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newDemo(), newVersion())
+	root.AddCommand(newUp(), newRun(), newTree(), newWatches(), newDemo(), newVersion())
 	return root
 }

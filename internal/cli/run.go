@@ -10,12 +10,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/espalier-dev/espalier/internal/introspect"
 	"github.com/espalier-dev/espalier/internal/server"
 )
 
 // controllerFlags are what up and run have in common.
 type controllerFlags struct {
 	health, metrics  string
+	introspection    string
 	workers          int
 	allowCRDDeletion bool
 	verbosity        int
@@ -25,6 +27,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.health, "health-probe-bind-address", health, "where /healthz and /readyz are served; 0 for nowhere")
 	flags.StringVar(&f.metrics, "metrics-bind-address", metrics, "where /metrics is served; 0 for nowhere")
+	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
@@ -35,7 +38,19 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 		Config: config, Log: log, Version: Version(),
 		Workers: f.workers, AllowCRDDeletion: f.allowCRDDeletion,
 		HealthAddress: f.health, MetricsAddress: f.metrics,
+		IntrospectionSocket: f.socket(config),
 	}
+}
+
+// socket is where this program can be asked what it watches.
+func (f *controllerFlags) socket(config *rest.Config) string {
+	switch f.introspection {
+	case "":
+		return introspect.SocketFor(config)
+	case "0":
+		return ""
+	}
+	return f.introspection
 }
 
 func (f *controllerFlags) check() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/espalier-dev/espalier/internal/introspect"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -28,6 +30,9 @@ type ManagerOptions struct {
 	// "0" for nowhere.
 	HealthAddress  string
 	MetricsAddress string
+	// IntrospectionSocket is the socket on which 'espalier watches' asks this
+	// process while it works; empty for none.
+	IntrospectionSocket string
 	// LeaderElection makes sure that of several processes one works; the lease
 	// lives in the given namespace.
 	LeaderElection          bool
@@ -76,7 +81,7 @@ func NewManager(o ManagerOptions) (*Manager, error) {
 		return nil, err
 	}
 	metrics.Register(controllers.hub.Collector())
-	if err := m.Add(leading{controllers, o.Ready}); err != nil {
+	if err := m.Add(leading{controllers, o.Ready, introspection(o, controllers)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
 	if err := m.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -102,8 +107,17 @@ func (m *Manager) Run(ctx context.Context) error { return m.manager.Start(ctx) }
 
 // leading runs the controllers while this process is the leader.
 type leading struct {
-	controllers *Controllers
-	ready       chan<- struct{}
+	controllers   *Controllers
+	ready         chan<- struct{}
+	introspection *introspect.Server // or nil
+}
+
+// introspection answers what the controllers watch, where that is wanted.
+func introspection(o ManagerOptions, c *Controllers) *introspect.Server {
+	if o.IntrospectionSocket == "" {
+		return nil
+	}
+	return &introspect.Server{Path: o.IntrospectionSocket, Watches: c.Hub().Stats, Log: o.Log.WithName("introspect")}
 }
 
 func (l leading) NeedLeaderElection() bool { return true }
@@ -116,5 +130,13 @@ func (l leading) Start(ctx context.Context) error {
 			}
 		}()
 	}
+	if l.introspection == nil {
+		return l.controllers.Run(ctx)
+	}
+	answering, stop := context.WithCancel(ctx)
+	var answers sync.WaitGroup
+	answers.Go(func() { l.introspection.Run(answering) })
+	defer answers.Wait() // until its socket is removed
+	defer stop()
 	return l.controllers.Run(ctx)
 }

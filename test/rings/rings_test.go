@@ -50,18 +50,19 @@ var home = map[string]ring{
 
 	"internal/controller": controllers,
 
-	"internal/cli":      edges,
-	"internal/demo":     edges,
-	"internal/embedded": edges,
-	"internal/server":   edges,
-	"internal/standin":  edges,
-	"internal/testkit":  edges,
-	"internal/web":      edges,
-	"cmd":               edges,
-	"examples":          edges,
-	"providers":         edges,
-	"sdk":               edges,
-	"test":              edges,
+	"internal/cli":        edges,
+	"internal/demo":       edges,
+	"internal/embedded":   edges,
+	"internal/introspect": edges,
+	"internal/server":     edges,
+	"internal/standin":    edges,
+	"internal/testkit":    edges,
+	"internal/web":        edges,
+	"cmd":                 edges,
+	"examples":            edges,
+	"providers":           edges,
+	"sdk":                 edges,
+	"test":                edges,
 }
 
 // ringOf finds a package's ring by the longest folder that has one.

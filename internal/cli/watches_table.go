@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/introspect"
+	"github.com/espalier-dev/espalier/internal/view"
+)
+
+// watchesTable is watches as text: a line for each, in their order, and one that
+// sums up.
+func watchesTable(all []introspect.Watch) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(cells ...string) {
+		for i, cell := range cells {
+			cells[i] = printable(cell)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	if len(all) > 0 {
+		line("KIND", "SELECTION", "STATE", "REASON", "SUBSCRIBERS", "OBJECTS", "EVENTS", "AGE", "WHY")
+	}
+	for _, x := range all {
+		line(fullKind(x), x.Selection, x.State, x.Reason,
+			strconv.Itoa(x.Subscribers), strconv.Itoa(x.Objects), strconv.FormatUint(x.Events, 10),
+			view.Age(time.Duration(x.AgeSeconds)*time.Second), x.Message)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	var out strings.Builder
+	for line := range strings.Lines(b.String()) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n") // the padding of cells with nothing after them
+	}
+	return out.String() + watchesSummary(all) + "\n"
+}
+
+// fullKind names a kind as kubectl takes it, and its version: Vpc.kro.run/v1.
+func fullKind(w introspect.Watch) string {
+	return schema.GroupKind{Group: w.Group, Kind: w.Kind}.String() + "/" + w.Version
+}
+
+func watchesSummary(all []introspect.Watch) string {
+	if len(all) == 0 {
+		return "no watches"
+	}
+	kinds := map[schema.GroupKind]bool{}
+	objects, unavailable := 0, 0
+	for _, w := range all {
+		kinds[schema.GroupKind{Group: w.Group, Kind: w.Kind}] = true
+		objects += w.Objects
+		if w.Unavailable() {
+			unavailable++
+		}
+	}
+	text := fmt.Sprintf("%s of %s, %s", counted(len(all), "watch", "watches"), counted(len(kinds), "kind", "kinds"), counted(objects, "object", "objects"))
+	if unavailable > 0 {
+		text += fmt.Sprintf("; %d unavailable", unavailable)
+	}
+	return text
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// printable is a text on one line. Messages may quote anybody, a failing webhook
+// say, who could otherwise write on the person's terminal what they like.
+func printable(text string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
+}
