@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	clientevents "k8s.io/client-go/tools/events"
 
@@ -36,11 +35,11 @@ type passes struct {
 	last   time.Time
 }
 
-func (p *passes) observe(kind schema.GroupVersionKind, _ time.Duration, out outcome.Outcome) {
+func (p *passes) observe(pass outcome.Pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if out.Err == nil && out.After == 0 {
-		p.byKind[kind.Kind]++
+	if pass.Err == nil && pass.After == 0 {
+		p.byKind[pass.Kind.Kind]++
 	}
 	p.last = time.Now()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -225,21 +224,7 @@ func TestSweep(t *testing.T) {
 		})
 	}
 	t.Logf("%d crash points", points)
-	say(t, fmt.Sprintf("sweep: %d crash points", points))
-}
-
-// say prints a line, and adds it to the summary of a whole test run: go test
-// keeps to itself what a package prints that passes.
-func say(t *testing.T, line string) {
-	t.Helper()
-	fmt.Println(line)
-	summary := os.Getenv("ESPALIER_TEST_SUMMARY")
-	if summary == "" {
-		return
-	}
-	if err := os.WriteFile(summary, []byte(line+"\n"), 0o600); err != nil {
-		t.Error(err)
-	}
+	testkit.Say(t, "sweep: %d crash points", points)
 }
 
 // define applies the definitions and waits until all are served and typed: those

@@ -1,0 +1,186 @@
+package churn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// TestTheAPIServerRestartsInTheMiddle lives many lives side by side while their
+// API server is stopped and started again, and again. What a person does is
+// repeated until it is accepted, as a person would; the controllers are left alone.
+func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
+	restarts := testkit.Size(1, 3)
+	options := embedded.Options{DataDir: filepath.Join(t.TempDir(), "data"), NoFsync: true}
+	start := func() *embedded.ControlPlane {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		plane, err := embedded.Start(ctx, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plane
+	}
+	stop := func(plane *embedded.ControlPlane) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := plane.Stop(ctx); err != nil {
+			t.Errorf("the API server stopped with %v", err)
+		}
+	}
+	plane := start()
+	defer func() { stop(plane) }()
+	config := plane.Config()
+	c := run(t, config)
+	defer c.stop() // before its API server
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{client, testkit.Group(t), "default"}
+	if err := p.born(t.Context(), t, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+
+	var changes atomic.Int64
+	ctx, enough := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		busy.Go(func() {
+			// What fails while there is no API server is tried again: in moments, so as
+			// not to keep the processor from those that are to resume.
+			again := time.NewTicker(20 * time.Millisecond)
+			defer again.Stop()
+			for ctx.Err() == nil {
+				if p.change(ctx, name, "10.0.0.0/8") == nil {
+					changes.Add(1)
+				}
+				<-again.C
+			}
+		})
+	}
+	goesOn := func() {
+		t.Helper()
+		before := changes.Load()
+		if err := c.until(t.Context(), func() error {
+			if changes.Load() < before+10 {
+				return errors.New("nothing goes on")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range restarts {
+		goesOn()
+		stop(plane)
+		plane = start()
+	}
+	if plane.Config().Host != config.Host {
+		t.Fatalf("it listens on %s now, not on %s", plane.Config().Host, config.Host)
+	}
+	began := time.Now()
+	goesOn()
+	resumed := time.Since(began)
+	enough()
+	busy.Wait()
+	for i, name := range []string{"a", "b"} {
+		if err := p.answer(t.Context(), name, fmt.Sprint("after all ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.end(t.Context(), []part{definition, leaf, instances, kind}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.over(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Say(t, "churn: the API server restarted %d times in the middle of %d changes, the last 10 of them within %.1f s of its return",
+		restarts, changes.Load(), resumed.Seconds())
+}
+
+// TestTheWatchSetIsRebuiltFromWhatInstancesRecorded restarts controllers whose
+// definition can no longer be compiled, with the leaf's kind there and with it
+// gone: no composer says what instances consist of.
+func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
+	for name, there := range map[string]bool{"with the kind there": true, "with the kind gone": false} {
+		t.Run(name, func(t *testing.T) {
+			p, c := home(t)
+			ctx := t.Context()
+			if err := p.born(ctx, t, "a", "b"); err != nil {
+				t.Fatal(err)
+			}
+			c.stop()
+			broken := strings.Replace(vpcDefinition, "${subnet.status.id}", "${nothing.status.id}", 1)
+			if err := p.apply(ctx, t, p.client.Resource(definitions), broken); err != nil {
+				t.Fatal(err)
+			}
+			patch := `{"metadata":{"annotations":{"espalier.dev/accepted-definition":null}}}`
+			if _, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if !there {
+				if err := remove(ctx, p.client.Resource(crds), p.leafName(), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			config := testkit.Exclusive(t)
+			c = run(t, config)
+			wanted := map[string]int{"ConfigMap": 2, "Subnet": 2}
+			if !there {
+				delete(wanted, "Subnet") // its objects are gone with it
+			}
+			err := c.until(ctx, func() error {
+				got := map[string]int{}
+				for _, s := range c.Hub().Stats() {
+					if s.Selection == watch.Managed().String() && s.State.Phase == watch.Synced && (s.Kind.Group == "" || s.Kind.Group == "leaf."+p.group) {
+						got[s.Kind.Kind] = s.Subscribers
+					}
+				}
+				if fmt.Sprint(got) != fmt.Sprint(wanted) {
+					return fmt.Errorf("watched are %v, not %v", got, wanted)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !there {
+				if err := p.apply(ctx, t, p.client.Resource(crds), leafKind); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.apply(ctx, t, p.client.Resource(definitions), vpcDefinition); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"a", "b"} {
+				if err := p.answer(ctx, name, "after the restart"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.end(ctx, []part{leaf, instances, definition, kind}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.over(ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
