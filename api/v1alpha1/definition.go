@@ -65,18 +65,6 @@ type ResourceGroupList struct {
 	Items           []ResourceGroup `json:"items"`
 }
 
-// GetSpec returns the definition's spec, for code that serves both spellings.
-func (d *ResourceGraphDefinition) GetSpec() *DefinitionSpec { return &d.Spec }
-
-// GetStatus returns the definition's status, for code that serves both spellings.
-func (d *ResourceGraphDefinition) GetStatus() *DefinitionStatus { return &d.Status }
-
-// GetSpec returns the definition's spec, for code that serves both spellings.
-func (d *ResourceGroup) GetSpec() *DefinitionSpec { return &d.Spec }
-
-// GetStatus returns the definition's status, for code that serves both spellings.
-func (d *ResourceGroup) GetStatus() *DefinitionStatus { return &d.Status }
-
 // InstanceKind is the kind that the schema defines, with the group's default.
 func (s *Schema) InstanceKind() schema.GroupVersionKind {
 	group := s.Group

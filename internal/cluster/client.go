@@ -99,10 +99,17 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 		Preconditions:     &metav1.Preconditions{UID: &uid},
 		PropagationPolicy: &background,
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || conflicts(err) {
 		return nil
 	}
 	return err
+}
+
+// conflicts says that the server found another incarnation or another revision
+// than a write was meant for. A webhook may refuse with the same code; its reason
+// then is another, and nothing has come of the write.
+func conflicts(err error) bool {
+	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
 // WriteStatus replaces an object's whole status, if nobody has changed the object
@@ -139,12 +146,12 @@ func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured
 }
 
 // IsTaken says that Create found an object of that name.
-func IsTaken(err error) bool { return apierrors.IsConflict(err) }
+func IsTaken(err error) bool { return conflicts(err) }
 
 // IsGone says that the incarnation that a write was meant for isn't there any
 // more: the object is gone, or another has its name.
 func IsGone(err error) bool {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || conflicts(err) {
 		return true
 	}
 	return apierrors.IsInvalid(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && onlyUID(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,6 +45,11 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		},
 		"The object has changed or exists": {
 			err: apierrors.NewConflict(gizmos, "x", errors.New("another UID")), reason: plan.Unavailable, gone: true, taken: true,
+		},
+		"A webhook refuses it in its own words": {
+			err: &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: 409, Reason: "This resource is in use", Message: "admission webhook denied the request",
+			}}, reason: plan.Unavailable,
 		},
 		"The request is malformed": {
 			err: apierrors.NewBadRequest("no such field"), reason: plan.Rejected,

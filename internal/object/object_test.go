@@ -46,8 +46,8 @@ func TestKey(t *testing.T) {
 	if got := (object.Key{Kind: "Namespace", Name: "prod"}).String(); got != "Namespace prod" {
 		t.Errorf("got %s", got)
 	}
-	if k.GroupKind().String() != "Deployment.apps" || k.NamespacedName().String() != "prod/web" {
-		t.Errorf("got %s, %s", k.GroupKind(), k.NamespacedName())
+	if k.GroupKind().String() != "Deployment.apps" {
+		t.Errorf("got %s", k.GroupKind())
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Key names an object independently of the version it is served in and of the
@@ -31,11 +30,6 @@ func KeyOf(o interface {
 // GroupKind returns the kind without a version.
 func (k Key) GroupKind() schema.GroupKind {
 	return schema.GroupKind{Group: k.Group, Kind: k.Kind}
-}
-
-// NamespacedName returns the name within the kind.
-func (k Key) NamespacedName() types.NamespacedName {
-	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
 }
 
 // String renders the key for people: "Vpc prod/main", "Namespace prod".

@@ -8,8 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Facts is what has been observed of one instance's world. The objects are
@@ -59,8 +57,6 @@ type Blind struct {
 type Problem struct {
 	Reason  Reason
 	Message string
-	// Holder is the object of somebody else's that is in the way, if one is.
-	Holder *object.Key
 }
 
 // WaitKey names one wait: which node, for what.

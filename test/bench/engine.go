@@ -26,6 +26,7 @@ type engine struct {
 	stop  context.CancelFunc
 	ended chan error
 	passes
+	arrivals
 }
 
 // passes counts passes that had nothing left to wait for, by kind.
@@ -63,6 +64,10 @@ func (b *bench) startEngine(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(context.Background())
 	e := &engine{stop: stop, ended: make(chan error, 1), passes: passes{byKind: map[string]int{}}}
+	observe := func(p outcome.Pass) {
+		e.passes.observe(p)
+		e.arrivals.observe(p)
+	}
 	client, err := kubernetes.NewForConfig(b.plane.Config())
 	if err != nil {
 		stop()
@@ -75,7 +80,7 @@ func (b *bench) startEngine(ctx context.Context) error {
 	}
 	recorder := telemetry.NewRecorder(broadcaster.NewRecorder(runtime.NewScheme(), "espalier"))
 	if e.Controllers, err = server.NewControllers(server.Options{
-		Config: b.plane.Config(), Workers: b.workers, Version: "bench", Log: log, Events: recorder, Observe: e.observe,
+		Config: b.plane.Config(), Workers: b.workers, Version: "bench", Log: log, Events: recorder, Observe: observe,
 	}); err != nil {
 		stop()
 		return err

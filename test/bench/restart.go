@@ -36,8 +36,25 @@ func measureRestart(ctx context.Context, b *bench) error {
 			Detail: fmt.Sprintf("all known after %.1f s; %d reads that are no watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
 		row{Work: "memory for a child, with its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
 			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB without instances", busy.children, float64(idle.heap)/(1<<20))})
+	if err := f.events(ctx, prefix, n); err != nil {
+		return err
+	}
+	if err := f.stopping(ctx, n); err != nil {
+		return err
+	}
 	_, err = f.delete(ctx, prefix, n)
 	return err
+}
+
+// stopping stops the controllers, with all that they watch and nothing in flight,
+// and starts them again.
+func (f flats) stopping(ctx context.Context, n int) error {
+	began := time.Now()
+	if err := f.stopEngine(); err != nil {
+		return err
+	}
+	f.add(row{Work: fmt.Sprintf("stop with %d instances, none of which is worked on", n), Unit: "ms", Value: milliseconds(time.Since(began)), Budget: 50})
+	return f.startEngine(ctx)
 }
 
 // restarted is what a restart took.

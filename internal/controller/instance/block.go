@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +62,6 @@ func notOwned(holder *unstructured.Unstructured, owner inventory.Owner) plan.Pro
 		Reason: plan.NotOwned,
 		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, set adopt: IfUnowned on the resource, or label it %s=%s",
 			key, inventory.Whose(holder), v1alpha1.ApplySetPartOfLabel, owner.ID()),
-		Holder: &key,
 	}
 }
 
@@ -70,8 +70,9 @@ var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 // missingNamespace says whether a write failed because its namespace isn't
 // there, and names it.
 func (r *Reconciler) missingNamespace(o *unstructured.Unstructured, err error) (*unstructured.Unstructured, bool) {
-	if !apierrors.IsNotFound(err) || o.GetNamespace() == "" {
-		return nil, false
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Kind != "namespaces" {
+		return nil, false // the kind isn't served any more, say
 	}
 	namespace := &unstructured.Unstructured{}
 	namespace.SetGroupVersionKind(namespaceKind)
