@@ -21,7 +21,9 @@ func Prompt(config *rest.Config) *rest.Config {
 type prompting struct{ next http.RoundTripper }
 
 // The request is repeated after 10, 20, … 320 milliseconds; then the answer is
-// left to the client, which waits as long as it was told to.
+// passed on, without the advice to come back later, which the client would heed
+// ten times before it told anybody: whose storage isn't ready by then may have a
+// conversion that fails, and somebody should hear of it.
 const (
 	firstRepeat = 10 * time.Millisecond
 	repeats     = 6
@@ -31,8 +33,12 @@ func (p prompting) RoundTrip(r *http.Request) (*http.Response, error) {
 	delay := firstRepeat
 	for n := 0; ; n++ {
 		answer, err := p.next.RoundTrip(r)
-		if err != nil || n == repeats || r.Method != http.MethodGet || !initializing(answer) {
+		if err != nil || r.Method != http.MethodGet || !initializing(answer) {
 			return answer, err
+		}
+		if n == repeats {
+			answer.Header.Del("Retry-After")
+			return answer, nil
 		}
 		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection is used again
 		if err := answer.Body.Close(); err != nil {

@@ -80,7 +80,7 @@ func NewManager(o ManagerOptions) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics.Register(controllers.hub.Collector())
+	metrics.Register(controllers.hub.Collector(), controllers.engine.Collector())
 	if err := m.Add(leading{controllers, o.Ready, introspection(o, controllers)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}

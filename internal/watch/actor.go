@@ -77,8 +77,8 @@ func (a *actor) run(ctx context.Context) {
 			continue // there is news of the kind
 		case errors.Is(err, errKindGone):
 			retry.reset()
-		case a.takeWell():
-			retry.prompt() // what went well just now is likely to do so again
+		case a.takeWell(), starting(err) && retry.delay == 0:
+			retry.prompt() // what went well just now, or is about to, is likely to
 		}
 		if err != nil && ctx.Err() == nil {
 			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.String(), "reason", err.Error())

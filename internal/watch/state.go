@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -48,6 +49,8 @@ type UnavailableError struct {
 	// Gone says that the kind doesn't exist, and so neither do objects of it.
 	// Without it they may be there, and are only not to be read.
 	Gone bool
+	// starting says that the API server is about to serve the kind.
+	starting bool
 }
 
 func (e *UnavailableError) Error() string { return e.Message }
@@ -71,6 +74,8 @@ func classify(kind schema.GroupVersionKind, err error) *UnavailableError {
 		return &UnavailableError{Reason: WaitingForKind, Message: fmt.Sprintf("the cluster serves no %s in %s", kind.Kind, kind.GroupVersion())}
 	case apierrors.IsForbidden(err):
 		return &UnavailableError{Reason: Forbidden, Message: err.Error()}
+	case starting(err):
+		return &UnavailableError{Reason: Degraded, Message: err.Error(), starting: true}
 	default:
 		return &UnavailableError{Reason: Degraded, Message: err.Error()}
 	}
@@ -82,9 +87,20 @@ func outdated(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// patience is for how long a kind that was synced may fail before anybody is
-// told: an API server that restarts is no news about a kind.
-const patience = 10 * time.Second
+// starting tells whether the API server isn't ready to serve a kind. It says so
+// itself, unlike one that has too much to do, which refuses before it looks at the
+// kind.
+func starting(err error) bool {
+	return apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// For how long a kind may fail before anybody is told: one that was synced, since
+// an API server that restarts is no news about a kind, and one that is being made
+// ready, which takes a moment, or for ever while an object can't be converted.
+const (
+	patience = 10 * time.Second
+	startup  = 3 * time.Second
+)
 
 // progress is what an actor knows of its watch.
 type progress struct {
@@ -113,8 +129,9 @@ func (p *progress) advanced() {
 
 // state is what subscribers are told.
 func (p *progress) state(now time.Time) (Phase, Reason, string) {
-	patient := p.complete && p.failure != nil && p.failure.Reason == Degraded &&
-		now.Sub(p.failingSince) < patience
+	failing := now.Sub(p.failingSince)
+	patient := p.failure != nil && p.failure.Reason == Degraded &&
+		(p.complete && failing < patience || p.failure.starting && failing < startup)
 	switch {
 	case p.failure != nil && !patient:
 		return Unavailable, p.failure.Reason, p.failure.Message

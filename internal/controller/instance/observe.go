@@ -131,11 +131,12 @@ func (r *Reconciler) observeNeeds(v *visit) bool {
 // a write.
 const shortly = 2 * time.Second
 
-// patience ends the pass while a watch that it needs is only just starting. The
-// watch wakes the instance when it has caught up.
+// patience ends the pass, once the nodes that can go on have, while a watch that
+// others need is only just starting. The watch wakes the instance when it has
+// caught up.
 func (v *visit) patience(now time.Time) outcome.Outcome {
 	left := v.facts.Patience(now, shortly)
-	if left <= 0 {
+	if left <= 0 || len(v.failures) > 0 {
 		return outcome.Outcome{}
 	}
 	v.lease.Commit()

@@ -97,9 +97,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 		if err := r.observe(ctx, v); err != nil {
 			return outcome.Fail(err)
 		}
-		if out := v.patience(r.Now()); out.Settled() {
-			return out
-		}
 		v.plan = plan.Compute(v.desired, v.facts, v.owner, v.memory.tolerated, v1alpha1.ChildManager)
 		if changed, out := r.act(ctx, v); out.Settled() {
 			return out
@@ -107,6 +104,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 			v.again = 0
 			break
 		}
+	}
+	if out := v.patience(r.Now()); out.Settled() {
+		return out
 	}
 	r.prune(ctx, v)
 	return r.report(ctx, v)
