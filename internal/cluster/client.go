@@ -105,6 +105,17 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 	return err
 }
 
+// DeleteUnchanged asks for the deletion of an object, if nobody has changed it
+// since it was read. Otherwise the error is one of IsGone's.
+func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructured) error {
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return err
+	}
+	uid, revision := o.GetUID(), o.GetResourceVersion()
+	return r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
+}
+
 // conflicts says that the server found another incarnation or another revision
 // than a write was meant for. A webhook may refuse with the same code; its reason
 // then is another, and nothing has come of the write.

@@ -31,6 +31,7 @@ type CRDs struct {
 
 	mu       sync.RWMutex
 	known    map[string]*apiextensionsv1.CustomResourceDefinition
+	past     uint64 // everything up to this revision has been told of
 	complete chan struct{}
 	once     sync.Once
 }
@@ -91,6 +92,19 @@ func (c *CRDs) Get(name string) (*apiextensionsv1.CustomResourceDefinition, bool
 	return found, ok
 }
 
+// Past tells whether the watch has told of everything up to a revision.
+func (c *CRDs) Past(revision string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.past >= parseRevision(revision)
+}
+
+func (c *CRDs) reached(revision string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.past = max(c.past, parseRevision(revision))
+}
+
 // set puts a definition in place, or takes it away, and tells of it.
 func (c *CRDs) set(name string, is *apiextensionsv1.CustomResourceDefinition) {
 	c.mu.Lock()
@@ -111,7 +125,10 @@ func (c *CRDs) set(name string, is *apiextensionsv1.CustomResourceDefinition) {
 // crdStore is the follower as its reflector sees it.
 type crdStore struct{ *CRDs }
 
-var _ cache.TransformingStore = crdStore{}
+var (
+	_ cache.TransformingStore      = crdStore{}
+	_ cache.ReflectorBookmarkStore = crdStore{}
+)
 
 // Transformer keeps what is held small.
 func (crdStore) Transformer() cache.TransformFunc { return slim }
@@ -126,6 +143,7 @@ func (s crdStore) Update(o any) error {
 		return fmt.Errorf("a %T among CustomResourceDefinitions", o)
 	}
 	s.set(c.Name, c)
+	s.reached(c.ResourceVersion)
 	return nil
 }
 
@@ -134,13 +152,20 @@ func (s crdStore) Update(o any) error {
 func (s crdStore) Delete(o any) error {
 	if c, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
 		s.set(c.Name, nil)
+		s.reached(c.ResourceVersion)
 	}
+	return nil
+}
+
+// Bookmark notes how far the watch is.
+func (s crdStore) Bookmark(revision string) error {
+	s.reached(revision)
 	return nil
 }
 
 // Replace takes a complete list. What is gone is told of first: another may have
 // its kind.
-func (s crdStore) Replace(items []any, _ string) error {
+func (s crdStore) Replace(items []any, revision string) error {
 	listed := map[string]bool{}
 	for _, o := range items {
 		if c, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
@@ -163,6 +188,7 @@ func (s crdStore) Replace(items []any, _ string) error {
 			return err
 		}
 	}
+	s.reached(revision)
 	s.once.Do(func() { close(s.complete) })
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 
 	"github.com/espalier-dev/espalier/internal/crd"
@@ -53,7 +54,7 @@ func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	if absent {
 		return Resource{}, &Unavailable{Kind: gvk}
 	}
-	r, err := k.discover(ctx, gvk)
+	r, err := k.discover(ctx, gvk, epoch)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -80,10 +81,10 @@ func fromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersio
 	}, nil
 }
 
-func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
-	version := gvk.GroupVersion().String()
-	list, err := ask(ctx, &k.flights, "resources of "+version, func() (*metav1.APIResourceList, error) {
-		return k.discovery.ServerResourcesForGroupVersion(version)
+func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch int) (Resource, error) {
+	of := gvk.GroupVersion().String()
+	list, err := ask(ctx, &k.flights, fmt.Sprintf("resources of %s in %d", of, epoch), func() (*metav1.APIResourceList, error) {
+		return k.discovery.ServerResourcesForGroupVersion(of)
 	})
 	if apierrors.IsNotFound(err) {
 		return Resource{}, &Unavailable{Kind: gvk}
@@ -142,18 +143,38 @@ func (k *Kinds) Preferred(ctx context.Context, gk schema.GroupKind) (schema.Grou
 		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
 	}
 	k.mu.RLock()
-	for gvk := range k.builtin {
-		if gvk.GroupKind() == gk {
-			k.mu.RUnlock()
-			return gvk, nil
+	versions, known := k.groups.versions(gk.Group)
+	if !known {
+		for gvk := range k.builtin {
+			if gvk.GroupKind() == gk {
+				versions = append(versions, gvk.Version)
+			}
 		}
 	}
-	absent := k.absentFromAll(gk)
+	absent := !known && k.defined[gk]
 	k.mu.RUnlock()
+	slices.SortFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+	if known || len(versions) > 0 {
+		return k.firstOf(ctx, gk, versions)
+	}
 	if absent {
 		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
 	}
 	return k.preferredByDiscovery(ctx, gk)
+}
+
+// firstOf returns the kind in the first of the versions that it is served in. That
+// one of them can't be asked is a failure, and not the answer that there is none.
+func (k *Kinds) firstOf(ctx context.Context, gk schema.GroupKind, versions []string) (schema.GroupVersionKind, error) {
+	for _, v := range versions {
+		gvk := gk.WithVersion(v)
+		if _, err := k.Resolve(ctx, gvk); err == nil {
+			return gvk, nil
+		} else if !IsUnavailable(err) {
+			return schema.GroupVersionKind{}, err
+		}
+	}
+	return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
 }
 
 // preferredByDiscovery asks the server which versions a group has. One whose own
@@ -164,26 +185,20 @@ func (k *Kinds) preferredByDiscovery(ctx context.Context, gk schema.GroupKind) (
 	if err != nil {
 		return schema.GroupVersionKind{}, fmt.Errorf("look up group %q: %w", gk.Group, err)
 	}
-	if group == nil && down == nil {
-		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
-	}
+	var versions []string
 	if group != nil {
-		for _, version := range group.Versions {
-			gvk := gk.WithVersion(version.Version)
-			if _, err := k.Resolve(ctx, gvk); err == nil {
-				return gvk, nil
-			} else if !IsUnavailable(err) {
-				return schema.GroupVersionKind{}, err
-			}
+		for _, v := range group.Versions {
+			versions = append(versions, v.Version)
 		}
-		if len(group.Versions) == 0 && down == nil {
+		if len(versions) == 0 && down == nil {
 			down = errors.New("it is listed without versions")
 		}
 	}
-	if down != nil {
-		return schema.GroupVersionKind{}, fmt.Errorf("look up group %q: %w", gk.Group, down)
+	gvk, err := k.firstOf(ctx, gk, versions)
+	if IsUnavailable(err) && down != nil {
+		err = fmt.Errorf("look up group %q: %w", gk.Group, down)
 	}
-	return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
+	return gvk, err
 }
 
 // group returns a group as the server lists it, nil if it lists none, and why a

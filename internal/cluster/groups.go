@@ -28,12 +28,23 @@ func (g *groups) foreign(gv schema.GroupVersion) bool {
 	return there && !home
 }
 
+// versions are those of a group; false if it isn't known which there are.
+func (g *groups) versions(group string) (versions []string, known bool) {
+	for gv := range g.home {
+		if gv.Group == group {
+			versions = append(versions, gv.Version)
+		}
+	}
+	return versions, g.known
+}
+
 // How long it is believed that the server doesn't have a kind: where no event
-// would tell of its arrival, and where a server of its own may get new kinds
-// without one.
+// would tell of its arrival, where a server of its own may get new kinds without
+// one, and where the API server itself may be replaced by a newer one.
 const (
 	untold  = 10 * time.Second
 	foreign = time.Minute
+	atHome  = 10 * time.Minute
 )
 
 // absent tells whether the server is known not to have a kind that has no
@@ -51,25 +62,15 @@ func (k *Kinds) absent(gvk schema.GroupVersionKind) bool {
 		return true
 	case !missing:
 		return false
+	}
+	while := foreign
+	switch {
 	case !k.groups.known:
-		return k.now().Sub(said) < untold
-	default:
-		return home || k.now().Sub(said) < foreign
+		while = untold
+	case home:
+		while = atHome
 	}
-}
-
-// absentFromAll tells whether the server is known not to have a kind in any
-// version. The lock is held.
-func (k *Kinds) absentFromAll(gk schema.GroupKind) bool {
-	if !k.groups.known {
-		return k.defined[gk]
-	}
-	for gv := range k.groups.home {
-		if gv.Group == gk.Group && !k.absent(gv.WithKind(gk.Kind)) {
-			return false
-		}
-	}
-	return true
+	return k.now().Sub(said) < while
 }
 
 // ObserveGroup takes note that the server has a version of a group, which it

@@ -60,9 +60,19 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 	}
 }
 
+// News is what a CustomResourceDefinition says that wasn't known before.
+type News int
+
+// News, in order of weight.
+const (
+	NoNews   News = iota
+	Remarked      // it is another's, or the API server has another thing to say of it
+	Altered       // the kind is another, or is served otherwise
+)
+
 // Observe takes note of a CustomResourceDefinition as it is now, and reports
-// whether that changes what is known of its kind.
-func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) (changed bool) {
+// what that changes.
+func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) News {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,39 +81,56 @@ func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) (changed bo
 }
 
 // Record takes note of the answer to a write, which the watch may have overtaken,
-// and reports whether that changes what is known of the kind.
-func (k *Kinds) Record(c *apiextensionsv1.CustomResourceDefinition) (changed bool) {
+// and reports what that changes.
+func (k *Kinds) Record(c *apiextensionsv1.CustomResourceDefinition) News {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if revisionOf(c) <= k.seen {
-		return false
+		return NoNews
 	}
 	return k.observe(gk, c)
 }
 
-func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) (changed bool) {
+func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) News {
 	k.define(gk)
 	old, had := k.custom[gk]
 	if had && old.Name != c.Name && crd.Established(old) {
-		return false // two claim the kind; the one that serves it counts
+		return NoNews // two claim the kind; the one that serves it counts
 	}
 	if had && old.UID == c.UID && revisionOf(c) < revisionOf(old) {
-		return false // the answer to a write of ours was faster
+		return NoNews // the answer to a write of ours was faster
 	}
 	k.custom[gk] = c
 	if !had {
-		return true
+		return Altered
 	}
-	_, wasOurs := crd.Owner(old)
-	_, isOurs := crd.Owner(c)
-	return old.UID != c.UID || old.Generation != c.Generation || crd.Established(old) != crd.Established(c) || wasOurs != isOurs
+	wasOwner, wasOurs := crd.Owner(old)
+	isOwner, isOurs := crd.Owner(c)
+	switch {
+	case old.UID != c.UID, old.Generation != c.Generation, crd.Established(old) != crd.Established(c), wasOurs != isOurs:
+		return Altered
+	case wasOwner != isOwner, !sameRemarks(old, c):
+		return Remarked
+	}
+	return NoNews
+}
+
+// sameRemarks tells whether the conditions of two say the same.
+func sameRemarks(a, b *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message
+	})
 }
 
 // revisionOf returns a revision as a number, which the API documents it to be; 0
 // if it isn't.
 func revisionOf(c *apiextensionsv1.CustomResourceDefinition) uint64 {
-	n, err := strconv.ParseUint(c.ResourceVersion, 10, 64)
+	return parseRevision(c.ResourceVersion)
+}
+
+func parseRevision(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0
 	}

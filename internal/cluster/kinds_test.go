@@ -50,26 +50,29 @@ func TestObserve(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*apiextensionsv1.CustomResourceDefinition)
-		want   bool
+		want   cluster.News
 	}{
-		"The same again is no news":    {"a relist tells it", func(*apiextensionsv1.CustomResourceDefinition) {}, false},
-		"Another resource version not": {"a status heartbeat", func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = "9" }, false},
-		"Another generation is":        {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, true},
-		"Another incarnation is":       {"it may be another altogether", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, true},
-		"No longer established is":     {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), true},
+		"The same again is no news":    {"a relist tells it", func(*apiextensionsv1.CustomResourceDefinition) {}, cluster.NoNews},
+		"Another resource version not": {"a status heartbeat", func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = "9" }, cluster.NoNews},
+		"Another generation is":        {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, cluster.Altered},
+		"Another incarnation is":       {"it may be another altogether", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, cluster.Altered},
+		"No longer established is":     {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), cluster.Altered},
 		"A definition's own now is": {"its objects are instances", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Labels = map[string]string{v1alpha1.OwnedLabel: "true"}
-		}, true},
-		"A rival's is not": {"the one that serves the kind counts", func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" }, false},
+		}, cluster.Altered},
+		"What the API server says of its names is worth a remark": {"a definition tells of it", func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Status.Conditions = append(c.Status.Conditions, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Message: "taken"})
+		}, cluster.Remarked},
+		"A rival's is not": {"the one that serves the kind counts", func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" }, cluster.NoNews},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			kinds := cluster.NewKinds(nil)
-			if !kinds.Observe(gizmoCRD()) {
+			if kinds.Observe(gizmoCRD()) != cluster.Altered {
 				t.Fatal("the first is no news")
 			}
 			if got := kinds.Observe(gizmoCRD(tc.change)); got != tc.want {
-				t.Errorf("%s: got %t", tc.reason, got)
+				t.Errorf("%s: got %d", tc.reason, got)
 			}
 		})
 	}
@@ -142,23 +145,23 @@ func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 	}
 
 	kinds := cluster.NewKinds(nil)
-	if !kinds.Record(at("10", unestablished)) || known(kinds) != "10" {
+	if kinds.Record(at("10", unestablished)) != cluster.Altered || known(kinds) != "10" {
 		t.Errorf("an answer is news: known is %q", known(kinds))
 	}
-	if kinds.Observe(at("10", unestablished)) {
+	if kinds.Observe(at("10", unestablished)) != cluster.NoNews {
 		t.Error("its event is no news")
 	}
-	if !kinds.Observe(at("11")) || known(kinds) != "11" {
+	if kinds.Observe(at("11")) != cluster.Altered || known(kinds) != "11" {
 		t.Error("what comes after it is")
 	}
 
 	kinds.Record(at("20", unestablished))
-	if kinds.Observe(at("15")) || known(kinds) != "20" {
+	if kinds.Observe(at("15")) != cluster.NoNews || known(kinds) != "20" {
 		t.Errorf("an event from before an answer undoes it: known is %q", known(kinds))
 	}
 
 	kinds.Forget(at("30"))
-	if kinds.Record(at("25")) || known(kinds) != "" {
+	if kinds.Record(at("25")) != cluster.NoNews || known(kinds) != "" {
 		t.Errorf("an answer that the watch has overtaken brings back what is gone: known is %q", known(kinds))
 	}
 }
@@ -298,6 +301,79 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
+	down := errors.New("no endpoints")
+	cases := map[string]struct {
+		server   server
+		versions []schema.GroupVersion
+		want     cluster.Standing
+		fails    bool
+	}{
+		"A group that isn't there is":                    {server{}, nil, cluster.Gone, false},
+		"One that is there and not listed yet isn't":     {server{}, []schema.GroupVersion{gizmo.GroupVersion()}, cluster.Served, false},
+		"One whose server is down can't be told":         {server{err: down}, []schema.GroupVersion{gizmo.GroupVersion()}, "", true},
+		"Of several versions the most stable one counts": {server{}, []schema.GroupVersion{{Group: gizmo.Group, Version: "v2beta1"}, gizmo.GroupVersion(), {Group: gizmo.Group, Version: "v1alpha1"}}, cluster.Served, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				kinds := cluster.NewKinds(tc.server)
+				kinds.GroupsKnown(true)
+				for _, gv := range tc.versions {
+					kinds.ObserveGroup(gv, false)
+				}
+				gvk, got, err := kinds.Standing(t.Context(), gizmo.GroupKind())
+				if got != tc.want || (err != nil) != tc.fails {
+					t.Fatalf("got %q, %v", got, err)
+				}
+				if got == cluster.Served && gvk != gizmo {
+					t.Fatalf("in version %s", gvk.Version)
+				}
+			}
+		})
+	}
+}
+
+// TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt has a version of a group come
+// while the server is being asked for it.
+func TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	kinds := cluster.NewKinds(slow{asked: asked, answer: answer})
+	first := make(chan error)
+	go func() {
+		_, err := kinds.Resolve(context.Background(), gizmo)
+		first <- err
+	}()
+	<-asked
+	kinds.GroupsKnown(true)
+	kinds.ObserveGroup(gizmo.GroupVersion(), true)
+	second := make(chan error)
+	go func() {
+		_, err := kinds.Resolve(context.Background(), gizmo)
+		second <- err
+	}()
+	<-asked // again: it doesn't share the first's answer
+	close(answer)
+	if err := <-first; !cluster.IsUnavailable(err) {
+		t.Errorf("before: got %v", err)
+	}
+	if err := <-second; !cluster.IsUnavailable(err) {
+		t.Errorf("during: got %v", err)
+	}
+}
+
+// slow answers that there is nothing, when it is told to.
+type slow struct {
+	server
+	asked, answer chan struct{}
+}
+
+func (s slow) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+	s.asked <- struct{}{}
+	<-s.answer
+	return &metav1.APIResourceList{}, nil
 }
 
 func TestADiscoveryThatHangsHoldsUpNobodyForLong(t *testing.T) {

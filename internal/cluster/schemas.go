@@ -50,11 +50,12 @@ func crdSchema(c *apiextensionsv1.CustomResourceDefinition, version string) *spe
 func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (*spec.Schema, error) {
 	k.mu.RLock()
 	s, ok := k.typed[gvk]
+	epoch := k.groups.epoch
 	k.mu.RUnlock()
 	if ok {
 		return s, nil
 	}
-	s, err := ask(ctx, &k.flights, "schema of "+gvk.String(), func() (*spec.Schema, error) { return k.schemas.ResolveSchema(gvk) })
+	s, err := ask(ctx, &k.flights, fmt.Sprintf("schema of %s in %d", gvk, epoch), func() (*spec.Schema, error) { return k.schemas.ResolveSchema(gvk) })
 	if errors.Is(err, resolver.ErrSchemaNotFound) {
 		return nil, nil
 	}
@@ -63,7 +64,7 @@ func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.defined[gvk.GroupKind()] {
+	if epoch == k.groups.epoch && !k.defined[gvk.GroupKind()] {
 		k.typed[gvk] = s
 	}
 	return s, nil

@@ -15,40 +15,63 @@ import (
 // crdChanged passes on what happens to kinds: to what is known of them, to the
 // watches, and to the definitions that use or own them.
 func (c *Controllers) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
-	switch {
-	case is == nil && c.kinds.Forget(was):
-		c.kindChanged(was, watch.KindDeleted)
-	case is == nil:
-		c.wakeConcerned(was) // it served nothing, but its name is free now
-	case !c.kinds.Observe(is): // it says nothing new
-	case was == nil:
-		c.kindChanged(is, watch.KindArrived)
-	default:
-		c.kindChanged(is, watch.KindAltered)
+	if was != nil && (is == nil || groupKind(was) != groupKind(is)) {
+		if c.kinds.Forget(was) {
+			c.kindChanged(was, watch.KindDeleted)
+		} else {
+			c.wakeConcerned(was) // it served nothing, but its name is free now
+		}
+		was = nil
 	}
+	if is == nil {
+		return
+	}
+	switch c.kinds.Observe(is) {
+	case cluster.NoNews:
+	case cluster.Remarked:
+		c.wakeConcerned(is)
+	case cluster.Altered:
+		if was == nil {
+			c.kindChanged(is, watch.KindArrived)
+		} else {
+			c.kindChanged(is, watch.KindAltered)
+		}
+	}
+}
+
+func groupKind(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
+	return schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
 }
 
 // published passes on the answer to a write of a CustomResourceDefinition: what
 // was published is known at once, also to who takes it back the next moment.
 func (c *Controllers) published(crd *apiextensionsv1.CustomResourceDefinition) {
-	if !c.kinds.Record(crd) {
-		return
+	if c.kinds.Record(crd) != cluster.NoNews {
+		c.kindChanged(crd, watch.KindAltered)
+		c.confirm(crd)
 	}
-	c.kindChanged(crd, watch.KindAltered)
-	// A watch that is broken off just now may never tell of one that lives for a
-	// moment.
+}
+
+// confirmed is when the watch should have told of what was written.
+const confirmed = 30 * time.Second
+
+// confirm looks whether the watch ever tells of what was published: one that is
+// broken off just then misses what lives for a moment only. Nothing follows from
+// its silence before it is past that revision.
+func (c *Controllers) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
 	time.AfterFunc(confirmed, func() {
+		if !c.crds.Past(crd.ResourceVersion) {
+			c.confirm(crd)
+			return
+		}
 		if current, exists := c.crds.Get(crd.Name); (!exists || current.UID != crd.UID) && c.kinds.Forget(crd) {
 			c.kindChanged(crd, watch.KindDeleted)
 		}
 	})
 }
 
-// confirmed is when the watch has long told of what was written.
-const confirmed = 30 * time.Second
-
 func (c *Controllers) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
-	c.hub.KindChanged(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, change)
+	c.hub.KindChanged(groupKind(crd), change)
 	c.wakeConcerned(crd)
 }
 
@@ -78,5 +101,8 @@ func (c *Controllers) followGroups() *watch.Serving {
 			c.kinds.ForgetGroup(gv)
 		}
 		c.hub.GroupChanged(gv)
+		for _, key := range c.registry.Using(gv.Group) {
+			c.wake(key)
+		}
 	})
 }

@@ -33,7 +33,7 @@ type actor struct {
 	kindGone    bool               // the CRD was deleted; not yet acted upon
 	refresh     bool               // the CRD changed; not yet listed anew
 	second      *time.Timer        // lists once more after the CRD changed
-	well        bool               // it has been in sync since the last attempt began
+	wellSince   time.Time          // it has been in sync since, in the attempt under way
 	subscribers members[*listener]
 	servings    []*Serving // replaced, not changed
 	events      uint64
@@ -77,8 +77,10 @@ func (a *actor) run(ctx context.Context) {
 			continue // there is news of the kind
 		case errors.Is(err, errKindGone):
 			retry.reset()
-		case a.takeWell(), starting(err) && retry.delay == 0:
-			retry.prompt() // what went well just now, or is about to, is likely to
+		case starting(err) && retry.delay == 0:
+			retry.prompt() // it is about to go well
+		default:
+			retry.after(a.takeWell(time.Now()))
 		}
 		if err != nil && ctx.Err() == nil {
 			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.String(), "reason", err.Error())
@@ -121,7 +123,10 @@ func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
 			a.lose(why)
 			return nil, err
 		}
-		a.advance(func(p *progress) { p.failed(why, time.Now()) })
+		told := a.advance(func(p *progress) { p.failed(why, time.Now()) })
+		if a.takeRefresh() && !told {
+			a.tell() // the kind has changed, if not for the better: it may be served otherwise
+		}
 		return s, err
 	}
 	if s != nil && s.resource == resource {
@@ -151,12 +156,14 @@ func (a *actor) renew() {
 }
 
 // advance changes the progress, and tells the subscribers if that changes what
-// they see.
-func (a *actor) advance(change func(*progress)) {
+// they see. It reports whether it did.
+func (a *actor) advance(change func(*progress)) (told bool) {
 	now := time.Now()
 	a.mu.Lock()
 	change(&a.progress)
-	a.well = a.well || a.progress.listed && a.progress.watching
+	if a.wellSince.IsZero() && a.progress.listed && a.progress.watching {
+		a.wellSince = now
+	}
 	before := a.state
 	a.state.Phase, a.state.Reason, a.state.Message = a.progress.state(now)
 	news := before.Phase != a.state.Phase || before.Reason != a.state.Reason
@@ -176,6 +183,7 @@ func (a *actor) advance(change func(*progress)) {
 			"phase", is.Phase, "reason", is.Reason, "message", is.Message)
 		a.tell()
 	}
+	return news
 }
 
 // kindChanged acts on news of the kind's definition, without waiting.
@@ -221,12 +229,21 @@ func (a *actor) lookTwice() {
 	})
 }
 
-func (a *actor) takeWell() bool {
+// takeWell tells for how long the attempt that ended was in sync, if it was.
+func (a *actor) takeWell(now time.Time) (while time.Duration, well bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	well := a.well
-	a.well = false
-	return well
+	since := a.wellSince
+	a.wellSince = time.Time{}
+	return now.Sub(since), !since.IsZero()
+}
+
+func (a *actor) takeRefresh() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	refresh := a.refresh
+	a.refresh = false
+	return refresh
 }
 
 func (a *actor) takeKindGone() bool {

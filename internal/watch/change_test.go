@@ -286,3 +286,105 @@ func TestARoleHealsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAChangeForTheWorseIsToldToo changes a kind that isn't served into one that
+// still isn't, in this version: it may be in another.
+func TestAChangeForTheWorseIsToldToo(t *testing.T) {
+	onStage(t, scripts{}, func(t *testing.T, s *stage) {
+		s.world.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
+			return Resource{}, &UnavailableError{Reason: WaitingForKind, Message: "v1alpha1 is not served"}
+		}
+		s.commit("i", Child(vpc, "a", "x"))
+		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
+		s.inbox.take()
+		pass(time.Hour)
+		s.expect(t, "nothing changed")
+		s.KindChanged(vpc.GroupKind(), KindAltered)
+		s.expect(t, "the kind changed", "i: KindState Vpc ")
+	})
+}
+
+// TestAnObjectIsReadWhereItsStateIs keeps an object in a store whose watch fails,
+// after its own watch has seen it go.
+func TestAnObjectIsReadWhereItsStateIs(t *testing.T) {
+	one, managed := newScript(made(vpc, "a/x", 1, partOf, "o")), newScript(made(vpc, "a/x", 1, partOf, "o"))
+	onStage(t, scripts{vpc: one}, func(t *testing.T, s *stage) {
+		s.world.open = func(_ Resource, sel Selection) source {
+			if sel == Managed() {
+				return managed
+			}
+			return one
+		}
+		s.commit("parent", ChildrenOf(vpc, "o"))
+		lease := s.Begin(who("i"))
+		defer lease.Discard()
+		lease.Object(vpc, "a", "x")
+		synctest.Wait()
+		managed.fail(func(string) error { return apierrors.NewInternalError(errors.New("conversion webhook failed")) })
+		one.remove("a", "x")
+		pass(time.Hour)
+		if found, state := lease.Object(vpc, "a", "x"); found != nil || state.Phase != Synced {
+			t.Errorf("found %v, %s", found, state.Phase)
+		}
+	})
+}
+
+// TestAWatchThatBreaksAtOnceBacksOff goes through a proxy that cuts off every
+// watch: what it takes is a list each time.
+func TestAWatchThatBreaksAtOnceBacksOff(t *testing.T) {
+	sc := newScript(made(vpc, "a/x", 1))
+	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+		cutter, stop := context.WithCancel(t.Context())
+		var cutting sync.WaitGroup
+		cutting.Go(func() {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					sc.deliver(apiwatch.Error, status(500, "InternalError"))
+					sc.mu.Lock()
+					clear(sc.watches)
+					sc.mu.Unlock()
+				case <-cutter.Done():
+					return
+				}
+			}
+		})
+		s.commit("i", Child(vpc, "a", "x"))
+		pass(time.Hour)
+		sc.mu.Lock()
+		lists := sc.lists
+		sc.mu.Unlock()
+		if lists > 100 {
+			t.Errorf("listed %d times within the hour", lists)
+		}
+		stop()
+		cutting.Wait()
+	})
+}
+
+// TestAKindThatWasMissingForLongMayTakeAMomentToStart refuses its first requests
+// as an API server does that isn't ready to serve it.
+func TestAKindThatWasMissingForLongMayTakeAMomentToStart(t *testing.T) {
+	onStage(t, scripts{}, func(t *testing.T, s *stage) {
+		s.commit("i", Child(vpc, "a", "x"))
+		pass(10 * time.Minute)
+		s.inbox.take()
+		sc := newScript(made(vpc, "a/x", 1))
+		sc.fail(func(string) error { return apierrors.NewTooManyRequests("storage is (re)initializing", 1) })
+		s.install(vpc, sc)
+		s.KindChanged(vpc.GroupKind(), KindArrived)
+		pass(500 * time.Millisecond)
+		sc.fail(nil)
+		pass(2 * time.Second)
+		s.expectState(t, vpc, Managed(), Synced, "")
+		s.expect(t, "it is there, and nothing was wrong with it in between", "i: KindState Vpc ", "i: KindState Vpc ")
+
+		sc.fail(func(string) error {
+			return apierrors.NewTooManyRequests("storage is (re)initializing: conversion failed", 1)
+		})
+		pass(time.Minute)
+		s.expectState(t, vpc, Managed(), Unavailable, Degraded)
+	})
+}

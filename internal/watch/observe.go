@@ -35,9 +35,6 @@ func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*u
 		return nil, state
 	}
 	object, complete := a.store.look(objectName{namespace, name})
-	if newer, ok := l.hub.Get(kind, namespace, name); ok && complete {
-		object = newer
-	}
 	return object, a.stateOfReading(complete)
 }
 

@@ -17,7 +17,10 @@ const (
 
 // backoff paces attempts: 1 s, 2 s, 4 s … 1 min, each up to half as long again
 // so that kinds that failed together don't retry together.
-type backoff struct{ delay time.Duration }
+type backoff struct {
+	delay time.Duration
+	brief bool // the last attempt went well, and not for long
+}
 
 func (b *backoff) next(random float64) time.Duration {
 	d := b.delay
@@ -29,6 +32,26 @@ func (b *backoff) next(random float64) time.Duration {
 }
 
 func (b *backoff) reset() { b.delay = 0 }
+
+// steady is for how long an attempt must have gone well to be begun anew at once.
+const steady = 5 * time.Second
+
+// after takes note of how an attempt went. One that went well for a while is
+// resumed soon. One that goes well and breaks at once, a watch through a proxy that
+// cuts it off say, lists everything each time, and so backs off like a failure,
+// from where healthy attempts begin.
+func (b *backoff) after(while time.Duration, well bool) {
+	switch {
+	case well && while >= steady:
+		b.prompt()
+		b.brief = false
+	case well && !b.brief:
+		b.reset()
+		b.brief = true
+	case !well:
+		b.brief = false
+	}
+}
 
 // prompt makes the next attempt soon.
 func (b *backoff) prompt() { b.delay = promptRetry }

@@ -58,8 +58,11 @@ func (s *session) run(ctx context.Context) error {
 func (a *actor) interruptible(interrupt context.CancelFunc) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.interrupt = interrupt
+	a.interrupt = nil
 	a.progress.listed, a.progress.watching = false, false
+	if !a.kindGone {
+		a.interrupt = interrupt
+	}
 	return !a.kindGone
 }
 

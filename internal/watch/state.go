@@ -112,7 +112,7 @@ type progress struct {
 
 func (p *progress) failed(why *UnavailableError, now time.Time) {
 	p.watching = false
-	if p.failure == nil {
+	if p.failure == nil || p.failure.Reason != why.Reason || p.failure.starting != why.starting {
 		p.failingSince = now
 	}
 	p.failure = why

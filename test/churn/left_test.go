@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -212,4 +213,68 @@ func TestADefinitionComesBackInAnotherScope(t *testing.T) {
 	if len(vpcs) != 1 || vpcs[0].Subscribers != 1 {
 		t.Errorf("the kind is served by %+v", vpcs)
 	}
+}
+
+// TestADefinitionWaitsForInstancesThatNobodyCanRead stops serving the kind of a
+// deleted definition before its instance is gone.
+func TestADefinitionWaitsForInstancesThatNobodyCanRead(t *testing.T) {
+	p, _ := home(t)
+	ctx := t.Context()
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	served := func(is bool) error {
+		patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/versions/0/served","value":%t}]`, is)
+		_, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	must("born", p.born(ctx, t, "a"))
+	must("delete", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
+	must("it waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
+	must("not served", served(false))
+	must("it still waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesUnknown", "it can't be told whether instances of Vpc remain")))
+	must("served again", served(true))
+	must("it counts again", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
+	must("the instance", remove(ctx, p.vpcs(), "a", true))
+	must("the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
+}
+
+// TestADeletionGoesOnInAnotherVersion serves the leaf in another version than it
+// was made in, while its instance is being deleted.
+func TestADeletionGoesOnInAnotherVersion(t *testing.T) {
+	p, _ := home(t)
+	ctx := t.Context()
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	must("born", p.born(ctx, t, "a"))
+	_, err := p.subnets().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
+	must("hold the leaf", err)
+	must("delete the definition", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
+	must("delete the instance", remove(ctx, p.vpcs(), "a", false))
+	must("the leaf is asked to go", await(ctx, p.subnets(), "a", func(o *unstructured.Unstructured) error {
+		if o == nil || o.GetDeletionTimestamp() == nil {
+			return fmt.Errorf("is not being deleted")
+		}
+		return nil
+	}))
+	unserved := strings.Replace(leafKind, "served: true", "served: false", 1)
+	must("serve no version", p.apply(ctx, t, p.client.Resource(crds), unserved))
+	must("the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "WaitingForKind")))
+	const before = "    - name: v1alpha1\n"
+	other := strings.Replace(unserved, before, "    - {name: v1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"+before, 1)
+	must("serve another", p.apply(ctx, t, p.client.Resource(crds), other))
+	inOther := p.client.Resource(schema.GroupVersionResource{Group: "leaf." + p.group, Version: "v1", Resource: "subnets"}).Namespace(p.ns)
+	must("let the leaf go", served(ctx, func() error {
+		_, err := inOther.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		return err
+	}))
+	must("the instance", gone(ctx, p.vpcs(), "a", nobodyElse))
+	must("the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
 }

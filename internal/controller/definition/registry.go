@@ -102,6 +102,20 @@ func (g *Registry) Concerned(c *apiextensionsv1.CustomResourceDefinition) []obje
 	return out
 }
 
+// Using lists, sorted, the definitions that use kinds of a group.
+func (g *Registry) Using(group string) []object.Key {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []object.Key
+	for key, e := range g.entries {
+		if slices.ContainsFunc(e.uses, func(gk schema.GroupKind) bool { return gk.Group == group }) {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, object.Key.Compare)
+	return out
+}
+
 // ownerKey is the key of the definition that a CustomResourceDefinition belongs
 // to, if it is one's, for messages: where only a label tells the name, it may be
 // shortened.

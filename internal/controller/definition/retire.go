@@ -7,6 +7,8 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -115,8 +117,17 @@ func (r *Reconciler) withdraw(ctx context.Context, v *visit) error {
 		if crd.Established(c) {
 			continue
 		}
-		if err := r.deleteCRD(ctx, c); err != nil {
-			return err
+		if c.DeletionTimestamp != nil {
+			continue
+		}
+		// Established in the meantime it may have instances, which nobody counted.
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(crd.Kind)
+		o.SetName(c.Name)
+		o.SetUID(c.UID)
+		o.SetResourceVersion(c.ResourceVersion)
+		if err := r.Cluster.DeleteUnchanged(ctx, o); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)
 		}
 	}
 	return nil

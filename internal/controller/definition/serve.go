@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
@@ -34,8 +35,9 @@ func (r *Reconciler) owned(ctx context.Context, v *visit) (current *apiextension
 	}) {
 		return current, kindOf(current).WithVersion(s.APIVersion), true
 	}
-	kind, err := r.Kinds.Preferred(ctx, kindOf(current))
-	return current, kind, err == nil
+	// One that isn't served in any version has its instances all the same.
+	kind, standing, err := r.Kinds.Standing(ctx, kindOf(current))
+	return current, kind, err == nil && standing != cluster.Gone
 }
 
 func kindOf(c *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {

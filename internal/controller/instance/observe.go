@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -94,7 +96,7 @@ func (r *Reconciler) observeChildren(ctx context.Context, v *visit) {
 			blind = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
 		case v.composer.Untyped(gvk):
 			r.Wake()
-			blind = waitingForKind("the kind has appeared; the definition is being compiled anew")
+			blind = waitingForKind(recompiled)
 		}
 		if blind != nil {
 			v.unread = append(v.unread, gvk.GroupKind())
@@ -117,6 +119,10 @@ func (r *Reconciler) observeNeeds(v *visit) bool {
 		}
 		found, state := v.lease.Object(need.Kind, need.Namespace, need.Name)
 		look := plan.Look{Object: found, Blind: blindness(need.Kind, state)}
+		if look.Blind == nil && v.composer.Untyped(need.Kind) {
+			r.Wake()
+			look.Blind = waitingForKind(recompiled)
+		}
 		if look.Blind != nil {
 			look.Object = nil
 		}
@@ -126,16 +132,25 @@ func (r *Reconciler) observeNeeds(v *visit) bool {
 	return fresh
 }
 
-// shortly is how long a pass waits for first reads before it reports that it is
-// waiting for them: a list usually takes milliseconds, and saying so would cost
-// a write.
-const shortly = 2 * time.Second
+// How long a pass waits for first reads before it reports that it is waiting for
+// them. A list usually takes milliseconds, and saying so would cost a write. An
+// instance that has said how it is already has more patience: after a restart,
+// many thousands of objects are read before it may be looked at, and it is as it
+// was.
+const (
+	shortly  = 2 * time.Second
+	asBefore = time.Minute
+)
 
 // patience ends the pass, once the nodes that can go on have, while a watch that
 // others need is only just starting. The watch wakes the instance when it has
 // caught up.
 func (v *visit) patience(now time.Time) outcome.Outcome {
-	left := v.facts.Patience(now, shortly)
+	while := shortly
+	if said, ok := condition.Read(v.instance).Get(v1alpha1.InstanceReady); ok && said.ObservedGeneration == v.instance.GetGeneration() {
+		while = asBefore
+	}
+	left := v.facts.Patience(now, while)
 	if left <= 0 || len(v.failures) > 0 {
 		return outcome.Outcome{}
 	}
@@ -158,6 +173,8 @@ func blindness(gvk schema.GroupVersionKind, s watch.State) *plan.Blind {
 	}
 	return &plan.Blind{Problem: problem, Since: s.Since}
 }
+
+const recompiled = "the kind has appeared; the definition is being compiled anew"
 
 func waitingForKind(message string) *plan.Blind {
 	return &plan.Blind{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}
