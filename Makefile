@@ -40,8 +40,8 @@ test: build ## run all tests, on one API server for all packages; ARGS are passe
 	hack/with-server.sh hack/test.sh $(ARGS)
 
 .PHONY: sweep
-sweep: build ## crash after every single write, and look whether the world converges all the same
-	hack/with-server.sh $(GO) test -count=1 -timeout=60m -run=Sweep $(ARGS) ./...
+sweep: build ## the sweeps in full: a crash after every write, a thousand lives of kinds, hundreds of definitions
+	ESPALIER_TEST_FULL=1 hack/with-server.sh $(GO) test -count=1 -timeout=60m -run='Sweep|Restarts' $(ARGS) ./test/...
 
 .PHONY: bench
 bench: build ## count requests, time and memory against the budgets

@@ -99,7 +99,7 @@ func someInstance(g *graph.Graph) plan.Facts {
 func checkPass(t failer, g *graph.Graph, facts plan.Facts) plan.Desired {
 	t.Helper()
 	desired := g.Compose(facts)
-	p := plan.Compute(desired, facts, inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "fuzzed"}, "v1"), nil, v1alpha1.ChildManager)
+	p := plan.Compute(desired, facts, plan.History{}, inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "fuzzed"}, "v1"), v1alpha1.ChildManager)
 	if len(p.Steps) != len(g.Nodes) {
 		t.Fatalf("%d steps for %d nodes", len(p.Steps), len(g.Nodes))
 	}

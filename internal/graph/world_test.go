@@ -82,7 +82,7 @@ func passes(t *testing.T, g *graph.Graph, d inventory.Definition, text string) [
 	for _, c := range w.Passes {
 		c.happen(t, &facts)
 		desired := composeWithNeeds(t, g, &facts, c.External)
-		p := plan.Compute(desired, facts, owner, nil, v1alpha1.ChildManager)
+		p := plan.Compute(desired, facts, plan.History{}, owner, v1alpha1.ChildManager)
 		s := plan.Summarize(p, facts.Now)
 		out = append(out, describePass(t, desired, p, s, facts.Now))
 		settle(&facts, p, s, desired)

@@ -77,12 +77,12 @@ type Tolerated map[types.UID]string
 
 // Compute decides what to do for an instance. It is a pure function: the same
 // input gives the same plan.
-func Compute(desired Desired, facts Facts, owner inventory.Owner, tolerated Tolerated, manager string) Plan {
+func Compute(desired Desired, facts Facts, history History, owner inventory.Owner, manager string) Plan {
 	p := Plan{Settled: true, Unresolved: desired.Unresolved}
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
 	for _, node := range desired.Nodes {
-		step := decide(node, facts, owner, tolerated, manager)
+		step := decide(node, facts, history, owner, manager)
 		if step.Object != nil {
 			key := object.KeyOf(step.Object)
 			if other, taken := claimed[key]; taken {
@@ -102,7 +102,7 @@ func Compute(desired Desired, facts Facts, owner inventory.Owner, tolerated Tole
 }
 
 // decide says what to do with one node.
-func decide(node Node, facts Facts, owner inventory.Owner, tolerated Tolerated, manager string) Step {
+func decide(node Node, facts Facts, history History, owner inventory.Owner, manager string) Step {
 	if node.Skipped != "" {
 		return Step{Node: node.ID, Action: Skip, Problem: Problem{Message: node.Skipped}}
 	}
@@ -133,8 +133,9 @@ func decide(node Node, facts Facts, owner inventory.Owner, tolerated Tolerated, 
 		step.Action = Update
 	default:
 		step.Lost = Lost(step.Object, node.Observed, manager)
-		if len(step.Lost) > 0 && tolerated[node.Observed.GetUID()] != object.Digest(step.Lost) {
+		if len(step.Lost) > 0 && history.Tolerated[node.Observed.GetUID()] != object.Digest(step.Lost) {
 			step.Action = Correct
+			leaveContested(&step, history.Losses, facts.Now)
 		}
 	}
 	return step

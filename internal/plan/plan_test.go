@@ -193,7 +193,7 @@ func TestCompute(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now = now
-			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, owner, tc.tolerated, v1alpha1.ChildManager)
+			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, plan.History{Tolerated: tc.tolerated}, owner, v1alpha1.ChildManager)
 			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
 				t.Errorf("%s: steps (-want +got):\n%s", tc.reason, diff)
 			}
@@ -225,7 +225,7 @@ func told(p plan.Plan) []string {
 func TestComputeLeavesItsInputAlone(t *testing.T) {
 	node := has(wants("a", 0, "x"))
 	before := node.Object.DeepCopy()
-	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Now: now}, owner, nil, v1alpha1.ChildManager)
+	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
 	if diff := cmp.Diff(before, node.Object); diff != "" {
 		t.Errorf("what is shared with caches must not change:\n%s", diff)
 	}
@@ -237,7 +237,7 @@ func TestWaitsOfOneNode(t *testing.T) {
 		{Node: "b", Reason: plan.WaitingForField, On: "a.y", Timeout: time.Minute},
 	}}
 	facts := plan.Facts{Now: now, Waits: map[plan.WaitKey]time.Time{{Node: "b", On: "a.y"}: now.Add(-time.Minute)}}
-	got := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, facts, owner, nil, v1alpha1.ChildManager).Steps[0]
+	got := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, facts, plan.History{}, owner, v1alpha1.ChildManager).Steps[0]
 	if got.Problem.Reason != plan.WaitTimeout {
 		t.Errorf("the worst names the reason: %s", got.Problem.Reason)
 	}

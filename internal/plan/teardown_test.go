@@ -135,8 +135,8 @@ func TestComputeNeverDeletesWhatIsNotOurs(t *testing.T) {
 		for _, id := range ids[1:] {
 			desired.Nodes = append(desired.Nodes, drawNode(t, id, facts))
 		}
-		p := plan.Compute(desired, facts, owner, nil, v1alpha1.ChildManager)
-		if diff := cmp.Diff(p, plan.Compute(desired, facts, owner, nil, v1alpha1.ChildManager)); diff != "" {
+		p := plan.Compute(desired, facts, plan.History{}, owner, v1alpha1.ChildManager)
+		if diff := cmp.Diff(p, plan.Compute(desired, facts, plan.History{}, owner, v1alpha1.ChildManager)); diff != "" {
 			t.Fatalf("the same input gives another plan:\n%s", diff)
 		}
 		for _, o := range p.Prune {

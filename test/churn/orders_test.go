@@ -15,7 +15,7 @@ import (
 )
 
 // places is how many lives are lived side by side.
-const places = 6
+const places = 16
 
 // TestSweepKindsGoInEveryOrder lives through many lives of the same few kinds.
 // Each ends in another order of its composed kind, its own kind, its definition

@@ -11,26 +11,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
 )
 
-// act carries out the applying steps of the plan, side by side, after the
-// instance has been claimed for what they will make. It reports whether anything
-// came of it that may let more resolve.
-func (r *Reconciler) act(ctx context.Context, v *visit) (changed bool, out outcome.Outcome) {
-	if out := r.claim(ctx, v); out.Settled() {
-		return false, out
-	}
+// act carries out the applying steps of the plan, side by side. It reports whether
+// anything came of it that may let more resolve.
+func (r *Reconciler) act(ctx context.Context, v *visit) (changed bool) {
 	results := make([]result, len(v.plan.Steps))
 	var work []func() error
 	for i := range v.plan.Steps {
-		step := &v.plan.Steps[i]
-		if step.Action == plan.Correct && leaveContested(v, step) || !step.Action.Applies() {
+		step := v.plan.Steps[i]
+		if !step.Action.Applies() {
 			continue
 		}
 		work = append(work, func() error {
-			results[i] = r.apply(ctx, v, *step)
+			results[i] = r.apply(ctx, v, step)
 			return nil
 		})
 	}
@@ -38,7 +33,7 @@ func (r *Reconciler) act(ctx context.Context, v *visit) (changed bool, out outco
 	for i, res := range results {
 		changed = r.take(v, v.plan.Steps[i], res) || changed
 	}
-	return changed, outcome.Outcome{}
+	return changed
 }
 
 // mostAtOnce bounds the requests that one pass makes side by side.
@@ -129,7 +124,7 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 	case res.answer != nil:
 		v.memory.tolerate(res.answer.GetUID(), plan.Lost(step.Object, res.answer, v1alpha1.ChildManager))
 		if step.Action == plan.Correct {
-			v.memory.tookBack(res.answer.GetUID(), step.Lost, v.facts.Now)
+			v.memory.history.Losses = v.memory.history.Losses.TookBack(res.answer.GetUID(), step.Lost, v.facts.Now)
 		}
 		return true
 	case res.holder != nil:

@@ -18,12 +18,10 @@ type memory struct {
 	uid types.UID
 	// rewatched says that what the instance recorded is watched.
 	rewatched bool
-	// tolerated are fields that the server didn't grant when they were applied.
-	tolerated plan.Tolerated
+	// history is what plans depend on beside what is observed.
+	history plan.History
 	// blocked are nodes that something is in the way of.
 	blocked map[string]blocker
-	// losses are when a field of ours was last taken over, by child and field.
-	losses map[loss][]time.Time
 	// wrote is the last status written, and shown what the server made of it:
 	// it may prune what the schema doesn't know.
 	wrote, shown string
@@ -82,13 +80,13 @@ func (m *memory) ask(children []*unstructured.Unstructured) {
 // tolerate notes which fields the server did not grant.
 func (m *memory) tolerate(child types.UID, fields []object.Path) {
 	if len(fields) == 0 {
-		delete(m.tolerated, child)
+		delete(m.history.Tolerated, child)
 		return
 	}
-	if m.tolerated == nil {
-		m.tolerated = plan.Tolerated{}
+	if m.history.Tolerated == nil {
+		m.history.Tolerated = plan.Tolerated{}
 	}
-	m.tolerated[child] = object.Digest(fields)
+	m.history.Tolerated[child] = object.Digest(fields)
 }
 
 // tell logs each wait when it is found and at each further attempt, and remembers

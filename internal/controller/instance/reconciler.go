@@ -91,16 +91,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if out.Settled() {
 		return out
 	}
+	if v.instance.GetDeletionTimestamp() != nil {
+		return r.takeApart(ctx, v)
+	}
+	if out := r.compose(v); out.Settled() {
+		return out
+	}
 	defer v.lease.Discard() // keeps the previous lease, unless this one is committed
 	v.again = time.Second   // unless the last turn has nothing more to do
 	for range v.composer.Depth() + 1 {
 		if err := r.observe(ctx, v); err != nil {
 			return outcome.Fail(err)
 		}
-		v.plan = plan.Compute(v.desired, v.facts, v.owner, v.memory.tolerated, v1alpha1.ChildManager)
-		if changed, out := r.act(ctx, v); out.Settled() {
+		v.plan = plan.Compute(v.desired, v.facts, v.memory.history, v.owner, v1alpha1.ChildManager)
+		if out := r.claim(ctx, v); out.Settled() {
 			return out
-		} else if !changed {
+		}
+		if !r.act(ctx, v) {
 			v.again = 0
 			break
 		}
@@ -112,14 +119,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	return r.report(ctx, v)
 }
 
-// begin loads the instance and opens its lease. An instance that is gone is
-// forgotten, one that is going is taken apart.
+// begin loads the instance, and sees to it that what it recorded is watched. One
+// that is gone is forgotten.
 func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
-	subscriber := watch.Subscriber{Key: key}
 	cached, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.memories.forget(key)
-		r.Hub.Forget(subscriber)
+		r.Hub.Forget(watch.Subscriber{Key: key})
 		r.Wake()
 		return nil, outcome.Done()
 	}
@@ -130,19 +136,21 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		memory:   r.memories.of(key, cached.GetUID()),
 	}
 	r.rewatch(ctx, v)
-	if cached.GetDeletionTimestamp() != nil {
-		return nil, r.takeApart(ctx, v)
-	}
+	return v, outcome.Outcome{}
+}
+
+// compose takes the composer that there is now, and opens the lease.
+func (r *Reconciler) compose(v *visit) outcome.Outcome {
 	composer := r.composer.Load()
 	if composer == nil {
-		return nil, outcome.Done() // its definition says why; the kind is woken when it compiles
+		return outcome.Done() // its definition says why; the kind is woken when it compiles
 	}
 	v.composer = *composer
 	if v.memory.composer != v.composer {
 		v.memory.composer, v.memory.cut, v.memory.wrote = v.composer, 0, ""
 	}
-	v.lease = r.Hub.Begin(subscriber)
-	v.facts.Waits = waitsSince(cached)
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	v.facts.Waits = waitsSince(v.instance)
 	maps.Copy(v.facts.Waits, v.memory.since)
-	return v, outcome.Outcome{}
+	return outcome.Outcome{}
 }
