@@ -101,10 +101,14 @@ spec:
 	if err := await(ctx, p.client.Resource(definitions), p.definition(), testkit.IsReady); err != nil {
 		return fmt.Errorf("definition %s: %w", p.definition(), err)
 	}
-	if err := text.apply(ctx, t, p.objects(), "apiVersion: $GROUP/v1alpha1\nkind: "+p.kind+"\nmetadata: {name: x, namespace: $NS}\n"); err != nil {
+	if err := text.apply(ctx, t, p.objects(), p.instance("x")); err != nil {
 		return err
 	}
 	return await(ctx, p.objects(), "x", testkit.IsReady)
+}
+
+func (p *plain) instance(name string) string {
+	return "apiVersion: $GROUP/v1alpha1\nkind: " + p.kind + "\nmetadata: {name: " + name + ", namespace: $NS}\n"
 }
 
 // end deletes the definition first, which waits for its instance.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,14 +26,15 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 		r.halt(v.entry)
 		return outcome.Done()
 	}
-	if current, kind, ok := r.owned(ctx, v); ok {
+	current, kind, ok := r.owned(ctx, v)
+	if ok {
 		if out := r.vacate(ctx, v, current, kind); out.Settled() {
 			return out
 		}
 	}
 	r.halt(v.entry)
-	if err := r.withdraw(ctx, v); err != nil {
-		return outcome.Fail(err)
+	if out := r.withdraw(ctx, v, current); out.Settled() {
+		return out
 	}
 	kept := slices.DeleteFunc(slices.Clone(v.raw.GetFinalizers()), func(f string) bool { return f == v1alpha1.Finalizer })
 	answer, err := r.Cluster.SetFinalizers(ctx, v.raw, kept, v1alpha1.InstanceManager)
@@ -108,29 +108,34 @@ func (r *Reconciler) instances(v *visit, kind schema.GroupVersionKind) remaining
 }
 
 // withdraw takes back what was published and never served: a definition may go
-// before its kind has come. It has no instances.
-func (r *Reconciler) withdraw(ctx context.Context, v *visit) error {
+// before its kind has come. It has no instances. One that has come in the meantime,
+// unlike the one that was vacated, may have some, which nobody has counted.
+func (r *Reconciler) withdraw(ctx context.Context, v *visit, vacated *apiextensionsv1.CustomResourceDefinition) outcome.Outcome {
 	if !r.AllowCRDDeletion {
-		return nil
+		return outcome.Outcome{}
 	}
 	for _, c := range r.Kinds.OwnedBy(v.owner) {
-		if crd.Established(c) {
+		switch {
+		case c.DeletionTimestamp != nil, vacated != nil && vacated.UID == c.UID, kindOf(c) != v.wants:
 			continue
+		case crd.Established(c):
+			r.wake(v.key)
+			return outcome.Done()
 		}
-		if c.DeletionTimestamp != nil {
-			continue
-		}
-		// Established in the meantime it may have instances, which nobody counted.
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(crd.Kind)
 		o.SetName(c.Name)
 		o.SetUID(c.UID)
 		o.SetResourceVersion(c.ResourceVersion)
-		if err := r.Cluster.DeleteUnchanged(ctx, o); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)
+		err := r.Cluster.DeleteUnchanged(ctx, o)
+		if cluster.IsGone(err) {
+			return outcome.Done() // it has changed: its event brings the next pass
+		}
+		if err != nil {
+			return outcome.Fail(fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err))
 		}
 	}
-	return nil
+	return outcome.Outcome{}
 }
 
 func (r *Reconciler) deleteCRD(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) error {
