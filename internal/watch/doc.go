@@ -11,8 +11,7 @@
 //
 //	lease := hub.Begin(instance)
 //	defer lease.Discard()
-//	state := lease.Want(watch.ChildrenOf(kind, owner)) // declare, then read
-//	children := hub.Owned(kind, owner)
+//	children, state := lease.Children(kind, owner) // declared, then read, as one
 //	…
 //	lease.Commit()
 //
@@ -33,13 +32,16 @@
 // replaced by an older revision that the watch delivers later, and don't come
 // back to their writer as events.
 //
-// A kind that is gone is told as such, its objects as deleted. When it returns,
-// in whatever version or schema, watching resumes by itself.
+// A kind that is gone is told as such, its objects as deleted; what only can't be
+// read is never taken for gone, and a reading comes with the state that it belongs
+// to. When the kind returns, in whatever version or schema, watching resumes by
+// itself.
 //
 // # Locks
 //
 // The hub's lock guards who wants what, an actor's how its watch goes, a
 // store's the objects, a router's the index. Each is held for map operations
 // only, never during a list, a watch, or a call to a subscriber. The hub's may be
-// held while taking another; no other pair is ever held together.
+// held while taking another, and the lock that counts what is forbidden while
+// taking the hub's; no other pair is ever held together.
 package watch

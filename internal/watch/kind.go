@@ -48,7 +48,8 @@ const (
 // version. Watching resumes, starts over, or stops until the kind is back;
 // subscribers stay subscribed and are told as it happens.
 //
-// It is an accelerator: what it isn't told the hub finds out, within a minute.
+// It is an accelerator: what it isn't told the hub finds out, within a minute of
+// when Config.Resolve knows.
 func (h *Hub) KindChanged(gk schema.GroupKind, change KindChange) {
 	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.GroupKind() == gk }) {
 		a.kindChanged(change)

@@ -53,6 +53,8 @@ const method = `
   the benchmark itself does as the user and as an onlooker goes at the engine's expense.
 - Times to ready, and from the bottom to the top, end when the event arrives on a watch of the benchmark's. They
   begin with the first create, or with the answer to the write or deletion.
+- An event is a change of a child in something that its instance doesn't care for, made by the benchmark, one after
+  the other, with all instances at rest. It has reached its instance when the engine's pass over it begins.
 - Memory is the heap in use after garbage collection, with many instances less without any, each in freshly started
   controllers, over the number of children in their cache. The instances themselves, their indices and their leases
   are part of it.
