@@ -15,13 +15,13 @@ import (
 // controllers are away. When they are back, with all of that before them, the
 // first instances of another kind are made.
 func TestSweepACrowdHoldsUpNobody(t *testing.T) {
-	config := testkit.Exclusive(t)
+	config := ownPlane(t).Config()
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	ns := testkit.Namespace(t, config)
+	const ns = "default"
 	crowd, other := &plain{client, testkit.Group(t), ns, "Crowd"}, &plain{client, testkit.Group(t), ns, "Other"}
 	c := run(t, config)
 	for _, p := range []*plain{crowd, other} {

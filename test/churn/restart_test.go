@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -25,27 +23,7 @@ import (
 // repeated until it is accepted, as a person would; the controllers are left alone.
 func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	restarts := testkit.Size(1, 3)
-	options := embedded.Options{DataDir: filepath.Join(t.TempDir(), "data"), NoFsync: true}
-	start := func() *embedded.ControlPlane {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		plane, err := embedded.Start(ctx, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return plane
-	}
-	stop := func(plane *embedded.ControlPlane) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := plane.Stop(ctx); err != nil {
-			t.Errorf("the API server stopped with %v", err)
-		}
-	}
-	plane := start()
-	defer func() { stop(plane) }()
+	plane := ownPlane(t)
 	config := plane.Config()
 	c := run(t, config)
 	defer c.stop() // before its API server
@@ -67,8 +45,8 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 			// not to keep the processor from those that are to resume.
 			again := time.NewTicker(20 * time.Millisecond)
 			defer again.Stop()
-			for ctx.Err() == nil {
-				if p.change(ctx, name, "10.0.0.0/8") == nil {
+			for i := 0; ctx.Err() == nil; i++ {
+				if p.answer(ctx, name, fmt.Sprint(name, " says ", i)) == nil {
 					changes.Add(1)
 				}
 				<-again.C
@@ -89,8 +67,8 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	}
 	for range restarts {
 		goesOn()
-		stop(plane)
-		plane = start()
+		plane.stop(t)
+		plane.start(t)
 	}
 	if plane.Config().Host != config.Host {
 		t.Fatalf("it listens on %s now, not on %s", plane.Config().Host, config.Host)
