@@ -74,17 +74,21 @@ func (k *Kinds) absent(gvk schema.GroupVersionKind) bool {
 }
 
 // ObserveGroup takes note that the server has a version of a group, which it
-// serves itself or has served by another, and that what is known of its kinds
-// may no longer be true.
-func (k *Kinds) ObserveGroup(gv schema.GroupVersion, home bool) {
+// serves itself or has served by another, and reports whether what is known of its
+// kinds may no longer be true.
+func (k *Kinds) ObserveGroup(gv schema.GroupVersion, home bool) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if was, there := k.groups.home[gv]; there && was && home {
+		return false // it says how its own servers fare, and nothing of kinds
+	}
 	if k.groups.home == nil {
 		k.groups.home = map[schema.GroupVersion]bool{}
 	}
 	k.groups.home[gv] = home
 	k.groups.epoch++
 	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
+	return true
 }
 
 // ForgetGroup takes note that the server no longer has a version of a group.

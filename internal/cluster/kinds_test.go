@@ -303,6 +303,24 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 	}
 }
 
+func TestWhichEventsOfAGroupAreNews(t *testing.T) {
+	kinds := cluster.NewKinds(nil)
+	for i, event := range []struct {
+		reason     string
+		home, news bool
+	}{
+		{"it wasn't known", true, true},
+		{"the API server's own kinds don't change with it", true, false},
+		{"another server has it now", false, true},
+		{"that server may have other kinds by now", false, true},
+		{"the API server has it again", true, true},
+	} {
+		if got := kinds.ObserveGroup(gizmo.GroupVersion(), event.home); got != event.news {
+			t.Errorf("event %d: %s: got %t", i, event.reason, got)
+		}
+	}
+}
+
 func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 	down := errors.New("no endpoints")
 	cases := map[string]struct {

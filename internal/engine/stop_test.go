@@ -131,7 +131,7 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 // instances does.
 func leases(hub *watch.Hub, took time.Duration) reconciles {
 	return func(_ context.Context, key object.Key) outcome.Outcome {
-		if _, ok := hub.Get(widget, key.Namespace, key.Name); !ok {
+		if _, ok := hub.Served(widget, key.Namespace, key.Name); !ok {
 			hub.Forget(watch.Subscriber{Key: key})
 			return outcome.Done()
 		}

@@ -13,13 +13,13 @@ import (
 func TestDirectory(t *testing.T) {
 	cases := map[string]struct{ runtime, want string }{
 		"The runtime directory of the session is the place, where there is one": {"/run/user/7", "/run/user/7/espalier"},
-		"Without one it is a directory of this user among the temporary files":  {"", fmt.Sprintf("/tmp/of-mine/espalier-%d", os.Getuid())},
-		"A relative one is none": {"run", fmt.Sprintf("/tmp/of-mine/espalier-%d", os.Getuid())},
+		"Without one it is a directory of this user among the temporary files":  {"", fmt.Sprintf("/of-mine/espalier-%d", os.Getuid())},
+		"A relative one is none": {"run", fmt.Sprintf("/of-mine/espalier-%d", os.Getuid())},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_RUNTIME_DIR", tc.runtime)
-			t.Setenv("TMPDIR", "/tmp/of-mine")
+			t.Setenv("TMPDIR", "/of-mine")
 			got := SocketFor(&rest.Config{Host: "https://here:6443"})
 			if filepath.Dir(got) != tc.want {
 				t.Errorf("%s is not in %s", got, tc.want)

@@ -34,17 +34,21 @@ const (
 	contestLosses = 3
 )
 
-// TookBack returns the losses with those of now.
+// TookBack returns the losses with those of now, and without those that are too
+// old to count.
 func (l Losses) TookBack(child types.UID, fields []object.Path, now time.Time) Losses {
-	if l == nil {
-		l = Losses{}
+	out := Losses{}
+	for key, times := range l {
+		if now.Sub(times[len(times)-1]) < contestWindow {
+			out[key] = times
+		}
 	}
 	for _, field := range fields {
 		key := Loss{child, field}
-		times := append(l[key], now)
-		l[key] = times[max(0, len(times)-contestLosses):]
+		times := append(slices.Clone(out[key]), now)
+		out[key] = times[max(0, len(times)-contestLosses):]
 	}
-	return l
+	return out
 }
 
 // contested says which of a child's fields were lost so often that they are better

@@ -54,6 +54,7 @@ type Controllers struct {
 	crds     *cluster.CRDs
 	// started is closed once the controllers of definitions run.
 	started chan struct{}
+	life    context.Context // of Run
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -116,6 +117,7 @@ func (c *Controllers) Hub() *watch.Hub { return c.hub }
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	c.life = ctx
 	group.Go(func() error {
 		c.crds.Run(ctx)
 		return nil

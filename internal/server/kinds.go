@@ -60,6 +60,9 @@ const confirmed = 30 * time.Second
 // its silence before it is past that revision.
 func (c *Controllers) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
 	time.AfterFunc(confirmed, func() {
+		if c.life.Err() != nil {
+			return // nobody watches any more
+		}
 		if !c.crds.Past(crd.ResourceVersion) {
 			c.confirm(crd)
 			return
@@ -96,7 +99,9 @@ func (c *Controllers) followGroups() *watch.Serving {
 		gv := cluster.GroupVersionOf(key.Name)
 		if service, there := c.hub.Served(apiServices, "", key.Name); there {
 			_, foreign, _ := unstructured.NestedFieldNoCopy(service.Object, "spec", "service")
-			c.kinds.ObserveGroup(gv, !foreign)
+			if !c.kinds.ObserveGroup(gv, !foreign) {
+				return
+			}
 		} else {
 			c.kinds.ForgetGroup(gv)
 		}

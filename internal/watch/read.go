@@ -12,30 +12,6 @@ import (
 // change it. They are compact: of the managed fields only Config.FieldManager's
 // are there.
 
-// Get returns an object from whichever watch holds it, in its newest revision.
-// That it isn't found means that it doesn't exist only while the state of the
-// target that should hold it is Synced.
-func (h *Hub) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
-	var newest *unstructured.Unstructured
-	for _, a := range h.holders(gvk, One(namespace, name)) {
-		o, ok := a.store.get(objectName{namespace, name})
-		if ok && (newest == nil || revisionOf(o) > revisionOf(newest)) {
-			newest = o
-		}
-	}
-	return newest, newest != nil
-}
-
-// Owned returns the objects with this value of the owner label, sorted by
-// namespace and name.
-func (h *Hub) Owned(gvk schema.GroupVersionKind, owner string) []*unstructured.Unstructured {
-	if a := h.server(gvk, Managed()); a != nil {
-		objects, _ := a.store.ownedBy(owner)
-		return objects
-	}
-	return nil
-}
-
 // Served returns an object of a kind that is served, from the watch of the whole
 // kind alone: its Serving is told when that changes.
 func (h *Hub) Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {

@@ -83,19 +83,13 @@ func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
 	}
 	p := &place{client, testkit.Group(t), testkit.Namespace(t, config)}
 	ctx := t.Context()
-	must := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	grant := func(yaml string) {
 		t.Helper()
 		for _, o := range testkit.Parse(t, p.text(yaml)) {
 			resource := map[string]string{"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings"}[o.GetKind()]
 			_, err := client.Resource(rbac.WithResource(resource)).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"})
-			must("grant", err)
+			must(t, "grant", err)
 		}
 	}
 	grant(rights)
@@ -103,21 +97,21 @@ func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
 	c := run(t, config)
 	t.Cleanup(func() { p.clear(t) })
 
-	must("healthy instances", p.born(ctx, t, "a"))
-	must("a kind", p.apply(ctx, t, client.Resource(crds), barredKind))
+	must(t, "healthy instances", p.born(ctx, t, "a"))
+	must(t, "a kind", p.apply(ctx, t, client.Resource(crds), barredKind))
 	p.latencies(ctx, t, 50) // warm
 	alone := p.latencies(ctx, t, 200)
 
-	must("a definition", p.apply(ctx, t, client.Resource(definitions), mixed))
-	must("a definition", await(ctx, client.Resource(definitions), p.text("$ID-mixed"), testkit.IsReady))
+	must(t, "a definition", p.apply(ctx, t, client.Resource(definitions), mixed))
+	must(t, "a definition", await(ctx, client.Resource(definitions), p.text("$ID-mixed"), testkit.IsReady))
 	mixes := client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "mixeds"}).Namespace(p.ns)
 	for i := range 20 {
-		must("an instance", p.apply(ctx, t, mixes, fmt.Sprintf("apiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: m%d, namespace: $NS}\n", i)))
+		must(t, "an instance", p.apply(ctx, t, mixes, fmt.Sprintf("apiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: m%d, namespace: $NS}\n", i)))
 	}
 	for i := range 20 {
 		name := fmt.Sprint("m", i)
-		must("the node that can", await(ctx, p.notes(), name+"-mixed", exists))
-		must("what is lacking", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
+		must(t, "the node that can", await(ctx, p.notes(), name+"-mixed", exists))
+		must(t, "what is lacking", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
 	}
 	beside := p.latencies(ctx, t, 200)
 	testkit.Say(t, "churn: from a change to an instance's status, alone: median %s, p90 %s; beside 20 instances of a kind that may not be listed: median %s, p90 %s",
@@ -129,14 +123,14 @@ func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
 	grant(lacking)
 	granted := time.Now()
 	for i := range 20 {
-		must("healed by the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
+		must(t, "healed by the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
 	}
 	healed := time.Since(granted)
 	testkit.Say(t, "churn: all healed %s after the role came", short(healed))
 	if healed > 5*time.Second {
 		t.Errorf("the role was noticed after %s: by a back-off", healed)
 	}
-	must("what kept an eye on roles is over", c.until(ctx, func() error {
+	must(t, "what kept an eye on roles is over", c.until(ctx, func() error {
 		for _, s := range c.Hub().Stats() {
 			if s.Kind.Group == rbac.Group && s.Subscribers > 0 {
 				return fmt.Errorf("%s is watched", s.Kind.Kind)

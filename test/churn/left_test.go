@@ -220,26 +220,20 @@ func TestADefinitionComesBackInAnotherScope(t *testing.T) {
 func TestADefinitionWaitsForInstancesThatNobodyCanRead(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
-	must := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
 	served := func(is bool) error {
 		patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/versions/0/served","value":%t}]`, is)
 		_, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
-	must("born", p.born(ctx, t, "a"))
-	must("delete", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
-	must("it waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
-	must("not served", served(false))
-	must("it still waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesUnknown", "it can't be told whether instances of Vpc remain")))
-	must("served again", served(true))
-	must("it counts again", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
-	must("the instance", remove(ctx, p.vpcs(), "a", true))
-	must("the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
+	must(t, "born", p.born(ctx, t, "a"))
+	must(t, "delete", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
+	must(t, "it waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
+	must(t, "not served", served(false))
+	must(t, "it still waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesUnknown", "it can't be told whether instances of Vpc remain")))
+	must(t, "served again", served(true))
+	must(t, "it counts again", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
+	must(t, "the instance", remove(ctx, p.vpcs(), "a", true))
+	must(t, "the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
 }
 
 // TestADeletionGoesOnInAnotherVersion serves the leaf in another version than it
@@ -247,34 +241,28 @@ func TestADefinitionWaitsForInstancesThatNobodyCanRead(t *testing.T) {
 func TestADeletionGoesOnInAnotherVersion(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
-	must := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	must("born", p.born(ctx, t, "a"))
+	must(t, "born", p.born(ctx, t, "a"))
 	_, err := p.subnets().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
-	must("hold the leaf", err)
-	must("delete the definition", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
-	must("delete the instance", remove(ctx, p.vpcs(), "a", false))
-	must("the leaf is asked to go", await(ctx, p.subnets(), "a", func(o *unstructured.Unstructured) error {
+	must(t, "hold the leaf", err)
+	must(t, "delete the definition", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
+	must(t, "delete the instance", remove(ctx, p.vpcs(), "a", false))
+	must(t, "the leaf is asked to go", await(ctx, p.subnets(), "a", func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetDeletionTimestamp() == nil {
 			return fmt.Errorf("is not being deleted")
 		}
 		return nil
 	}))
 	unserved := strings.Replace(leafKind, "served: true", "served: false", 1)
-	must("serve no version", p.apply(ctx, t, p.client.Resource(crds), unserved))
-	must("the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "WaitingForKind")))
+	must(t, "serve no version", p.apply(ctx, t, p.client.Resource(crds), unserved))
+	must(t, "the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "WaitingForKind")))
 	const before = "    - name: v1alpha1\n"
 	other := strings.Replace(unserved, before, "    - {name: v1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"+before, 1)
-	must("serve another", p.apply(ctx, t, p.client.Resource(crds), other))
+	must(t, "serve another", p.apply(ctx, t, p.client.Resource(crds), other))
 	inOther := p.client.Resource(schema.GroupVersionResource{Group: "leaf." + p.group, Version: "v1", Resource: "subnets"}).Namespace(p.ns)
-	must("let the leaf go", served(ctx, func() error {
+	must(t, "let the leaf go", served(ctx, func() error {
 		_, err := inOther.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		return err
 	}))
-	must("the instance", gone(ctx, p.vpcs(), "a", nobodyElse))
-	must("the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
+	must(t, "the instance", gone(ctx, p.vpcs(), "a", nobodyElse))
+	must(t, "the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
 }

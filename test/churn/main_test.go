@@ -91,3 +91,11 @@ func (c *controllers) until(ctx context.Context, check func() error) error {
 		}
 	}
 }
+
+// must ends the test where a step of it fails.
+func must(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}

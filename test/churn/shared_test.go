@@ -103,23 +103,17 @@ func (p *place) change(ctx context.Context, name, want string) error {
 func TestTwoDefinitionsHearOfAKindInEachOfItsLives(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
-	must := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	must("the first", p.born(ctx, t, "a"))
-	must("the second definition", p.apply(ctx, t, p.client.Resource(definitions), second))
-	must("the second definition", await(ctx, p.client.Resource(definitions), p.text("$ID-lan"), testkit.IsReady))
-	must("its instance", p.apply(ctx, t, p.lans(), "apiVersion: $GROUP/v1alpha1\nkind: Lan\nmetadata: {name: b, namespace: $NS}\n"))
+	must(t, "the first", p.born(ctx, t, "a"))
+	must(t, "the second definition", p.apply(ctx, t, p.client.Resource(definitions), second))
+	must(t, "the second definition", await(ctx, p.client.Resource(definitions), p.text("$ID-lan"), testkit.IsReady))
+	must(t, "its instance", p.apply(ctx, t, p.lans(), "apiVersion: $GROUP/v1alpha1\nkind: Lan\nmetadata: {name: b, namespace: $NS}\n"))
 	hear := func(life string) {
 		t.Helper()
 		for name, cidr := range map[string]string{"a": "10.0.0.0/8", "b": "192.168.0.0/16"} {
-			must(life+": the leaf of "+name, await(ctx, p.subnets(), name, exists))
-			must(life+": a change of the leaf of "+name, p.change(ctx, name, cidr))
+			must(t, life+": the leaf of "+name, await(ctx, p.subnets(), name, exists))
+			must(t, life+": a change of the leaf of "+name, p.change(ctx, name, cidr))
 		}
-		must(life+": a status", p.answer(ctx, "a", "id in "+life))
+		must(t, life+": a status", p.answer(ctx, "a", "id in "+life))
 	}
 	hear("its first life")
 
@@ -132,13 +126,13 @@ func TestTwoDefinitionsHearOfAKindInEachOfItsLives(t *testing.T) {
 		"as it was":                  leafKind,
 	}
 	for _, life := range []string{"the same again", "with an older version", "with a newer field", "with another version alone", "as it was"} {
-		must(life, remove(ctx, p.client.Resource(crds), p.leafName(), true))
+		must(t, life, remove(ctx, p.client.Resource(crds), p.leafName(), true))
 		for of, name := range map[dynamic.ResourceInterface]string{p.vpcs(): "a", p.lans(): "b"} {
-			must(life+": the instance says what it waits for", await(ctx, of, name, reason("WaitingForKind", "Subnet")))
+			must(t, life+": the instance says what it waits for", await(ctx, of, name, reason("WaitingForKind", "Subnet")))
 		}
-		must(life, p.apply(ctx, t, p.client.Resource(crds), lives[life]))
+		must(t, life, p.apply(ctx, t, p.client.Resource(crds), lives[life]))
 		if life == "with another version alone" {
-			must(life+": the instance waits for its own version", await(ctx, p.vpcs(), "a", reason("WaitingForKind", "v1alpha1")))
+			must(t, life+": the instance waits for its own version", await(ctx, p.vpcs(), "a", reason("WaitingForKind", "v1alpha1")))
 			continue
 		}
 		hear(life)

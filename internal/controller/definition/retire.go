@@ -26,14 +26,15 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 		r.halt(v.entry)
 		return outcome.Done()
 	}
-	current, kind, ok := r.owned(ctx, v)
-	if ok {
+	var vacated *apiextensionsv1.CustomResourceDefinition
+	if current, kind, ok := r.owned(ctx, v); ok {
 		if out := r.vacate(ctx, v, current, kind); out.Settled() {
 			return out
 		}
+		vacated = current
 	}
 	r.halt(v.entry)
-	if out := r.withdraw(ctx, v, current); out.Settled() {
+	if out := r.withdraw(ctx, v, vacated); out.Settled() {
 		return out
 	}
 	kept := slices.DeleteFunc(slices.Clone(v.raw.GetFinalizers()), func(f string) bool { return f == v1alpha1.Finalizer })
