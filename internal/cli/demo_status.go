@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // topStatus tells what an author's fields in an instance's status say.
@@ -20,7 +20,7 @@ func topStatus(o *unstructured.Unstructured) string {
 	var out []string
 	for _, field := range slices.Sorted(maps.Keys(status)) {
 		switch field {
-		case graph.StateField, graph.ConditionsField, graph.WaitingField:
+		case report.StateField, report.ConditionsField, report.WaitingField, report.DeletionField, report.PruningField:
 		default:
 			out = append(out, fmt.Sprintf("%s=%v", field, status[field]))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // Kind is the kind of CustomResourceDefinitions themselves.
@@ -130,12 +131,13 @@ func root(g *graph.Graph) *apiextensionsv1.JSONSchemaProps {
 			"kind":       {Type: "string"},
 			"metadata":   {Type: "object"},
 			"spec":       spec,
-			"status":     status(g.Status),
+			"status":     report.Schema(g.Status),
 		},
 	}
 }
 
-// columns are the author's, or else state, readiness with its reason, and age.
+// columns are the author's, or else state, readiness with its reason, how far a
+// deletion has come, and age.
 func columns(s *v1alpha1.Schema) []apiextensionsv1.CustomResourceColumnDefinition {
 	if len(s.AdditionalPrinterColumns) > 0 {
 		return s.AdditionalPrinterColumns
@@ -144,6 +146,7 @@ func columns(s *v1alpha1.Schema) []apiextensionsv1.CustomResourceColumnDefinitio
 		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state in a word"},
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
 		{Name: "Reason", Type: "string", Priority: 1, JSONPath: `.status.conditions[?(@.type=="Ready")].reason`, Description: "Why it isn't ready"},
+		{Name: "Removed", Type: "string", JSONPath: ".status." + report.DeletionField + ".progress", Description: "How many of its objects are gone, of how many, while it is being deleted"},
 		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"},
 	}
 }

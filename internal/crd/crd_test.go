@@ -1,6 +1,7 @@
 package crd_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 type (
@@ -109,8 +111,8 @@ func TestColumns(t *testing.T) {
 		schema v1alpha1.Schema
 		want   []string
 	}{
-		"The author's replace the default": {v1alpha1.Schema{AdditionalPrinterColumns: own}, []string{"Team"}},
-		"By default state, readiness, age": {v1alpha1.Schema{}, []string{"State", "Ready", "Reason", "Age"}},
+		"The author's replace the default":           {v1alpha1.Schema{AdditionalPrinterColumns: own}, []string{"Team"}},
+		"By default state, readiness, progress, age": {v1alpha1.Schema{}, []string{"State", "Ready", "Reason", "Removed", "Age"}},
 	}
 	for name, tc := range cases {
 		var got []string
@@ -123,47 +125,15 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-func TestStatusFields(t *testing.T) {
-	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	cases := map[string]struct {
-		author props
-		want   map[string]string
-		waits  bool
-	}{
-		"The engine's fields come to the author's": {
-			props{"id": text}, map[string]string{"id": "string", "state": "string", "conditions": "array", "waiting": "array"}, true,
-		},
-		"An author's field named waiting wins": {
-			props{"waiting": text}, map[string]string{"state": "string", "conditions": "array", "waiting": "string"}, false,
-		},
-		"State and conditions are the dialect's": {
-			props{"state": {Type: "integer"}, "conditions": text}, map[string]string{"state": "string", "conditions": "array", "waiting": "array"}, true,
-		},
+func TestTheEnginesFieldsComeToTheStatus(t *testing.T) {
+	author := object(props{"id": {Type: "string"}})
+	before := author.DeepCopy()
+	c := of(nil, nil, func(g *graph.Graph) { g.Status = author })
+	if got := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]; !reflect.DeepEqual(got, report.Schema(author)) {
+		t.Errorf("got %v", got)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			author := object(tc.author)
-			before := author.DeepCopy()
-			c := of(nil, nil, func(g *graph.Graph) {
-				g.Status = author
-				if got := crd.Waits(g); got != tc.waits {
-					t.Errorf("may the engine write what it waits for: want %t, got %t", tc.waits, got)
-				}
-			})
-			got := map[string]string{}
-			for field, s := range c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties {
-				got[field] = s.Type
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			if diff := cmp.Diff(before, author); diff != "" {
-				t.Errorf("the graph has changed:\n%s", diff)
-			}
-		})
-	}
-	if !crd.Waits(&graph.Graph{}) {
-		t.Error("without a status of the author's the engine's is shown")
+	if diff := cmp.Diff(before, author); diff != "" {
+		t.Errorf("the graph has changed:\n%s", diff)
 	}
 }
 

@@ -5,14 +5,8 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-)
 
-// Fields of an instance's status that the engine writes. An author who declares
-// one of the last kind gets it; the engine then does without.
-const (
-	StateField      = "state"
-	ConditionsField = "conditions"
-	WaitingField    = "waiting"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // compileStatus compiles the author's status fields and infers their types.
@@ -24,9 +18,9 @@ func compileStatus(c *compilation) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch name {
-		case StateField:
+		case report.StateField:
 			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
-		case ConditionsField:
+		case report.ConditionsField:
 			c.problems.Addf(at+".conditions", "conditions of the author's own are not served yet")
 		}
 	}

@@ -5,9 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // Build makes the tree of the world's root, which must be there.
@@ -92,27 +92,14 @@ func (w waits) missing() []Node {
 
 func waitsOf(instance *unstructured.Unstructured, now time.Time) waits {
 	out := waits{byNode: map[string][]Wait{}, seen: map[string]bool{}}
-	raw, _, _ := unstructured.NestedFieldNoCopy(instance.Object, "status", graph.WaitingField)
-	list, _ := raw.([]any)
-	for _, item := range list {
-		m, _ := item.(map[string]any)
-		node, _ := m["node"].(string)
-		wait := Wait{}
-		wait.On, _ = m["on"].(string)
-		wait.Reason, _ = m["reason"].(string)
-		text, _ := m["since"].(string)
-		since, err := time.Parse(time.RFC3339, text)
-		if err != nil || node == "" {
-			continue
+	for _, w := range report.ReadWaiting(instance) {
+		if out.byNode[w.Node] == nil {
+			out.order = append(out.order, w.Node)
 		}
-		wait.Since = since.UTC()
 		// The status tells how often it had been tried when it was written, which
 		// is a function of the time alone.
-		wait.Attempts = plan.Wait{Since: since}.Attempts(now)
-		if out.byNode[node] == nil {
-			out.order = append(out.order, node)
-		}
-		out.byNode[node] = append(out.byNode[node], wait)
+		attempts := plan.Wait{Since: w.Since.Time}.Attempts(now)
+		out.byNode[w.Node] = append(out.byNode[w.Node], Wait{On: w.On, Reason: w.Reason, Since: w.Since.Time, Attempts: attempts})
 	}
 	return out
 }

@@ -41,6 +41,7 @@ var home = map[string]ring{
 	"internal/operation": pure,
 	"internal/view":      pure,
 	"internal/outcome":   pure,
+	"internal/report":    pure,
 
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
@@ -53,6 +54,7 @@ var home = map[string]ring{
 	"internal/cli":        edges,
 	"internal/demo":       edges,
 	"internal/embedded":   edges,
+	"internal/follow":     edges,
 	"internal/introspect": edges,
 	"internal/server":     edges,
 	"internal/standin":    edges,

@@ -3,9 +3,9 @@ package instance
 import (
 	"context"
 
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // FromGraph makes a Composer of a graph.
@@ -26,4 +26,4 @@ func (c graphComposer) Depth() int {
 	return depth
 }
 
-func (c graphComposer) ShowsWaiting() bool { return crd.Waits(c.Graph) }
+func (c graphComposer) Room() report.Room { return report.RoomIn(c.Status) }

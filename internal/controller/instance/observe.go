@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
@@ -183,17 +183,9 @@ func waitingForKind(message string) *plan.Blind {
 // waitsSince reads from an instance's status since when it has been waiting for
 // what, so that limits hold across restarts.
 func waitsSince(instance *unstructured.Unstructured) map[plan.WaitKey]time.Time {
-	raw, _, _ := unstructured.NestedFieldNoCopy(instance.Object, "status", graph.WaitingField)
-	list, _ := raw.([]any)
 	out := map[plan.WaitKey]time.Time{}
-	for _, item := range list {
-		m, _ := item.(map[string]any)
-		node, _ := m["node"].(string)
-		on, _ := m["on"].(string)
-		text, _ := m["since"].(string)
-		if since, err := time.Parse(sinceFormat, text); err == nil && node != "" {
-			out[plan.WaitKey{Node: node, On: on}] = since
-		}
+	for _, w := range report.ReadWaiting(instance) {
+		out[plan.WaitKey{Node: w.Node, On: w.On}] = w.Since.Time
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -31,9 +32,8 @@ type Composer interface {
 	// Depth bounds how often an answer may let more resolve: the number of
 	// layers of its nodes.
 	Depth() int
-	// ShowsWaiting says whether the kind's status has room for what the nodes
-	// wait for.
-	ShowsWaiting() bool
+	// Room says which of the engine's own fields the kind's status has room for.
+	Room() report.Room
 	// Untyped says whether the kind was unknown when the composer was made: its
 	// nodes wait for a new composer.
 	Untyped(schema.GroupVersionKind) bool

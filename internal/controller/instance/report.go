@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,10 +14,10 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -30,16 +29,8 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	summary := plan.Summarize(v.plan, v.facts.Now)
 	before := condition.Read(v.instance)
 	conditions := conditionsOf(before, summary, v.instance.GetGeneration(), v.facts.Now)
-	status := maps.Clone(v.desired.Status)
-	if status == nil {
-		status = map[string]any{}
-	}
-	status[graph.StateField] = string(summary.State)
-	status[graph.ConditionsField] = conditions.Unstructured()
-	if v.composer.ShowsWaiting() && len(summary.Waits) > 0 {
-		status[graph.WaitingField] = waitingField(summary.Waits, v.facts.Now)
-	}
-	if out := r.writeStatus(ctx, v, status); out.Settled() {
+	said := report.Status{State: summary.State, Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now)}
+	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
@@ -90,16 +81,10 @@ func conditionsOf(before condition.Set, s plan.Summary, generation int64, now ti
 	return set
 }
 
-// sinceFormat is precise enough for a wait to be counted on where it stood.
-const sinceFormat = "2006-01-02T15:04:05.000Z"
-
-func waitingField(waits []plan.Wait, now time.Time) []any {
-	out := make([]any, len(waits))
+func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
+	out := make([]report.Waiting, len(waits))
 	for i, w := range waits {
-		out[i] = map[string]any{
-			"node": w.Node, "reason": string(w.Reason), "on": w.On,
-			"since": w.Since.UTC().Format(sinceFormat), "attempts": int64(w.Attempts(now)),
-		}
+		out[i] = report.Waiting{Node: w.Node, Reason: string(w.Reason), On: w.On, Since: report.At(w.Since), Attempts: int64(w.Attempts(now))}
 	}
 	return out
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
@@ -117,9 +117,9 @@ func (r *Reconciler) reportDeleting(ctx context.Context, v *visit, unread []stri
 		}, r.Now())
 	}
 	conditions = conditions.Drop(v1alpha1.InstanceStalled)
-	status[graph.StateField] = string(v1alpha1.InstanceDeleting)
-	status[graph.ConditionsField] = conditions.Unstructured()
-	delete(status, graph.WaitingField)
+	status[report.StateField] = string(v1alpha1.InstanceDeleting)
+	status[report.ConditionsField] = conditions.Unstructured()
+	delete(status, report.WaitingField)
 	return r.writeStatus(ctx, v, status)
 }
 

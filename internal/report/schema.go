@@ -1,0 +1,126 @@
+package report
+
+import (
+	"maps"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+type (
+	jsonSchema = apiextensionsv1.JSONSchemaProps
+	props      = map[string]jsonSchema
+)
+
+// Room says which of the fields that the dialect doesn't know the engine may
+// write: those that the author didn't declare.
+type Room struct {
+	Waiting, Deletion, Pruning bool
+}
+
+// AllRoom is what an author leaves who declares none of the engine's fields.
+var AllRoom = Room{Waiting: true, Deletion: true, Pruning: true}
+
+// RoomIn says what room the schema of the author's status leaves; nil leaves all.
+func RoomIn(author *apiextensionsv1.JSONSchemaProps) Room {
+	free := func(field string) bool {
+		if author == nil {
+			return true
+		}
+		_, taken := author.Properties[field]
+		return !taken
+	}
+	return Room{Waiting: free(WaitingField), Deletion: free(DeletionField), Pruning: free(PruningField)}
+}
+
+// Schema adds the fields that the engine writes to those of the author's status;
+// nil has none. Of those that the dialect doesn't know, an author's field of the
+// same name wins.
+func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	out := jsonSchema{Type: "object"}
+	if author != nil {
+		author.DeepCopyInto(&out)
+	}
+	fields := props{WaitingField: waiting(), DeletionField: deletion(), PruningField: pruning()}
+	maps.Copy(fields, out.Properties)
+	fields[StateField] = text("ACTIVE, IN_PROGRESS, DELETING or ERROR")
+	fields[ConditionsField] = conditions()
+	out.Properties = fields
+	return out
+}
+
+func text(description string) jsonSchema { return jsonSchema{Type: "string", Description: description} }
+
+func number(description string) jsonSchema {
+	return jsonSchema{Type: "integer", Description: description}
+}
+
+func record(description string, fields props) jsonSchema {
+	return jsonSchema{Type: "object", Description: description, Properties: fields}
+}
+
+func list(description string, item jsonSchema) jsonSchema {
+	return jsonSchema{Type: "array", Description: description, Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}}
+}
+
+func conditions() jsonSchema {
+	return list("", record("", props{
+		"type":               text(""),
+		"status":             text(""),
+		"reason":             text(""),
+		"message":            text(""),
+		"lastTransitionTime": text(""),
+		"observedGeneration": number(""),
+	}))
+}
+
+func waiting() jsonSchema {
+	return list("What the resources of this instance wait for", record("", props{
+		"node":     text("The resource that waits"),
+		"reason":   text(""),
+		"on":       text("What it waits for, such as vpc.status.vpcID"),
+		"since":    text("When it was first found missing"),
+		"attempts": number("How often it has been tried"),
+	}))
+}
+
+func deletion() jsonSchema {
+	return record("How far the deletion of this instance has come", props{
+		"startedAt":  text(""),
+		"policy":     text("Background or Orphan: what becomes of the resources"),
+		"total":      number("How many objects are to be removed"),
+		"removed":    number("How many of them are gone"),
+		"remaining":  number("How many are not"),
+		"percent":    number("Removed of total"),
+		"progress":   text("Removed and total in a word"),
+		"wave":       number("Which wave is being removed, from 1: what was applied last goes first"),
+		"waves":      number("How many waves there are"),
+		"blocked":    number("How many objects hold the deletion up"),
+		"blockers":   list("What holds the deletion up", blocker()),
+		"leftBehind": list("What was let go of because somebody asked for that; it may exist still", blocker()),
+	})
+}
+
+func pruning() jsonSchema {
+	return list("Objects that nothing wants any more and that aren't gone yet", blocker())
+}
+
+func blocker() jsonSchema {
+	fields := hold()
+	fields["node"] = text("The resource that made the object")
+	fields["cause"] = record("The deepest known cause", hold())
+	return record("", fields)
+}
+
+func hold() props {
+	return props{
+		"object": record("", props{
+			"apiVersion": text(""), "kind": text(""), "namespace": text(""), "name": text(""),
+		}),
+		"reason":  text(""),
+		"message": text(""),
+		"since":   text(""),
+		"finalizers": list("", record("", props{
+			"name": text(""), "managers": list("Who put it on", text("")),
+		})),
+	}
+}

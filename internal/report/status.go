@@ -1,0 +1,99 @@
+package report
+
+import (
+	"encoding/json"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+)
+
+// Read returns the engine's part of an instance's status. What isn't there, or
+// isn't readable because somebody else wrote it, is left empty.
+func Read(instance *unstructured.Unstructured) Status {
+	s := Status{Conditions: condition.Read(instance)}
+	state, _, _ := unstructured.NestedString(instance.Object, "status", StateField)
+	s.State = v1alpha1.InstanceState(state)
+	s.Waiting = ReadWaiting(instance)
+	s.Deletion = ReadDeletion(instance)
+	s.Pruning = ReadPruning(instance)
+	return s
+}
+
+// ReadWaiting returns what the instance's resources wait for.
+func ReadWaiting(instance *unstructured.Unstructured) []Waiting {
+	var out []Waiting
+	if !read(instance, WaitingField, &out) {
+		return nil
+	}
+	return out
+}
+
+// ReadPruning returns the objects that nothing wants any more and that aren't gone.
+func ReadPruning(instance *unstructured.Unstructured) []Blocker {
+	var out []Blocker
+	if !read(instance, PruningField, &out) {
+		return nil
+	}
+	return out
+}
+
+// ReadDeletion returns how far the deletion of an instance has come; nil if its
+// status doesn't tell.
+func ReadDeletion(instance *unstructured.Unstructured) *Deletion {
+	var out *Deletion
+	if !read(instance, DeletionField, &out) || out == nil || out.StartedAt.IsZero() {
+		return nil
+	}
+	return out
+}
+
+// read decodes a field of the status, and says whether it is there as it should be.
+func read(o *unstructured.Unstructured, field string, into any) bool {
+	raw, ok, _ := unstructured.NestedFieldNoCopy(o.Object, "status", field)
+	if !ok || raw == nil {
+		return false
+	}
+	text, err := json.Marshal(raw)
+	return err == nil && json.Unmarshal(text, into) == nil
+}
+
+// Render puts the engine's part beside the author's fields, as far as these leave
+// room. The author's fields are not changed.
+func (s Status) Render(author map[string]any, room Room) map[string]any {
+	out := maps.Clone(author)
+	if out == nil {
+		out = map[string]any{}
+	}
+	out[StateField] = string(s.State)
+	out[ConditionsField] = s.Conditions.Unstructured()
+	put := func(field string, free, said bool, value any) {
+		if !free {
+			return
+		}
+		delete(out, field)
+		if said {
+			out[field] = plain(value)
+		}
+	}
+	put(WaitingField, room.Waiting, len(s.Waiting) > 0, s.Waiting)
+	put(DeletionField, room.Deletion, s.Deletion != nil, s.Deletion)
+	put(PruningField, room.Pruning, len(s.Pruning) > 0, s.Pruning)
+	return out
+}
+
+// plain makes what an unstructured object holds of a value.
+func plain(value any) any {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("report: " + err.Error()) // it holds texts, numbers and times only
+	}
+	var out any
+	if err := utiljson.Unmarshal(text, &out); err != nil {
+		panic("report: " + err.Error())
+	}
+	return out
+}
