@@ -43,9 +43,43 @@ const (
 	ApplySetHashAnnotation       = "internal.kro.run/applyset-inventory-hash"
 )
 
-// AppliedAnnotation is Espalier's: the digest of what was last applied to a
-// child, by which a pass knows without a request that nothing has changed.
-const AppliedAnnotation = "espalier.dev/applied"
+// Annotations of Espalier's on children: what a pass has to know of a child
+// without a request, and how to take it apart without its definition.
+const (
+	// AppliedAnnotation is the digest of what was last applied, by which a pass
+	// knows that nothing has changed.
+	AppliedAnnotation = "espalier.dev/applied"
+	// DependsOnAnnotation lists the ids of the nodes that the child's own depends
+	// on, and DeleteAfterAnnotation those that have to go before it, both with
+	// commas.
+	DependsOnAnnotation   = "espalier.dev/depends-on"
+	DeleteAfterAnnotation = "espalier.dev/delete-after"
+	// OnDeleteAnnotation is the DeletionPolicy of the child's node, if it isn't
+	// Delete.
+	OnDeleteAnnotation = "espalier.dev/on-delete"
+)
+
+// DeletionDefaultsAnnotation is Espalier's on instances: the limits of deletion
+// that their definition sets.
+const DeletionDefaultsAnnotation = "espalier.dev/deletion-defaults"
+
+// Annotations of Espalier's that people put on.
+const (
+	// ProtectAnnotation keeps an instance or a child, while it is there; its value
+	// is the reason.
+	ProtectAnnotation = "espalier.dev/protect"
+	// DeletionPolicyAnnotation says of one instance what becomes of its children
+	// instead of what the definition says: a DeletionPolicy for all, or
+	// "node=Policy" for single ones, with commas.
+	DeletionPolicyAnnotation = "espalier.dev/deletion-policy"
+	// DeletionTimeoutAnnotation and ForceAfterAnnotation are durations for one
+	// instance, as in a definition's spec.deletion.
+	DeletionTimeoutAnnotation = "espalier.dev/deletion-timeout"
+	ForceAfterAnnotation      = "espalier.dev/force-after"
+	// ForceDeleteAnnotation names blockers of an instance's deletion that are to
+	// be let go of: ids of nodes, "Kind/name", or "all", with commas.
+	ForceDeleteAnnotation = "espalier.dev/force-delete"
+)
 
 // Field managers.
 const (

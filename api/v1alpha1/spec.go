@@ -26,6 +26,12 @@ type DefinitionSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Exists;Health
 	Readiness Readiness `json:"readiness,omitempty"`
+
+	// Deletion sets limits for the deletion of instances. It is an addition of
+	// Espalier's.
+	//
+	// +optional
+	Deletion *Deletion `json:"deletion,omitempty"`
 }
 
 // Readiness is a rule for nodes that have no readyWhen.
@@ -186,6 +192,24 @@ type Resource struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Never;IfUnowned
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
+
+	// DeletionPolicy says what becomes of the node's object when the instance is
+	// deleted, or when nothing wants the object any more: Delete, the default;
+	// Orphan leaves it in place without the labels of the instance; Retain leaves
+	// it in place as it is, so that an instance of the same name takes it on
+	// again. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Delete;Orphan;Retain
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// DeleteAfter lists ids of nodes that have to be gone before this one is
+	// deleted, beside those that depend on it, which always have to. It is an
+	// addition of Espalier's.
+	//
+	// +optional
+	// +listType=set
+	DeleteAfter []string `json:"deleteAfter,omitempty"`
 }
 
 // AdoptPolicy says what to do with an existing object that nobody here keeps.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
 // Graph is a compiled definition. It is immutable and safe for concurrent use.
@@ -32,6 +33,8 @@ type Graph struct {
 	// compiled.
 	// Their nodes are held back and untyped; everything else works.
 	Missing []schema.GroupVersionKind
+	// Limits are those of an instance's deletion.
+	Limits inventory.Limits
 
 	env       *expr.Env
 	status    *expr.Template
@@ -58,6 +61,12 @@ type Node struct {
 	External bool
 	// Dependencies are the nodes that this one reads, sorted.
 	Dependencies []string
+	// DeleteAfter are nodes that have to be gone before this one is deleted, beside
+	// those that depend on it; sorted.
+	DeleteAfter []string
+	// OnDelete says what becomes of the node's object when it isn't wanted any
+	// more; empty for Delete.
+	OnDelete v1alpha1.DeletionPolicy
 
 	template    *expr.Template
 	includeWhen []*expr.Program

@@ -74,7 +74,7 @@ func passes(t *testing.T, g *graph.Graph, d inventory.Definition, text string) [
 		o.SetUID(types.UID("given/" + o.GetName()))
 		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
 		if given.Node != "" {
-			owner.Mark(o, given.Node, 0)
+			owner.Mark(o, inventory.Place{Node: given.Node})
 		}
 		facts.Owned[given.Node] = append(facts.Owned[given.Node], o)
 	}

@@ -119,8 +119,9 @@ type Claim struct {
 	Finalizer   string
 }
 
-// ClaimOf says what the owner's instance is to carry for an inventory.
-func ClaimOf(o Owner, v Inventory) Claim {
+// ClaimOf says what the owner's instance is to carry for an inventory, and for the
+// limits that its definition sets to its deletion.
+func ClaimOf(o Owner, v Inventory, limits Limits) Claim {
 	c := Claim{
 		Labels: map[string]string{
 			v1alpha1.OwnedLabel:          "true",
@@ -137,6 +138,9 @@ func ClaimOf(o Owner, v Inventory) Claim {
 		},
 		Finalizer: o.Definition.Finalizer(),
 	}
+	if text := limits.text(); text != "" {
+		c.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
+	}
 	if o.Definition.Namespace != "" {
 		c.Labels[v1alpha1.DefinitionNSLabel] = o.Definition.Namespace
 	}
@@ -150,6 +154,9 @@ func (c Claim) In(instance *unstructured.Unstructured) bool {
 		return false
 	}
 	labels, annotations := instance.GetLabels(), instance.GetAnnotations()
+	if annotations[v1alpha1.DeletionDefaultsAnnotation] != c.Annotations[v1alpha1.DeletionDefaultsAnnotation] {
+		return false
+	}
 	for k, want := range c.Labels {
 		if got, ok := labels[k]; k != v1alpha1.VersionLabel && (!ok || got != want) {
 			return false

@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,7 +53,7 @@ func TestGrowAndContains(t *testing.T) {
 func TestClaimIsReadAgain(t *testing.T) {
 	o := instance()
 	owner := inventory.OwnerOf(o, inventory.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}, "v1")
-	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"))
+	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"), inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour})
 	want := inventory.Claim{
 		Labels: map[string]string{
 			"kro.run/owned": "true", "kro.run/kro-version": "v1",
@@ -63,6 +64,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 			"applyset.kubernetes.io/tooling":               "kro/v1",
 			"applyset.kubernetes.io/contains-group-kinds":  "ConfigMap,Deployment.apps",
 			"applyset.kubernetes.io/additional-namespaces": "a,b",
+			"espalier.dev/deletion-defaults":               "timeout=1m0s,forceAfter=1h0m0s",
 			"internal.kro.run/applyset-inventory-hash":     claim.Annotations["internal.kro.run/applyset-inventory-hash"],
 		},
 		Finalizer: "vpc.team.kro.run/finalizer",
@@ -85,7 +87,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 
 func TestClaimIn(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc", UID: "d-1"}, "v1")
-	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{configMaps}))
+	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{configMaps}), inventory.Limits{})
 	cases := map[string]struct {
 		reason string
 		change func(*unstructured.Unstructured)

@@ -8,7 +8,6 @@ package inventory
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,35 +79,6 @@ func (o Owner) Owns(child *unstructured.Unstructured) bool {
 	return child.GetLabels()[v1alpha1.ApplySetPartOfLabel] == o.ID()
 }
 
-// Mark puts the ownership labels of a node's object onto it, and signs it.
-func (o Owner) Mark(child *unstructured.Unstructured, node string, layer int) {
-	labels := child.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[v1alpha1.OwnedLabel] = "true"
-	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
-	labels[v1alpha1.InstanceIDLabel] = string(o.UID)
-	labels[v1alpha1.InstanceNameLabel] = LabelValue(o.Name)
-	labels[v1alpha1.InstanceGroupLabel] = LabelValue(o.Kind.Group)
-	labels[v1alpha1.InstanceVersionLabel] = o.Kind.Version
-	labels[v1alpha1.InstanceKindLabel] = o.Kind.Kind
-	if o.Namespace != "" {
-		labels[v1alpha1.InstanceNamespaceLabel] = o.Namespace
-	}
-	labels[v1alpha1.NodeIDLabel] = node
-	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
-	child.SetLabels(labels)
-
-	annotations := child.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(layer)
-	child.SetAnnotations(annotations)
-	Sign(child, o.Version)
-}
-
 // Sign puts the digest of an object's content onto it, by which a pass knows
 // without a request that nothing is to be applied, and this program's version, if
 // any. Neither counts for the digest: a new version is no reason to write.
@@ -131,28 +101,6 @@ func Sign(o *unstructured.Unstructured, version string) {
 	}
 	annotations[v1alpha1.AppliedAnnotation] = digest
 	o.SetAnnotations(annotations)
-}
-
-// Node is the id of the node that made a child; empty for what isn't one.
-func Node(child *unstructured.Unstructured) string {
-	return child.GetLabels()[v1alpha1.NodeIDLabel]
-}
-
-// Layer is a child's place in the order of application. What carries none, or
-// something unreadable, counts as the last layer, so that it goes first.
-func Layer(child *unstructured.Unstructured) int {
-	n, err := strconv.Atoi(child.GetAnnotations()[v1alpha1.ApplyOrderAnnotation])
-	if err != nil || n < 0 {
-		return lastLayer
-	}
-	return n
-}
-
-const lastLayer = 1 << 30
-
-// Applied is the digest of what was last applied to a child.
-func Applied(child *unstructured.Unstructured) string {
-	return child.GetAnnotations()[v1alpha1.AppliedAnnotation]
 }
 
 // LabelValue makes a text fit for a label's value: at most 63 characters of the
@@ -206,4 +154,17 @@ func Whose(o *unstructured.Unstructured) string {
 		return set
 	}
 	return "nobody here"
+}
+
+// InstanceOf names the instance that a child belongs to, in the version that made
+// the child, as its labels tell; the name of an instance that is too long for a
+// label can't be told.
+func InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	labels := child.GetLabels()
+	key = object.Key{
+		Group: labels[v1alpha1.InstanceGroupLabel], Kind: labels[v1alpha1.InstanceKindLabel],
+		Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: labels[v1alpha1.InstanceNameLabel],
+	}
+	version = labels[v1alpha1.InstanceVersionLabel]
+	return key, version, key.Name != "" && version != "" && labels[v1alpha1.ApplySetPartOfLabel] == ApplySetID(key)
 }

@@ -71,7 +71,7 @@ func child() *unstructured.Unstructured {
 func TestMark(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc"}, "v1")
 	o := child()
-	owner.Mark(o, "settings", 2)
+	owner.Mark(o, inventory.Place{Node: "settings", Layer: 2})
 	want := map[string]string{
 		"team": "web", "kro.run/owned": "true", "kro.run/kro-version": "v1", "app.kubernetes.io/managed-by": "kro",
 		"kro.run/instance-id": "i-1", "kro.run/instance-name": "main", "kro.run/instance-namespace": "prod",
@@ -91,7 +91,7 @@ func TestDigestOfWhatIsApplied(t *testing.T) {
 		owner := inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc"}, version)
 		o := child()
 		change(o)
-		owner.Mark(o, "settings", layer)
+		owner.Mark(o, inventory.Place{Node: "settings", Layer: layer})
 		return inventory.Applied(o)
 	}
 	same := func(*unstructured.Unstructured) {}
@@ -105,7 +105,7 @@ func TestDigestOfWhatIsApplied(t *testing.T) {
 		"Content counts":                           {of("v1", 1, func(o *unstructured.Unstructured) { o.Object["data"] = nil }), false},
 		"The layer counts":                         {of("v1", 2, same), false},
 		"Marks of before don't": {of("v1", 1, func(o *unstructured.Unstructured) {
-			inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc"}, "v1").Mark(o, "settings", 1)
+			inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc"}, "v1").Mark(o, inventory.Place{Node: "settings", Layer: 1})
 		}), true},
 	}
 	for name, tc := range cases {

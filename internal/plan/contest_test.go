@@ -35,7 +35,7 @@ func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
 				losses = losses.TookBack(node.Observed.GetUID(), []object.Path{tc.field}, now.Add(-time.Duration(seconds)*time.Second))
 			}
 			before := fmt.Sprint(losses)
-			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Now: now}, plan.History{Losses: losses}, owner, v1alpha1.ChildManager)
+			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{Losses: losses}, owner, v1alpha1.ChildManager)
 			step := p.Steps[0]
 			if step.Action != tc.want || step.Retry != tc.retry || p.Settled {
 				t.Errorf("%s: got %s, again in %s", tc.reason, step.Action, step.Retry)

@@ -5,6 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
 // Desired is what an instance wants now, as far as its inputs are known.
@@ -28,6 +31,10 @@ type Node struct {
 	// Layer is the node's place in the order of application, from 0; deletion
 	// goes the other way.
 	Layer int
+	// DependsOn, DeleteAfter and OnDelete say how the node's object is taken away:
+	// see inventory.Place.
+	DependsOn, DeleteAfter []string
+	OnDelete               v1alpha1.DeletionPolicy
 	// External nodes are read and never written.
 	External bool
 	// AdoptUnowned lets the node take over an object that nobody keeps.
@@ -51,6 +58,11 @@ type Node struct {
 	Ready bool
 	// Unready explains why Observed isn't ready.
 	Unready Problem
+}
+
+// place is what the node's object carries of it.
+func (n Node) place() inventory.Place {
+	return inventory.Place{Node: n.ID, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
 }
 
 // Wait is a thing that a node waits for.

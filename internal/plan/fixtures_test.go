@@ -52,7 +52,7 @@ func has(n plan.Node, with ...func(*unstructured.Unstructured)) plan.Node {
 // stored is what an API server makes of an object that a node applied.
 func stored(o *unstructured.Unstructured, node string, layer int) *unstructured.Unstructured {
 	o = o.DeepCopy()
-	owner.Mark(o, node, layer)
+	owner.Mark(o, inventory.Place{Node: node, Layer: layer})
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{entry(fieldsOf(o.Object))})
 	o.SetUID(types.UID("uid-" + o.GetName()))
 	return o

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -59,8 +60,8 @@ type Step struct {
 type Plan struct {
 	// Steps has one for each node, in topological order.
 	Steps []Step
-	// Prune lists owned objects that nothing wants any more, in the order of
-	// their deletion. It is empty until everything has been resolved: an object
+	// Prune lists owned objects that nothing wants any more; the function Prune says
+	// how they go. It is empty until everything has been resolved: an object
 	// whose node can't be rendered now may be wanted still.
 	Prune []*unstructured.Unstructured
 	// Settled says that there is nothing to apply or to wait for: what is
@@ -117,10 +118,10 @@ func decide(node Node, facts Facts, history History, owner inventory.Owner, mana
 		return step
 	}
 	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
-		return hold(node, Problem{Reason: Terminating, Message: fmt.Sprintf("%s is being deleted; it is made anew once it is gone", object.KeyOf(node.Observed))})
+		return hold(node, Problem{Reason: Terminating, Message: fmt.Sprintf("%s is being deleted; it is made anew once it is gone%s", object.KeyOf(node.Observed), keeping(node.Observed))})
 	}
 	step.Object = node.Object.DeepCopy()
-	owner.Mark(step.Object, node.ID, node.Layer)
+	owner.Mark(step.Object, node.place())
 	if problem, ok := facts.Problems[node.ID]; ok {
 		held := hold(node, problem)
 		held.Object, held.Adopt = step.Object, step.Adopt
@@ -184,26 +185,23 @@ func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	}
 }
 
-// prunable lists owned objects that no node wants, last layer first. What no node
-// has made, by its labels, was put in the set by hand and is not ours to delete.
+// prunable lists owned objects that no node wants, sorted by name. What no node
+// has made, by its labels, was put in the set by hand and is not ours to delete;
+// what is to be retained stays.
 func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
+	policies, _ := inventory.PoliciesOf(facts.Instance)
 	for _, owned := range facts.Owned {
 		for _, o := range owned {
+			if policies.Of(o) == v1alpha1.DeletionRetain {
+				continue
+			}
 			if owner.Owns(o) && inventory.Node(o) != "" && !wanted[o.GetUID()] {
 				wanted[o.GetUID()] = true // once, also where it was read in two versions
 				out = append(out, o)
 			}
 		}
 	}
-	slices.SortFunc(out, deletionOrder)
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
 	return out
-}
-
-// deletionOrder puts later layers first, and sorts by name within a layer.
-func deletionOrder(a, b *unstructured.Unstructured) int {
-	if d := inventory.Layer(b) - inventory.Layer(a); d != 0 {
-		return d
-	}
-	return object.KeyOf(a).Compare(object.KeyOf(b))
 }

@@ -192,7 +192,7 @@ func TestCompute(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.facts.Now = now
+			tc.facts.Now, tc.facts.Instance = now, instance()
 			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, plan.History{Tolerated: tc.tolerated}, owner, v1alpha1.ChildManager)
 			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
 				t.Errorf("%s: steps (-want +got):\n%s", tc.reason, diff)
@@ -225,7 +225,7 @@ func told(p plan.Plan) []string {
 func TestComputeLeavesItsInputAlone(t *testing.T) {
 	node := has(wants("a", 0, "x"))
 	before := node.Object.DeepCopy()
-	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
+	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
 	if diff := cmp.Diff(before, node.Object); diff != "" {
 		t.Errorf("what is shared with caches must not change:\n%s", diff)
 	}
@@ -236,7 +236,7 @@ func TestWaitsOfOneNode(t *testing.T) {
 		{Node: "b", Reason: plan.WaitingForField, On: "a.x"},
 		{Node: "b", Reason: plan.WaitingForField, On: "a.y", Timeout: time.Minute},
 	}}
-	facts := plan.Facts{Now: now, Waits: map[plan.WaitKey]time.Time{{Node: "b", On: "a.y"}: now.Add(-time.Minute)}}
+	facts := plan.Facts{Instance: instance(), Now: now, Waits: map[plan.WaitKey]time.Time{{Node: "b", On: "a.y"}: now.Add(-time.Minute)}}
 	got := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, facts, plan.History{}, owner, v1alpha1.ChildManager).Steps[0]
 	if got.Problem.Reason != plan.WaitTimeout {
 		t.Errorf("the worst names the reason: %s", got.Problem.Reason)
@@ -261,7 +261,7 @@ func TestObject(t *testing.T) {
 	older := schema.GroupVersionKind{Version: "v1beta1", Kind: "ConfigMap"}
 	mine, byHand, other := stored(rendered("x"), "a", 0), rendered("y"), rendered("z")
 	secret, asOlder := of(mine, secretKind), of(mine, older)
-	facts := plan.Facts{Owned: map[string][]*unstructured.Unstructured{
+	facts := plan.Facts{Instance: instance(), Owned: map[string][]*unstructured.Unstructured{
 		"a": {mine, asOlder, secret}, "": {byHand}, "b": {other}, "c": {rendered("c1"), rendered("c2")},
 	}}
 	cases := map[string]struct {

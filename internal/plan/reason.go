@@ -19,6 +19,9 @@ const (
 	WaitingForNamespace Reason = "WaitingForNamespace"
 	// WaitingForExternal: the object that externalRef names isn't there.
 	WaitingForExternal Reason = "WaitingForExternal"
+	// NameHeld: an object of somebody else's has the name of the node's, and is on
+	// its way; the node's is made once it is gone.
+	NameHeld Reason = "NameHeld"
 	// Terminating: the node's object is being deleted; it is made anew once it
 	// is gone.
 	Terminating Reason = "Terminating"

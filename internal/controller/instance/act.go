@@ -128,13 +128,13 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		}
 		return true
 	case res.holder != nil:
-		v.block(step.Node, res.holder, notOwned(res.holder, v.owner))
+		v.block(step.Node, res.holder, r.inTheWay(v, res.holder))
 		return true
 	case res.err == nil:
 		return false
 	}
-	if namespace, missing := r.missingNamespace(step.Object, res.err); missing {
-		v.block(step.Node, namespace, plan.Problem{Reason: plan.WaitingForNamespace, Message: "there is no namespace " + namespace.GetName()})
+	if namespace, why, missing := r.missingNamespace(step.Object, res.err); missing {
+		v.block(step.Node, namespace, plan.Problem{Reason: plan.WaitingForNamespace, Message: why})
 		return true
 	}
 	problem := cluster.Explain(res.err)

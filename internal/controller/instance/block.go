@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,11 +49,30 @@ func (r *Reconciler) observeBlockers(v *visit) {
 			continue
 		}
 		if there && by.need.Kind != namespaceKind {
-			by.problem = notOwned(found, v.owner)
+			by.problem = r.inTheWay(v, found)
 			v.memory.blocked[node] = by
 		}
 		v.facts.Problems[node] = by.problem
 	}
+}
+
+// inTheWay says of an object of somebody else's that has a node's name whether it
+// is going, so that the node only has to wait, or whose it is and how it could
+// become the instance's.
+func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured) plan.Problem {
+	if holder.GetDeletionTimestamp() != nil {
+		return plan.NameHeldBy(holder, "is being deleted")
+	}
+	if key, version, ok := inventory.InstanceOf(holder); ok {
+		owner, state := v.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
+		switch {
+		case state.Phase == watch.Syncing || state.Phase == watch.Unwatched:
+			return plan.Problem{Reason: plan.Syncing, Message: "looking whether " + key.String() + ", which has the name, is being deleted"}
+		case owner != nil && owner.GetDeletionTimestamp() != nil:
+			return plan.NameHeldBy(holder, "goes with "+key.String()+", which is being deleted")
+		}
+	}
+	return notOwned(holder, v.owner)
 }
 
 // notOwned says whose an object is and how it could become the instance's.
@@ -67,15 +87,18 @@ func notOwned(holder *unstructured.Unstructured, owner inventory.Owner) plan.Pro
 
 var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// missingNamespace says whether a write failed because its namespace isn't
-// there, and names it.
-func (r *Reconciler) missingNamespace(o *unstructured.Unstructured, err error) (*unstructured.Unstructured, bool) {
+// missingNamespace says whether a write failed because its namespace isn't there,
+// or is going, and names it.
+func (r *Reconciler) missingNamespace(o *unstructured.Unstructured, err error) (namespace *unstructured.Unstructured, why string, missing bool) {
 	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Kind != "namespaces" {
-		return nil, false // the kind isn't served any more, say
-	}
-	namespace := &unstructured.Unstructured{}
+	namespace = &unstructured.Unstructured{}
 	namespace.SetGroupVersionKind(namespaceKind)
 	namespace.SetName(o.GetNamespace())
-	return namespace, true
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return namespace, "namespace " + o.GetNamespace() + " is being deleted", true
+	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+		return namespace, "there is no namespace " + o.GetNamespace(), true
+	}
+	return nil, "", false // the kind isn't served any more, say
 }

@@ -35,13 +35,13 @@ func (r *Reconciler) correct(ctx context.Context, v *visit, step plan.Step) resu
 		names[i] = string(path)
 	}
 	r.Events.Event(v.instance, telemetry.Warning, "DriftCorrected",
-		fmt.Sprintf("%s of %s was changed by %s and is set back", strings.Join(names, ", "), object.KeyOf(live), managersOf(live, step.Object)))
+		fmt.Sprintf("%s of %s was changed by %s and is set back", strings.Join(names, ", "), object.KeyOf(live), takersOf(live, step.Object)))
 	return res
 }
 
-// managersOf names the managers other than ours that own something which we
+// takersOf names the managers other than ours that own something which we
 // want on the object.
-func managersOf(live, desired *unstructured.Unstructured) string {
+func takersOf(live, desired *unstructured.Unstructured) string {
 	var names []string
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == v1alpha1.ChildManager || entry.FieldsV1 == nil || slices.Contains(names, entry.Manager) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/report"
 )
@@ -27,3 +28,5 @@ func (c graphComposer) Depth() int {
 }
 
 func (c graphComposer) Room() report.Room { return report.RoomIn(c.Status) }
+
+func (c graphComposer) Limits() inventory.Limits { return c.Graph.Limits }

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // memory is what passes over one instance remember between them. Nothing rests
@@ -31,8 +31,14 @@ type memory struct {
 	composer Composer
 	// since is when waits began, also where the status has no room to say so.
 	since map[plan.WaitKey]time.Time
-	// asked are the children whose deletion was granted.
-	asked map[types.UID]bool
+	// tried is what is known of children that were asked to go.
+	tried plan.Tried
+	// policy is what was asked for when the instance was deleted, once that is
+	// known.
+	policy report.Policy
+	// narrow says that the server doesn't take the engine's own fields in the
+	// status.
+	narrow bool
 	// alarmed says that an error was announced and its end wasn't yet.
 	alarmed bool
 	// told is at which attempt a wait was last logged.
@@ -65,16 +71,6 @@ func (m *memories) forget(key object.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byKey, key)
-}
-
-// ask notes that the deletion of children was granted.
-func (m *memory) ask(children []*unstructured.Unstructured) {
-	if m.asked == nil {
-		m.asked = make(map[types.UID]bool, len(children))
-	}
-	for _, child := range children {
-		m.asked[child.GetUID()] = true
-	}
 }
 
 // tolerate notes which fields the server did not grant.

@@ -2,48 +2,52 @@ package instance
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// prune deletes what the instance made and nothing wants any more: the last
-// layer first, one layer at a time. The plan lists nothing to prune until
-// everything that is wanted has been resolved and applied.
+// prune deletes what the instance made and nothing wants any more, in reverse
+// order. The plan lists nothing to prune until everything that is wanted has been
+// resolved and applied; what was on its way before stays told until it is gone.
 func (r *Reconciler) prune(ctx context.Context, v *visit) {
+	before := report.ReadPruning(v.instance)
 	if len(v.plan.Prune) == 0 {
-		v.memory.asked = nil // what was asked to go is gone
+		v.pruning = v.stillThere(before)
+		if len(v.pruning) == 0 {
+			v.memory.tried = plan.Tried{} // what was asked to go is gone
+		}
 		return
 	}
-	v.failures = append(v.failures, r.remove(ctx, v, plan.Teardown(v.plan.Prune))...)
+	now := r.Now()
+	for _, o := range v.plan.Prune {
+		v.memory.notice(o, now)
+	}
+	r.notice(ctx, v, v.plan.Prune, now)
+	remains := plan.Remains{
+		Instance: v.instance, Children: v.plan.Prune, Tried: v.memory.tried,
+		Before: report.Status{Pruning: before}, Now: now,
+	}
+	pruning := plan.Prune(remains)
+	if r.move(ctx, v, pruning.Move) {
+		remains.Tried = v.memory.tried
+		pruning = plan.Prune(remains)
+	}
+	v.pruning, v.retry = pruning.Objects, pruning.Retry
+	for _, b := range fresh(before, v.pruning) {
+		if b.Reason.IsBlocker() {
+			r.Events.Event(v.instance, telemetry.Warning, "PruneBlocked", blockerText(b))
+		}
+	}
 }
 
-// remove deletes the objects of one wave, side by side, and returns what failed.
-// An object is asked to go once: until the cache shows that it does, the end of a
-// sibling would otherwise ask again.
-func (r *Reconciler) remove(ctx context.Context, v *visit, removal plan.Removal) []error {
-	var (
-		work  []func() error
-		asked []*unstructured.Unstructured
-	)
-	for _, child := range removal.Delete {
-		if v.memory.asked[child.GetUID()] {
-			continue
-		}
-		asked = append(asked, child)
-		work = append(work, func() error {
-			if err := r.Cluster.Delete(ctx, child); err != nil {
-				return fmt.Errorf("delete %s: %w", object.KeyOf(child), err)
-			}
-			return nil
-		})
-	}
-	failed := sideBySide(work)
-	if len(failed) == 0 { // otherwise all are asked again, which does no harm
-		v.memory.ask(asked)
-	}
-	return failed
+// stillThere are those of the objects that haven't gone.
+func (v *visit) stillThere(told []report.Blocker) []report.Blocker {
+	return slices.DeleteFunc(told, func(b report.Blocker) bool {
+		return !slices.ContainsFunc(v.facts.Owned[b.Node], func(o *unstructured.Unstructured) bool { return report.ObjectOf(o) == b.Object })
+	})
 }

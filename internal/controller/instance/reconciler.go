@@ -34,6 +34,8 @@ type Composer interface {
 	Depth() int
 	// Room says which of the engine's own fields the kind's status has room for.
 	Room() report.Room
+	// Limits are those of the instances' deletion.
+	Limits() inventory.Limits
 	// Untyped says whether the kind was unknown when the composer was made: its
 	// nodes wait for a new composer.
 	Untyped(schema.GroupVersionKind) bool
@@ -77,8 +79,10 @@ type visit struct {
 	lookup  error
 	desired plan.Desired
 	plan    plan.Plan
-	// again asks for another pass after so long.
-	again time.Duration
+	// pruning is what to tell of objects that nothing wants and that aren't gone.
+	pruning []report.Blocker
+	// again asks for another pass after so long, and retry, for pruning.
+	again, retry time.Duration
 	// failures are requests of this pass that failed and may work when repeated.
 	failures []error
 }

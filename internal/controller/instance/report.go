@@ -29,7 +29,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	summary := plan.Summarize(v.plan, v.facts.Now)
 	before := condition.Read(v.instance)
 	conditions := conditionsOf(before, summary, v.instance.GetGeneration(), v.facts.Now)
-	said := report.Status{State: summary.State, Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now)}
+	said := report.Status{State: summary.State, Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning}
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
@@ -38,13 +38,18 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
 	}
-	if v.again > 0 && (summary.Retry == 0 || v.again < summary.Retry) {
-		return outcome.Wait(v.again)
+	return later(soonest(v.again, v.retry, summary.Retry))
+}
+
+// soonest is the shortest of the delays; 0 is none.
+func soonest(delays ...time.Duration) time.Duration {
+	var out time.Duration
+	for _, d := range delays {
+		if d > 0 && (out == 0 || d < out) {
+			out = d
+		}
 	}
-	if summary.Retry > 0 {
-		return outcome.Wait(summary.Retry)
-	}
-	return outcome.Done()
+	return out
 }
 
 // mostCuts is how often a status that came back without some of its fields is

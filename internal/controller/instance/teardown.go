@@ -2,17 +2,15 @@ package instance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
@@ -22,111 +20,109 @@ import (
 
 // takeApart removes a deleted instance's children in reverse order, then lets
 // the instance go. It needs what the instance recorded and what the children
-// carry, and nothing else: no definition, no graph, no expressions. Events of
-// the children bring the next pass; nothing is polled.
+// carry, and nothing else: no definition, no graph, no expressions. What it is
+// about to do is told before it is done, and what came of it after. Events of the
+// children bring the next pass; nothing is polled.
 func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
-	if !slices.ContainsFunc(v.instance.GetFinalizers(), inventory.IsFinalizer) {
-		r.Hub.Forget(watch.Subscriber{Key: v.key})
-		return outcome.Done()
+	remains, err := r.observeRemains(ctx, v)
+	if err != nil {
+		return outcome.Fail(err)
 	}
-	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
-	left := r.remaining(ctx, v)
-	v.lease.Commit() // whatever comes of this pass, what is left stays watched
-	if out := r.reportDeleting(ctx, v, left.unread); out.Settled() {
-		if out.Err == nil || cluster.Passes(out.Err) {
-			return out
-		}
-		// A status that the server refuses for good must not keep the instance.
-		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
+	removal := plan.Teardown(remains)
+	if out := r.tellDeletion(ctx, v, removal); out.Settled() {
+		return out
 	}
-	if !left.known {
-		return failed(left.failures) // the kinds' watches wake the instance when they can tell
-	}
-	removal := plan.Teardown(left.children)
-	if removal.Done() {
+	if removal.Done {
 		return r.letGo(ctx, v)
 	}
-	return failed(r.remove(ctx, v, removal))
+	if r.move(ctx, v, removal.Move) {
+		remains.Before, remains.Tried = report.Read(v.instance), v.memory.tried
+		removal = plan.Teardown(remains)
+		if out := r.tellDeletion(ctx, v, removal); out.Settled() {
+			return out
+		}
+	}
+	return later(removal.Retry)
 }
 
-func failed(errs []error) outcome.Outcome {
-	if err := errors.Join(errs...); err != nil {
-		return outcome.Fail(err)
+// later ends a pass that has nothing more to do before so long; 0 is until an
+// event comes.
+func later(d time.Duration) outcome.Outcome {
+	if d > 0 {
+		return outcome.Wait(d)
 	}
 	return outcome.Done()
 }
 
-// remaining is what is known of the children that an instance has left.
-type remaining struct {
-	children []*unstructured.Unstructured
-	// known says that these are all.
-	known bool
-	// unread says, sorted, which kinds can't be read now and why.
-	unread   []string
-	failures []error
-}
-
-// remaining reads the instance's children from caches. A kind that is gone has
-// no objects.
-func (r *Reconciler) remaining(ctx context.Context, v *visit) remaining {
-	left := remaining{known: true}
+// observeRemains gathers what an instance has left, from caches, and what earlier
+// passes know. The lease is committed at once: whatever comes of this pass, what
+// is left stays watched.
+func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains, error) {
+	policy, err := r.policy(ctx, v)
+	if err != nil {
+		return plan.Remains{}, err
+	}
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	defer v.lease.Commit()
+	remains := plan.Remains{
+		Instance: v.instance, Policy: policy, Before: report.Read(v.instance),
+		Unread: map[schema.GroupVersionKind]plan.Blind{}, Now: r.Now(),
+	}
 	for _, gk := range inventory.Read(v.instance).GroupKinds() {
 		gvk, standing, err := r.Kinds.Standing(ctx, gk)
 		if err != nil {
-			left.known = false
-			left.failures = append(left.failures, err)
+			remains.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 		}
 		if err != nil || standing == cluster.Gone {
-			continue
+			continue // of a kind that is gone there are no objects
 		}
 		children, state := v.lease.Children(gvk, v.owner.ID())
 		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
 			continue // what was known of it is old: it is gone
 		}
 		if blind := blindness(gvk, state); blind != nil {
-			left.known = false
-			if blind.Reason != plan.Syncing {
-				left.unread = append(left.unread, fmt.Sprintf("%s: %s", blind.Reason, blind.Message))
-			}
+			remains.Unread[gvk] = *blind
 		}
 		for _, child := range children {
 			if inventory.Node(child) != "" {
-				left.children = append(left.children, child)
+				remains.Children = append(remains.Children, child)
 			}
 		}
 	}
-	return left
+	r.notice(ctx, v, append(slices.Clone(remains.Children), v.instance), remains.Now)
+	remains.Tried = v.memory.tried
+	return remains, nil
 }
 
-// reportDeleting writes that the instance is being deleted, before any child is
-// touched, and what holds that up.
-func (r *Reconciler) reportDeleting(ctx context.Context, v *visit, unread []string) outcome.Outcome {
-	status, _, _ := unstructured.NestedMap(v.instance.Object, "status")
-	if status == nil {
-		status = map[string]any{}
+// policy is what was asked for when the instance was deleted. The status tells,
+// once it has been written.
+func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error) {
+	before := report.ReadDeletion(v.instance)
+	switch {
+	case slices.Contains(v.instance.GetFinalizers(), orphanFinalizer):
+		v.memory.policy = report.Orphan
+	case before != nil && before.Policy != "":
+		v.memory.policy = before.Policy
+	case v.memory.policy == "":
+		orphaned, err := r.Cluster.WasOrphaned(ctx, v.instance)
+		if err != nil && cluster.Passes(err) {
+			return "", err
+		}
+		v.memory.policy = report.Background
+		if orphaned {
+			v.memory.policy = report.Orphan
+		}
 	}
-	message := "its resources are being deleted, in reverse order"
-	if len(unread) > 0 {
-		message += "; what is left can't be told: " + strings.Join(unread, "; ")
-	}
-	generation := v.instance.GetGeneration()
-	conditions := condition.Read(v.instance)
-	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
-		conditions = conditions.Mark(v1alpha1.Condition{
-			Type: kind, Status: condition.False, Reason: "Deleting", Message: message, ObservedGeneration: generation,
-		}, r.Now())
-	}
-	conditions = conditions.Drop(v1alpha1.InstanceStalled)
-	status[report.StateField] = string(v1alpha1.InstanceDeleting)
-	status[report.ConditionsField] = conditions.Unstructured()
-	delete(status, report.WaitingField)
-	return r.writeStatus(ctx, v, status)
+	return v.memory.policy, nil
 }
 
 // letGo removes the finalizers that kept the instance: the definition's, in
-// whatever incarnation.
+// whatever incarnation. What others keep it for, the next pass tells.
 func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
+	if len(kept) == len(v.instance.GetFinalizers()) {
+		return outcome.Done()
+	}
 	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
 	if cluster.IsGone(err) {
 		return outcome.Done()
@@ -136,10 +132,41 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	if len(kept) > 0 {
 		r.Hub.Record(answer, watch.Subscriber{Key: v.key})
-		return outcome.Done()
+		return outcome.Wait(lookAgain)
 	}
 	r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.instance.GetUID()), watch.Subscriber{Key: v.key})
 	r.Hub.Forget(watch.Subscriber{Key: v.key})
 	r.memories.forget(v.key)
 	return outcome.Done()
 }
+
+// lookAgain is how long others may take to take off their finalizers before
+// anything is told of them.
+const lookAgain = 100 * time.Millisecond
+
+// orphanFinalizer is put on by the API server for the garbage collector when a
+// deletion asks for dependents to be left in place.
+const orphanFinalizer = "orphan"
+
+// notice notes since when children have been on their way, and looks up whose
+// finalizers keep those that stay: the caches hold our own managed fields only.
+func (r *Reconciler) notice(ctx context.Context, v *visit, objects []*unstructured.Unstructured, now time.Time) {
+	lookups := 0
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() == nil {
+			continue
+		}
+		since := v.memory.notice(o, now)
+		if len(o.GetFinalizers()) == 0 || now.Sub(since) < lookAgain || v.memory.knowsFinalizers(o) || lookups == mostLookups {
+			continue
+		}
+		lookups++
+		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+		if err == nil && live.GetUID() == o.GetUID() {
+			v.memory.learnFinalizers(o, finalizersOf(live))
+		}
+	}
+}
+
+// mostLookups bounds how many objects a pass reads to tell who keeps them.
+const mostLookups = 10

@@ -1,0 +1,40 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Deletion sets limits for the deletion of instances. An instance's annotations
+// go before it.
+type Deletion struct {
+	// Timeout is how long a deletion may take before the instance is reported as
+	// Stalled with reason DeletionTimeout. It goes on being tried all the same.
+	// Without one there is no limit.
+	//
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// ForceAfter is how long a deletion may take before it lets go of what blocks
+	// it: those objects are left behind, as they are, and told in an event.
+	// Without one nothing is ever left behind unless somebody asks for it by name.
+	//
+	// +optional
+	ForceAfter *metav1.Duration `json:"forceAfter,omitempty"`
+}
+
+// DeletionPolicy says what becomes of an object that isn't wanted any more.
+type DeletionPolicy string
+
+// Policies of deletion.
+const (
+	// DeletionDelete deletes it.
+	DeletionDelete DeletionPolicy = "Delete"
+	// DeletionOrphan leaves it in place, without the labels of its instance.
+	DeletionOrphan DeletionPolicy = "Orphan"
+	// DeletionRetain leaves it in place as it is: an instance of the same name
+	// takes it on again.
+	DeletionRetain DeletionPolicy = "Retain"
+)
+
+// Valid says whether there is such a policy.
+func (p DeletionPolicy) Valid() bool {
+	return p == DeletionDelete || p == DeletionOrphan || p == DeletionRetain
+}

@@ -1,0 +1,146 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// tellDeletion writes how far the deletion has come, if that is news, and tells
+// of transitions as events. A status that the server refuses for good must not
+// keep the instance: then the deletion goes on untold.
+func (r *Reconciler) tellDeletion(ctx context.Context, v *visit, removal plan.Removal) outcome.Outcome {
+	before := report.Read(v.instance)
+	now := r.Now()
+	said := report.Status{State: v1alpha1.InstanceDeleting, Deletion: &removal.Deletion}
+	said.Conditions = deletingConditions(before.Conditions, removal, v.instance.GetGeneration(), now)
+	author, _, _ := unstructured.NestedMap(v.instance.Object, "status")
+	revision := v.instance.GetResourceVersion()
+	out := r.writeStatus(ctx, v, said.Render(author, r.room(v)))
+	if out.Err != nil && !cluster.Passes(out.Err) && !v.memory.narrow {
+		v.memory.narrow = true // the author's field of this name may be of another form
+		out = r.writeStatus(ctx, v, said.Render(author, r.room(v)))
+	}
+	switch {
+	case out.Settled() && (out.Err == nil || cluster.Passes(out.Err)):
+		return out
+	case out.Settled():
+		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
+		return outcome.Outcome{}
+	}
+	if v.instance.GetResourceVersion() != revision {
+		v.memory.tried.Told = now
+		r.announceDeletion(ctx, v, before, removal)
+	}
+	return outcome.Outcome{}
+}
+
+// room is what the kind's status has room for, as far as is known.
+func (r *Reconciler) room(v *visit) report.Room {
+	if v.memory.narrow {
+		return report.Room{}
+	}
+	if composer := r.composer.Load(); composer != nil {
+		return (*composer).Room()
+	}
+	return report.AllRoom
+}
+
+func deletingConditions(set condition.Set, removal plan.Removal, generation int64, now time.Time) condition.Set {
+	message := plan.DeletionMessage(removal)
+	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
+		set = set.Mark(v1alpha1.Condition{Type: kind, Status: condition.False, Reason: "Deleting", Message: message, ObservedGeneration: generation}, now)
+	}
+	if !removal.Stalled {
+		return set.Drop(v1alpha1.InstanceStalled)
+	}
+	return set.Mark(v1alpha1.Condition{
+		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: "DeletionTimeout", Message: message, ObservedGeneration: generation,
+	}, now)
+}
+
+// announceDeletion tells, each once, what somebody may have to act on: what has
+// come in the way, and what was given up.
+func (r *Reconciler) announceDeletion(ctx context.Context, v *visit, before report.Status, removal plan.Removal) {
+	after := removal.Deletion
+	was := report.Deletion{}
+	if before.Deletion != nil {
+		was = *before.Deletion
+	}
+	for _, b := range fresh(was.Blockers, after.Blockers) {
+		r.Events.Event(v.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
+	}
+	if left := fresh(was.LeftBehind, after.LeftBehind); len(left) > 0 {
+		texts := make([]string, len(left))
+		for i, b := range left {
+			texts[i] = blockerText(b)
+		}
+		r.Events.Event(v.instance, telemetry.Warning, "ForceDeleted",
+			fmt.Sprintf("asked for by %s; left behind: %s", r.whoForced(ctx, v), strings.Join(texts, "; ")))
+	}
+	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
+		r.Events.Event(v.instance, telemetry.Warning, "DeletionTimeout", plan.DeletionMessage(removal))
+	}
+}
+
+// fresh are the blockers that weren't told of before.
+func fresh(before, after []report.Blocker) []report.Blocker {
+	var out []report.Blocker
+	for _, b := range after {
+		if !slices.ContainsFunc(before, func(old report.Blocker) bool { return old.Object == b.Object && old.Reason == b.Reason }) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func blockerText(b report.Blocker) string {
+	return fmt.Sprintf("%s: %s: %s", b.Object, b.Reason, b.Message)
+}
+
+// mostListed bounds the objects that an event names.
+const mostListed = 10
+
+func listed(objects []*unstructured.Unstructured) string {
+	texts := make([]string, 0, min(len(objects), mostListed))
+	for _, o := range objects[:min(len(objects), mostListed)] {
+		texts = append(texts, report.ObjectOf(o).String())
+	}
+	text := strings.Join(texts, ", ")
+	if more := len(objects) - mostListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// whoForced names who asked for blockers to be let go of, as far as the
+// instance's managed fields tell.
+func (r *Reconciler) whoForced(ctx context.Context, v *visit) string {
+	for _, key := range []string{v1alpha1.ForceDeleteAnnotation, v1alpha1.ForceAfterAnnotation} {
+		value, ok := v.instance.GetAnnotations()[key]
+		if !ok {
+			continue
+		}
+		who := "somebody"
+		if live, err := r.Cluster.Get(ctx, v.instance.GroupVersionKind(), v.instance.GetNamespace(), v.instance.GetName()); err == nil {
+			if managers := managersOf(live, "annotations", "f:"+key); len(managers) > 0 {
+				who = strings.Join(managers, " and ")
+			}
+		}
+		return fmt.Sprintf("%s (annotation %s: %s)", who, key, value)
+	}
+	return "the definition (spec.deletion.forceAfter)"
+}

@@ -1,0 +1,142 @@
+package inventory
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// Place is where a child stands in its instance: what has to be known to take the
+// instance apart without its definition. It is written on the child itself.
+type Place struct {
+	// Node is the id of the node that makes the child.
+	Node string
+	// Layer is the node's place in the order of application, from 0.
+	Layer int
+	// DependsOn are the nodes that the child's own depends on, DeleteAfter those
+	// that have to go before it beside those that depend on it. Both are sorted.
+	DependsOn, DeleteAfter []string
+	// OnDelete says what becomes of the child when it isn't wanted any more;
+	// empty for DeletionDelete.
+	OnDelete v1alpha1.DeletionPolicy
+}
+
+// Mark puts the ownership labels of a node's object and its place onto it, and
+// signs it.
+func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
+	labels := child.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[v1alpha1.OwnedLabel] = "true"
+	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
+	labels[v1alpha1.InstanceIDLabel] = string(o.UID)
+	labels[v1alpha1.InstanceNameLabel] = LabelValue(o.Name)
+	labels[v1alpha1.InstanceGroupLabel] = LabelValue(o.Kind.Group)
+	labels[v1alpha1.InstanceVersionLabel] = o.Kind.Version
+	labels[v1alpha1.InstanceKindLabel] = o.Kind.Kind
+	if o.Namespace != "" {
+		labels[v1alpha1.InstanceNamespaceLabel] = o.Namespace
+	}
+	labels[v1alpha1.NodeIDLabel] = at.Node
+	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
+	child.SetLabels(labels)
+	at.write(child)
+	Sign(child, o.Version)
+}
+
+func (p Place) write(child *unstructured.Unstructured) {
+	annotations := child.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(p.Layer)
+	put := func(key, value string) {
+		delete(annotations, key)
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	put(v1alpha1.DependsOnAnnotation, strings.Join(p.DependsOn, ","))
+	put(v1alpha1.DeleteAfterAnnotation, strings.Join(p.DeleteAfter, ","))
+	put(v1alpha1.OnDeleteAnnotation, string(p.OnDelete))
+	child.SetAnnotations(annotations)
+}
+
+// PlaceOf reads a child's place. What is unreadable counts as not there: such a
+// child is deleted, and first.
+func PlaceOf(child *unstructured.Unstructured) Place {
+	annotations := child.GetAnnotations()
+	p := Place{
+		Node: Node(child), Layer: Layer(child),
+		DependsOn:   fields(annotations[v1alpha1.DependsOnAnnotation]),
+		DeleteAfter: fields(annotations[v1alpha1.DeleteAfterAnnotation]),
+	}
+	if policy := v1alpha1.DeletionPolicy(annotations[v1alpha1.OnDeleteAnnotation]); policy.Valid() && policy != v1alpha1.DeletionDelete {
+		p.OnDelete = policy
+	}
+	return p
+}
+
+// Node is the id of the node that made a child; empty for what isn't one.
+func Node(child *unstructured.Unstructured) string {
+	return child.GetLabels()[v1alpha1.NodeIDLabel]
+}
+
+// Layer is a child's place in the order of application. What carries none, or
+// something unreadable, counts as the last layer, so that it goes first.
+func Layer(child *unstructured.Unstructured) int {
+	n, err := strconv.Atoi(child.GetAnnotations()[v1alpha1.ApplyOrderAnnotation])
+	if err != nil || n < 0 {
+		return lastLayer
+	}
+	return n
+}
+
+const lastLayer = 1 << 30
+
+// Applied is the digest of what was last applied to a child.
+func Applied(child *unstructured.Unstructured) string {
+	return child.GetAnnotations()[v1alpha1.AppliedAnnotation]
+}
+
+// Marks lists the labels and annotations by which a child belongs to its
+// instance: what an orphan loses. A label that others use too is among them only
+// where its value is ours.
+func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
+	for key, value := range child.GetLabels() {
+		switch {
+		case key == v1alpha1.ManagedByLabel && value != v1alpha1.ManagedByValue:
+		case key == v1alpha1.ManagedByLabel, key == v1alpha1.OwnedLabel, key == v1alpha1.VersionLabel, key == v1alpha1.NodeIDLabel,
+			key == v1alpha1.ApplySetPartOfLabel, strings.HasPrefix(key, instanceLabels):
+			labels = append(labels, key)
+		}
+	}
+	for _, key := range []string{
+		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
+		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation,
+	} {
+		if _, ok := child.GetAnnotations()[key]; ok {
+			annotations = append(annotations, key)
+		}
+	}
+	if IsInstance(child) { // what its own definition says of it stays true
+		labels = slices.DeleteFunc(labels, func(key string) bool { return key == v1alpha1.OwnedLabel || key == v1alpha1.VersionLabel })
+	}
+	slices.Sort(labels)
+	slices.Sort(annotations)
+	return labels, annotations
+}
+
+// instanceLabels begins the labels that name the instance of a child.
+const instanceLabels = v1alpha1.Prefix + "instance-"
+
+// IsInstance says whether an object has been claimed as an instance of a
+// definition.
+func IsInstance(o *unstructured.Unstructured) bool {
+	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
+}
