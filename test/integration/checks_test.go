@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
@@ -68,31 +65,5 @@ func conditionIs(kind, status, reason string, contains ...string) check {
 			}
 		}
 		return nil
-	}
-}
-
-// event waits for an event about an object.
-func (s suite) event(t *testing.T, about, reason string, contains ...string) {
-	t.Helper()
-	kind := schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, kind, s.ns), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
-		var seen []string
-		for _, o := range objects {
-			name, _, _ := unstructured.NestedString(o.Object, "regarding", "name")
-			note, _, _ := unstructured.NestedString(o.Object, "note")
-			why, _, _ := unstructured.NestedString(o.Object, "reason")
-			seen = append(seen, name+" "+why+": "+note)
-			matches := name == about && why == reason
-			for _, text := range contains {
-				matches = matches && strings.Contains(note, text)
-			}
-			if matches {
-				return nil
-			}
-		}
-		return fmt.Errorf("no event %s about %s saying %q; there are:\n%s", reason, about, contains, strings.Join(seen, "\n"))
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestADefinitionsProblemsAreReportedAllAtOnce(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-wrong}
@@ -28,7 +28,7 @@ spec:
     - id: second
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {count: "${frist.data.count}"}}
 `)
-	s.Await(t, rgd, "", s.name("wrong"), all(
+	s.Await(t, rgd, "", s.Name("wrong"), all(
 		conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
 			"spec.schema.spec.replicas", `did you mean "integer"?`,
 			"spec.resources[0].template.metadata.name", `did you mean "name"?`,
@@ -39,28 +39,28 @@ spec:
 
 func TestABrokenChangeLeavesTheLastGoodGraphServing(t *testing.T) {
 	s := begin(t)
-	s.apply(t, box)
-	s.apply(t, boxInstance)
-	s.AwaitReady(t, s.kind("Box"), s.ns, "x")
-	s.apply(t, strings.Replace(box, "${schema.spec.value}", "${schema.spec.valeu}", 1))
-	s.Await(t, rgd, "", s.name("box"), all(conditionIs("GraphAccepted", "False", "InvalidResourceGraph", `did you mean "value"?`), field("Inactive", "status", "state")))
-	s.apply(t, boxInstance+"spec: {value: changed}\n")
-	s.Await(t, s.kind("Box"), s.ns, "x", all(testkit.IsReady, field("changed", "status", "value")))
+	s.Put(t, box)
+	s.Put(t, boxInstance)
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
+	s.Put(t, strings.Replace(box, "${schema.spec.value}", "${schema.spec.valeu}", 1))
+	s.Await(t, rgd, "", s.Name("box"), all(conditionIs("GraphAccepted", "False", "InvalidResourceGraph", `did you mean "value"?`), field("Inactive", "status", "state")))
+	s.Put(t, boxInstance+"spec: {value: changed}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, field("changed", "status", "value")))
 
 	t.Log("its instances can be deleted, and it with them")
-	s.Delete(t, rgd, "", s.name("box"))
-	s.Await(t, rgd, "", s.name("box"), conditionIs("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
-	s.Delete(t, s.kind("Box"), s.ns, "x")
-	s.AwaitGone(t, s.kind("Box"), s.ns, "x")
-	s.AwaitGone(t, rgd, "", s.name("box"))
-	if s.Get(t, configMap, s.ns, "x-content") != nil {
+	s.Delete(t, rgd, "", s.Name("box"))
+	s.Await(t, rgd, "", s.Name("box"), conditionIs("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
+	s.Delete(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, rgd, "", s.Name("box"))
+	if s.Get(t, configMap, s.NS, "x-content") != nil {
 		t.Error("a child is left over")
 	}
 }
 
 func TestAKindThatIsMissingHoldsBackOnlyItsOwnNodes(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-mixed}
@@ -72,16 +72,16 @@ spec:
     - id: sibling
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: b}}
 `)
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, configMap, s.ns, "sibling", exists)
-	s.Await(t, s.kind("Mixed"), s.ns, "x", all(conditionIs("Ready", "False", "WaitingForKind", "late: ", "Subnet"), field("IN_PROGRESS", "status", "state")))
-	s.Await(t, rgd, "", s.name("mixed"), conditionIs("GraphAccepted", "True", "Valid", "Subnet.v1alpha1."+s.group))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, configMap, s.NS, "sibling", exists)
+	s.Await(t, s.Kind("Mixed"), s.NS, "x", all(conditionIs("Ready", "False", "WaitingForKind", "late: ", "Subnet"), field("IN_PROGRESS", "status", "state")))
+	s.Await(t, rgd, "", s.Name("mixed"), conditionIs("GraphAccepted", "True", "Valid", "Subnet.v1alpha1."+s.Group))
 
 	t.Log("the kind appears, and what depends on it is typed and made")
-	s.apply(t, leaf)
-	s.subnet(t, "subnet-1")
-	s.Await(t, s.kind("Mixed"), s.ns, "x", all(testkit.IsReady, field("subnet-1", "status", "id")))
-	s.Await(t, crdKind, "", "mixeds."+s.group, func(o *unstructured.Unstructured) error {
+	s.Put(t, leaf)
+	subnet(t, s, "subnet-1")
+	s.Await(t, s.Kind("Mixed"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "id")))
+	s.Await(t, crdKind, "", "mixeds."+s.Group, func(o *unstructured.Unstructured) error {
 		raw := testkit.Show(o)
 		if !strings.Contains(raw, `"id":{"type":"string"}`) {
 			return errors.New("the status is not typed yet")
@@ -90,68 +90,68 @@ spec:
 	})
 
 	t.Log("its schema changes, and definitions that read it are checked anew")
-	s.apply(t, strings.Replace(leaf, "properties: {id: {type: string}}", "properties: {id: {type: integer}}", 1))
-	s.Await(t, rgd, "", s.name("mixed"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.status.id"))
+	s.Put(t, strings.Replace(leaf, "properties: {id: {type: string}}", "properties: {id: {type: integer}}", 1))
+	s.Await(t, rgd, "", s.Name("mixed"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.status.id"))
 }
 
 func TestAClashWithSomebodyElsesKindIsRefused(t *testing.T) {
 	s := begin(t)
-	s.apply(t, leaf)
-	s.apply(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n")
-	s.Await(t, rgd, "", s.name("clash"), all(conditionIs("KindReady", "False", "KindNotOwned", "subnets."+s.group+" exists already"), field("Inactive", "status", "state")))
+	s.Put(t, leaf)
+	s.Put(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n")
+	s.Await(t, rgd, "", s.Name("clash"), all(conditionIs("KindReady", "False", "KindNotOwned", "subnets."+s.Group+" exists already"), field("Inactive", "status", "state")))
 
 	t.Log("and so is one with another definition's")
-	s.apply(t, box)
-	s.active(t, "box")
-	s.apply(t, strings.Replace(box, "$ID-box", "$ID-twin", 1))
-	s.Await(t, rgd, "", s.name("twin"), conditionIs("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.name("box")))
-	s.active(t, "box")
+	s.Put(t, box)
+	s.Active(t, "box")
+	s.Put(t, strings.Replace(box, "$ID-box", "$ID-twin", 1))
+	s.Await(t, rgd, "", s.Name("twin"), conditionIs("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name("box")))
+	s.Active(t, "box")
 }
 
 func TestABreakingChangeIsRefusedUnlessAnnotated(t *testing.T) {
 	s := begin(t)
-	s.apply(t, box)
-	s.active(t, "box")
+	s.Put(t, box)
+	s.Active(t, "box")
 	broken := strings.Replace(box, `spec: {value: 'string | default="ours"'}`, "spec: {value: 'string | default=\"ours\"', size: integer | required=true}", 1)
-	s.apply(t, broken)
-	s.Await(t, rgd, "", s.name("box"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.spec.size", "kro.run/allow-breaking-changes"))
-	s.apply(t, strings.Replace(broken, "metadata: {name: $ID-box}", "metadata: {name: $ID-box, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
-	s.active(t, "box")
+	s.Put(t, broken)
+	s.Await(t, rgd, "", s.Name("box"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.spec.size", "kro.run/allow-breaking-changes"))
+	s.Put(t, strings.Replace(broken, "metadata: {name: $ID-box}", "metadata: {name: $ID-box, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
+	s.Active(t, "box")
 }
 
 func TestADefinitionThatIsRecreatedFindsItsInstances(t *testing.T) {
 	s := begin(t)
-	s.apply(t, box)
-	s.apply(t, boxInstance)
-	s.AwaitReady(t, s.kind("Box"), s.ns, "x")
-	first := s.Get(t, rgd, "", s.name("box"))
+	s.Put(t, box)
+	s.Put(t, boxInstance)
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
+	first := s.Get(t, rgd, "", s.Name("box"))
 	patch := `{"metadata":{"annotations":{"kro.run/allow-orphans":"true"}}}`
-	if _, err := s.Of(t, rgd, "").Patch(t.Context(), s.name("box"), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Of(t, rgd, "").Patch(t.Context(), s.Name("box"), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Delete(t, rgd, "", s.name("box"))
-	s.AwaitGone(t, rgd, "", s.name("box"))
-	s.apply(t, box)
-	second := s.AwaitReady(t, rgd, "", s.name("box"))
+	s.Delete(t, rgd, "", s.Name("box"))
+	s.AwaitGone(t, rgd, "", s.Name("box"))
+	s.Put(t, box)
+	second := s.AwaitReady(t, rgd, "", s.Name("box"))
 	if first.GetUID() == second.GetUID() {
 		t.Fatal("the definition was not recreated")
 	}
-	s.apply(t, boxInstance+"spec: {value: found}\n")
-	o := s.Await(t, s.kind("Box"), s.ns, "x", all(testkit.IsReady, field("found", "status", "value"),
+	s.Put(t, boxInstance+"spec: {value: found}\n")
+	o := s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, field("found", "status", "value"),
 		field(string(second.GetUID()), "metadata", "labels", "kro.run/resource-graph-definition-id")))
 	if !slices.Equal(o.GetFinalizers(), []string{"kro.run/finalizer"}) {
 		t.Errorf("finalizers are %v", o.GetFinalizers())
 	}
-	s.Delete(t, s.kind("Box"), s.ns, "x")
-	s.AwaitGone(t, s.kind("Box"), s.ns, "x")
+	s.Delete(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
 }
 
 func TestAFinalizerOfAFormerIncarnationIsRetired(t *testing.T) {
 	const old = "01234567-89ab-cdef-0123-456789abcdef.kro.run/finalizer"
 	s := begin(t)
-	s.apply(t, box)
-	s.active(t, "box")
-	s.apply(t, strings.Replace(boxInstance, "metadata: {name: x,", "metadata: {finalizers: ["+old+", other.example.com/keep], name: x,", 1))
+	s.Put(t, box)
+	s.Active(t, "box")
+	s.Put(t, strings.Replace(boxInstance, "metadata: {name: x,", "metadata: {finalizers: ["+old+", other.example.com/keep], name: x,", 1))
 	want := func(finalizers ...string) check {
 		return func(o *unstructured.Unstructured) error {
 			got := slices.Sorted(slices.Values(o.GetFinalizers()))
@@ -161,36 +161,36 @@ func TestAFinalizerOfAFormerIncarnationIsRetired(t *testing.T) {
 			return nil
 		}
 	}
-	s.Await(t, s.kind("Box"), s.ns, "x", all(testkit.IsReady, want("kro.run/finalizer", "other.example.com/keep")))
+	s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, want("kro.run/finalizer", "other.example.com/keep")))
 
 	t.Log("one that turns up later doesn't keep a deleted instance either")
 	patch := `{"metadata":{"finalizers":["` + old + `","kro.run/finalizer"]}}`
-	if _, err := s.Of(t, s.kind("Box"), s.ns).Patch(t.Context(), "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Of(t, s.Kind("Box"), s.NS).Patch(t.Context(), "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Delete(t, s.kind("Box"), s.ns, "x")
-	s.AwaitGone(t, s.kind("Box"), s.ns, "x")
+	s.Delete(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
 }
 
 func TestAResourceGroupServesItsKindUnderItsOwnFinalizer(t *testing.T) {
 	s := begin(t)
 	group := strings.Replace(strings.Replace(box, "ResourceGraphDefinition", "ResourceGroup", 1), "metadata: {name: $ID-box}", "metadata: {name: box, namespace: $NS}", 1)
-	s.apply(t, group)
-	s.apply(t, boxInstance)
-	o := s.AwaitReady(t, s.kind("Box"), s.ns, "x")
-	if want := "box." + s.ns + ".kro.run/finalizer"; !slices.Equal(o.GetFinalizers(), []string{want}) {
+	s.Put(t, group)
+	s.Put(t, boxInstance)
+	o := s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
+	if want := "box." + s.NS + ".kro.run/finalizer"; !slices.Equal(o.GetFinalizers(), []string{want}) {
 		t.Errorf("finalizers are %v, not %s", o.GetFinalizers(), want)
 	}
-	s.Delete(t, rg, s.ns, "box")
-	s.Await(t, rg, s.ns, "box", conditionIs("Ready", "False", "InstancesRemain"))
-	s.Delete(t, s.kind("Box"), s.ns, "x")
-	s.AwaitGone(t, rg, s.ns, "box")
-	s.AwaitGone(t, crdKind, "", "boxes."+s.group)
+	s.Delete(t, rg, s.NS, "box")
+	s.Await(t, rg, s.NS, "box", conditionIs("Ready", "False", "InstancesRemain"))
+	s.Delete(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, rg, s.NS, "box")
+	s.AwaitGone(t, crdKind, "", "boxes."+s.Group)
 }
 
 func TestConditionsDecideWhatIsThere(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-choice}
@@ -206,22 +206,22 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: third}, data: {a: b}}
 `)
 	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\nspec: {extra: %v}\n"
-	s.apply(t, fmt.Sprintf(instance, true))
-	s.Await(t, s.kind("Choice"), s.ns, "x", all(testkit.IsReady, field("b", "status", "extra")))
-	s.apply(t, fmt.Sprintf(instance, false))
-	s.AwaitGone(t, configMap, s.ns, "second")
-	s.AwaitGone(t, configMap, s.ns, "first")
-	s.Await(t, s.kind("Choice"), s.ns, "x", all(testkit.IsReady, field(nil, "status", "extra")))
-	if s.Get(t, configMap, s.ns, "third") == nil {
+	s.Put(t, fmt.Sprintf(instance, true))
+	s.Await(t, s.Kind("Choice"), s.NS, "x", all(testkit.IsReady, field("b", "status", "extra")))
+	s.Put(t, fmt.Sprintf(instance, false))
+	s.AwaitGone(t, configMap, s.NS, "second")
+	s.AwaitGone(t, configMap, s.NS, "first")
+	s.Await(t, s.Kind("Choice"), s.NS, "x", all(testkit.IsReady, field(nil, "status", "extra")))
+	if s.Get(t, configMap, s.NS, "third") == nil {
 		t.Error("what is wanted was deleted too")
 	}
-	s.apply(t, fmt.Sprintf(instance, true))
-	s.Await(t, s.kind("Choice"), s.ns, "x", all(testkit.IsReady, field("b", "status", "extra")))
+	s.Put(t, fmt.Sprintf(instance, true))
+	s.Await(t, s.Kind("Choice"), s.NS, "x", all(testkit.IsReady, field("b", "status", "extra")))
 }
 
 func TestAReferenceToSomebodyElsesObjectIsReadAndFollowed(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-reader}
@@ -233,17 +233,17 @@ spec:
     - id: copy
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy}, data: {value: "${source.data.value}"}}
 `)
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reader\nmetadata: {name: x, namespace: $NS}\nspec: {from: theirs}\n")
-	s.Await(t, s.kind("Reader"), s.ns, "x", conditionIs("Ready", "False", "WaitingForExternal", "source waits for ConfigMap "+s.ns+"/theirs"))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reader\nmetadata: {name: x, namespace: $NS}\nspec: {from: theirs}\n")
+	s.Await(t, s.Kind("Reader"), s.NS, "x", conditionIs("Ready", "False", "WaitingForExternal", "source waits for ConfigMap "+s.NS+"/theirs"))
 	source := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: $NS}\ndata: {value: %s}\n"
-	s.apply(t, fmt.Sprintf(source, "one"))
-	s.Await(t, s.kind("Reader"), s.ns, "x", all(testkit.IsReady, field("one", "status", "value")))
-	s.apply(t, fmt.Sprintf(source, "two"))
-	s.Await(t, s.kind("Reader"), s.ns, "x", all(testkit.IsReady, field("two", "status", "value")))
-	s.Await(t, configMap, s.ns, "copy", all(field("two", "data", "value")))
-	s.Delete(t, s.kind("Reader"), s.ns, "x")
-	s.AwaitGone(t, s.kind("Reader"), s.ns, "x")
-	if s.Get(t, configMap, s.ns, "theirs") == nil {
+	s.Put(t, fmt.Sprintf(source, "one"))
+	s.Await(t, s.Kind("Reader"), s.NS, "x", all(testkit.IsReady, field("one", "status", "value")))
+	s.Put(t, fmt.Sprintf(source, "two"))
+	s.Await(t, s.Kind("Reader"), s.NS, "x", all(testkit.IsReady, field("two", "status", "value")))
+	s.Await(t, configMap, s.NS, "copy", all(field("two", "data", "value")))
+	s.Delete(t, s.Kind("Reader"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Reader"), s.NS, "x")
+	if s.Get(t, configMap, s.NS, "theirs") == nil {
 		t.Error("somebody else's object was deleted")
 	}
 }
@@ -268,21 +268,21 @@ spec:
           selector: {matchLabels: {app: a}}
           template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}]}]}}
 `
-	s.apply(t, fmt.Sprintf(deployment, "there", "", "There"))
-	s.apply(t, fmt.Sprintf(deployment, "healthy", "readiness: Health", "Healthy"))
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: There\nmetadata: {name: a, namespace: $NS}\n---\napiVersion: $GROUP/v1alpha1\nkind: Healthy\nmetadata: {name: b, namespace: $NS}\n")
-	s.AwaitReady(t, s.kind("There"), s.ns, "a")
-	s.Await(t, s.kind("Healthy"), s.ns, "b", conditionIs("Ready", "False", "NotReady", "app is not ready: InProgress"))
+	s.Put(t, fmt.Sprintf(deployment, "there", "", "There"))
+	s.Put(t, fmt.Sprintf(deployment, "healthy", "readiness: Health", "Healthy"))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: There\nmetadata: {name: a, namespace: $NS}\n---\napiVersion: $GROUP/v1alpha1\nkind: Healthy\nmetadata: {name: b, namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("There"), s.NS, "a")
+	s.Await(t, s.Kind("Healthy"), s.NS, "b", conditionIs("Ready", "False", "NotReady", "app is not ready: InProgress"))
 	apps := configMap
 	apps.Group, apps.Version, apps.Kind = "apps", "v1", "Deployment"
-	s.SetStatus(t, apps, s.ns, "b", map[string]any{"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+	s.SetStatus(t, apps, s.NS, "b", map[string]any{"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
 		"conditions": []any{map[string]any{"type": "Available", "status": "True"}, map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}}})
-	s.AwaitReady(t, s.kind("Healthy"), s.ns, "b")
+	s.AwaitReady(t, s.Kind("Healthy"), s.NS, "b")
 }
 
 func TestClusterScopedInstancesKeepNamespacedChildren(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-wide}
@@ -292,12 +292,12 @@ spec:
     - id: inside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: "${schema.spec.namespace}"}, data: {a: b}}
 `)
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
-	s.Await(t, s.kind("Wide"), "", "x", all(testkit.IsReady, field(s.ns, "metadata", "annotations", "applyset.kubernetes.io/additional-namespaces")))
-	s.Await(t, configMap, s.ns, "inside", exists)
-	s.Delete(t, s.kind("Wide"), "", "x")
-	s.AwaitGone(t, s.kind("Wide"), "", "x")
-	if s.Get(t, configMap, s.ns, "inside") != nil {
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
+	s.Await(t, s.Kind("Wide"), "", "x", all(testkit.IsReady, field(s.NS, "metadata", "annotations", "applyset.kubernetes.io/additional-namespaces")))
+	s.Await(t, configMap, s.NS, "inside", exists)
+	s.Delete(t, s.Kind("Wide"), "", "x")
+	s.AwaitGone(t, s.Kind("Wide"), "", "x")
+	if s.Get(t, configMap, s.NS, "inside") != nil {
 		t.Error("the child is left over")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
 )
 
 // The three layers of the example in small. The leaf is a kind of somebody
@@ -93,10 +94,10 @@ spec: {name: x}
 // top is the top definition with what its second node waits for.
 func top(waitFor string) string { return strings.ReplaceAll(both, "$WAITFOR", waitFor) }
 
-func (s suite) subnet(t *testing.T, id string) {
+func subnet(t *testing.T, s suite.Suite, id string) {
 	t.Helper()
-	s.Await(t, s.kind("Subnet"), s.ns, "x", exists)
-	s.SetStatus(t, s.kind("Subnet"), s.ns, "x", map[string]any{"id": id})
+	s.Await(t, s.Kind("Subnet"), s.NS, "x", exists)
+	s.SetStatus(t, s.Kind("Subnet"), s.NS, "x", map[string]any{"id": id})
 }
 
 func TestNestedStatusIsLiveInWhateverOrderThingsAreApplied(t *testing.T) {
@@ -105,13 +106,13 @@ func TestNestedStatusIsLiveInWhateverOrderThingsAreApplied(t *testing.T) {
 		t.Run(strings.Join(order, " "), func(t *testing.T) {
 			s := begin(t)
 			for _, part := range order {
-				s.apply(t, parts[part])
+				s.Put(t, parts[part])
 				if part == "both" {
-					s.apply(t, bothInstance)
+					s.Put(t, bothInstance)
 				}
 			}
-			s.subnet(t, "subnet-1")
-			s.Await(t, s.kind("Both"), s.ns, "x", all(testkit.IsReady, field("subnet-1", "status", "subnet"), field("ACTIVE", "status", "state")))
+			subnet(t, s, "subnet-1")
+			s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "subnet"), field("ACTIVE", "status", "state")))
 		})
 	}
 }
@@ -132,71 +133,71 @@ func permutations(of []string) [][]string {
 
 func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
 	s := begin(t)
-	s.apply(t, leaf+"---"+low+"---"+middle+"---"+top(""))
-	s.apply(t, bothInstance)
+	s.Put(t, leaf+"---"+low+"---"+middle+"---"+top(""))
+	s.Put(t, bothInstance)
 	waiting := conditionIs("ResourcesReady", "False", "WaitingForField", "eks waits for vpc.status.privateSubnet1ID", "since ", "attempt")
-	s.Await(t, s.kind("Both"), s.ns, "x", all(waiting,
+	s.Await(t, s.Kind("Both"), s.NS, "x", all(waiting,
 		conditionIs("Ready", "False", "WaitingForField", "eks waits for vpc.status.privateSubnet1ID"),
 		conditionIs("GraphResolved", "True", "Resolved"), field("IN_PROGRESS", "status", "state")))
-	if s.Get(t, s.kind("Eks"), s.ns, "x") != nil {
+	if s.Get(t, s.Kind("Eks"), s.NS, "x") != nil {
 		t.Error("the dependant was made before its input was known")
 	}
-	s.subnet(t, "subnet-1")
-	s.AwaitReady(t, s.kind("Both"), s.ns, "x")
+	subnet(t, s, "subnet-1")
+	s.AwaitReady(t, s.Kind("Both"), s.NS, "x")
 
 	t.Log("the value changes, and so does what was made of it")
-	s.subnet(t, "subnet-2")
-	s.Await(t, s.kind("Both"), s.ns, "x", all(testkit.IsReady, field("subnet-2", "status", "subnet")))
+	subnet(t, s, "subnet-2")
+	s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, field("subnet-2", "status", "subnet")))
 
 	t.Log("it goes: what was shown stays where its source does, and conditions tell")
-	s.subnet(t, "")
-	s.Await(t, s.kind("Both"), s.ns, "x", all(field("subnet-2", "status", "subnet")))
+	subnet(t, s, "")
+	s.Await(t, s.Kind("Both"), s.NS, "x", all(field("subnet-2", "status", "subnet")))
 }
 
 func TestAValueThatNeverComesIsReportedAndItsArrivalHeals(t *testing.T) {
 	for name, limit := range map[string]string{"timeout": "timeout: 1s", "retries": "retries: 1"} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t)
-			s.apply(t, leaf+"---"+low+"---"+middle+"---"+top("      waitFor: {vpc: {fields: [{path: status.privateSubnet1ID, pattern: '^subnet-'}], "+limit+"}}"))
-			s.apply(t, bothInstance)
+			s.Put(t, leaf+"---"+low+"---"+middle+"---"+top("      waitFor: {vpc: {fields: [{path: status.privateSubnet1ID, pattern: '^subnet-'}], "+limit+"}}"))
+			s.Put(t, bothInstance)
 			stalled := all(conditionIs("Stalled", "True", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID"),
 				conditionIs("Ready", "False", "WaitTimeout"), field("ERROR", "status", "state"))
-			s.Await(t, s.kind("Both"), s.ns, "x", stalled)
-			s.event(t, "x", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID")
+			s.Await(t, s.Kind("Both"), s.NS, "x", stalled)
+			s.AwaitEvent(t, "x", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID")
 
 			t.Log("a value of the wrong form doesn't count, and is shown")
-			s.subnet(t, "nonsense")
-			s.Await(t, s.kind("Both"), s.ns, "x", all(stalled, conditionIs("ResourcesReady", "False", "WaitTimeout", "nonsense does not match ^subnet-")))
+			subnet(t, s, "nonsense")
+			s.Await(t, s.Kind("Both"), s.NS, "x", all(stalled, conditionIs("ResourcesReady", "False", "WaitTimeout", "nonsense does not match ^subnet-")))
 
-			s.subnet(t, "subnet-1")
-			s.Await(t, s.kind("Both"), s.ns, "x", all(testkit.IsReady, conditionIs("Stalled", "", "")))
-			s.event(t, "x", "Ready")
+			subnet(t, s, "subnet-1")
+			s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, conditionIs("Stalled", "", "")))
+			s.AwaitEvent(t, "x", "Ready")
 		})
 	}
 }
 
 func TestTheDeepestCauseShowsOnEveryAncestor(t *testing.T) {
 	s := begin(t)
-	s.apply(t, leaf+"---"+strings.Replace(low, "    - id: subnet\n", "    - id: subnet\n      readyWhen: ['${subnet.status.id == \"good\"}']\n", 1)+"---"+middle+"---"+top(""))
-	s.apply(t, bothInstance)
-	s.Await(t, s.kind("Both"), s.ns, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good": waiting for subnet.status`))
-	s.subnet(t, "bad")
-	s.Await(t, s.kind("Both"), s.ns, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good" is false`))
-	s.subnet(t, "good")
-	s.AwaitReady(t, s.kind("Both"), s.ns, "x")
+	s.Put(t, leaf+"---"+strings.Replace(low, "    - id: subnet\n", "    - id: subnet\n      readyWhen: ['${subnet.status.id == \"good\"}']\n", 1)+"---"+middle+"---"+top(""))
+	s.Put(t, bothInstance)
+	s.Await(t, s.Kind("Both"), s.NS, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good": waiting for subnet.status`))
+	subnet(t, s, "bad")
+	s.Await(t, s.Kind("Both"), s.NS, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good" is false`))
+	subnet(t, s, "good")
+	s.AwaitReady(t, s.Kind("Both"), s.NS, "x")
 }
 
 func TestANestIsDeletedInReverseOrderAndCompletely(t *testing.T) {
 	s := begin(t)
-	s.apply(t, leaf+"---"+low+"---"+middle+"---"+top(""))
-	s.apply(t, bothInstance)
-	s.subnet(t, "subnet-1")
-	s.AwaitReady(t, s.kind("Both"), s.ns, "x")
-	s.Delete(t, s.kind("Both"), s.ns, "x")
-	s.AwaitGone(t, s.kind("Both"), s.ns, "x")
-	for _, left := range []schema.GroupVersionKind{s.kind("Eks"), s.kind("Vpc"), s.kind("Subnet"), configMap} {
+	s.Put(t, leaf+"---"+low+"---"+middle+"---"+top(""))
+	s.Put(t, bothInstance)
+	subnet(t, s, "subnet-1")
+	s.AwaitReady(t, s.Kind("Both"), s.NS, "x")
+	s.Delete(t, s.Kind("Both"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Both"), s.NS, "x")
+	for _, left := range []schema.GroupVersionKind{s.Kind("Eks"), s.Kind("Vpc"), s.Kind("Subnet"), configMap} {
 		for _, name := range []string{"x", "x-eks"} {
-			if o := s.Get(t, left, s.ns, name); o != nil {
+			if o := s.Get(t, left, s.NS, name); o != nil {
 				t.Errorf("%s %s is left over", left.Kind, name)
 			}
 		}

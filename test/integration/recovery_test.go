@@ -14,7 +14,7 @@ import (
 
 func TestAKindThatCantBeReadStaysInTheInventory(t *testing.T) {
 	s := begin(t)
-	s.apply(t, leaf)
+	s.Put(t, leaf)
 	maker := `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -25,26 +25,26 @@ spec:
     - id: made
       template: {apiVersion: %s, metadata: {name: x}}
 `
-	s.apply(t, fmt.Sprintf(maker, "$GROUP/v1alpha1, kind: Subnet"))
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Maker\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.kind("Subnet"), s.ns, "x", exists)
-	s.AwaitReady(t, s.kind("Maker"), s.ns, "x")
+	s.Put(t, fmt.Sprintf(maker, "$GROUP/v1alpha1, kind: Subnet"))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Maker\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Subnet"), s.NS, "x", exists)
+	s.AwaitReady(t, s.Kind("Maker"), s.NS, "x")
 
 	t.Log("the kind is not served for a while, and the definition no longer uses it")
-	s.apply(t, strings.Replace(leaf, "served: true", "served: false", 1))
-	s.apply(t, fmt.Sprintf(maker, "v1, kind: ConfigMap"))
-	s.Await(t, configMap, s.ns, "x", exists)
-	s.Await(t, s.kind("Maker"), s.ns, "x", all(field("ConfigMap,Subnet."+s.group, "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
+	s.Put(t, strings.Replace(leaf, "served: true", "served: false", 1))
+	s.Put(t, fmt.Sprintf(maker, "v1, kind: ConfigMap"))
+	s.Await(t, configMap, s.NS, "x", exists)
+	s.Await(t, s.Kind("Maker"), s.NS, "x", all(field("ConfigMap,Subnet."+s.Group, "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
 
 	t.Log("served again, its object is found and pruned")
-	s.apply(t, leaf)
-	s.Await(t, s.kind("Maker"), s.ns, "x", all(field("ConfigMap", "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
-	s.AwaitGone(t, s.kind("Subnet"), s.ns, "x")
+	s.Put(t, leaf)
+	s.Await(t, s.Kind("Maker"), s.NS, "x", all(field("ConfigMap", "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
+	s.AwaitGone(t, s.Kind("Subnet"), s.NS, "x")
 }
 
 func TestANamespaceThatIsMissingIsWaitedFor(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-guest}
@@ -54,17 +54,17 @@ spec:
     - id: inside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: $ID-later}, data: {a: b}}
 `)
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.kind("Guest"), s.ns, "x", all(conditionIs("Ready", "False", "WaitingForNamespace", "there is no namespace "+s.name("later")), field("IN_PROGRESS", "status", "state")))
-	s.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-later}\n")
-	s.AwaitReady(t, s.kind("Guest"), s.ns, "x")
-	s.Delete(t, s.kind("Guest"), s.ns, "x")
-	s.AwaitGone(t, s.kind("Guest"), s.ns, "x")
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Guest"), s.NS, "x", all(conditionIs("Ready", "False", "WaitingForNamespace", "there is no namespace "+s.Name("later")), field("IN_PROGRESS", "status", "state")))
+	s.Put(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-later}\n")
+	s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
+	s.Delete(t, s.Kind("Guest"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 }
 
 func TestLimitsHoldAlsoWhereTheStatusHasNoRoom(t *testing.T) {
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-busy}
@@ -77,14 +77,14 @@ spec:
       waitFor: {first: {fields: [data.never], timeout: 2s}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {a: b}}
 `)
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Busy\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.kind("Busy"), s.ns, "x", all(field("b", "status", "waiting"), conditionIs("Stalled", "True", "WaitTimeout", "second waits for first.data.never")))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Busy\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Busy"), s.NS, "x", all(field("b", "status", "waiting"), conditionIs("Stalled", "True", "WaitTimeout", "second waits for first.data.never")))
 }
 
 func TestWhatTheServerDoesNotGrantIsNoDrift(t *testing.T) {
 	s := begin(t)
-	s.apply(t, leaf)
-	s.apply(t, `
+	s.Put(t, leaf)
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-eager}
@@ -94,21 +94,21 @@ spec:
     - id: made
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}, status: {id: mine}}
 `)
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Eager\nmetadata: {name: x, namespace: $NS}\n")
-	s.AwaitReady(t, s.kind("Eager"), s.ns, "x")
-	before := s.Get(t, s.kind("Subnet"), s.ns, "x")
-	s.SetStatus(t, s.kind("Subnet"), s.ns, "x", map[string]any{"id": "theirs"})
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Eager\nmetadata: {name: x, namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("Eager"), s.NS, "x")
+	before := s.Get(t, s.Kind("Subnet"), s.NS, "x")
+	s.SetStatus(t, s.Kind("Subnet"), s.NS, "x", map[string]any{"id": "theirs"})
 	patch := `{"metadata":{"labels":{"touched":"yes"}}}`
-	if _, err := s.Of(t, s.kind("Eager"), s.ns).Patch(t.Context(), "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Of(t, s.Kind("Eager"), s.NS).Patch(t.Context(), "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, s.kind("Subnet"), s.ns, "x", all(field("theirs", "status", "id"), func(o *unstructured.Unstructured) error {
+	s.Await(t, s.Kind("Subnet"), s.NS, "x", all(field("theirs", "status", "id"), func(o *unstructured.Unstructured) error {
 		if o.GetGeneration() != before.GetGeneration() {
 			return fmt.Errorf("was written again")
 		}
 		return nil
 	}))
-	if err := testkit.IsReady(s.Get(t, s.kind("Eager"), s.ns, "x")); err != nil {
+	if err := testkit.IsReady(s.Get(t, s.Kind("Eager"), s.NS, "x")); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ func TestASecretsValueIsNeverTold(t *testing.T) {
 	const password = "Hunter2IsNotAName!"
 	encoded := base64.StdEncoding.EncodeToString([]byte(password))
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-discreet}
@@ -29,9 +29,9 @@ spec:
     - id: refused
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "refused", labels: {l: "${string(secret.data.password)}"}}, data: {a: b}}
 `)
-	s.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
-	o := s.Await(t, s.kind("Discreet"), s.ns, "x", all(
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Discreet"), s.NS, "x", all(
 		conditionIs("ResourcesReady", "False", "", "patterned waits for secret.data.password", "does not match ^[0-9]+$", "converted waits for a value", "refused: the API server answers Invalid", "metadata.labels")))
 	if shown := testkit.Show(o); strings.Contains(shown, password) || strings.Contains(shown, encoded) {
 		t.Errorf("the status tells the password: %s", shown)
@@ -41,7 +41,7 @@ spec:
 func TestWhatWasRenderedFromASecretIsNotToldEither(t *testing.T) {
 	const password = "Hunter2!"
 	s := begin(t)
-	s.apply(t, `
+	s.Put(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-carrier}
@@ -56,9 +56,9 @@ spec:
       waitFor: {carrier: {fields: [{path: metadata.annotations.a, pattern: ^never}]}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
 `)
-	s.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
-	s.apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
-	o := s.Await(t, s.kind("Carrier"), s.ns, "x", all(
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Carrier"), s.NS, "x", all(
 		conditionIs("ResourcesReady", "False", "WaitingForField", "one waits for carrier.metadata.annotations.a", "does not match ^never"),
 		conditionIs("GraphResolved", "False", "ResolutionFailed", "spec.schema.status.number"), field("ERROR", "status", "state")))
 	if shown := testkit.Show(o); strings.Contains(shown, password) {
