@@ -1,0 +1,68 @@
+// Package deletion tests how instances are taken apart, on a real API server with
+// its garbage collector: what is told of it, in which order it goes, and that it
+// ends. The controllers run as a user with as many rights as a test gives them.
+package deletion
+
+import (
+	"os"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+func TestMain(m *testing.M) {
+	as := &rest.Config{Impersonate: rest.ImpersonationConfig{UserName: "espalier-test"}}
+	os.Exit(suite.Main(m, server.Options{Config: as}, func(t *testing.T, w *testkit.World) { w.Apply(t, rights) }))
+}
+
+// rights are what the controllers need for the kinds that every test uses. The
+// rights on a test's own kinds are given by home.
+const rights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: espalier-test}
+rules:
+  - {apiGroups: [kro.run, apiextensions.k8s.io, apiregistration.k8s.io, authorization.k8s.io, rbac.authorization.k8s.io, ""], resources: ["*"], verbs: ["*"]}
+  - {nonResourceURLs: ["*"], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: espalier-test}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: espalier-test}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
+`
+
+// granted gives the controllers all rights on the test's kinds, in its group and
+// in the one below it.
+const granted = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-granted}
+rules: [{apiGroups: [$GROUP, leaf.$GROUP], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-granted}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-granted}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
+`
+
+// home is a corner of the cluster in which the controllers may do everything.
+func home(t *testing.T) suite.Suite {
+	t.Helper()
+	s := suite.Begin(t)
+	s.Put(t, granted)
+	return s
+}
+
+// alone is home for a test that measures.
+func alone(t *testing.T) suite.Suite {
+	t.Helper()
+	s := suite.Alone(t)
+	s.Put(t, granted)
+	return s
+}
