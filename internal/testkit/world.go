@@ -134,13 +134,23 @@ func (w *World) awaitKind(tb testing.TB, gvk schema.GroupVersionKind) {
 		tb.Fatal(err)
 	}
 	// Discovery follows establishment after a moment of its own.
-	deadline := time.Now().Add(Patience)
-	for {
+	Poll(tb, gvk.String()+" is discovered", func() bool {
 		w.mapper.Reset()
-		if _, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err == nil || time.Now().After(deadline) {
-			return
+		_, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		return err == nil
+	})
+}
+
+// Poll asks again and again until something is so that the API server offers no
+// watch of: what it reads of its own configuration, and when.
+func Poll(tb testing.TB, what string, so func() bool) {
+	tb.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(Patience); !so(); <-tick.C {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %s: %s", Patience, what)
 		}
-		<-time.After(20 * time.Millisecond)
 	}
 }
 

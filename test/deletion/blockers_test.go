@@ -1,0 +1,177 @@
+package deletion
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// soon is how fast every layer has to tell of a blocker.
+const soon = time.Second
+
+// TestEachBlockerIsToldOnEveryLayerWithinASecond deletes the top of a nest whose
+// lowest object doesn't go, looks when each layer tells why, takes away what was
+// in the way, and waits until everything has gone.
+func TestEachBlockerIsToldOnEveryLayerWithinASecond(t *testing.T) {
+	cases := map[string]struct {
+		reason report.Reason
+		words  []string
+		// about is what the cause is told of; the leaf by default.
+		about string
+		// block is put in the way and returns how to take it away.
+		block func(t *testing.T, s suite.Suite) (clear func())
+		// rights replace those that a test usually gives the controllers.
+		rights string
+	}{
+		"a finalizer, with who put it on": {
+			reason: report.HeldByFinalizer, words: []string{"example.com/guard", "somebody"},
+			block: func(t *testing.T, s suite.Suite) func() {
+				finalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
+				return func() { finalizers(t, s, leaf(s), "x-leaf") }
+			},
+		},
+		"a webhook that refuses": {
+			reason: report.DeniedByWebhook, words: []string{"not today", "guard.example.com"},
+			block: func(t *testing.T, s suite.Suite) func() {
+				return refuse(t, s, webhook(t, "not today"), "guard.example.com")
+			},
+		},
+		"an admission policy that refuses": {
+			reason: report.DeniedByWebhook, words: []string{"not on a Friday"},
+			block: denyByPolicy,
+		},
+		"a webhook that doesn't answer": {
+			reason: report.OutOfReach, words: []string{"guard.example.com"},
+			block: func(t *testing.T, s suite.Suite) func() {
+				return refuse(t, s, map[string]any{"url": "https://127.0.0.1:1/refuse"}, "guard.example.com")
+			},
+		},
+		"a right that is missing": {
+			reason: report.Forbidden, words: []string{"cannot delete", "espalier-test"}, rights: withoutDelete,
+			block: func(t *testing.T, s suite.Suite) func() { return func() { s.Put(t, granted) } },
+		},
+		"protection": {
+			reason: report.Protected, words: []string{"holds the ledger", "espalier.dev/protect"},
+			block: func(t *testing.T, s suite.Suite) func() {
+				annotate(t, s, leaf(s), "x-leaf", "espalier.dev/protect", "holds the ledger")
+				return func() { annotate(t, s, leaf(s), "x-leaf", "espalier.dev/protect", nil) }
+			},
+		},
+		"an external resource": {
+			reason: report.ExternalDeletion, words: []string{"DependencyViolation"},
+			block: func(t *testing.T, s suite.Suite) func() {
+				finalizers(t, s, leaf(s), "x-leaf", "finalizer.managedresource.crossplane.io")
+				s.SetStatus(t, leaf(s), s.NS, "x-leaf", map[string]any{"conditions": []any{
+					map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "delete failed: DependencyViolation"},
+				}})
+				return func() { finalizers(t, s, leaf(s), "x-leaf") }
+			},
+		},
+		"a kind that isn't served": {
+			reason: report.KindUnavailable, about: "objects of kind Leaf", words: []string{"Leaf"},
+			block: func(t *testing.T, s suite.Suite) func() {
+				serve(t, s, false)
+				return func() { serve(t, s, true) }
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := suite.Alone(t)
+			if tc.rights == "" {
+				tc.rights = granted
+			}
+			s.Put(t, tc.rights)
+			build(t, s)
+			clear := tc.block(t, s)
+			if tc.about == "" {
+				tc.about = "Leaf " + s.NS + "/x-leaf"
+			}
+			s.Delete(t, s.Kind("Top"), s.NS, "x")
+			told := onEveryLayer(t, s, blocked(tc.about, tc.reason, tc.words...))
+			for _, kind := range layers {
+				if told[kind] > soon {
+					t.Errorf("%s tells after %s", kind, told[kind])
+				}
+			}
+			for _, kind := range layers[1:] {
+				if d := report.ReadDeletion(s.Get(t, s.Kind(kind), s.NS, "x")); d == nil || d.Blockers[0].Reason != report.ChildBlocked {
+					t.Errorf("%s isn't held by its child: %+v", kind, d)
+				}
+			}
+			testkit.Say(t, "%s: told by Low, Mid and Top after %s, %s and %s", name, told["Low"], told["Mid"], told["Top"])
+			s.AwaitEvent(t, "x", "DeletionBlocked", tc.words[0])
+			clear()
+			for _, kind := range layers {
+				s.AwaitGone(t, s.Kind(kind), s.NS, "x")
+			}
+			s.AwaitGone(t, leaf(s), s.NS, "x-below")
+		})
+	}
+}
+
+// onEveryLayer waits until the instances of all layers are as the check wants
+// them, and returns how long each took.
+func onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) map[string]time.Duration {
+	t.Helper()
+	var (
+		mu    sync.Mutex
+		wait  sync.WaitGroup
+		began = time.Now()
+		took  = map[string]time.Duration{}
+		errs  []error
+	)
+	for _, kind := range layers {
+		of := s.Of(t, s.Kind(kind), s.NS)
+		wait.Go(func() {
+			err := testkit.AwaitAny(t.Context(), of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+				return check(objects[s.NS+"/x"])
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			took[kind] = time.Since(began).Round(time.Millisecond)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", kind, err))
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
+const withoutDelete = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-lacking}
+rules:
+  - {apiGroups: [$GROUP], resources: ["*"], verbs: ["*"]}
+  - {apiGroups: [leaf.$GROUP], resources: ["*"], verbs: [get, list, watch, create, patch, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-lacking}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-lacking}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
+`
+
+// serve changes whether the leaf's only version is served.
+func serve(t *testing.T, s suite.Suite, served bool) {
+	t.Helper()
+	body := fmt.Sprintf(`[{"op":"replace","path":"/spec/versions/0/served","value":%t}]`, served)
+	if _, err := s.Of(t, suite.CRD, "").Patch(t.Context(), s.Text("leafs.leaf.$GROUP"), types.JSONPatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

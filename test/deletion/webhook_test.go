@@ -1,0 +1,103 @@
+package deletion
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// webhook serves an admission webhook that refuses everything, and returns how
+// the API server reaches it.
+func webhook(t *testing.T, message string) map[string]any {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{
+			UID:    review.Request.UID,
+			Result: &metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden},
+		}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return map[string]any{"url": server.URL, "caBundle": base64.StdEncoding.EncodeToString(authority)}
+}
+
+// refuse lets a webhook be asked about deletions of the leaf, and waits until the
+// API server does so.
+func refuse(t *testing.T, s suite.Suite, client map[string]any, name string) (clear func()) {
+	t.Helper()
+	hooks := s.Of(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
+	o := testkit.Parse(t, s.Text(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: $ID-guard}
+webhooks:
+  - name: `+name+`
+    admissionReviewVersions: [v1]
+    sideEffects: None
+    timeoutSeconds: 5
+    rules: [{apiGroups: [leaf.$GROUP], apiVersions: ["*"], resources: ["*"], operations: [DELETE]}]
+`))[0]
+	list := o.Object["webhooks"].([]any)
+	list[0].(map[string]any)["clientConfig"] = client
+	if _, err := hooks.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	awaitRefusal(t, s)
+	return func() {
+		if err := hooks.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// denyByPolicy lets an admission policy refuse deletions of the leaf.
+func denyByPolicy(t *testing.T, s suite.Suite) (clear func()) {
+	t.Helper()
+	s.Put(t, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: $ID-guard}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [leaf.$GROUP], apiVersions: ["*"], resources: ["*"], operations: [DELETE]}]}
+  validations: [{expression: "false", message: not on a Friday}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: $ID-guard}
+spec: {policyName: $ID-guard, validationActions: [Deny]}
+`)
+	awaitRefusal(t, s)
+	return func() {
+		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"}, "", s.Name("guard"))
+		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"}, "", s.Name("guard"))
+	}
+}
+
+// awaitRefusal waits until the API server, which reads such configurations in its
+// own time, refuses the deletion of a leaf. That can't be watched.
+func awaitRefusal(t *testing.T, s suite.Suite) {
+	t.Helper()
+	leaves := s.Of(t, leaf(s), s.NS)
+	testkit.Poll(t, "a deletion is refused", func() bool {
+		err := leaves.Delete(t.Context(), "x-leaf", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+}
