@@ -152,3 +152,13 @@ func unblocked(o *unstructured.Unstructured) error {
 	}
 	return nil
 }
+
+// contains checks that a text has all the words.
+func contains(text string, words ...string) error {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return fmt.Errorf("doesn't say %q: %s", word, text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package deletion
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// keeper has a node of each policy, and limits.
+const keeper = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-keeper}
+spec:
+  deletion: {timeout: 1s}
+  schema: {apiVersion: v1alpha1, kind: Keeper, group: $GROUP, spec: {all: boolean | default=true}}
+  resources:
+    - id: gone
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-gone"}}
+    - id: orphan
+      deletionPolicy: Orphan
+      includeWhen: ["${schema.spec.all}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-orphan"}}
+    - id: retained
+      deletionPolicy: Retain
+      includeWhen: ["${schema.spec.all}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-retained"}}
+`
+
+const keeperInstance = "\napiVersion: $GROUP/v1alpha1\nkind: Keeper\nmetadata: {name: x, namespace: $NS}\n"
+
+func keep(t *testing.T) suite.Suite {
+	t.Helper()
+	s := home(t)
+	s.Put(t, keeper)
+	s.Active(t, "keeper")
+	s.Put(t, keeperInstance)
+	s.AwaitReady(t, s.Kind("Keeper"), s.NS, "x")
+	return s
+}
+
+func stays(o *unstructured.Unstructured) error {
+	if o == nil || o.GetDeletionTimestamp() != nil {
+		return errors.New("is deleted")
+	}
+	return nil
+}
+
+func TestEachNodeHasItsPolicy(t *testing.T) {
+	s := keep(t)
+	retained := s.Get(t, suite.ConfigMap, s.NS, "x-retained")
+	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
+	if err := unmarked(s.Await(t, suite.ConfigMap, s.NS, "x-orphan", stays)); err != nil {
+		t.Errorf("the orphan %v", err)
+	}
+	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", stays); o.GetLabels()["kro.run/node-id"] != "retained" {
+		t.Errorf("what is retained has lost its labels: %v", o.GetLabels())
+	}
+
+	t.Log("another instance of the name takes on what was retained, and not what was orphaned")
+	s.Put(t, keeperInstance)
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", because("NotOwned", "x-orphan"))
+	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", belongs(s, t)); o.GetUID() != retained.GetUID() {
+		t.Error("what was retained was made anew")
+	}
+}
+
+// belongs checks that an object names the instance that is there now.
+func belongs(s suite.Suite, t *testing.T) func(*unstructured.Unstructured) error {
+	uid := string(s.Get(t, s.Kind("Keeper"), s.NS, "x").GetUID())
+	return func(o *unstructured.Unstructured) error {
+		if o == nil || o.GetLabels()["kro.run/instance-id"] != uid {
+			return errors.New("isn't the instance's")
+		}
+		return nil
+	}
+}
+
+// because checks the reason of Ready, and what its message says.
+func because(reason string, words ...string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("does not exist")
+		}
+		ready, _ := report.Read(o).Conditions.Get("Ready")
+		if ready.Reason != reason {
+			return errors.New("Ready because of " + ready.Reason + ": " + ready.Message)
+		}
+		return contains(ready.Message, words...)
+	}
+}
+
+func TestThePoliciesHoldForWhatIsLeftOutAsWell(t *testing.T) {
+	s := keep(t)
+	s.Put(t, keeperInstance+"spec: {all: false}\n")
+	s.Await(t, suite.ConfigMap, s.NS, "x-orphan", func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("is deleted")
+		}
+		return unmarked(o)
+	})
+	s.AwaitReady(t, s.Kind("Keeper"), s.NS, "x")
+	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", stays); o.GetLabels()["kro.run/node-id"] != "retained" {
+		t.Errorf("what is retained has lost its labels: %v", o.GetLabels())
+	}
+}
+
+func TestAnInstanceHasItsOwnSay(t *testing.T) {
+	s := keep(t)
+	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "Orphan, retained=Delete")
+	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-retained")
+	for _, name := range []string{"x-gone", "x-orphan"} {
+		if err := unmarked(s.Await(t, suite.ConfigMap, s.NS, name, stays)); err != nil {
+			t.Errorf("%s %v", name, err)
+		}
+	}
+}
+
+func TestAPolicyThatCannotBeReadIsTold(t *testing.T) {
+	s := keep(t)
+	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "gone=Keep")
+	finalizers(t, s, suite.ConfigMap, "x-gone", "example.com/guard")
+	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", because("Deleting", "gone=Keep", "Delete, Orphan or Retain"))
+	finalizers(t, s, suite.ConfigMap, "x-gone")
+	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
+}
+
+// TestADeletionThatTakesTooLongIsStalledAndGoesOn has a definition with a limit of
+// a second, and an instance with an annotation that can't be read.
+func TestADeletionThatTakesTooLongIsStalledAndGoesOn(t *testing.T) {
+	s := keep(t)
+	finalizers(t, s, suite.ConfigMap, "x-gone", "example.com/guard")
+	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		stalled, _ := report.Read(o).Conditions.Get("Stalled")
+		if stalled.Status != "True" || stalled.Reason != "DeletionTimeout" {
+			return errors.New("isn't stalled")
+		}
+		return contains(stalled.Message, "example.com/guard", "x-gone")
+	})
+	s.AwaitEvent(t, "x", "DeletionTimeout", "example.com/guard")
+	finalizers(t, s, suite.ConfigMap, "x-gone")
+	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
+}

@@ -1,0 +1,121 @@
+package deletion
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// TestTheInstanceGoesLast deletes a nest by the policies that delete children too,
+// while its lowest object is held: each layer stays until all below has gone.
+func TestTheInstanceGoesLast(t *testing.T) {
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := home(t)
+			build(t, s)
+			finalizers(t, s, leaf(s), "x-below", "example.com/guard")
+			propagate(t, s, "Top", policy)
+			onEveryLayer(t, s, blocked("x-below", report.HeldByFinalizer, "example.com/guard"))
+			s.AwaitGone(t, leaf(s), s.NS, "x-leaf")
+			order := make(chan error, 1)
+			go func() { order <- goneInOrder(t, s) }()
+			finalizers(t, s, leaf(s), "x-below")
+			s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+			if err := <-order; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// goneInOrder watches the layers go: when the top has gone nothing is left below.
+func goneInOrder(t *testing.T, s suite.Suite) error {
+	top := s.Of(t, s.Kind("Top"), s.NS)
+	return testkit.AwaitAny(t.Context(), top, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		if len(objects) > 0 {
+			return errors.New("the top is still there")
+		}
+		for _, kind := range layers[:2] {
+			list, err := s.Of(t, s.Kind(kind), s.NS).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) > 0 {
+				t.Errorf("the top is gone before %s: %v", kind, err)
+			}
+		}
+		list, err := s.Of(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) > 0 {
+			t.Errorf("the top is gone before its leaves: %v", err)
+		}
+		return nil
+	})
+}
+
+func propagate(t *testing.T, s suite.Suite, kind string, policy metav1.DeletionPropagation) {
+	t.Helper()
+	if err := s.Of(t, s.Kind(kind), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOrphanedChildrenStayWithoutOurLabels deletes an instance by the policy that
+// leaves its children in place.
+func TestOrphanedChildrenStayWithoutOurLabels(t *testing.T) {
+	s := home(t)
+	build(t, s)
+	before := s.Get(t, leaf(s), s.NS, "x-leaf")
+	propagate(t, s, "Low", metav1.DeletePropagationOrphan)
+	s.AwaitEvent(t, "x", "Orphaned", "x-leaf", "x-below")
+	// The nest makes its Low anew, which finds its leaves to be nobody's.
+	for _, name := range []string{"x-leaf", "x-below"} {
+		s.Await(t, leaf(s), s.NS, name, func(o *unstructured.Unstructured) error {
+			if o == nil || o.GetDeletionTimestamp() != nil {
+				return errors.New("is deleted")
+			}
+			return unmarked(o)
+		})
+	}
+	if got := s.Get(t, leaf(s), s.NS, "x-leaf"); got.GetUID() != before.GetUID() {
+		t.Error("the leaf was made anew")
+	}
+}
+
+// unmarked checks that nothing on an object says that it belongs to an instance.
+func unmarked(o *unstructured.Unstructured) error {
+	for key := range o.GetLabels() {
+		if strings.Contains(key, "kro.run/") || strings.Contains(key, "applyset") || strings.Contains(key, "managed-by") {
+			return fmt.Errorf("has the label %s", key)
+		}
+	}
+	for key := range o.GetAnnotations() {
+		if strings.Contains(key, "kro.run/") || strings.Contains(key, "espalier.dev/") {
+			return fmt.Errorf("has the annotation %s", key)
+		}
+	}
+	return nil
+}
+
+// TestAnOrphanedInstanceGoesOn orphans the middle of a nest: what it leaves is an
+// instance itself, with children of its own, and nobody's child.
+func TestAnOrphanedInstanceGoesOn(t *testing.T) {
+	s := home(t)
+	build(t, s)
+	propagate(t, s, "Top", metav1.DeletePropagationOrphan)
+	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+	mid := s.AwaitReady(t, s.Kind("Mid"), s.NS, "x")
+	if mid.GetLabels()["applyset.kubernetes.io/part-of"] != "" || mid.GetLabels()["kro.run/node-id"] != "" {
+		t.Errorf("it is somebody's: %v", mid.GetLabels())
+	}
+	if mid.GetLabels()["applyset.kubernetes.io/id"] == "" || mid.GetLabels()["kro.run/owned"] != "true" {
+		t.Errorf("it is no instance any more: %v", mid.GetLabels())
+	}
+	s.Delete(t, s.Kind("Mid"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Mid"), s.NS, "x")
+	s.AwaitGone(t, leaf(s), s.NS, "x-below")
+}

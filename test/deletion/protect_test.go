@@ -1,0 +1,125 @@
+package deletion
+
+import (
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// TestAProtectedInstanceKeepsAllOfItsChildren marks each layer in turn; as long as
+// the mark is there nothing below it is touched.
+func TestAProtectedInstanceKeepsAllOfItsChildren(t *testing.T) {
+	for i, kind := range layers {
+		t.Run(kind, func(t *testing.T) {
+			s := home(t)
+			build(t, s)
+			annotate(t, s, s.Kind(kind), "x", "espalier.dev/protect", "audit until June")
+			s.Delete(t, s.Kind("Top"), s.NS, "x")
+			for _, above := range layers[min(i+1, 2):] {
+				s.Await(t, s.Kind(above), s.NS, "x", blocked(kind+" "+s.NS+"/x", report.Protected, "audit until June"))
+			}
+			for _, below := range layers[:i] {
+				if o := s.Get(t, s.Kind(below), s.NS, "x"); o == nil || o.GetDeletionTimestamp() != nil {
+					t.Errorf("%s is deleted", below)
+				}
+			}
+			annotate(t, s, s.Kind(kind), "x", "espalier.dev/protect", nil)
+			s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+			s.AwaitGone(t, leaf(s), s.NS, "x-below")
+		})
+	}
+}
+
+// ordered has two nodes that data don't order, and a third on top of one of them.
+const ordered = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-ordered}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Ordered, group: $GROUP}
+  resources:
+    - id: network
+      deleteAfter: [database]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-network"}}
+    - id: database
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-database"}}
+    - id: user
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-user"}, data: {of: "${database.metadata.name}"}}
+`
+
+func TestDeleteAfterOrdersWhatDataDoNot(t *testing.T) {
+	s := home(t)
+	s.Put(t, ordered)
+	s.Active(t, "ordered")
+	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Ordered\nmetadata: {name: x, namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
+	for _, name := range []string{"x-user", "x-database"} {
+		finalizers(t, s, suite.ConfigMap, name, "example.com/guard")
+	}
+	s.Delete(t, s.Kind("Ordered"), s.NS, "x")
+	s.Await(t, s.Kind("Ordered"), s.NS, "x", blocked("x-user", report.HeldByFinalizer))
+	for _, name := range []string{"x-database", "x-network"} {
+		if err := stays(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+			t.Errorf("%s %v before what is on top of it", name, err)
+		}
+	}
+	finalizers(t, s, suite.ConfigMap, "x-user")
+	told := s.Await(t, s.Kind("Ordered"), s.NS, "x", blocked("x-database", report.HeldByFinalizer))
+	if d := report.ReadDeletion(told); d.Progress != "1/3" || d.Percent != 33 || d.Wave != 2 || d.Waves != 3 || d.Remaining != 2 {
+		t.Errorf("progress: %+v", d)
+	}
+	if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-network")); err != nil {
+		t.Errorf("the network %v before the database", err)
+	}
+	finalizers(t, s, suite.ConfigMap, "x-database")
+	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-network")
+}
+
+// TestTheFirstActIsToTell watches an instance and its children from before it is
+// deleted: it says so before any child is touched, and never again anything else.
+func TestTheFirstActIsToTell(t *testing.T) {
+	s := home(t)
+	build(t, s)
+	instances, err := s.Of(t, s.Kind("Low"), s.NS).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer instances.Stop()
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+	told := ""
+	for event := range instances.ResultChan() {
+		o, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("the watch ended: %v", event)
+		}
+		if o.GetDeletionTimestamp() != nil && told == "" && testkit.ReasonOf(o, "Ready") == "Deleting" {
+			told = o.GetResourceVersion()
+			list, err := s.Of(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{ResourceVersion: told, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+			if err != nil || len(list.Items) != 2 {
+				t.Errorf("when it was told there were %d children: %v", len(list.Items), err)
+			}
+			for i := range list.Items {
+				if list.Items[i].GetDeletionTimestamp() != nil {
+					t.Errorf("%s was touched before it was told", list.Items[i].GetName())
+				}
+			}
+		}
+		if told != "" && testkit.ReasonOf(o, "Ready") != "Deleting" {
+			t.Errorf("then it says %s", testkit.ReasonOf(o, "Ready"))
+		}
+		if event.Type == "DELETED" {
+			break
+		}
+	}
+	if told == "" {
+		t.Error(errors.New("it never told"))
+	}
+}
