@@ -85,8 +85,9 @@ type teardown struct {
 	remaining []leaver
 	blockers  []report.Blocker
 	left      []report.Blocker
-	// unknown says that there may be more children than are known.
-	unknown bool
+	// unknown says that there may be more children than are known, kept that the
+	// instance isn't ours to let go any more.
+	unknown, kept bool
 }
 
 // sort parts the children into those that are to be deleted, in their order, and
@@ -134,6 +135,7 @@ func (t *teardown) mayBegin() bool {
 // keptByOthers tells what keeps an instance that has been let go here: all that it
 // consisted of has gone.
 func (t *teardown) keptByOthers() {
+	t.kept = true
 	held, _ := t.byFinalizers(leaver{Unstructured: t.Instance})
 	if left := t.patience(t.Instance, shortWhile); left > 0 && !t.toldBefore(*held) {
 		t.retryIn(left)
@@ -226,7 +228,7 @@ func (t *teardown) take(verdicts []verdict) {
 
 // tell counts, and decides what of it is worth a write now.
 func (t *teardown) tell() {
-	t.Done = !t.unknown && len(t.remaining) == 0 && len(t.blockers) == 0
+	t.Done = !t.unknown && !t.kept && len(t.remaining) == 0 && len(t.blockers) == 0
 	d := t.count()
 	if before := t.Before.Deletion; before != nil { // the last count is not told: the instance goes
 		if wait := t.notYet(*before, d); wait > 0 {

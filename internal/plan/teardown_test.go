@@ -304,6 +304,10 @@ func TestTeardown(t *testing.T) {
 			}, Now: now.Add(2 * time.Minute)},
 			del: "a", progress: "0/1", wave: "1/1", stalled: true,
 		},
+		"Others have a moment to let go of it": {
+			reason:  "the garbage collector takes off its finalizers by itself",
+			remains: plan.Remains{Instance: instance(held("x/y"))}, progress: "0/0", wave: "0/0", retry: 200 * time.Millisecond,
+		},
 		"What others keep it for is told when all is gone": {
 			reason:   "nobody else would",
 			remains:  plan.Remains{Instance: instance(held("x/y")), Tried: noticed},

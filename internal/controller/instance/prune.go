@@ -45,9 +45,12 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 	}
 }
 
-// stillThere are those of the objects that haven't gone.
+// stillThere are those of the objects that haven't gone and that nothing wants
+// again.
 func (v *visit) stillThere(told []report.Blocker) []report.Blocker {
 	return slices.DeleteFunc(told, func(b report.Blocker) bool {
-		return !slices.ContainsFunc(v.facts.Owned[b.Node], func(o *unstructured.Unstructured) bool { return report.ObjectOf(o) == b.Object })
+		named := func(o *unstructured.Unstructured) bool { return o != nil && report.ObjectOf(o) == b.Object }
+		wanted := func(s plan.Step) bool { return named(s.Object) || named(s.Current) }
+		return !slices.ContainsFunc(v.facts.Owned[b.Node], named) || slices.ContainsFunc(v.plan.Steps, wanted)
 	})
 }

@@ -120,9 +120,6 @@ func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error
 // whatever incarnation. What others keep it for, the next pass tells.
 func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
-	if len(kept) == len(v.instance.GetFinalizers()) {
-		return outcome.Done()
-	}
 	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
 	if cluster.IsGone(err) {
 		return outcome.Done()

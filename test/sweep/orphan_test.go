@@ -1,0 +1,57 @@
+package sweep
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestADeletionThatNobodySawIsCarriedOutAsItWasAskedFor deletes instances while no
+// controller runs, and waits until the garbage collector has taken off what told
+// that their children are to stay. The controllers find out all the same.
+func TestADeletionThatNobodySawIsCarriedOutAsItWasAskedFor(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	stop := run(t, config)
+	define(t, w)
+	ns, elsewhere := testkit.Namespace(t, config), testkit.Namespace(t, config)
+	for _, at := range []string{ns, elsewhere} {
+		apply(chain)(t, w, at)
+		ready(kind("Chain"), "one")(t, w, at)
+	}
+	stop()
+	for at, policy := range map[string]metav1.DeletionPropagation{ns: metav1.DeletePropagationOrphan, elsewhere: metav1.DeletePropagationBackground} {
+		if err := w.Of(t, kind("Chain"), at).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+			t.Fatal(err)
+		}
+		w.Await(t, kind("Chain"), at, "x", func(o *unstructured.Unstructured) error {
+			if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+				return errors.New("the garbage collector hasn't been here")
+			}
+			return nil
+		})
+		o := w.Get(t, kind("Chain"), at, "x")
+		o.SetLabels(map[string]string{"touched": "later"}) // its last revision is another's
+		if _, err := w.Of(t, kind("Chain"), at).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop = run(t, config)
+	defer stop()
+	for _, at := range []string{ns, elsewhere} {
+		w.AwaitGone(t, kind("Chain"), at, "x")
+	}
+	for _, name := range []string{"x-a", "x-b", "x-c", "x-d", "x-e"} {
+		if o := w.Get(t, configMap, ns, name); o == nil || o.GetLabels()["kro.run/owned"] != "" {
+			t.Errorf("the orphan %s: %s", name, testkit.Show(o))
+		}
+		if o := w.Get(t, configMap, elsewhere, name); o != nil {
+			t.Errorf("%s is left of what was deleted", name)
+		}
+	}
+}
