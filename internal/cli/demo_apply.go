@@ -61,7 +61,7 @@ func (s *demoStory) apply(ctx context.Context, o *unstructured.Unstructured) err
 		return err
 	}
 	for {
-		_, err := s.client.Resource(resource).Namespace(o.GetNamespace()).
+		_, err := s.cluster.Client.Resource(resource).Namespace(o.GetNamespace()).
 			Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "espalier-demo"})
 		if err == nil {
 			return nil
@@ -82,7 +82,7 @@ func (s *demoStory) served(ctx context.Context, gvk schema.GroupVersionKind) (sc
 	if gvk.Group == crdResource.Group {
 		return crdResource, nil
 	}
-	crd, err := until(ctx, s.client.Resource(crdResource), "", func(o *unstructured.Unstructured) bool {
+	crd, err := until(ctx, s.cluster.Client.Resource(crdResource), "", func(o *unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
 		return group == gvk.Group && kind == gvk.Kind && condition.Read(o).IsTrue("Established")
@@ -101,7 +101,7 @@ func (s *demoStory) awaitReady(ctx context.Context, o *unstructured.Unstructured
 		return err
 	}
 	last := "it has not been looked at"
-	_, err = until(ctx, s.client.Resource(resource).Namespace(o.GetNamespace()), o.GetName(), func(o *unstructured.Unstructured) bool {
+	_, err = until(ctx, s.cluster.Client.Resource(resource).Namespace(o.GetNamespace()), o.GetName(), func(o *unstructured.Unstructured) bool {
 		h := health.Instance(o)
 		last = h.Message
 		return h.Ready

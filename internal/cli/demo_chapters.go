@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/examples"
+	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/standin"
 	"github.com/espalier-dev/espalier/internal/view"
@@ -57,14 +58,14 @@ func (s *demoStory) createTop(ctx context.Context) (string, error) {
 	if err := s.apply(ctx, top); err != nil {
 		return "", err
 	}
-	mapping, err := s.kinds.serving(top.GroupVersionKind().GroupKind())
+	mapping, err := s.cluster.Kinds.Serving(top.GroupVersionKind().GroupKind())
 	if err != nil {
 		return "", err
 	}
-	s.target = target{mapping, top.GetNamespace(), top.GetName()}
+	s.target = follow.Target{Mapping: mapping, Namespace: top.GetNamespace(), Name: top.GetName()}
 	s.growing = true
 	s.background(func(ctx context.Context) {
-		if err := follow(ctx, s.client, s.kinds, s.target, s.worlds); err != nil && ctx.Err() == nil {
+		if err := s.cluster.Follow(ctx, s.target, s.worlds); err != nil && ctx.Err() == nil {
 			s.fail(err)
 		}
 	})
@@ -101,7 +102,7 @@ func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer events.Stop()
-	if _, err := s.cloud.MoveEndpoint(ctx, s.target.namespace, s.target.name, movedEndpoint); err != nil {
+	if _, err := s.cloud.MoveEndpoint(ctx, s.target.Namespace, s.target.Name, movedEndpoint); err != nil {
 		return "", fmt.Errorf("change the endpoint: %w", err)
 	}
 	took := timed(ctx, events, func(e watch.Event) bool { return endpointOf(e) == movedEndpoint })
@@ -123,7 +124,7 @@ func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer events.Stop()
-	err = s.client.Resource(s.target.mapping.Resource).Namespace(s.target.namespace).Delete(ctx, s.target.name, metav1.DeleteOptions{})
+	err = s.cluster.Of(s.target).Delete(ctx, s.target.Name, metav1.DeleteOptions{})
 	if err != nil {
 		return "", fmt.Errorf("delete %s: %w", s.target, err)
 	}
@@ -149,7 +150,7 @@ func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
 // left counts the objects of the example that are still there.
 func (s *demoStory) left(ctx context.Context) (int, error) {
 	count := 0
-	crds, err := s.client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	crds, err := s.cluster.Client.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("look what is left: %w", err)
 	}
@@ -159,11 +160,11 @@ func (s *demoStory) left(ctx context.Context) (int, error) {
 		if group != standin.Group && kind != "Vpc" && kind != "EksCluster" {
 			continue
 		}
-		mapping, err := s.kinds.serving(schema.GroupKind{Group: group, Kind: kind})
+		mapping, err := s.cluster.Kinds.Serving(schema.GroupKind{Group: group, Kind: kind})
 		if err != nil {
 			return 0, fmt.Errorf("look what is left: %w", err)
 		}
-		list, err := s.client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
+		list, err := s.cluster.Client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return 0, fmt.Errorf("look what is left: %w", err)
 		}
@@ -174,12 +175,12 @@ func (s *demoStory) left(ctx context.Context) (int, error) {
 
 // watchTop watches the top from as it is now.
 func (s *demoStory) watchTop(ctx context.Context) (watch.Interface, error) {
-	of := s.client.Resource(s.target.mapping.Resource).Namespace(s.target.namespace)
-	now, err := of.Get(ctx, s.target.name, metav1.GetOptions{})
+	of := s.cluster.Of(s.target)
+	now, err := of.Get(ctx, s.target.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.target, err)
 	}
-	return of.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + s.target.name, ResourceVersion: now.GetResourceVersion()})
+	return of.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + s.target.Name, ResourceVersion: now.GetResourceVersion()})
 }
 
 // arrival is when an event came, counted from a write's answer.

@@ -8,9 +8,8 @@ import (
 	"os"
 	"sync"
 
-	"k8s.io/client-go/dynamic"
-
 	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/standin"
 )
@@ -41,10 +40,7 @@ func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 		}
 	}()
 	config := s.plane.Config()
-	if s.client, err = dynamic.NewForConfig(config); err != nil {
-		return "", err
-	}
-	if s.kinds, err = newKinds(config); err != nil {
+	if s.cluster, err = follow.New(config); err != nil {
 		return "", err
 	}
 	where, err := url.Parse(config.Host)

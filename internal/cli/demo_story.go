@@ -7,9 +7,8 @@ import (
 	"io"
 	"time"
 
-	"k8s.io/client-go/dynamic"
-
 	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/standin"
 	"github.com/espalier-dev/espalier/internal/view"
 )
@@ -25,10 +24,9 @@ type demoStory struct {
 
 	fail    context.CancelCauseFunc
 	plane   *embedded.ControlPlane
-	client  dynamic.Interface
-	kinds   *kinds
+	cluster *follow.Cluster
 	cloud   *standin.Cloud
-	target  target
+	target  follow.Target
 	worlds  chan view.World
 	growing bool     // there is a tree to look at
 	objects int      // how many objects it had

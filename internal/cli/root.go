@@ -10,25 +10,55 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the program with the given arguments and returns its exit code: 0
-// when what was asked for was done, 1 when it wasn't, 2 for a wrong call.
+// Exit codes. Scripts rely on them: none changes its meaning.
+const (
+	exitDone       = 0 // what was asked for is done
+	exitFailed     = 1 // it isn't
+	exitUsage      = 2 // the call can't be meant
+	exitBlocked    = 3 // something is in the way of a deletion
+	exitUnfinished = 4 // a deletion takes longer than it may, and nothing is in its way
+)
+
+// Main runs the program with the given arguments and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	var usage *usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "espalier: %v\nRun 'espalier help' for the calls there are.\n", err)
-		return 2
+	if err == nil {
+		return exitDone
 	}
-	fmt.Fprintf(stderr, "espalier: %v\n", err)
-	return 1
+	if said := err.Error(); said != "" {
+		fmt.Fprintf(stderr, "espalier: %s\n", said)
+	}
+	code := codeOf(err)
+	if code == exitUsage {
+		fmt.Fprintln(stderr, "Run 'espalier help' for the calls there are.")
+	}
+	return code
 }
+
+func codeOf(err error) int {
+	var usage *usageError
+	var coded *codedError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &coded):
+		return coded.code
+	}
+	return exitFailed
+}
+
+// codedError ends a call with an exit code of its own. Without a message, what
+// there is to say has been printed.
+type codedError struct {
+	code    int
+	message string
+}
+
+func (e *codedError) Error() string { return e.message }
 
 // usageError is a call that can't be meant.
 type usageError struct{ err error }
@@ -48,6 +78,6 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newWatches(), newDemo(), newVersion())
+	root.AddCommand(newUp(), newRun(), newTree(), newDelete(), newBlockers(), newWatches(), newDemo(), newVersion())
 	return root
 }

@@ -62,7 +62,7 @@ func toneOf(r view.Row) lipgloss.Style {
 	switch {
 	case r.Troubled:
 		return bad
-	case r.Reason == "Deleting":
+	case r.Going:
 		return going
 	case r.Ready == view.True:
 		return good

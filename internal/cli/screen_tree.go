@@ -12,8 +12,8 @@ import (
 )
 
 // treeScreen shows a tree that lives, until it is gone or somebody quits.
-func treeScreen(ctx context.Context, screen *os.File, t target, worlds <-chan view.World) error {
-	return play(ctx, screen, treeModel{title: t.String()}, func(ctx context.Context, tell func(tea.Msg)) {
+func treeScreen(ctx context.Context, screen *os.File, title string, worlds <-chan view.World) error {
+	return play(ctx, screen, treeModel{title: title}, func(ctx context.Context, tell func(tea.Msg)) {
 		_ = eachWorld(ctx, worlds, func(w view.World) error { // ends with the context or the tree
 			tell(w)
 			return nil

@@ -16,53 +16,61 @@ const clock = "15:04:05.000"
 
 // treeLines prints a tree, and then a line for each thing that changes in it.
 func treeLines(ctx context.Context, to io.Writer, worlds <-chan view.World) error {
-	var before []view.Row
-	first := true
+	var teller treeTeller
 	return eachWorld(ctx, worlds, func(w view.World) error {
-		now := time.Now()
-		var rows []view.Row
-		if w.Root != nil {
-			rows = view.Rows(view.Build(w, now), now)
-		}
-		text := ""
-		if first {
-			text = view.Table(rows, 0)
-		} else {
-			for _, change := range view.Changes(before, rows) {
-				text += fmt.Sprintf("%s  %s\n", now.Format(clock), change)
-			}
-		}
-		before, first = rows, false
-		_, err := io.WriteString(to, text)
+		_, err := io.WriteString(to, teller.tell(w, time.Now()))
 		return err
 	})
+}
+
+// treeTeller tells a tree in lines: all of it, and from then on what changes.
+type treeTeller struct {
+	begun  bool
+	before []view.Row
+}
+
+func (t *treeTeller) tell(w view.World, now time.Time) string {
+	var rows []view.Row
+	if w.Root != nil {
+		rows = view.Rows(view.Build(w, now), now)
+	}
+	text := ""
+	if t.begun {
+		for _, change := range view.Changes(t.before, rows) {
+			text += fmt.Sprintf("%s  %s\n", now.Format(clock), change)
+		}
+	} else {
+		text = view.Table(rows, 0)
+	}
+	t.begun, t.before = true, rows
+	return text
 }
 
 // treeDocuments prints a tree as JSON, one line each time that something changes.
 func treeDocuments(ctx context.Context, to io.Writer, worlds <-chan view.World) error {
+	out := documents{to: to}
 	return eachWorld(ctx, worlds, func(w view.World) error {
 		if w.Root == nil {
 			return nil
 		}
-		var line bytes.Buffer
-		if err := json.Compact(&line, view.Build(w, time.Now()).JSON()); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintln(to, line.String())
-		return err
+		return out.write(view.Build(w, time.Now()))
 	})
 }
 
-// eachWorld calls what for each world, until one without a root.
-func eachWorld(ctx context.Context, worlds <-chan view.World, what func(view.World) error) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case w := <-worlds:
-			if err := what(w); err != nil || w.Root == nil {
-				return err
-			}
-		}
+// documents prints values as JSON, each on one line, and none twice in a row.
+type documents struct {
+	to   io.Writer
+	last []byte
+}
+
+func (d *documents) write(what any) error {
+	var line bytes.Buffer
+	document := json.NewEncoder(&line)
+	document.SetEscapeHTML(false) // people read messages too
+	if err := document.Encode(what); err != nil || bytes.Equal(line.Bytes(), d.last) {
+		return err
 	}
+	d.last = line.Bytes()
+	_, err := d.to.Write(d.last)
+	return err
 }

@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/view"
@@ -96,70 +92,4 @@ func TestTreeSaysWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestFollow(t *testing.T) {
-	config := testkit.Server(t)
-	namespace := testkit.Namespace(t, config)
-	world := testkit.NewWorld(t, config)
-	objects := strings.SplitAfterN(nested(namespace), "---\n", 6) // the empty text before the first mark, top, middle, last, low and the stranger
-	world.Apply(t, objects[1])
-
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := newKinds(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := kinds.target("configmap", namespace, "top")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
-	defer stop()
-	worlds, ended := make(chan view.World), make(chan error, 1)
-	go func() { ended <- follow(ctx, client, kinds, target, worlds) }()
-	await := func(what string, wanted func(names string) bool) {
-		t.Helper()
-		last := ""
-		for {
-			select {
-			case w := <-worlds:
-				last = namesOf(w)
-			case <-ctx.Done():
-				t.Fatalf("%s: not seen; last was %q", what, last)
-			}
-			if wanted(last) {
-				return
-			}
-		}
-	}
-	is := func(want string) func(string) bool { return func(got string) bool { return got == want } }
-	await("the top alone", is("top"))
-	world.Apply(t, objects[2])
-	await("an instance that comes", is("top middle"))
-	world.Apply(t, objects[4])
-	await("what comes below it", is("top middle low"))
-	world.Delete(t, secretKind, namespace, "low")
-	await("what goes below it", is("top middle"))
-	world.Delete(t, target.mapping.GroupVersionKind, namespace, "top")
-	await("the end", is(""))
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
-	}
-}
-
-var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
-
-func namesOf(w view.World) string {
-	if w.Root == nil {
-		return ""
-	}
-	var names []string
-	for _, r := range view.Rows(view.Build(w, time.Now()), time.Now()) {
-		names = append(names, r.Name)
-	}
-	return strings.Join(names, " ")
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,7 +20,7 @@ func watchesTable(all []introspect.Watch) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(cells ...string) {
 		for i, cell := range cells {
-			cells[i] = printable(cell)
+			cells[i] = view.Printable(cell)
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -71,15 +70,4 @@ func counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// printable is a text on one line. Messages may quote anybody, a failing webhook
-// say, who could otherwise write on the person's terminal what they like.
-func printable(text string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)), " ")
 }

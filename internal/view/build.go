@@ -25,7 +25,7 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 	}
 	above[id] = true
 	defer delete(above, id)
-	waiting := waitsOf(o, now)
+	waiting, going := waitsOf(o, now), removalsOf(n)
 	for _, child := range w.children(o) {
 		below := w.build(child, n.Ready == True, above, now)
 		for _, wait := range waiting.of(below.Node) {
@@ -35,9 +35,11 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 				below.Waits = append(below.Waits, wait)
 			}
 		}
+		going.tell(&below, child)
 		n.Children = append(n.Children, below)
 		waiting.seen[below.Node] = true
 	}
+	n.Children = append(n.Children, going.unseen()...)
 	if n.Deleted == nil {
 		n.Children = append(n.Children, waiting.missing()...)
 	}
@@ -49,7 +51,7 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	n := Node{
 		Node: inventory.Node(o), Exists: true, Instance: ApplySet(o) != "",
-		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
+		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
 	}
 	if at := o.GetCreationTimestamp(); !at.IsZero() {
 		n.Created = utc(at.Time)
@@ -60,7 +62,11 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	}
 	if at := o.GetDeletionTimestamp(); at != nil {
 		n.Deleted, n.Finalizers = utc(at.Time), o.GetFinalizers()
-		n.Ready, n.Reason = False, "Deleting"
+		n.Ready, n.Reason = False, string(report.Deleting)
+		n.Deletion = report.ReadDeletion(o)
+	}
+	if n.Instance {
+		n.Pruning = report.ReadPruning(o)
 	}
 	return n
 }

@@ -49,11 +49,7 @@ const longest = 160
 // String is the change as a line, its columns wide enough for most trees.
 func (c Change) String() string {
 	if c.Gone {
-		what := "gone"
-		if !c.Row.Exists {
-			what = "no longer waited for"
-		}
-		return fmt.Sprintf("%-18s %-16s %s", c.Row.Kind, c.Row.Name, what)
+		return fmt.Sprintf("%-18s %-16s %s", c.Row.Kind, c.Row.Name, c.Row.end)
 	}
 	text := fmt.Sprintf("%-18s %-16s %-7s %s", c.Row.Kind, c.Row.Name, c.Row.Ready, c.Row.Reason)
 	if c.Row.lasting != "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/view"
 )
 
@@ -16,6 +17,12 @@ func TestChanges(t *testing.T) {
 	}
 	waiting := view.Node{Node: "vpc", Ready: view.Unsaid, Reason: "WaitingForField", Waits: []view.Wait{{On: "net.status.id", Since: start, Attempts: 1}}}
 	made := view.Node{Node: "vpc", Exists: true, Kind: "Vpc", Name: "main", Ready: view.False, Reason: "Creating", Message: "soon"}
+	held := made
+	held.Reason, held.Removal = "Finalizer", &report.Blocker{Hold: report.Hold{Reason: report.HeldByFinalizer, Message: "held by finalizer x", Since: report.At(start)}}
+	unseen := view.Node{Node: "logs", Exists: true, Unseen: true, Kind: "Bucket", Removal: &report.Blocker{}}
+	deleting := func(removed int64) view.Node {
+		return view.Node{Exists: true, Kind: "Top", Name: "demo", Reason: "Deleting", Deleted: &start, Deletion: &report.Deletion{Removed: removed, Total: 2}}
+	}
 	tests := map[string]struct {
 		before, after view.Node
 		want          []string
@@ -37,6 +44,18 @@ func TestChanges(t *testing.T) {
 		"what isn't waited for any more is told": {
 			before: top(made, waiting), after: top(made),
 			want: []string{"(vpc)                               no longer waited for"},
+		},
+		"why something isn't going is told, and time alone changes nothing of that": {
+			before: top(made), after: top(held),
+			want: []string{"Vpc                main             False   Finalizer: held by finalizer x"},
+		},
+		"how far a deletion is": {
+			before: deleting(0), after: deleting(1),
+			want: []string{"Top                demo                     Deleting: 1 of 2 removed"},
+		},
+		"what was only known to be in the way is not gone": {
+			before: top(unseen), after: top(),
+			want: []string{"Bucket                              no longer in the way"},
 		},
 	}
 	for name, tt := range tests {

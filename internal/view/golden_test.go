@@ -20,10 +20,10 @@ var update = flag.Bool("update", false, "rewrite what the goldens expect")
 
 // outputs are the files of a golden that are expected; the others are input:
 // objects.yaml with the root first, and now.
-var outputs = []string{"table", "narrow", "json"}
+var outputs = []string{"table", "narrow", "blockers", "json"}
 
 // TestGoldens reads testdata: objects and the time, and how they look as a
-// table, as a table of 80 columns, and as JSON.
+// table, as a table of 80 columns, what holds them up, and as JSON.
 func TestGoldens(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -64,9 +64,10 @@ func render(t *testing.T, in map[string]string) map[string]string {
 	tree := view.Build(world(t, in["objects.yaml"]), now)
 	rows := view.Rows(tree, now)
 	return map[string]string{
-		"table":  view.Table(rows, 0),
-		"narrow": view.Table(rows, 80),
-		"json":   string(tree.JSON()),
+		"table":    view.Table(rows, 0),
+		"narrow":   view.Table(rows, 80),
+		"json":     string(tree.JSON()),
+		"blockers": view.HoldupOf(tree).Text(now),
 	}
 }
 

@@ -3,6 +3,10 @@ package view
 import (
 	"encoding/json"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // Ready is whether an object is ready.
@@ -29,6 +33,8 @@ type Node struct {
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
+	// UID tells objects apart that had the same name one after the other.
+	UID types.UID `json:"uid,omitempty"`
 	// Instance says that the object is an instance of a definition.
 	Instance bool `json:"instance,omitempty"`
 	// Ready is True, False, Unknown, or - where the object doesn't tell.
@@ -42,12 +48,32 @@ type Node struct {
 	Deleted    *time.Time `json:"deleted,omitempty"`
 	Finalizers []string   `json:"finalizers,omitempty"`
 
+	// Deletion is how far an instance that is being deleted has come, as its
+	// status tells, and Pruning what of it nothing wants any more.
+	Deletion *report.Deletion `json:"deletion,omitempty"`
+	Pruning  []report.Blocker `json:"pruning,omitempty"`
+	// Removal is why the object isn't gone yet, as the instance tells that it is
+	// part of, and Pruned that nothing wants it any more while that stays.
+	Removal *report.Blocker `json:"removal,omitempty"`
+	Pruned  bool            `json:"pruned,omitempty"`
+	// Unseen is for objects that are known by their Removal alone: nobody can look
+	// at them. Without a name, it is about all objects of the kind.
+	Unseen bool `json:"unseen,omitempty"`
+
 	// Waits is what the resource waits for before it can be made or changed.
 	Waits []Wait `json:"waits,omitempty"`
 
 	// Children come in the order in which they are applied; those that aren't
 	// there yet come last.
 	Children []Node `json:"children,omitempty"`
+
+	// staying says that the object outlives its instance.
+	staying bool
+}
+
+// object names what the node is of.
+func (n Node) object() report.Object {
+	return report.Object{APIVersion: n.APIVersion, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name}
 }
 
 // Wait is one thing that a resource waits for.
@@ -61,18 +87,20 @@ type Wait struct {
 }
 
 // JSON is the tree as a document.
-func (n Node) JSON() []byte {
-	raw, err := json.MarshalIndent(n, "", "  ")
+func (n Node) JSON() []byte { return document(n) }
+
+func document(what any) []byte {
+	raw, err := json.MarshalIndent(what, "", "  ")
 	if err != nil {
 		panic("view: " + err.Error()) // it holds texts, numbers and times only
 	}
 	return append(raw, '\n')
 }
 
-// Count is how many objects the tree has.
+// Count is how many objects are seen in the tree.
 func (n Node) Count() int {
 	count := 0
-	if n.Exists {
+	if n.Exists && !n.Unseen {
 		count = 1
 	}
 	for _, child := range n.Children {

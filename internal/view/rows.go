@@ -25,12 +25,14 @@ type Row struct {
 	// Detail says what the row waits for, or why it isn't ready where no row below
 	// tells.
 	Detail string
-	// Exists is false for what isn't there yet, Troubled says that somebody has to
-	// do something about it.
-	Exists, Troubled bool
+	// Exists is false for what isn't there yet, Going says that it is to go, and
+	// Troubled that somebody has to do something about it.
+	Exists, Going, Troubled bool
 
 	// lasting is Detail without how long it has been so.
 	lasting string
+	// end is what there is to say when the row is there no longer.
+	end string
 }
 
 // Rows lists a tree from the top down.
@@ -44,7 +46,7 @@ func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) [
 	for i, child := range n.Children {
 		below := key + "/" + child.Node
 		if taken[below] {
-			below += "=" + child.Name
+			below += "=" + child.object().String()
 		}
 		taken[below] = true
 		branch, further := "├─ ", "│  "
@@ -58,10 +60,12 @@ func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) [
 
 func row(n Node, key, branch string, now time.Time) Row {
 	r := Row{
-		Key: key, Branch: branch, Kind: n.Kind, Name: n.Name, Ready: n.Ready, Reason: n.Reason,
-		Exists: n.Exists, Troubled: plan.Reason(n.Reason).IsError(),
+		Key: key, Branch: branch, Kind: n.Kind, Name: n.Name, Ready: n.Ready, Reason: Printable(n.Reason),
+		Exists: n.Exists, Going: n.Deleted != nil || n.Removal != nil, end: end(n),
 	}
-	r.Detail, r.lasting = detail(n, now)
+	r.Troubled = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !blockedBelow(n))
+	text, lasting := detail(n, now)
+	r.Detail, r.lasting = Printable(text), Printable(lasting)
 	switch {
 	case n.Created != nil:
 		r.Age = Age(now.Sub(*n.Created))
@@ -78,6 +82,8 @@ func row(n Node, key, branch string, now time.Time) Row {
 // has been so.
 func detail(n Node, now time.Time) (text, lasting string) {
 	switch {
+	case n.Deletion != nil || n.Removal != nil:
+		return removalDetail(n, now)
 	case n.Deleted != nil && len(n.Finalizers) > 0:
 		text = "finalizers " + strings.Join(n.Finalizers, ", ")
 	case len(n.Waits) > 0:
@@ -103,6 +109,19 @@ func told(n Node) bool {
 		}
 	}
 	return false
+}
+
+// end is what a row's end means.
+func end(n Node) string {
+	switch {
+	case !n.Exists:
+		return "no longer waited for"
+	case n.Unseen:
+		return "no longer in the way"
+	case n.staying:
+		return "left in place"
+	}
+	return "gone"
 }
 
 func waitedFor(waits []Wait) string {

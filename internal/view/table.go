@@ -2,6 +2,7 @@ package view
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -29,15 +30,21 @@ func Cells(rows []Row, width int) [][]string {
 		}
 		table = append(table, line)
 	}
+	fit(table, width)
+	return table
+}
+
+// fit widens the cells of a table to their columns and cuts what is too long in
+// the last one, if a width is given.
+func fit(table [][]string, width int) {
 	pad(table)
 	if width <= 0 {
-		return table
+		return
 	}
 	for _, line := range table {
 		last := len(line) - 1
 		line[last] = Cut(line[last], max(width-utf8.RuneCountInString(strings.Join(line[:last], gap))-len(gap), 1))
 	}
-	return table
 }
 
 // brief is the one thing to say of a row where there is little room.
@@ -49,9 +56,11 @@ func (r Row) brief() string {
 }
 
 // Table is the rows as plain text, the same for the same rows.
-func Table(rows []Row, width int) string {
+func Table(rows []Row, width int) string { return lines(Cells(rows, width)) }
+
+func lines(table [][]string) string {
 	var b strings.Builder
-	for _, line := range Cells(rows, width) {
+	for _, line := range table {
 		b.WriteString(strings.TrimRight(strings.Join(line, gap), " ") + "\n")
 	}
 	return b.String()
@@ -65,6 +74,17 @@ func Cut(text string, width int) string {
 		return text
 	}
 	return strings.TrimRight(string([]rune(text)[:max(width-1, 0)]), " ") + "…"
+}
+
+// Printable is a text on one line. Messages may quote anybody, a failing webhook
+// say, who could otherwise write on the person's terminal what they like.
+func Printable(text string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
 }
 
 // pad widens cells to their column; the last column ends as it does.

@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
@@ -17,9 +16,8 @@ import (
 // follower keeps watches on the objects of a tree, exactly where its instances
 // say that they have children.
 type follower struct {
-	client  dynamic.Interface
-	kinds   *kinds
-	target  target
+	cluster *Cluster
+	target  Target
 	changed chan struct{} // holds one wake-up
 	root    cache.SharedInformer
 	places  map[lookup]place
@@ -34,17 +32,17 @@ type place struct {
 // missingKinds is how often kinds that no server knew are looked up again.
 const missingKinds = time.Second
 
-// follow sends the tree's world once all of it has been read, and then whenever
+// Follow sends the tree's world once all of it has been read, and then whenever
 // it has changed; what happens while the receiver is busy comes at once. It ends
 // when the context does, or, without an error and after a world without a root,
 // when the target is gone.
-func follow(ctx context.Context, client dynamic.Interface, kinds *kinds, t target, worlds chan<- view.World) error {
+func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- view.World) error {
 	ctx, stop := context.WithCancel(ctx)
-	f := &follower{client: client, kinds: kinds, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}}
+	f := &follower{cluster: c, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}}
 	defer f.running.Wait()
 	defer stop()
-	f.root = f.watch(ctx, lookup{resource: t.mapping.Resource, namespace: t.namespace}, func(o *metav1.ListOptions) {
-		o.FieldSelector = "metadata.name=" + t.name
+	f.root = f.watch(ctx, lookup{resource: t.Mapping.Resource, namespace: t.Namespace}, func(o *metav1.ListOptions) {
+		o.FieldSelector = "metadata.name=" + t.Name
 	})
 	retry := time.NewTicker(missingKinds)
 	defer retry.Stop()
@@ -88,14 +86,16 @@ func (f *follower) look(ctx context.Context) (world view.World, complete bool, e
 	complete = true
 	var open []*unstructured.Unstructured
 	for _, o := range f.root.GetStore().List() {
-		world.Root, _ = o.(*unstructured.Unstructured)
-		open = append(open, world.Root)
+		if root, ok := o.(*unstructured.Unstructured); ok && f.target.is(root) {
+			world.Root = root
+			open = append(open, root)
+		}
 	}
 	wanted := map[lookup]bool{}
 	for len(open) > 0 {
 		instance := open[0]
 		open = open[1:]
-		places, all, err := lookups(instance, f.kinds)
+		places, all, err := f.cluster.Kinds.lookups(instance)
 		if err != nil {
 			return view.World{}, false, err
 		}
@@ -150,7 +150,7 @@ func (f *follower) at(ctx context.Context, l lookup) []*unstructured.Unstructure
 // watch starts a watch that wakes the follower at each event, and once when it
 // has read what there is.
 func (f *follower) watch(ctx context.Context, l lookup, tweak func(*metav1.ListOptions)) cache.SharedInformer {
-	informer := dynamicinformer.NewFilteredDynamicInformer(f.client, l.resource, l.namespace, 0, cache.Indexers{}, tweak).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(f.cluster.Client, l.resource, l.namespace, 0, cache.Indexers{}, tweak).Informer()
 	wake := func() {
 		select {
 		case f.changed <- struct{}{}:

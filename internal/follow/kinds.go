@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"fmt"
@@ -12,25 +12,25 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// kinds knows how kinds are served, and by which names people call them.
-type kinds struct {
+// Kinds knows how kinds are served, and by which names people call them.
+type Kinds struct {
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	shortcuts meta.RESTMapper
 }
 
-func newKinds(config *rest.Config) (*kinds, error) {
+func newKinds(config *rest.Config) (*Kinds, error) {
 	plain, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	cached := memory.NewMemCacheClient(plain)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
-	return &kinds{mapper: mapper, shortcuts: restmapper.NewShortcutExpander(mapper, cached, nil)}, nil
+	return &Kinds{mapper: mapper, shortcuts: restmapper.NewShortcutExpander(mapper, cached, nil)}, nil
 }
 
-// serving says how a kind is served. A kind that is not known is looked up anew:
+// Serving says how a kind is served. A kind that is not known is looked up anew:
 // it may have come since.
-func (k *kinds) serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (k *Kinds) Serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	mapping, err := k.mapper.RESTMapping(gk, versions...)
 	if meta.IsNoMatchError(err) {
 		k.mapper.Reset()
@@ -39,37 +39,23 @@ func (k *kinds) serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapp
 	return mapping, err
 }
 
-// target is the object that a tree is of.
-type target struct {
-	mapping         *meta.RESTMapping
-	namespace, name string
-}
-
-func (t target) String() string {
-	kind := t.mapping.GroupVersionKind.Kind
-	if t.namespace == "" {
-		return kind + " " + t.name
-	}
-	return kind + " " + t.namespace + "/" + t.name
-}
-
-// target finds out what is meant by a kind as people write it: a kind, plural,
+// Target finds out what is meant by a kind as people write it: a kind, plural,
 // singular or short name, with or without version and group.
-func (k *kinds) target(kind, namespace, name string) (target, error) {
+func (k *Kinds) Target(kind, namespace, name string) (Target, error) {
 	mapping, err := k.named(kind)
 	if meta.IsNoMatchError(err) {
-		return target{}, fmt.Errorf("the server knows no kind %q", kind)
+		return Target{}, fmt.Errorf("the server knows no kind %q", kind)
 	}
 	if err != nil {
-		return target{}, fmt.Errorf("look up kind %q: %w", kind, err)
+		return Target{}, fmt.Errorf("look up kind %q: %w", kind, err)
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
-	return target{mapping, namespace, name}, nil
+	return Target{Mapping: mapping, Namespace: namespace, Name: name}, nil
 }
 
-func (k *kinds) named(kind string) (*meta.RESTMapping, error) {
+func (k *Kinds) named(kind string) (*meta.RESTMapping, error) {
 	resource, groupResource := schema.ParseResourceArg(strings.ToLower(kind))
 	if resource != nil {
 		if gvk, err := k.shortcuts.KindFor(*resource); err == nil {

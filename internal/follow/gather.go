@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/inventory"
@@ -30,7 +29,7 @@ func (l lookup) selector() string { return v1alpha1.ApplySetPartOfLabel + "=" + 
 // lookups lists where an instance says that its children are. A kind that no
 // server knows has no objects and is left out; complete is false then, for it
 // may come.
-func lookups(instance *unstructured.Unstructured, kinds *kinds) (places []lookup, complete bool, err error) {
+func (k *Kinds) lookups(instance *unstructured.Unstructured) (places []lookup, complete bool, err error) {
 	set := view.ApplySet(instance)
 	if set == "" {
 		return nil, true, nil
@@ -42,7 +41,7 @@ func lookups(instance *unstructured.Unstructured, kinds *kinds) (places []lookup
 	}
 	complete = true
 	for _, gk := range recorded.GroupKinds() {
-		mapping, err := kinds.serving(gk)
+		mapping, err := k.Serving(gk)
 		if meta.IsNoMatchError(err) {
 			complete = false
 			continue
@@ -61,10 +60,10 @@ func lookups(instance *unstructured.Unstructured, kinds *kinds) (places []lookup
 	return places, complete, nil
 }
 
-// gather reads a tree once.
-func gather(ctx context.Context, client dynamic.Interface, kinds *kinds, t target) (view.World, error) {
-	root, err := client.Resource(t.mapping.Resource).Namespace(t.namespace).Get(ctx, t.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+// Gather reads a tree once. That there is no such object is an error.
+func (c *Cluster) Gather(ctx context.Context, t Target) (view.World, error) {
+	root, err := c.Of(t).Get(ctx, t.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !t.is(root) {
 		return view.World{}, fmt.Errorf("there is no %s", t)
 	}
 	if err != nil {
@@ -78,12 +77,12 @@ func gather(ctx context.Context, client dynamic.Interface, kinds *kinds, t targe
 		if _, seen := world.Children[view.ApplySet(instance)]; seen {
 			continue
 		}
-		places, _, err := lookups(instance, kinds)
+		places, _, err := c.Kinds.lookups(instance)
 		if err != nil {
 			return view.World{}, err
 		}
 		for _, place := range places {
-			list, err := client.Resource(place.resource).Namespace(place.namespace).List(ctx, metav1.ListOptions{LabelSelector: place.selector()})
+			list, err := c.Client.Resource(place.resource).Namespace(place.namespace).List(ctx, metav1.ListOptions{LabelSelector: place.selector()})
 			if apierrors.IsNotFound(err) {
 				continue // the kind has just gone
 			}
