@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/report"
 )
 
@@ -26,7 +27,7 @@ func advice(h report.Hold) []string {
 	case report.Forbidden:
 		return []string{"allow the controllers what they may not do"}
 	case report.Protected:
-		return []string{fmt.Sprintf("to let it go: %s %s-", annotate(h.Object), protectAnnotation)}
+		return []string{fmt.Sprintf("to let it go: %s %s-", annotate(h.Object), v1alpha1.ProtectAnnotation)}
 	case report.ExternalDeletion:
 		return []string{"its provider has to end what it stands for; its status says more: " + inspect("tree", h.Object)}
 	case report.KindUnavailable:
@@ -58,7 +59,7 @@ func letGo(b report.Blocker, instance report.Object) string {
 	default:
 		name = b.Object.Kind + "/" + b.Object.Name
 	}
-	return fmt.Sprintf("to go on without it, and leave it behind: %s %s=%s", annotate(instance), forceAnnotation, name)
+	return fmt.Sprintf("to go on without it, and leave it behind: %s %s=%s", annotate(instance), v1alpha1.ForceDeleteAnnotation, name)
 }
 
 func annotate(o report.Object) string {

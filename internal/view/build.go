@@ -25,7 +25,7 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 	}
 	above[id] = true
 	defer delete(above, id)
-	waiting, going := waitsOf(o, now), removalsOf(n)
+	waiting, going := waitsOf(o, now), removalsOf(o, n)
 	for _, child := range w.children(o) {
 		below := w.build(child, n.Ready == True, above, now)
 		for _, wait := range waiting.of(below.Node) {

@@ -3,6 +3,8 @@ package view
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/report"
 )
@@ -11,6 +13,7 @@ import (
 type removals struct {
 	said     []removal
 	orphaned bool
+	policies inventory.Policies
 	seen     map[object.Key]bool
 }
 
@@ -19,8 +22,9 @@ type removal struct {
 	pruned bool
 }
 
-func removalsOf(n Node) removals {
+func removalsOf(instance *unstructured.Unstructured, n Node) removals {
 	out := removals{seen: map[object.Key]bool{}}
+	out.policies, _ = inventory.PoliciesOf(instance)
 	if n.Deletion != nil {
 		out.orphaned = n.Deletion.Policy == report.Orphan
 		for _, b := range n.Deletion.Blockers {
@@ -36,7 +40,7 @@ func removalsOf(n Node) removals {
 // tell adds to an object's node what its instance tells of it.
 func (r removals) tell(n *Node, o *unstructured.Unstructured) {
 	key := object.KeyOf(o)
-	n.staying = r.orphaned || o.GetAnnotations()[onDeleteAnnotation] == string(report.Orphan)
+	n.staying = r.orphaned || r.policies.Of(o) == v1alpha1.DeletionOrphan
 	r.seen[key] = true
 	for _, said := range r.said {
 		if said.Object.Key() == key {
