@@ -65,7 +65,10 @@ var home = map[string]ring{
 	"examples":            edges,
 	"providers":           edges,
 	"sdk":                 edges,
-	"test":                edges,
+
+	"sdk/managed/external": pure,
+	"sdk/managed/resource": pure,
+	"test":                 edges,
 }
 
 // ringOf finds a package's ring by the longest folder that has one.

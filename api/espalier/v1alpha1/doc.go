@@ -1,0 +1,7 @@
+// Package v1alpha1 holds the kinds that are Espalier's own, espalier.dev/v1alpha1.
+//
+// +kubebuilder:object:generate=true
+// +groupName=espalier.dev
+package v1alpha1
+
+//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd:generateEmbeddedObjectMeta=false,maxDescLen=600 paths=. output:crd:dir=crds

@@ -1,0 +1,175 @@
+package operation_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// cloud is the least of an external API that a decision can go wrong about: it
+// names or is told names, knows tokens or not, shows marks or not, and what it
+// shows may lag behind.
+type cloud struct {
+	caps   external.Caps
+	now    func() time.Time
+	things []*thing
+	tokens map[string]*thing
+	// async is how long operations take; 0 for at once.
+	async time.Duration
+	// calls counts all calls, creations those creations that had an effect.
+	calls, creations int
+	// harm lists what must never happen.
+	harm []string
+}
+
+type thing struct {
+	ref     external.Ref
+	mark    *external.Mark
+	created time.Time
+	request string
+	readyAt time.Time
+	deleted time.Time // zero while it isn't being deleted
+	goneAt  time.Time
+}
+
+func (c *cloud) alive() []*thing {
+	var out []*thing
+	for _, t := range c.things {
+		if t.deleted.IsZero() || c.now().Before(t.goneAt) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// shown are the things that the API shows: it lags by its time to settle.
+func (c *cloud) shown() []*thing {
+	var out []*thing
+	for _, t := range c.things {
+		seen := c.now().Sub(t.created) >= c.caps.Settle
+		gone := !t.deleted.IsZero() && c.now().Sub(t.goneAt) >= c.caps.Settle
+		if seen && !gone {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (c *cloud) observe(ref external.Ref, want string) external.Observation {
+	c.calls++
+	for _, t := range c.shown() {
+		if t.ref == ref {
+			return c.seen(t, want)
+		}
+	}
+	return external.Observation{Presence: external.Absent}
+}
+
+func (c *cloud) seen(t *thing, want string) external.Observation {
+	o := external.Observation{Presence: external.Present, Ref: t.ref, Created: t.created, UpToDate: external.No, Ready: external.Yes}
+	if c.caps.Marked {
+		o.Mark = t.mark
+	}
+	if t.request == want {
+		o.UpToDate = external.Yes
+	}
+	if !t.deleted.IsZero() {
+		o.Presence = external.Deleting
+	}
+	if c.now().Before(t.readyAt) {
+		o.Ready = external.No
+	}
+	return o
+}
+
+func (c *cloud) find(mark external.Mark) []external.Observation {
+	c.calls++
+	var out []external.Observation
+	for _, t := range c.shown() {
+		if mark.Is(t.mark) && t.deleted.IsZero() {
+			out = append(out, c.seen(t, ""))
+		}
+	}
+	return out
+}
+
+func (c *cloud) begin(i external.Intent) external.Op {
+	c.calls++
+	switch i.Verb {
+	case external.Create:
+		return c.create(i)
+	case external.Update:
+		for _, t := range c.alive() {
+			if t.ref == i.Ref {
+				t.request = string(i.Request)
+				return external.Op{Done: true}
+			}
+		}
+	case external.Delete:
+		return c.destroy(i)
+	}
+	return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "NotFound"}}
+}
+
+func (c *cloud) create(i external.Intent) external.Op {
+	if c.caps.TokenTTL > 0 {
+		if t, known := c.tokens[i.Token]; known && c.now().Sub(t.created) < c.caps.TokenTTL {
+			return c.op(t.ref)
+		}
+	}
+	ref := external.Ref(i.Key.Name)
+	if c.caps.Naming == external.CallerAssigned {
+		for _, t := range c.alive() {
+			if t.ref == ref {
+				return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "AlreadyExists"}}
+			}
+		}
+	} else {
+		ref = external.Ref(fmt.Sprintf("id-%d", len(c.things)+1))
+	}
+	mark := i.Mark
+	t := &thing{ref: ref, mark: &mark, created: c.now(), request: string(i.Request), readyAt: c.now().Add(c.async)}
+	c.things = append(c.things, t)
+	c.tokens[i.Token] = t
+	c.creations++
+	return c.op(ref)
+}
+
+// op is an operation on a thing: resumable where the API is asynchronous.
+func (c *cloud) op(ref external.Ref) external.Op {
+	if c.async == 0 {
+		return external.Op{Done: true, Ref: ref}
+	}
+	return external.Op{Resume: "op/" + string(ref), Ref: ref, RetryAfter: time.Second}
+}
+
+func (c *cloud) poll(resume string) external.Op {
+	c.calls++
+	ref := external.Ref(resume[len("op/"):])
+	for _, t := range c.things {
+		if t.ref != ref {
+			continue
+		}
+		if c.now().Before(t.readyAt) || (!t.deleted.IsZero() && c.now().Before(t.goneAt)) {
+			return external.Op{Resume: resume, Ref: ref, RetryAfter: time.Second}
+		}
+	}
+	return external.Op{Done: true, Ref: ref}
+}
+
+func (c *cloud) destroy(i external.Intent) external.Op {
+	for _, t := range c.alive() {
+		if t.ref != i.Ref {
+			continue
+		}
+		if t.mark != nil && c.caps.Marked && t.mark.ID != i.Mark.ID {
+			c.harm = append(c.harm, "deleted what carries another mark")
+		}
+		if t.deleted.IsZero() {
+			t.deleted, t.goneAt = c.now(), c.now().Add(c.async)
+		}
+		return c.op(t.ref)
+	}
+	return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "NotFound"}}
+}

@@ -1,0 +1,187 @@
+package operation
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// resolve finds out what came of a call whose answer nobody has.
+func (s State) resolve() Step {
+	switch external.Verb(s.Binding.Operation.Verb) {
+	case external.Create:
+		if s.Caps.Naming == external.CallerAssigned {
+			return s.byName()
+		}
+		return s.byToken()
+	case external.Delete:
+		return s.resolveDelete()
+	case external.Update:
+	}
+	return s.resolveUpdate()
+}
+
+// byName looks whether there is what we have named.
+func (s State) byName() Step {
+	if step, done := s.look(); done {
+		return step
+	}
+	switch s.Look.Presence {
+	case external.Deleting:
+		return rest(resource.NameDeleting, "the external resource of this name is being deleted", s.soon())
+	case external.Present:
+		return s.takeOn()
+	default:
+	}
+	if left := s.left(s.Binding.Operation.StartedAt); left > 0 {
+		return s.settles(left)
+	}
+	return s.again() // the API has one of a name at most
+}
+
+// again makes the same call once more, and remembers that.
+func (s State) again() Step {
+	if !s.Binding.Operation.Repeated {
+		return s.record(func(b *binding.BindingSpec) { b.Operation.Repeated = true })
+	}
+	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// byToken repeats the call, if the API knows it again.
+func (s State) byToken() Step {
+	if ref := s.ref(); ref != "" {
+		return s.byName() // somebody has said which it is
+	}
+	if s.Now.Sub(s.Binding.Operation.StartedAt.Time) < s.Caps.TokenTTL {
+		return s.again()
+	}
+	return s.byMark()
+}
+
+// onTheWay is how long a call may take to arrive whose process has died. Only a
+// name or a token rules a second resource out; where there is a mark alone, time
+// makes it unlikely, and the mark finds it.
+const onTheWay = 10 * time.Second
+
+// byMark looks for what carries our mark, once all that there is shows.
+func (s State) byMark() Step {
+	if !s.Caps.Findable {
+		return s.unresolved("the external API can't be asked for it")
+	}
+	if left := s.left(s.Binding.Operation.StartedAt) + onTheWay; left > 0 {
+		return s.settles(left)
+	}
+	switch {
+	case s.LookFailed != nil:
+		return fails(fmt.Errorf("look for the external resource: %w", s.LookFailed))
+	case !s.Searched:
+		return Step{Do: Search}
+	case len(s.Found) > 1:
+		return s.several()
+	case len(s.Found) == 1:
+		return s.bind(s.Found[0].Ref, s.Binding.Mark)
+	}
+	return s.open(external.Create, binding.BindingCreating) // it never came to be
+}
+
+// several parks what can't be decided here.
+func (s State) several() Step {
+	return rest(resource.Conflict, fmt.Sprintf("%d external resources carry the mark of this one: %s. None is deleted; keep one, and take the mark off the others", len(s.Found), refs(s.Found)), s.soon())
+}
+
+// doubt looks once more, after a creation whose call had to be made again, whether
+// a late call has made a second one.
+func (s State) doubt() (step Step, done bool) {
+	switch {
+	case s.Binding.Doubted == nil:
+		return Step{}, false
+	case s.left(*s.Binding.Doubted) > 0 && s.Resource.Deleting:
+		return s.settles(s.left(*s.Binding.Doubted)), true
+	case s.left(*s.Binding.Doubted) > 0:
+		return Step{}, false
+	case !s.Searched:
+		return Step{Do: Search}, true
+	case len(s.Found) > 1:
+		return s.several(), true
+	}
+	return s.record(func(b *binding.BindingSpec) { b.Doubted = nil }), true
+}
+
+func refs(found []external.Observation) string {
+	text := ""
+	for i, o := range found {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(o.Ref)
+	}
+	return text
+}
+
+// unresolved waits for somebody to say: a second creation could make a second
+// resource, and no name, token or mark would tell.
+func (s State) unresolved(why string) Step {
+	b := s.Binding
+	switch {
+	case s.Resource.Retry != "" && s.Resource.Retry != b.Retried:
+		retry := s.open(external.Create, binding.BindingCreating)
+		if retry.Do == Record {
+			retry.Binding.Retried = s.Resource.Retry
+		}
+		return retry
+	case s.Resource.ExternalName != "" && !b.Explicit:
+		return s.record(func(b *binding.BindingSpec) { b.Explicit = true })
+	case b.Unresolved == nil:
+		return s.record(func(b *binding.BindingSpec) {
+			b.Unresolved = &binding.BindingUnresolved{Since: metav1.NewMicroTime(s.Now), Message: why}
+		})
+	}
+	return rest(resource.CreateUnresolved, fmt.Sprintf("since %s it can't be told whether the creation begun at %s has had its effect: %s. Look for the resource; then set the annotation %s to its identity, or, if there is none, %s to any new value",
+		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), b.Unresolved.Message,
+		resource.ExternalNameAnnotation, resource.RetryAnnotation), 0)
+}
+
+// resolveUpdate repeats an update, unless it shows that it has had its effect.
+func (s State) resolveUpdate() Step {
+	if step, done := s.look(); done {
+		return step
+	}
+	if s.Look.Presence != external.Present || s.Look.UpToDate == external.Yes {
+		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
+	}
+	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// resolveDelete repeats a deletion, as long as what is there is ours.
+func (s State) resolveDelete() Step {
+	if step, done := s.look(); done {
+		return step
+	}
+	switch {
+	case s.Look.Presence == external.Absent:
+		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
+	case s.Look.Presence == external.Deleting:
+		return Step{
+			Do: Rest, After: s.soon(), Ready: deleting(s),
+			Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "deleting the external resource: "+s.Look.State),
+		}
+	case s.foreign():
+		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
+	}
+	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// settles waits until the external API shows what has happened.
+func (s State) settles(left time.Duration) Step {
+	return Step{Do: Rest, After: left, Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "waiting until the external API shows what has happened")}
+}
+
+// soon is when to look again at something that changes by itself.
+func (s State) soon() time.Duration {
+	return max(s.Caps.Settle, pollEvery)
+}

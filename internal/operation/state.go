@@ -1,0 +1,122 @@
+// Package operation decides, one step at a time, what to do about the external
+// resource of a managed resource. Next is a function from what is known to the
+// next step; whoever carries the step out adds what came of it and asks again,
+// until there is nothing more to do for now. Nothing here acts, waits or forgets:
+// what has to survive a crash is in the Binding, and every step is such that a
+// crash right after it is recovered from by asking again.
+//
+// The contract: no call that changes something is made before the Binding holds
+// exactly it; there is one open operation at most; an open operation is closed only
+// on proof of what came of it; what isn't known changes nothing.
+package operation
+
+import (
+	"time"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// Resource is what counts of a managed resource.
+type Resource struct {
+	Owner      binding.BindingOwner
+	Generation int64
+	// Deleting says that it is being deleted, Claimed that it carries our finalizer
+	// and Kept that it carries others' as well, which go first.
+	Deleting, Claimed, Kept bool
+	// Paused says that somebody has paused it, by annotation.
+	Paused   bool
+	Policies resource.Policies
+	// Deletes says that the external resource goes with it.
+	Deletes bool
+	// ExternalName is the annotation, Adopt whether an unmarked external resource
+	// may be taken on, and Retry the latest request to try an unresolved creation
+	// again.
+	ExternalName string
+	Adopt        bool
+	Retry        string
+	// Poll is how often the external resource is looked at.
+	Poll time.Duration
+}
+
+// State is what is known in one pass over a managed resource.
+type State struct {
+	Resource Resource
+	Caps     external.Caps
+	// Key is what the resource would be kept under now, MarkOwner its text on the
+	// external resource's mark.
+	Key       external.Key
+	MarkOwner string
+	Now       time.Time
+	// Random is a fresh random text for a token or a mark.
+	Random string
+
+	// Binding is the stored one; nil if there is none.
+	Binding *binding.BindingSpec
+	// Taken is the binding of somebody else's that has the key, once reserving was
+	// refused, and TakenAlive says that its managed resource exists.
+	Taken      *binding.BindingSpec
+	TakenAlive bool
+
+	// The rest is what came of this pass's own steps.
+
+	// Look is the latest observation, LookFailed why there is none.
+	Look       *external.Observation
+	LookFailed error
+	// Searched says that Found holds all external resources of the mark.
+	Searched bool
+	Found    []external.Observation
+	// Requests holds what was prepared, and PrepareFailed why something wasn't.
+	Requests      map[external.Verb]external.Request
+	PrepareFailed error
+	// Fresh says that the open operation was stored in this pass, and its call was
+	// not made yet.
+	Fresh bool
+	// Answer is what the external API said of the open operation in this pass.
+	Answer *external.Op
+	// Failed is the last error of a closed operation in this pass.
+	Failed *external.OpError
+	// IDReserved says that the assigned identity is ours alone, IDTaken by whom it
+	// is kept otherwise.
+	IDReserved bool
+	IDTaken    *binding.BindingSpec
+	// Projected, LateInitialized and Published say that this was seen to.
+	Projected, LateInitialized, Published bool
+}
+
+// ref is the identity by which the external resource can be looked at: the one
+// that is bound, or the name that we give it, or the one that somebody said.
+func (s State) ref() external.Ref {
+	switch {
+	case s.Binding != nil && s.Binding.Ref != "":
+		return external.Ref(s.Binding.Ref)
+	case s.Binding != nil && s.Binding.Operation != nil && s.Binding.Operation.Ref != "":
+		return external.Ref(s.Binding.Operation.Ref)
+	case s.Caps.Naming == external.CallerAssigned:
+		return external.Ref(s.key().Name)
+	case s.Binding != nil && s.Binding.Explicit:
+		return external.Ref(s.Resource.ExternalName)
+	}
+	return ""
+}
+
+// key is the key that was reserved, or else the one that would be.
+func (s State) key() external.Key {
+	if s.Binding != nil {
+		return external.Key{Scope: s.Binding.Key.Scope, Type: s.Binding.Key.Type, Name: s.Binding.Key.Name}
+	}
+	return s.Key
+}
+
+// mark is the mark of the external resource.
+func (s State) mark() external.Mark { return external.Mark{ID: s.Binding.Mark, Owner: s.MarkOwner} }
+
+// intent is the open operation as it is asked of the external API.
+func (s State) intent() *external.Intent {
+	op := s.Binding.Operation
+	return &external.Intent{
+		Verb: external.Verb(op.Verb), Attempt: op.Attempt, Token: op.Token, Mark: s.mark(), Key: s.key(),
+		Ref: external.Ref(s.Binding.Ref), Request: op.Request,
+	}
+}

@@ -1,0 +1,6 @@
+// Package resource holds what the kinds of all managed resources have in common:
+// the fields of spec and status that their users know, as Go types that a
+// provider's own types embed.
+//
+// +kubebuilder:object:generate=true
+package resource

@@ -1,0 +1,128 @@
+package resource
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Action is what may be done about an external resource.
+//
+// +kubebuilder:validation:Enum=Observe;Create;Update;Delete;LateInitialize;*
+type Action string
+
+// Actions.
+const (
+	ActionObserve        Action = "Observe"
+	ActionCreate         Action = "Create"
+	ActionUpdate         Action = "Update"
+	ActionDelete         Action = "Delete"
+	ActionLateInitialize Action = "LateInitialize"
+	ActionAll            Action = "*"
+)
+
+// Policies are the actions that may be taken, in any order. Left out they are all
+// of them; an empty list pauses the resource.
+type Policies []Action
+
+// legal are the sets that mean something, each sorted by the order of actions:
+// what is managed is observed, and what is late-initialized without being created
+// or updated is only looked at.
+var legal = [][]Action{
+	{},
+	{ActionAll},
+	{ActionObserve},
+	{ActionObserve, ActionCreate},
+	{ActionObserve, ActionUpdate},
+	{ActionObserve, ActionDelete},
+	{ActionObserve, ActionLateInitialize},
+	{ActionObserve, ActionCreate, ActionUpdate},
+	{ActionObserve, ActionCreate, ActionDelete},
+	{ActionObserve, ActionCreate, ActionLateInitialize},
+	{ActionObserve, ActionUpdate, ActionLateInitialize},
+	{ActionObserve, ActionCreate, ActionUpdate, ActionDelete},
+	{ActionObserve, ActionCreate, ActionUpdate, ActionLateInitialize},
+	{ActionObserve, ActionCreate, ActionDelete, ActionLateInitialize},
+	{ActionObserve, ActionCreate, ActionUpdate, ActionDelete, ActionLateInitialize},
+}
+
+// order is how sets are written down here.
+var order = []Action{ActionAll, ActionObserve, ActionCreate, ActionUpdate, ActionDelete, ActionLateInitialize}
+
+// sorted is the set without repetitions, in order.
+func (p Policies) sorted() []Action {
+	out := []Action{}
+	for _, a := range order {
+		if slices.Contains(p, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Validate says why a set is refused; nil for the fifteen that are legal, and for
+// none at all, which is the default.
+func (p Policies) Validate() error {
+	if p == nil {
+		return nil
+	}
+	for _, a := range p {
+		if !slices.Contains(order, a) {
+			return fmt.Errorf("spec.managementPolicies has %q; it can have %s", a, names(order[1:])+`, or "*" alone`)
+		}
+	}
+	set := p.sorted()
+	if slices.ContainsFunc(legal, func(l []Action) bool { return slices.Equal(l, set) }) {
+		return nil
+	}
+	switch {
+	case slices.Contains(set, ActionAll):
+		return fmt.Errorf(`spec.managementPolicies: "*" stands for all actions, and alone; with it are %s`, names(set[1:]))
+	case !slices.Contains(set, ActionObserve):
+		return fmt.Errorf("spec.managementPolicies: %s: nothing can be done about what isn't observed; add Observe", names(set))
+	}
+	return fmt.Errorf("spec.managementPolicies: %s don't go together: what may be deleted and updated, or late-initialized, must be allowed to be created; add Create, or leave out Delete", names(set))
+}
+
+func names(set []Action) string {
+	texts := make([]string, len(set))
+	for i, a := range set {
+		texts[i] = string(a)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Allow says whether an action may be taken.
+func (p Policies) Allow(a Action) bool {
+	return p == nil || slices.Contains(p, ActionAll) || slices.Contains(p, a)
+}
+
+// Paused says that nothing at all may be done.
+func (p Policies) Paused() bool { return p != nil && len(p) == 0 }
+
+// Exclusive says that the external resource is this object's to create or to
+// delete, so that no other may be.
+func (p Policies) Exclusive() bool { return p.Allow(ActionCreate) || p.Allow(ActionDelete) }
+
+// DeletionPolicy is the older way to say what becomes of the external resource
+// when its object is deleted.
+//
+// +kubebuilder:validation:Enum=Orphan;Delete
+type DeletionPolicy string
+
+// Deletion policies. Delete is the default.
+const (
+	DeletionOrphan DeletionPolicy = "Orphan"
+	DeletionDelete DeletionPolicy = "Delete"
+)
+
+// Deletes says whether the external resource is deleted with its object. Where the
+// policies and the older deletion policy contradict each other, the one that isn't
+// its default decides.
+func Deletes(p Policies, legacy DeletionPolicy) bool {
+	if legacy != DeletionOrphan {
+		return p.Allow(ActionDelete)
+	}
+	all := p == nil || slices.Equal(p.sorted(), []Action{ActionAll})
+	return !all && slices.Contains(p, ActionDelete)
+}

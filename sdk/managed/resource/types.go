@@ -1,0 +1,196 @@
+package resource
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Spec is what the spec of every managed resource has beside forProvider and
+// initProvider. Providers embed it inline.
+type Spec struct {
+	// ManagementPolicies are what may be done about the external resource. The
+	// default is everything; an empty list pauses the resource. Fifteen sets are
+	// legal: see Policies.
+	//
+	// +optional
+	// +kubebuilder:default={"*"}
+	ManagementPolicies Policies `json:"managementPolicies,omitempty"`
+
+	// DeletionPolicy is the older way to say what becomes of the external resource
+	// when this object is deleted. Where it and managementPolicies contradict each
+	// other, the one that isn't its default decides.
+	//
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// ProviderConfigRef names the configuration of the provider that is used: how
+	// to reach the external API, and as whom.
+	//
+	// +optional
+	// +kubebuilder:default={"name": "default"}
+	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
+
+	// WriteConnectionSecretToRef names a Secret to which what is needed to connect
+	// is written.
+	//
+	// +optional
+	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
+}
+
+// ProviderConfigReference names a provider's configuration.
+type ProviderConfigReference struct {
+	// Kind is the configuration's kind; the provider's own by default.
+	//
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name"`
+}
+
+// SecretReference names a Secret. A namespaced resource's is in its own namespace.
+type SecretReference struct {
+	Name string `json:"name"`
+	// Namespace is for cluster-scoped resources.
+	//
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// Status is what the status of every managed resource has beside atProvider.
+// Providers embed it inline.
+type Status struct {
+	// Conditions are Ready, whether the external resource can be used, and Synced,
+	// whether it is as this object wants it.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []Condition `json:"conditions,omitempty"`
+
+	// ObservedGeneration is the generation that the conditions tell of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// LastHandledReconcileAt is the last value of the annotation
+	// crossplane.io/reconcile-requested-at that was followed.
+	//
+	// +optional
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+}
+
+// Condition is an observation of one aspect of a managed resource.
+type Condition struct {
+	Type               string                 `json:"type"`
+	Status             metav1.ConditionStatus `json:"status"`
+	LastTransitionTime metav1.Time            `json:"lastTransitionTime"`
+	Reason             string                 `json:"reason"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Types of conditions.
+const (
+	Ready  = "Ready"
+	Synced = "Synced"
+)
+
+// Reasons of Ready.
+const (
+	Available   = "Available"
+	Unavailable = "Unavailable"
+	Creating    = "Creating"
+	Deleting    = "Deleting"
+)
+
+// Reasons of Synced.
+const (
+	// ReconcileSuccess: the external resource was looked at, and is as wanted.
+	ReconcileSuccess = "ReconcileSuccess"
+	// ReconcileError: something failed, as the message tells. It is tried again.
+	ReconcileError = "ReconcileError"
+	// ReconcilePaused: by annotation or by policy.
+	ReconcilePaused = "ReconcilePaused"
+	// OperationInProgress: the status is Unknown until it has ended.
+	OperationInProgress = "OperationInProgress"
+	// CreateUnresolved: whether a creation has had its effect can't be told, and
+	// a second one could make a second resource. Somebody has to say.
+	CreateUnresolved = "CreateUnresolved"
+	// NameReserved: the external name is another object's.
+	NameReserved = "NameReserved"
+	// NameDeleting: the external name is of a resource that is being deleted.
+	NameDeleting = "NameDeleting"
+	// Conflict: the external resource is there and isn't ours.
+	Conflict = "Conflict"
+)
+
+// Annotations that users put on managed resources.
+const (
+	// ExternalNameAnnotation is the identity of the external resource. It is a
+	// projection of what is bound: set before anything is, it says which resource
+	// to take on; changed later, it is put back.
+	ExternalNameAnnotation = "crossplane.io/external-name"
+	// PausedAnnotation pauses the resource while it is "true".
+	PausedAnnotation = "crossplane.io/paused"
+	// PollIntervalAnnotation is how often the external resource is looked at, as a
+	// duration.
+	PollIntervalAnnotation = "crossplane.io/poll-interval"
+	// ReconcileRequestedAtAnnotation asks for a look now, whenever its value is a
+	// new one.
+	ReconcileRequestedAtAnnotation = "crossplane.io/reconcile-requested-at"
+	// AdoptAnnotation allows a resource that is there and carries no mark to be
+	// taken on, when its value is IfUnmarked.
+	AdoptAnnotation = "espalier.dev/adopt"
+	// RetryAnnotation lets a creation that can't be resolved be tried once more,
+	// whenever its value is a new one: whoever sets it has made sure that it had no
+	// effect.
+	RetryAnnotation = "espalier.dev/retry-create"
+)
+
+// AdoptIfUnmarked is the value of AdoptAnnotation that allows it.
+const AdoptIfUnmarked = "IfUnmarked"
+
+// Finalizer keeps a managed resource until its external resource is gone, or let
+// go of.
+const Finalizer = "finalizer.managedresource.crossplane.io"
+
+// Reference names another managed resource whose identity or output a field takes.
+type Reference struct {
+	Name string `json:"name"`
+	// Namespace is for cluster-scoped resources, and for references to another
+	// namespace where the kind allows them.
+	//
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Policy *ReferencePolicy `json:"policy,omitempty"`
+}
+
+// Selector selects another managed resource by labels, or by the controller that
+// both have.
+type Selector struct {
+	// +optional
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// +optional
+	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Policy *ReferencePolicy `json:"policy,omitempty"`
+}
+
+// ReferencePolicy says when a reference is resolved.
+type ReferencePolicy struct {
+	// Resolve is Always, at each look, or IfNotPresent, the default: once.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent
+	Resolve string `json:"resolve,omitempty"`
+	// Resolution is Required, the default: nothing goes on without it; or Optional.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Required;Optional
+	// +kubebuilder:default=Required
+	Resolution string `json:"resolution,omitempty"`
+}
