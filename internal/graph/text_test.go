@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
 )
@@ -24,6 +25,9 @@ func describeGraph(g *graph.Graph) string {
 		scope = "namespaced"
 	}
 	fmt.Fprintf(&b, "%s %s, %s\n", g.Kind.GroupVersion(), g.Kind.Kind, scope)
+	if g.Limits != (inventory.Limits{}) {
+		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.Limits.Timeout, g.Limits.ForceAfter)
+	}
 	for _, n := range g.Nodes {
 		fmt.Fprintf(&b, "%d %s: %s %s", n.Layer, n.ID, n.Kind.GroupVersion(), n.Kind.Kind)
 		for _, trait := range []struct {
@@ -36,6 +40,12 @@ func describeGraph(g *graph.Graph) string {
 		}
 		if len(n.Dependencies) > 0 {
 			b.WriteString(" ← " + strings.Join(n.Dependencies, ", "))
+		}
+		if len(n.DeleteAfter) > 0 {
+			b.WriteString("; deleted after " + strings.Join(n.DeleteAfter, ", "))
+		}
+		if n.OnDelete != "" {
+			b.WriteString("; on deletion " + string(n.OnDelete))
 		}
 		b.WriteByte('\n')
 	}

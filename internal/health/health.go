@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -34,22 +35,46 @@ func Of(o *unstructured.Unstructured) Health {
 	return Health{Message: message}
 }
 
+// Said is what an object says of itself in its Ready condition.
+type Said struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+	// Stale says that it tells of an older generation than the object has; it
+	// tells of none where it doesn't say.
+	Stale bool
+	// Generation is the one that it tells of; 0 where it doesn't say.
+	Generation int64
+}
+
+// Says reads what an object says of itself, if it has a Ready condition.
+func Says(o *unstructured.Unstructured) (said Said, ok bool) {
+	ready, ok := condition.Read(o).Get("Ready")
+	if !ok {
+		return Said{}, false
+	}
+	observed := ready.ObservedGeneration
+	return Said{
+		Status: ready.Status, Reason: ready.Reason, Message: ready.Message,
+		Stale: observed != 0 && observed < o.GetGeneration(), Generation: observed,
+	}, true
+}
+
 // Instance tells whether an instance of a definition is ready: its Ready
 // condition is true for its current generation. What it says while it isn't is
 // the deepest cause that it knows.
 func Instance(o *unstructured.Unstructured) Health {
-	ready, ok := condition.Read(o).Get("Ready")
+	said, ok := Says(o)
 	switch {
 	case !ok:
 		return Health{Message: "it has not been looked at yet"}
-	case ready.ObservedGeneration < o.GetGeneration():
-		return Health{Message: fmt.Sprintf("its status tells of generation %d, it is at %d", ready.ObservedGeneration, o.GetGeneration())}
-	case ready.Status == condition.True:
+	case said.Generation < o.GetGeneration():
+		return Health{Message: fmt.Sprintf("its status tells of generation %d, it is at %d", said.Generation, o.GetGeneration())}
+	case said.Status == condition.True:
 		return Health{Ready: true}
-	case ready.Message != "":
-		return Health{Message: ready.Message}
+	case said.Message != "":
+		return Health{Message: said.Message}
 	}
-	return Health{Message: ready.Reason}
+	return Health{Message: said.Reason}
 }
 
 // Stale says whether the object's status tells of an older generation than its
@@ -59,6 +84,6 @@ func Stale(o *unstructured.Unstructured) bool {
 	if ok {
 		return observed < o.GetGeneration()
 	}
-	ready, ok := condition.Read(o).Get("Ready")
-	return ok && ready.ObservedGeneration != 0 && ready.ObservedGeneration < o.GetGeneration()
+	said, ok := Says(o)
+	return ok && said.Stale
 }

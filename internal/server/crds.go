@@ -40,9 +40,9 @@ func (c *Controllers) install(ctx context.Context) error {
 // alone: another controller of the dialect may rely on what its own says.
 func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstructured) error {
 	inventory.Sign(wanted, "")
-	current, exists := c.crds.Get(wanted.GetName())
+	current, exists := c.CRDs.Get(wanted.GetName())
 	if !exists {
-		_, err := c.client.Create(ctx, wanted, v1alpha1.InstanceManager)
+		_, err := c.Client.Create(ctx, wanted, v1alpha1.InstanceManager)
 		if err != nil && !cluster.IsTaken(err) {
 			return fmt.Errorf("install %s: %w", wanted.GetName(), err)
 		}
@@ -55,7 +55,7 @@ func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstr
 	if signature == inventory.Applied(wanted) {
 		return nil
 	}
-	if _, err := c.client.Update(ctx, wanted, current.UID, v1alpha1.InstanceManager); err != nil {
+	if _, err := c.Client.Update(ctx, wanted, current.UID, v1alpha1.InstanceManager); err != nil {
 		return fmt.Errorf("update %s: %w", wanted.GetName(), err)
 	}
 	return nil

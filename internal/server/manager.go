@@ -80,7 +80,7 @@ func NewManager(o ManagerOptions) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics.Register(controllers.hub.Collector(), controllers.engine.Collector())
+	metrics.Register(controllers.Hub.Collector(), controllers.Engine.Collector())
 	if err := m.Add(leading{controllers, o.Ready, introspection(o, controllers)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
@@ -117,7 +117,7 @@ func introspection(o ManagerOptions, c *Controllers) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Path: o.IntrospectionSocket, Watches: c.Hub().Stats, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Path: o.IntrospectionSocket, Watches: c.Hub.Stats, Log: o.Log.WithName("introspect")}
 }
 
 func (l leading) NeedLeaderElection() bool { return true }

@@ -12,14 +12,14 @@ import (
 // long as it tells of the current generation; anything else is judged by its
 // health, if its status has something to judge.
 func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason, message string) {
-	if ready, reason, message, ok := readyCondition(o); ok {
-		switch ready {
-		case True:
-			return True, reason, ""
-		case False:
-			return False, reason, message
+	if said, ok := health.Says(o); ok && !said.Stale {
+		switch said.Status {
+		case condition.True:
+			return True, said.Reason, ""
+		case condition.False:
+			return False, said.Reason, said.Message
 		default:
-			return Unknown, reason, message
+			return Unknown, said.Reason, said.Message
 		}
 	}
 	if instance {
@@ -43,14 +43,4 @@ func speaks(o *unstructured.Unstructured) bool {
 	}
 	_, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return ok
-}
-
-// readyCondition is what an object says in its Ready condition, if it is of its
-// current generation.
-func readyCondition(o *unstructured.Unstructured) (ready Ready, reason, message string, ok bool) {
-	c, ok := condition.Read(o).Get("Ready")
-	if !ok || (c.ObservedGeneration != 0 && c.ObservedGeneration < o.GetGeneration()) {
-		return "", "", "", false
-	}
-	return Ready(c.Status), c.Reason, c.Message, true
 }

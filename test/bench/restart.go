@@ -87,7 +87,7 @@ func (b *bench) restart(ctx context.Context, what, kind string, instances int) (
 		return err
 	})
 	r.heap = heap() - before
-	for _, s := range b.engine.Hub().Stats() {
+	for _, s := range b.engine.Hub.Stats() {
 		if s.Kind == (schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}) {
 			r.children += s.Objects
 		}

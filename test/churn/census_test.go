@@ -48,7 +48,7 @@ func (c *counter) take(t *testing.T) census {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return census{
-		goroutines: runtime.NumGoroutine(), watches: len(c.controllers.Hub().Stats()),
+		goroutines: runtime.NumGoroutine(), watches: len(c.controllers.Hub.Stats()),
 		connections: c.connections(t), heap: m.HeapAlloc,
 	}
 }
@@ -147,7 +147,7 @@ func (c *counter) settle(t *testing.T, base census) census {
 		case <-tick.C:
 		case <-ctx.Done():
 			t.Log(c.open(t))
-			for _, s := range c.controllers.Hub().Stats() {
+			for _, s := range c.controllers.Hub.Stats() {
 				t.Logf("left: %s %s, %s %s, %d subscribers, %d objects", s.Kind, s.Selection, s.State.Phase, s.State.Reason, s.Subscribers, s.Objects)
 			}
 			if now.goroutines > base.goroutines+someGoroutines {

@@ -131,7 +131,7 @@ func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
 		t.Errorf("the role was noticed after %s: by a back-off", healed)
 	}
 	must(t, "what kept an eye on roles is over", c.until(ctx, func() error {
-		for _, s := range c.Hub().Stats() {
+		for _, s := range c.Hub.Stats() {
 			if s.Kind.Group == rbac.Group && s.Subscribers > 0 {
 				return fmt.Errorf("%s is watched", s.Kind.Kind)
 			}

@@ -66,7 +66,7 @@ func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
 			}
 			end(t, p)
 			err := c.until(t.Context(), func() error {
-				for _, s := range c.Hub().Stats() {
+				for _, s := range c.Hub.Stats() {
 					if s.Subscribers > 0 && (strings.HasSuffix(s.Kind.Group, p.group) || s.Kind.Kind == "ConfigMap") {
 						return fmt.Errorf("%s (%s) has %d subscribers", s.Kind.Kind, s.Selection, s.Subscribers)
 					}
@@ -209,7 +209,7 @@ func TestADefinitionComesBackInAnotherScope(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	vpcs := slices.DeleteFunc(c.Hub().Stats(), func(s watch.KindStats) bool { return s.Kind.Group != p.group || s.Subscribers == 0 })
+	vpcs := slices.DeleteFunc(c.Hub.Stats(), func(s watch.KindStats) bool { return s.Kind.Group != p.group || s.Subscribers == 0 })
 	if len(vpcs) != 1 || vpcs[0].Subscribers != 1 {
 		t.Errorf("the kind is served by %+v", vpcs)
 	}

@@ -127,7 +127,7 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 			}
 			err := c.until(ctx, func() error {
 				got := map[string]int{}
-				for _, s := range c.Hub().Stats() {
+				for _, s := range c.Hub.Stats() {
 					if s.Selection == watch.Managed().String() && s.State.Phase == watch.Synced && (s.Kind.Group == "" || s.Kind.Group == "leaf."+p.group) {
 						got[s.Kind.Kind] = s.Subscribers
 					}

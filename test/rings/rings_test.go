@@ -56,6 +56,7 @@ var home = map[string]ring{
 	"internal/embedded":   edges,
 	"internal/follow":     edges,
 	"internal/introspect": edges,
+	"internal/kernel":     edges,
 	"internal/server":     edges,
 	"internal/standin":    edges,
 	"internal/testkit":    edges,

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -42,6 +43,9 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 			return out
 		}
 	}
+	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
+		return outcome.Fail(err) // nothing else would bring another pass
+	}
 	return later(removal.Retry)
 }
 
@@ -71,6 +75,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 	for _, gk := range inventory.Read(v.instance).GroupKinds() {
 		gvk, standing, err := r.Kinds.Standing(ctx, gk)
 		if err != nil {
+			v.lookup = err
 			remains.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 		}
 		if err != nil || standing == cluster.Gone {

@@ -1,4 +1,4 @@
-package server
+package kernel
 
 import (
 	"time"
@@ -14,27 +14,27 @@ import (
 
 // crdChanged passes on what happens to kinds: to what is known of them, to the
 // watches, and to the definitions that use or own them.
-func (c *Controllers) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
+func (k *Kernel) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
 	if was != nil && (is == nil || groupKind(was) != groupKind(is)) {
-		if c.kinds.Forget(was) {
-			c.kindChanged(was, watch.KindDeleted)
+		if k.Kinds.Forget(was) {
+			k.kindChanged(was, watch.KindDeleted)
 		} else {
-			c.wakeConcerned(was) // it served nothing, but its name is free now
+			k.wakeConcerned(was) // it served nothing, but its name is free now
 		}
 		was = nil
 	}
 	if is == nil {
 		return
 	}
-	switch c.kinds.Observe(is) {
+	switch k.Kinds.Observe(is) {
 	case cluster.NoNews:
 	case cluster.Remarked:
-		c.wakeConcerned(is)
+		k.wakeConcerned(is)
 	case cluster.Altered:
 		if was == nil {
-			c.kindChanged(is, watch.KindArrived)
+			k.kindChanged(is, watch.KindArrived)
 		} else {
-			c.kindChanged(is, watch.KindAltered)
+			k.kindChanged(is, watch.KindAltered)
 		}
 	}
 }
@@ -43,12 +43,12 @@ func groupKind(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
 	return schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
 }
 
-// published passes on the answer to a write of a CustomResourceDefinition: what
+// Published passes on the answer to a write of a CustomResourceDefinition: what
 // was published is known at once, also to who takes it back the next moment.
-func (c *Controllers) published(crd *apiextensionsv1.CustomResourceDefinition) {
-	if c.kinds.Record(crd) != cluster.NoNews {
-		c.kindChanged(crd, watch.KindAltered)
-		c.confirm(crd)
+func (k *Kernel) Published(crd *apiextensionsv1.CustomResourceDefinition) {
+	if k.Kinds.Record(crd) != cluster.NoNews {
+		k.kindChanged(crd, watch.KindAltered)
+		k.confirm(crd)
 	}
 }
 
@@ -58,29 +58,29 @@ const confirmed = 30 * time.Second
 // confirm looks whether the watch ever tells of what was published: one that is
 // broken off just then misses what lives for a moment only. Nothing follows from
 // its silence before it is past that revision.
-func (c *Controllers) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
+func (k *Kernel) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
 	time.AfterFunc(confirmed, func() {
-		if c.life.Err() != nil {
+		if k.life.Err() != nil {
 			return // nobody watches any more
 		}
-		if !c.crds.Past(crd.ResourceVersion) {
-			c.confirm(crd)
+		if !k.CRDs.Past(crd.ResourceVersion) {
+			k.confirm(crd)
 			return
 		}
-		if current, exists := c.crds.Get(crd.Name); (!exists || current.UID != crd.UID) && c.kinds.Forget(crd) {
-			c.kindChanged(crd, watch.KindDeleted)
+		if current, exists := k.CRDs.Get(crd.Name); (!exists || current.UID != crd.UID) && k.Kinds.Forget(crd) {
+			k.kindChanged(crd, watch.KindDeleted)
 		}
 	})
 }
 
-func (c *Controllers) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
-	c.hub.KindChanged(groupKind(crd), change)
-	c.wakeConcerned(crd)
+func (k *Kernel) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
+	k.Hub.KindChanged(groupKind(crd), change)
+	k.wakeConcerned(crd)
 }
 
-func (c *Controllers) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
-	for _, key := range c.registry.Concerned(crd) {
-		c.wake(key)
+func (k *Kernel) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
+	for _, key := range k.options.Concerned(crd) {
+		k.Wake(key)
 	}
 }
 
@@ -90,24 +90,24 @@ var apiServices = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Versi
 // followGroups passes on which versions of groups the API server has, so that a
 // kind without a CustomResourceDefinition is noticed when it comes, and is not
 // asked for until then.
-func (c *Controllers) followGroups() *watch.Serving {
-	return c.hub.Serve(apiServices, func(key object.Key, _ watch.Cause) {
+func (k *Kernel) followGroups() *watch.Serving {
+	return k.Hub.Serve(apiServices, func(key object.Key, _ watch.Cause) {
 		if key.Name == "" {
-			c.kinds.GroupsKnown(c.hub.State(apiServices, watch.All()).Phase == watch.Synced)
+			k.Kinds.GroupsKnown(k.Hub.State(apiServices, watch.All()).Phase == watch.Synced)
 			return
 		}
 		gv := cluster.GroupVersionOf(key.Name)
-		if service, there := c.hub.Served(apiServices, "", key.Name); there {
+		if service, there := k.Hub.Served(apiServices, "", key.Name); there {
 			_, foreign, _ := unstructured.NestedFieldNoCopy(service.Object, "spec", "service")
-			if !c.kinds.ObserveGroup(gv, !foreign) {
+			if !k.Kinds.ObserveGroup(gv, !foreign) {
 				return
 			}
 		} else {
-			c.kinds.ForgetGroup(gv)
+			k.Kinds.ForgetGroup(gv)
 		}
-		c.hub.GroupChanged(gv)
-		for _, key := range c.registry.Using(gv.Group) {
-			c.wake(key)
+		k.Hub.GroupChanged(gv)
+		for _, key := range k.options.Using(gv.Group) {
+			k.Wake(key)
 		}
 	})
 }

@@ -1,0 +1,150 @@
+// Package kernel is what every program of ours runs on: one connection to an API
+// server, what is known of its kinds, shared watches, and the engine that runs
+// controllers. Which controllers these are is for others to say.
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/engine"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// Options are what a kernel needs to know.
+type Options struct {
+	// Config is how to reach the API server.
+	Config *rest.Config
+	// Workers is how many objects are worked on side by side.
+	Workers int
+	Log     logr.Logger
+	// Observe is told of each pass; optional.
+	Observe func(outcome.Pass)
+	// Concerned lists the objects to look at again when a kind changes, and Using
+	// those that use kinds of a group. They are called from many goroutines and
+	// must not block.
+	Concerned func(*apiextensionsv1.CustomResourceDefinition) []object.Key
+	Using     func(group string) []object.Key
+}
+
+// Kernel is a connection to one API server with all that controllers share. Its
+// parts are safe for concurrent use.
+type Kernel struct {
+	Client *cluster.Client
+	Kinds  *cluster.Kinds
+	Hub    *watch.Hub
+	Engine *engine.Engine
+	CRDs   *cluster.CRDs
+
+	options Options
+	life    context.Context // of Run
+}
+
+// New prepares a kernel; Run runs it.
+func New(o Options) (*Kernel, error) {
+	o.Config = cluster.Prompt(o.Config)
+	httpClient, err := rest.HTTPClientFor(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	dyn, err := dynamic.NewForConfigAndClient(o.Config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	disc, err := discovery.NewDiscoveryClientForConfig(bounded(o.Config))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	k := &Kernel{options: o, Kinds: cluster.NewKinds(disc)}
+	if k.CRDs, err = cluster.NewCRDs(o.Config, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	k.Client = cluster.NewClient(dyn, k.Kinds)
+	k.Hub = watch.New(watch.Config{
+		Client:       dyn,
+		Resolve:      k.resolve,
+		Enqueue:      func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
+		Managed:      v1alpha1.ApplySetPartOfLabel,
+		FieldManager: v1alpha1.ChildManager,
+		Rights:       rights,
+		Logger:       o.Log.WithName("watch"),
+	})
+	k.Engine = engine.New(engine.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
+	return k, nil
+}
+
+// bounded returns a configuration whose requests end: discovery takes no context,
+// and an aggregated API may never answer.
+func bounded(config *rest.Config) *rest.Config {
+	bounded := rest.CopyConfig(config)
+	bounded.Timeout = 15 * time.Second
+	return bounded
+}
+
+// rights are the kinds that grant this program what it may do.
+var rights = []schema.GroupVersionKind{
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+}
+
+// Run runs until the context ends, or something that can't be repaired fails.
+// Begin is called once all kinds are known: what is known of them decides whether
+// objects are gone for good, so that no controller may run before. Run returns
+// when everything that it started has ended.
+func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	k.life = ctx
+	group.Go(func() error {
+		k.CRDs.Run(ctx)
+		return nil
+	})
+	group.Go(func() error { return k.Hub.Run(ctx) })
+	groups := k.followGroups()
+	defer groups.Stop()
+	group.Go(func() error { return k.Engine.Run(ctx) })
+	group.Go(func() error {
+		select {
+		case <-k.CRDs.Complete():
+		case <-ctx.Done():
+			return nil
+		}
+		if err := begin(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			return err
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// Wake asks for a pass over an object.
+func (k *Kernel) Wake(key object.Key) {
+	k.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Normal})
+}
+
+func (k *Kernel) resolve(ctx context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
+	r, err := k.Kinds.Resolve(ctx, gvk)
+	if cluster.IsUnavailable(err) {
+		_, defined := k.Kinds.CRD(gvk.GroupKind())
+		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Message: err.Error(), Gone: !defined}
+	}
+	if err != nil {
+		return watch.Resource{}, err
+	}
+	return watch.Resource{GVR: r.GVR, Namespaced: r.Namespaced}, nil
+}
