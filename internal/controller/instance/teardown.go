@@ -184,7 +184,7 @@ func patienceWith(o *unstructured.Unstructured) time.Duration {
 
 // lookLater is when it is looked up who keeps an instance, shortly before that is
 // told.
-const lookLater = 4 * time.Second
+const lookLater = 12 * time.Second
 
 // mostLookups bounds how many objects a pass reads to tell who keeps them.
 const mostLookups = 10
