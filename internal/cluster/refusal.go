@@ -104,6 +104,12 @@ func (c *Client) may(ctx context.Context, o *unstructured.Unstructured, verb str
 // mostRevisions bounds how far back WasOrphaned looks.
 const mostRevisions = 16
 
+// tellsPolicy says whether a finalizer is one that the API server puts on for the
+// garbage collector: of those there is one at a time.
+func tellsPolicy(finalizer string) bool {
+	return finalizer == metav1.FinalizerOrphanDependents || finalizer == metav1.FinalizerDeleteDependents
+}
+
 // WasOrphaned says whether the deletion of an object asked for its dependents to
 // be left in place. While the garbage collector hasn't seen to that, the object
 // carries a finalizer for it; later nothing about the object tells, so that its
@@ -119,7 +125,7 @@ func (c *Client) WasOrphaned(ctx context.Context, o *unstructured.Unstructured) 
 		return false, err
 	}
 	for range mostRevisions {
-		if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+		if o.GetDeletionTimestamp() == nil || slices.ContainsFunc(o.GetFinalizers(), tellsPolicy) {
 			break
 		}
 		revision, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)

@@ -18,10 +18,11 @@ import (
 
 // How long a child may take to go before it is told as a blocker: most take
 // milliseconds, and each telling is a write. An instance tells for itself what
-// holds it up, once somebody has looked at it.
+// holds it up, once somebody has looked at it, for which it may have to wait behind
+// a crowd.
 const (
 	shortWhile    = 200 * time.Millisecond
-	instanceWhile = 5 * time.Second
+	instanceWhile = 15 * time.Second
 )
 
 // externalFinalizer is put on managed resources by the runtimes of their

@@ -28,11 +28,14 @@ func TestTeardownEnds(t *testing.T) {
 				t.Fatal("it doesn't end")
 			}
 			removal := plan.Teardown(remains)
+			if removal.Done {
+				if len(remains.Children) > 0 {
+					t.Fatalf("%d are left", len(remains.Children))
+				}
+				return
+			}
 			if d := removal.Deletion; int(d.Total) != total || int(d.Remaining) != len(remains.Children) || d.Removed+d.Remaining != d.Total || d.Wave < 0 || d.Wave > d.Waves {
 				t.Fatalf("of %d children %d are left; it tells %+v", total, len(remains.Children), d)
-			}
-			if removal.Done {
-				return
 			}
 			for _, o := range removal.Delete {
 				dying(o)

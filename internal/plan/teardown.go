@@ -230,8 +230,11 @@ func (t *teardown) take(verdicts []verdict) {
 func (t *teardown) tell() {
 	t.Done = !t.unknown && !t.kept && len(t.remaining) == 0 && len(t.blockers) == 0
 	d := t.count()
-	if before := t.Before.Deletion; before != nil { // the last count is not told: the instance goes
-		if wait := t.notYet(*before, d); wait > 0 {
+	if before := t.Before.Deletion; before != nil {
+		switch wait := t.notYet(*before, d); {
+		case t.Done && len(before.Blockers) == 0 && len(before.LeftBehind) == len(d.LeftBehind):
+			d = *before // the last count is not told: the instance goes
+		case wait > 0:
 			t.retryIn(wait)
 			d = *before
 		}

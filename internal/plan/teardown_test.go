@@ -168,7 +168,7 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, Tried: plan.Tried{
 				Noticed: map[types.UID]time.Time{"uid-a": now.Add(-time.Second)},
 			}},
-			progress: "0/1", wave: "1/1", retry: 4 * time.Second,
+			progress: "0/1", wave: "1/1", retry: 14 * time.Second,
 		},
 		"An instance that is being taken apart is none": {
 			reason:   "it tells for itself when something holds it",

@@ -51,7 +51,10 @@ func TestWhenADeletionIsTold(t *testing.T) {
 			reason: "nobody knows when it was", before: first, children: []*unstructured.Unstructured{a, b}, told: 10 * time.Hour, want: "1/3",
 		},
 		"The last count isn't told": {
-			reason: "the instance goes now", before: first, told: 0, want: "0/3", retry: time.Second,
+			reason: "the instance goes now", before: first, told: 0, want: "0/3",
+		},
+		"however long ago the one before was": {
+			reason: "nobody would get to see it", before: first, told: time.Hour, want: "0/3",
 		},
 		"A first blocker is told at once": {
 			reason: "somebody has to act", before: first, children: []*unstructured.Unstructured{a, b, heldC}, want: "0/3", blocked: 1,

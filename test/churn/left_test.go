@@ -139,7 +139,7 @@ func TestAVersionThatIsNotServedEndsNothing(t *testing.T) {
 			if o == nil {
 				return fmt.Errorf("was let go with a child left")
 			}
-			return reason("Deleting", "what is left can't be told", "WaitingForKind")(o)
+			return reason("Deleting", "objects of kind Subnet: KindUnavailable: what is left of it can't be told")(o)
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -254,7 +254,7 @@ func TestADeletionGoesOnInAnotherVersion(t *testing.T) {
 	}))
 	unserved := strings.Replace(leafKind, "served: true", "served: false", 1)
 	must(t, "serve no version", p.apply(ctx, t, p.client.Resource(crds), unserved))
-	must(t, "the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "WaitingForKind")))
+	must(t, "the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "KindUnavailable")))
 	const before = "    - name: v1alpha1\n"
 	other := strings.Replace(unserved, before, "    - {name: v1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"+before, 1)
 	must(t, "serve another", p.apply(ctx, t, p.client.Resource(crds), other))

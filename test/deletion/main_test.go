@@ -15,9 +15,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	as := &rest.Config{Impersonate: rest.ImpersonationConfig{UserName: "espalier-test"}}
+	as := &rest.Config{Impersonate: rest.ImpersonationConfig{UserName: "espalier-test"}, WrapTransport: requests.Count}
 	os.Exit(suite.Main(m, server.Options{Config: as}, func(t *testing.T, w *testkit.World) { w.Apply(t, rights) }))
 }
+
+// requests counts those of the controllers.
+var requests testkit.Counter
 
 // rights are what the controllers need for the kinds that every test uses. The
 // rights on a test's own kinds are given by home.

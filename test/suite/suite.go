@@ -78,7 +78,7 @@ func Alone(t *testing.T) Suite {
 }
 
 // start runs the controllers, as the user whom the options' configuration
-// impersonates, if it does.
+// impersonates, and through its transport, if it says so.
 func start(t *testing.T, config *rest.Config) {
 	t.Helper()
 	if shared.prepare != nil {
@@ -103,7 +103,7 @@ func start(t *testing.T, config *rest.Config) {
 	as := options.Config
 	options.Config = rest.CopyConfig(config)
 	if as != nil {
-		options.Config.Impersonate = as.Impersonate
+		options.Config.Impersonate, options.Config.WrapTransport = as.Impersonate, as.WrapTransport
 	}
 	c, err := server.NewControllers(options)
 	if err != nil {

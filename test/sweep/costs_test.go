@@ -1,8 +1,14 @@
 package sweep
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
@@ -39,5 +45,130 @@ func TestFiveChildrenInThreeLayersCostOnePass(t *testing.T) {
 		if got := counter.Writes() - before; got != step.writes {
 			t.Errorf("%s: %d writes, not %d", step.name, got, step.writes)
 		}
+	}
+}
+
+// TestADeletionCostsAtMostNineRequests counts reads as well.
+func TestADeletionCostsAtMostNineRequests(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	var counter testkit.Counter
+	defer run(t, counter.Wrap(config))()
+	define(t, w)
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		ns := testkit.Namespace(t, config)
+		apply(chain)(t, w, ns)
+		ready(kind("Chain"), "one")(t, w, ns)
+		before := counter.Now()
+		remove(kind("Chain"), policy)(t, w, ns)
+		gone(kind("Chain"))(t, w, ns)
+		cost := counter.Since(before)
+		testkit.Say(t, "costs: %s deletion of five children in three layers: %d requests (%s)", policy, cost.Total, cost)
+		if cost.Total > 9 {
+			t.Errorf("%s: %d requests", policy, cost.Total)
+		}
+	}
+}
+
+// idle is for how long nothing may happen. That nothing does is told by nobody,
+// and so it takes a clock.
+const idle = 3 * time.Second
+
+// TestWhatIsBlockedCostsNothing counts what is asked of the API server while
+// deletions, and a prune, wait for a finalizer that nobody takes off, or for
+// protection that stays.
+func TestWhatIsBlockedCostsNothing(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	var counter testkit.Counter
+	defer run(t, counter.Wrap(config))()
+	define(t, w)
+	everywhere := map[string]string{}
+	for _, name := range []string{"deleted", "nested", "pruned", "protected"} {
+		everywhere[name] = testkit.Namespace(t, config)
+	}
+	for _, name := range []string{"deleted", "pruned", "protected"} {
+		apply(chain)(t, w, everywhere[name])
+		ready(kind("Chain"), "one")(t, w, everywhere[name])
+	}
+	both(both(apply(top), apply(late)), ready(kind("Top"), "here"))(t, w, everywhere["nested"])
+
+	ns := everywhere["deleted"]
+	mend(configMap, "x-b", held)(t, w, ns)
+	remove(kind("Chain"), metav1.DeletePropagationBackground)(t, w, ns)
+	told(kind("Chain"), "x-b", report.HeldByFinalizer)(t, w, ns)
+	mend(configMap, "x-low", held)(t, w, everywhere["nested"])
+	remove(kind("Top"), metav1.DeletePropagationForeground)(t, w, everywhere["nested"])
+	told(kind("Top"), "x-low", report.HeldByFinalizer)(t, w, everywhere["nested"])
+	mend(configMap, "x-c", held)(t, w, everywhere["pruned"])
+	apply(shrunk)(t, w, everywhere["pruned"])
+	pruning(kind("Chain"), "x-c", report.HeldByFinalizer)(t, w, everywhere["pruned"])
+	mend(configMap, "x-b", protected)(t, w, everywhere["protected"])
+	remove(kind("Chain"), metav1.DeletePropagationBackground)(t, w, everywhere["protected"])
+	told(kind("Chain"), "x-b", report.Protected)(t, w, everywhere["protected"])
+
+	// What has been told a moment ago may have a count to go with it, within a second.
+	<-time.After(1500 * time.Millisecond)
+	before := counter.Now()
+	<-time.After(idle)
+	if cost := counter.Since(before); cost.Total > 0 {
+		t.Errorf("in %s of nothing there were %d requests: %s", idle, cost.Total, cost)
+	}
+
+	mend(configMap, "x-b", free)(t, w, everywhere["deleted"])
+	gone(kind("Chain"))(t, w, everywhere["deleted"])
+	mend(configMap, "x-low", free)(t, w, everywhere["nested"])
+	gone(kind("Top"))(t, w, everywhere["nested"])
+	mend(configMap, "x-c", free)(t, w, everywhere["pruned"])
+	goneOf(configMap, "x-c")(t, w, everywhere["pruned"])
+	mend(configMap, "x-b", unprotected)(t, w, everywhere["protected"])
+	gone(kind("Chain"))(t, w, everywhere["protected"])
+}
+
+// TestANestOfThreeIsGoneInNoTime deletes nests, one after the other, with nothing in
+// the way.
+func TestANestOfThreeIsGoneInNoTime(t *testing.T) {
+	const nests, budget = 15, 150 * time.Millisecond
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	defer run(t, config)()
+	define(t, w)
+	var took []time.Duration
+	for range nests {
+		ns := testkit.Namespace(t, config)
+		both(apply(top), apply(late))(t, w, ns)
+		ready(kind("Top"), "here")(t, w, ns)
+		end := ending(t, w, ns)
+		began := time.Now()
+		remove(kind("Top"), metav1.DeletePropagationBackground)(t, w, ns)
+		took = append(took, end().Sub(began))
+	}
+	t.Log(took)
+	slices.Sort(took)
+	median := took[len(took)/2]
+	testkit.Say(t, "costs: a nest of three layers is gone in %.0f ms (median of %d, at most %.0f ms)",
+		float64(median.Microseconds())/1000, nests, float64(took[len(took)-1].Microseconds())/1000)
+	if limit := budget * slowdown; median > limit {
+		t.Errorf("it takes %s, more than %s", median, limit)
+	}
+}
+
+// ending watches the nest in a namespace; what it returns waits until its top is
+// gone, and says when that was.
+func ending(t *testing.T, w *testkit.World, ns string) func() time.Time {
+	t.Helper()
+	events, err := w.Of(t, kind("Top"), ns).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() time.Time {
+		defer events.Stop()
+		for e := range events.ResultChan() {
+			if e.Type == watch.Deleted {
+				return time.Now()
+			}
+		}
+		t.Fatal("the watch ended")
+		return time.Time{}
 	}
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// definitions are those of all scenarios: a chain of five in three layers, and a
-// nest of three whose lowest value comes late.
+// definitions are those of all scenarios: a chain of five in three layers, one of
+// what stays when its instance goes, and a nest of three whose lowest value comes
+// late.
 const definitions = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -46,6 +47,23 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-d"}, data: {value: "${b.data.value}"}}
     - id: e
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-e"}, data: {value: "${b.data.value}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: sweep-keeper}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Keeper, group: sweep.example.com}
+  resources:
+    - id: orphan
+      deletionPolicy: Orphan
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-orphan"}, data: {value: one}}
+    - id: retained
+      deletionPolicy: Retain
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-retained"}, data: {value: "${orphan.data.value}"}}
+    - id: below
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-below"}, data: {value: one}}
+    - id: above
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-above"}, data: {value: "${below.data.value}"}}
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -112,6 +130,8 @@ type scenario struct {
 	act func(t *testing.T, w *testkit.World, ns string)
 	// settled waits until all that is to come of it has.
 	settled func(t *testing.T, w *testkit.World, ns string)
+	// after lets go of what would keep the namespace; optional.
+	after func(t *testing.T, w *testkit.World, ns string)
 }
 
 func apply(text string) func(*testing.T, *testkit.World, string) {
@@ -210,12 +230,15 @@ func TestSweep(t *testing.T) {
 	define(t, w)
 	stop()
 	points := 0
-	for _, s := range scenarios {
+	// The namespaces go at the end of it all: what is in them would be taken apart in
+	// the middle of another scenario, and its writes counted there.
+	namespace := func() string { return testkit.Namespace(t, config) }
+	for _, s := range slices.Concat(scenarios, deletions) {
 		t.Run(s.name, func(t *testing.T) {
-			want, writes := converge(t, config, w, s, 0)
+			want, writes := converge(t, config, w, s, namespace(), 0)
 			for n := 1; n <= writes; n++ {
 				points++
-				got, _ := converge(t, config, w, s, n)
+				got, _ := converge(t, config, w, s, namespace(), n)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("after a crash at write %d of %d the world differs (-without +with):\n%s", n, writes, diff)
 				}
@@ -232,7 +255,7 @@ func TestSweep(t *testing.T) {
 func define(t *testing.T, w *testkit.World) {
 	t.Helper()
 	w.Apply(t, definitions)
-	for _, name := range []string{"sweep-chain", "sweep-low", "sweep-mid", "sweep-top"} {
+	for _, name := range []string{"sweep-chain", "sweep-keeper", "sweep-low", "sweep-mid", "sweep-top"} {
 		w.Await(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", name, func(o *unstructured.Unstructured) error {
 			if err := testkit.IsReady(o); err != nil {
 				return err
@@ -248,9 +271,8 @@ func define(t *testing.T, w *testkit.World) {
 // converge plays a scenario in a namespace of its own, with a crash after the
 // n-th write (none for 0), and returns what is there in the end and how many
 // writes there were until then.
-func converge(t *testing.T, config *rest.Config, w *testkit.World, s scenario, n int) ([]string, int) {
+func converge(t *testing.T, config *rest.Config, w *testkit.World, s scenario, ns string, n int) ([]string, int) {
 	t.Helper()
-	ns := testkit.Namespace(t, config)
 	if s.before != nil {
 		stop := run(t, config)
 		s.before(t, w, ns)
@@ -274,14 +296,18 @@ func converge(t *testing.T, config *rest.Config, w *testkit.World, s scenario, n
 	close(over)
 	(<-revived)()
 	writes := crash.Writes()
-	return inventory(t, w, ns), writes
+	left := inventory(t, w, ns)
+	if s.after != nil {
+		s.after(t, w, ns)
+	}
+	return left, writes
 }
 
 // inventory lists what is in a namespace, without what differs from run to run.
 func inventory(t *testing.T, w *testkit.World, ns string) []string {
 	t.Helper()
 	var out []string
-	for _, gvk := range []schema.GroupVersionKind{configMap, kind("Chain"), kind("Low"), kind("Mid"), kind("Top")} {
+	for _, gvk := range []schema.GroupVersionKind{configMap, kind("Chain"), kind("Keeper"), kind("Low"), kind("Mid"), kind("Top")} {
 		list, err := w.Of(t, gvk, ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -291,8 +317,8 @@ func inventory(t *testing.T, w *testkit.World, ns string) []string {
 			if o.GetName() == "kube-root-ca.crt" {
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s %s labels=%v data=%v spec=%v finalizers=%v status=%v", gvk.Kind, o.GetName(), len(o.GetLabels()),
-				o.Object["data"], o.Object["spec"], o.GetFinalizers(), timeless(o.Object["status"])))
+			out = append(out, fmt.Sprintf("%s %s labels=%v annotations=%v data=%v spec=%v finalizers=%v going=%t status=%v", gvk.Kind, o.GetName(), len(o.GetLabels()),
+				len(o.GetAnnotations()), o.Object["data"], o.Object["spec"], o.GetFinalizers(), o.GetDeletionTimestamp() != nil, timeless(o.Object["status"])))
 		}
 	}
 	slices.Sort(out)

@@ -48,10 +48,13 @@ func (r *Reconciler) observeBlockers(v *visit) {
 			delete(v.facts.Problems, node)
 			continue
 		}
-		if there && by.need.Kind != namespaceKind {
+		switch {
+		case by.need.Kind == namespaceKind && state.Phase == watch.Synced:
+			by.problem.Message = noNamespace(by.need.Name, there)
+		case by.need.Kind != namespaceKind && there:
 			by.problem = r.inTheWay(v, found)
-			v.memory.blocked[node] = by
 		}
+		v.memory.blocked[node] = by
 		v.facts.Problems[node] = by.problem
 	}
 }
@@ -96,9 +99,17 @@ func (r *Reconciler) missingNamespace(o *unstructured.Unstructured, err error) (
 	namespace.SetName(o.GetNamespace())
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return namespace, "namespace " + o.GetNamespace() + " is being deleted", true
+		return namespace, noNamespace(o.GetNamespace(), true), true
 	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
-		return namespace, "there is no namespace " + o.GetNamespace(), true
+		return namespace, noNamespace(o.GetNamespace(), false), true
 	}
 	return nil, "", false // the kind isn't served any more, say
+}
+
+// noNamespace says why nothing can be made in a namespace.
+func noNamespace(name string, there bool) string {
+	if there {
+		return "namespace " + name + " is being deleted"
+	}
+	return "there is no namespace " + name
 }

@@ -159,8 +159,11 @@ func (r *Reconciler) notice(ctx context.Context, v *visit, objects []*unstructur
 			continue
 		}
 		since := v.memory.notice(o, now)
-		if len(o.GetFinalizers()) == 0 || now.Sub(since) < lookAgain || v.memory.knowsFinalizers(o) || lookups == mostLookups {
+		if now.Sub(since) < patienceWith(o) || v.memory.knowsFinalizers(o) || lookups == mostLookups {
 			continue
+		}
+		if o.GetUID() == v.instance.GetUID() && slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
+			continue // it is kept here
 		}
 		lookups++
 		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
@@ -169,6 +172,19 @@ func (r *Reconciler) notice(ctx context.Context, v *visit, objects []*unstructur
 		}
 	}
 }
+
+// patienceWith is how long an object may be on its way before it is looked up who
+// keeps it. An instance tells for itself what does, unless nobody serves it.
+func patienceWith(o *unstructured.Unstructured) time.Duration {
+	if slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
+		return lookLater
+	}
+	return lookAgain
+}
+
+// lookLater is when it is looked up who keeps an instance, shortly before that is
+// told.
+const lookLater = 12 * time.Second
 
 // mostLookups bounds how many objects a pass reads to tell who keeps them.
 const mostLookups = 10

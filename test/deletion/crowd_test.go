@@ -1,0 +1,194 @@
+package deletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// member has five children in three layers.
+const member = leafKind + `
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-member}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Member, group: $GROUP}
+  resources:
+    - id: a
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-a"}, data: {a: b}}
+    - id: b
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-b"}, data: {a: "${a.data.a}"}}
+    - id: c
+      template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-c"}, spec: {a: "${a.data.a}"}}
+    - id: d
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-d"}, data: {a: "${b.data.a}"}}
+    - id: e
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-e"}, data: {a: "${b.data.a}"}}
+`
+
+// TestSweepACrowdGoesAtOnce deletes many instances with one request. Nothing is in
+// the way of any of them, and so none says so at any time.
+func TestSweepACrowdGoesAtOnce(t *testing.T) {
+	s := alone(t)
+	s.Put(t, member)
+	s.Active(t, "member")
+	// Five objects, a word, a look and a release; and, each second that it takes, a count.
+	goAtOnce(t, s, "Member", testkit.Size(200, 1000), 8+2, s.Kind("Member"))
+}
+
+// TestSweepACrowdOfNestsGoesAtOnce deletes many nests of three layers with one
+// request: what waits for its turn is not taken for blocked.
+func TestSweepACrowdOfNestsGoesAtOnce(t *testing.T) {
+	s := alone(t)
+	s.Put(t, nest)
+	s.Active(t, "low", "mid", "top")
+	// Four objects below the top, and of three instances each a word, a look and a
+	// release; and, each second that it takes, a count.
+	goAtOnce(t, s, "Top", testkit.Size(100, 500), 13+2, kindsOf(s, layers...)...)
+}
+
+// goAtOnce makes so many instances of a kind and deletes them all.
+func goAtOnce(t *testing.T, s suite.Suite, kind string, n, budget int, instances ...schema.GroupVersionKind) {
+	t.Helper()
+	of := s.Of(t, s.Kind(kind), s.NS)
+	ready := follow(t, s, s.Kind(kind), func(seen map[string]bool, e watch.Event, o *unstructured.Unstructured) bool {
+		if e.Type != watch.Deleted && testkit.IsReady(o) == nil {
+			seen[o.GetName()] = true
+		}
+		return len(seen) == n
+	})
+	var making sync.WaitGroup
+	errs := make([]error, n)
+	places := make(chan struct{}, 16)
+	for i := range n {
+		places <- struct{}{}
+		making.Go(func() {
+			defer func() { <-places }()
+			o := &unstructured.Unstructured{}
+			o.SetGroupVersionKind(s.Kind(kind))
+			o.SetName(fmt.Sprintf("i%04d", i))
+			_, errs[i] = of.Create(t.Context(), o, metav1.CreateOptions{})
+		})
+	}
+	making.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	ready(t)
+
+	saw := watchKinds(t, s, instances, func(o *unstructured.Unstructured) error {
+		if o.GetDeletionTimestamp() == nil {
+			return nil
+		}
+		if d := report.ReadDeletion(o); d != nil && (len(d.Blockers) > 0 || len(d.LeftBehind) > 0) {
+			return fmt.Errorf("tells of a blocker where there is none: %+v, left behind %+v", d.Blockers, d.LeftBehind)
+		}
+		return neverError(o)
+	})
+	gone := follow(t, s, s.Kind(kind), func(seen map[string]bool, e watch.Event, o *unstructured.Unstructured) bool {
+		if e.Type == watch.Deleted {
+			seen[o.GetName()] = true
+		}
+		return len(seen) == n
+	})
+	before, began := requests.Now(), time.Now()
+	if err := of.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Since(began)
+	gone(t)
+	took, made := time.Since(began), requests.Since(before)
+	revisions := saw.check(t)
+	nothingLeft(t, s, instances...)
+	each := float64(made.Total) / float64(n)
+	testkit.Say(t, "deletion: %d of %s at once are gone in %.1f s, of which asking took %.1f s; %.1f requests each (%s); %d revisions seen, none blocked",
+		n, kind, took.Seconds(), asked.Seconds(), each, strings.ReplaceAll(made.String(), ".example.com", ""), revisions)
+	if each > float64(budget) {
+		t.Errorf("each took %.2f requests, more than %d", each, budget)
+	}
+}
+
+// crowded is for how long a crowd may be on its way.
+const crowded = 5 * time.Minute
+
+// follow watches objects of a kind from now on; what it returns waits until the
+// check, which collects what it has seen, is true.
+func follow(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, check func(map[string]bool, watch.Event, *unstructured.Unstructured) bool) func(*testing.T) {
+	t.Helper()
+	of := s.Of(t, gvk, s.NS)
+	list, err := of.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), crowded)
+	revision, seen, done := list.GetResourceVersion(), map[string]bool{}, make(chan error, 1)
+	go func() {
+		defer cancel()
+		for {
+			events, err := of.Watch(ctx, metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
+			if err != nil {
+				done <- err
+				return
+			}
+			for e := range events.ResultChan() {
+				o, ok := e.Object.(*unstructured.Unstructured)
+				if !ok || e.Type == watch.Error {
+					break
+				}
+				revision = o.GetResourceVersion()
+				if e.Type != watch.Bookmark && check(seen, e, o) {
+					events.Stop()
+					done <- nil
+					return
+				}
+			}
+			events.Stop()
+		}
+	}()
+	return func(t *testing.T) {
+		t.Helper()
+		if err := <-done; err != nil {
+			t.Fatalf("%v, with %d seen", err, len(seen))
+		}
+	}
+}
+
+// nothingLeft checks that there is no instance of the kinds, and no object that
+// belongs to one.
+func nothingLeft(t *testing.T, s suite.Suite, instances ...schema.GroupVersionKind) {
+	t.Helper()
+	noneLeft(t, s, append(instances, suite.ConfigMap, leaf(s))...)
+}
+
+// noneLeft checks that no object of the kinds is an instance or belongs to one.
+func noneLeft(t *testing.T, s suite.Suite, kinds ...schema.GroupVersionKind) {
+	t.Helper()
+	for _, gvk := range kinds {
+		list, err := s.Of(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if o := &list.Items[i]; o.GetName() != "kube-root-ca.crt" {
+				t.Errorf("is left over: %s", testkit.Show(o))
+			}
+			if i == 5 {
+				t.Fatalf("of %d", len(list.Items))
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package deletion
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// witness sees every revision of objects, and remembers those that were not as
+// they have to be at any time.
+type witness struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu       sync.Mutex
+	seen     int
+	failures []string
+}
+
+// watchLayers lets a witness see all instances of the nest.
+func watchLayers(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) *witness {
+	t.Helper()
+	return watchKinds(t, s, kindsOf(s, layers...), check)
+}
+
+// watchAll lets a witness see all instances of a kind.
+func watchAll(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, check func(*unstructured.Unstructured) error) *witness {
+	t.Helper()
+	return watchKinds(t, s, []schema.GroupVersionKind{gvk}, check)
+}
+
+func watchKinds(t *testing.T, s suite.Suite, kinds []schema.GroupVersionKind, check func(*unstructured.Unstructured) error) *witness {
+	t.Helper()
+	w := &witness{}
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		w.stop()
+		w.done.Wait()
+	})
+	for _, gvk := range kinds {
+		of := s.Of(t, gvk, s.NS)
+		list, err := of.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.done.Go(func() { w.follow(ctx, of, list.GetResourceVersion(), check) })
+	}
+	return w
+}
+
+// follow sees revisions after the given one until the witness stops, or the kind
+// is gone.
+func (w *witness) follow(ctx context.Context, of dynamic.ResourceInterface, revision string, check func(*unstructured.Unstructured) error) {
+	for ctx.Err() == nil {
+		events, err := of.Watch(ctx, metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
+		if err != nil {
+			if ctx.Err() == nil && !apierrors.IsNotFound(err) {
+				w.note(fmt.Sprintf("can't watch any more: %v", err))
+			}
+			return
+		}
+		for event := range events.ResultChan() {
+			o, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Error {
+				break
+			}
+			revision = o.GetResourceVersion()
+			if event.Type == watch.Bookmark || event.Type == watch.Deleted {
+				continue
+			}
+			w.mu.Lock()
+			w.seen++
+			w.mu.Unlock()
+			if err := check(o); err != nil {
+				w.note(fmt.Sprintf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, testkit.Show(o)))
+			}
+		}
+		events.Stop()
+	}
+}
+
+func (w *witness) note(failure string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures = append(w.failures, failure)
+}
+
+// check fails the test if anything was not as it has to be, and returns how many
+// revisions were seen.
+func (w *witness) check(t *testing.T) (seen int) {
+	t.Helper()
+	w.stop()
+	w.done.Wait()
+	for i, failure := range w.failures {
+		if i == 5 {
+			t.Errorf("and %d more", len(w.failures)-i)
+			break
+		}
+		t.Error(failure)
+	}
+	if w.seen == 0 {
+		t.Error("the witness has seen nothing")
+	}
+	return w.seen
+}
+
+func kindsOf(s suite.Suite, names ...string) []schema.GroupVersionKind {
+	out := make([]schema.GroupVersionKind, len(names))
+	for i, name := range names {
+		out[i] = s.Kind(name)
+	}
+	return out
+}
+
+// awaitGone waits until there is no object of the name, with its kind or without.
+func awaitGone(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string) {
+	t.Helper()
+	var last *unstructured.Unstructured
+	options := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+	err := testkit.AwaitAny(t.Context(), s.Of(t, gvk, s.NS), options, func(objects map[string]*unstructured.Unstructured) error {
+		if last = objects[s.NS+"/"+name]; last != nil {
+			return fmt.Errorf("is still there")
+		}
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatalf("%s %s/%s: %v\n%s", gvk.Kind, s.NS, name, err, testkit.Show(last))
+	}
+}
+
+// awaitServed waits until the API server answers requests about a kind, which it
+// tells nobody.
+func awaitServed(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind) {
+	t.Helper()
+	testkit.Poll(t, gvk.String()+" is served", func() bool {
+		_, err := s.Of(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{Limit: 1})
+		return err == nil
+	})
+}
