@@ -228,7 +228,7 @@ func (t *teardown) take(verdicts []verdict) {
 
 // tell counts, and decides what of it is worth a write now.
 func (t *teardown) tell() {
-	t.Done = !t.unknown && !t.kept && len(t.remaining) == 0 && len(t.blockers) == 0
+	t.Done = !t.unknown && !t.kept && len(t.remaining) == 0 && len(t.blockers) == 0 && t.mayEnd()
 	d := t.count()
 	if before := t.Before.Deletion; before != nil {
 		switch wait := t.notYet(*before, d); {
@@ -241,6 +241,21 @@ func (t *teardown) tell() {
 	}
 	t.Deletion = d
 	t.Stalled = t.past(t.limits.Timeout)
+}
+
+// mayEnd says whether the instance is to be let go now: somebody may have refused
+// that before, which is told.
+func (t *teardown) mayEnd() bool {
+	refusal, refused := t.Tried.Refusals[t.Instance.GetUID()]
+	if !refused {
+		return true
+	}
+	ask, held, again := t.refused(leaver{Unstructured: t.Instance}, refusal)
+	t.retryIn(again)
+	if held != nil {
+		t.blockers = append(t.blockers, *held)
+	}
+	return ask
 }
 
 // count is what there is to tell.

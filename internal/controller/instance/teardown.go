@@ -3,10 +3,10 @@ package instance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -33,10 +33,16 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 	if out := r.tellDeletion(ctx, v, removal); out.Settled() {
 		return out
 	}
+	refused := false
 	if removal.Done {
-		return r.letGo(ctx, v)
+		if out := r.letGo(ctx, v); out.Settled() {
+			return out
+		}
+		refused = true
+	} else {
+		refused = r.move(ctx, v, removal.Move)
 	}
-	if r.move(ctx, v, removal.Move) {
+	if refused {
 		remains.Before, remains.Tried = report.Read(v.instance), v.memory.tried
 		removal = plan.Teardown(remains)
 		if out := r.tellDeletion(ctx, v, removal); out.Settled() {
@@ -122,7 +128,8 @@ func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error
 }
 
 // letGo removes the finalizers that kept the instance: the definition's, in
-// whatever incarnation. What others keep it for, the next pass tells.
+// whatever incarnation. What others keep it for, the next pass tells. It doesn't
+// settle the pass when it is refused.
 func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
 	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
@@ -130,7 +137,10 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Done()
 	}
 	if err != nil {
-		return outcome.Fail(fmt.Errorf("remove the finalizer: %w", err))
+		reason, message := r.Cluster.WhyNot(ctx, v.instance, "patch", err)
+		v.memory.refuse(v.instance, plan.Refusal{Reason: reason, Message: "the finalizer can't be taken off: " + message}, r.Now())
+		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
+		return outcome.Outcome{}
 	}
 	if len(kept) > 0 {
 		r.Hub.Record(answer, watch.Subscriber{Key: v.key})
