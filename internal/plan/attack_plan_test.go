@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -314,5 +315,33 @@ func TestAttackMassOfChildrenIsDecidedFast(t *testing.T) {
 		t.Errorf("one decision about 5000 children takes %s", took)
 	} else {
 		t.Log(took)
+	}
+}
+
+// A nested instance began to be taken apart; then whoever serves its kind went
+// away for good.
+func TestAttackANestedInstanceThatNobodyServesIsNeverTold(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0), nested())},
+		Tried: plan.Tried{Noticed: map[types.UID]time.Time{"uid-a": long}},
+	})
+	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
+		t.Error("a child has been going for a day; the status says nothing of it, and never will")
+	}
+}
+
+// Ten minutes are for the whole; the second wave was asked to go 300 ms ago, and
+// its provider is at work.
+func TestAttackForceAfterAbandonsWhatHasOnlyJustBeenAsked(t *testing.T) {
+	at := now.Add(time.Hour)
+	child := left("vpc", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
+		o.SetDeletionTimestamp(&metav1.Time{Time: at})
+	})
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "10m")), Policy: report.Background, Now: at.Add(300 * time.Millisecond), Children: []*unstructured.Unstructured{child},
+		Tried: plan.Tried{Noticed: map[types.UID]time.Time{"uid-vpc": at}},
+	})
+	if got.Done {
+		t.Errorf("left behind 0.3s after it was asked to go: %+v", got.Deletion.LeftBehind)
 	}
 }
