@@ -99,7 +99,7 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 		Preconditions:     &metav1.Preconditions{UID: &uid},
 		PropagationPolicy: &background,
 	})
-	if isMissing(err) || conflicts(err) {
+	if apierrors.IsNotFound(err) || conflicts(err) {
 		return nil
 	}
 	return err
@@ -117,24 +117,10 @@ func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructur
 }
 
 // conflicts says that the server found another incarnation or another revision
-// than a write was meant for.
+// than a write was meant for. A webhook may refuse with the same code; its reason
+// then is another, and nothing has come of the write.
 func conflicts(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict && byTheServer(err)
-}
-
-// isMissing says that the server found no object of that name.
-func isMissing(err error) bool { return apierrors.IsNotFound(err) && byTheServer(err) }
-
-// byTheServer says that an answer is the API server's own: it says whom it is about,
-// or is the bare one to a path that isn't served any more. An admission webhook may
-// refuse with the same code and reason, and then nothing has come of the write: it
-// says in its own words that something else isn't there, or is in use.
-func byTheServer(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return status.Status().Details.Name != "" || apierrors.IsUnexpectedServerError(err)
+	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
 // WriteStatus replaces an object's whole status, if nobody has changed the object
@@ -176,7 +162,7 @@ func IsTaken(err error) bool { return conflicts(err) }
 // IsGone says that the incarnation that a write was meant for isn't there any
 // more: the object is gone, or another has its name.
 func IsGone(err error) bool {
-	if isMissing(err) || conflicts(err) {
+	if apierrors.IsNotFound(err) || conflicts(err) {
 		return true
 	}
 	return apierrors.IsInvalid(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && onlyUID(err)

@@ -51,19 +51,6 @@ func TestWhatAnErrorMeans(t *testing.T) {
 				Status: metav1.StatusFailure, Code: 409, Reason: "This resource is in use", Message: "admission webhook denied the request",
 			}}, reason: plan.Unavailable,
 		},
-		"A webhook refuses it as the server says that it has changed": {
-			err: &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: 409, Reason: metav1.StatusReasonConflict, Message: "admission webhook denied the request",
-			}}, reason: plan.Unavailable,
-		},
-		"The path is gone, with its kind": {
-			err: apierrors.NewGenericServerResponse(404, "DELETE", schema.GroupResource{}, "", "404 page not found", 0, true), reason: plan.Unavailable, gone: true,
-		},
-		"A webhook finds nothing of its own": {
-			err: &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: 404, Message: "admission webhook denied the request: no such tenant",
-			}}, reason: plan.Unavailable,
-		},
 		"The request is malformed": {
 			err: apierrors.NewBadRequest("no such field"), reason: plan.Rejected,
 		},

@@ -37,7 +37,11 @@ func (r Remains) look(c leaver) (ask bool, held *report.Blocker, again time.Dura
 			return false, r.blocker(c, report.Protected, protectedBecause(reason), r.Now), 0
 		}
 		if refusal, refused := r.Tried.Refusals[c.GetUID()]; refused {
-			return r.refused(c, refusal)
+			held := r.blocker(c, refusal.Reason, refusal.Message, refusal.Since)
+			if !r.toldBefore(*held) && refusal.Reason == report.OutOfReach && r.Now.Sub(refusal.Since) < shortWhile {
+				held = nil // it may have passed by then
+			}
+			return refusal.due(c.Unstructured, r.Now), held, max(0, refusal.Next.Sub(r.Now))
 		}
 		return !r.Tried.Asked[c.GetUID()], nil, 0
 	}
@@ -49,16 +53,6 @@ func (r Remains) look(c leaver) (ask bool, held *report.Blocker, again time.Dura
 		return false, nil, left
 	}
 	return false, held, 0
-}
-
-// refused says what to do about an object that was asked for something and refused
-// it.
-func (r Remains) refused(c leaver, refusal Refusal) (ask bool, held *report.Blocker, again time.Duration) {
-	held = r.blocker(c, refusal.Reason, refusal.Message, refusal.Since)
-	if !r.toldBefore(*held) && refusal.Reason == report.OutOfReach && r.Now.Sub(refusal.Since) < shortWhile {
-		held = nil // it may have passed by then
-	}
-	return refusal.due(c.Unstructured, r.Now), held, max(0, refusal.Next.Sub(r.Now))
 }
 
 // patience is how much is left of a while since an object was first seen on its

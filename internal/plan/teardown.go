@@ -250,12 +250,9 @@ func (t *teardown) mayEnd() bool {
 	if !refused {
 		return true
 	}
-	ask, held, again := t.refused(leaver{Unstructured: t.Instance}, refusal)
-	t.retryIn(again)
-	if held != nil {
-		t.blockers = append(t.blockers, *held)
-	}
-	return ask
+	t.blockers = append(t.blockers, *t.blocker(leaver{Unstructured: t.Instance}, refusal.Reason, refusal.Message, refusal.Since))
+	t.retryIn(max(0, refusal.Next.Sub(t.Now)))
+	return refusal.due(t.Instance, t.Now)
 }
 
 // count is what there is to tell.

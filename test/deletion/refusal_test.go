@@ -62,12 +62,12 @@ func TestAnInstanceThatCantBeLetGoTellsWhy(t *testing.T) {
 		return err != nil
 	})
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
-	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "it is on record")
+	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer can't be taken off")
 	awaitGone(t, s, leaf(s), "x-below")
 	if d := report.ReadDeletion(s.Get(t, s.Kind("Low"), s.NS, "x")); d.Percent != 100 || d.Remaining != 0 {
 		t.Errorf("%d %% of it are gone, %d remain", d.Percent, d.Remaining)
 	}
-	s.AwaitEvent(t, "x", "DeletionBlocked", "it is on record")
+	s.AwaitEvent(t, "x", "DeletionBlocked", "the finalizer can't be taken off")
 	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
 		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", s.Name("keep"))
 	}
