@@ -15,6 +15,9 @@ import (
 // don't count, since they are what makes polling unnecessary, and neither do
 // events, which tell people of what has happened.
 type Counter struct {
+	// Counts says which of them count; optional.
+	Counts func(*http.Request) bool
+
 	mu    sync.Mutex
 	total int
 	by    map[string]int
@@ -70,7 +73,8 @@ type counting struct {
 }
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	if resource := resourceOf(r.URL.Path); resource != "events" && r.URL.Query().Get("watch") == "" {
+	resource := resourceOf(r.URL.Path)
+	if resource != "events" && r.URL.Query().Get("watch") == "" && (c.Counts == nil || c.Counts(r)) {
 		c.mu.Lock()
 		if c.by == nil {
 			c.by = map[string]int{}

@@ -46,8 +46,9 @@ func TestSweepACrowdGoesAtOnce(t *testing.T) {
 	s := alone(t)
 	s.Put(t, member)
 	s.Active(t, "member")
-	// Five objects, a word, a look and a release; and, each second that it takes, a count.
-	goAtOnce(t, s, "Member", testkit.Size(200, 1000), 8+2, s.Kind("Member"))
+	// Five objects, a word, a look and a release; and, as often as once in a second
+	// that it takes, a new count.
+	goAtOnce(t, s, "Member", testkit.Size(200, 1000), 8+4, s.Kind("Member"))
 }
 
 // TestSweepACrowdOfNestsGoesAtOnce deletes many nests of three layers with one
@@ -57,7 +58,7 @@ func TestSweepACrowdOfNestsGoesAtOnce(t *testing.T) {
 	s.Put(t, nest)
 	s.Active(t, "low", "mid", "top")
 	// Four objects below the top, and of three instances each a word, a look and a
-	// release; and, each second that it takes, a count.
+	// release; and new counts.
 	goAtOnce(t, s, "Top", testkit.Size(100, 500), 13+2, kindsOf(s, layers...)...)
 }
 

@@ -130,8 +130,19 @@ type scenario struct {
 	act func(t *testing.T, w *testkit.World, ns string)
 	// settled waits until all that is to come of it has.
 	settled func(t *testing.T, w *testkit.World, ns string)
+	// hard is of deletions that don't just go on to their end.
+	hard bool
 	// after lets go of what would keep the namespace; optional.
 	after func(t *testing.T, w *testkit.World, ns string)
+}
+
+// stride is how far apart the writes are after which there is a crash: of the many
+// scenarios of deletions every other one is tried where this is one test of many.
+func (s scenario) stride() int {
+	if s.hard {
+		return testkit.Size(2, 1)
+	}
+	return 1
 }
 
 func apply(text string) func(*testing.T, *testkit.World, string) {
@@ -236,7 +247,7 @@ func TestSweep(t *testing.T) {
 	for _, s := range slices.Concat(scenarios, deletions) {
 		t.Run(s.name, func(t *testing.T) {
 			want, writes := converge(t, config, w, s, namespace(), 0)
-			for n := 1; n <= writes; n++ {
+			for n := 1; n <= writes; n += s.stride() {
 				points++
 				got, _ := converge(t, config, w, s, namespace(), n)
 				if diff := cmp.Diff(want, got); diff != "" {
