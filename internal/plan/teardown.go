@@ -259,7 +259,7 @@ func (t *teardown) keptByOthers() {
 
 // conclude says whether it is done, and what to tell.
 func (t *teardown) conclude() {
-	t.Done = t.ours() && !t.unknown && !t.marking && len(t.remaining) == 0 && len(t.blockers) == 0
+	t.Done = t.ours() && !t.unknown && !t.marking && len(t.remaining) == 0 && len(t.blockers) == 0 && t.mayEnd()
 	d := t.count()
 	if before := t.Before.Deletion; before != nil {
 		switch wait := t.notYet(*before, d); {
@@ -272,6 +272,20 @@ func (t *teardown) conclude() {
 	}
 	t.Deletion = d
 	t.Stalled = t.past(t.limits.Timeout, t.Instance.GetDeletionTimestamp().Time)
+}
+
+// mayEnd says whether the instance is to be let go now: somebody may have refused
+// that before, which is told.
+func (t *teardown) mayEnd() bool {
+	self := leaver{Unstructured: t.Instance}
+	refusal := t.trial(self).Refusal
+	if refusal.Reason == "" {
+		return true
+	}
+	t.blockers = append(t.blockers, *t.blocker(self, refusal.Reason, refusal.Message, refusal.Since))
+	left := refusal.next(t.Instance).Sub(t.Now)
+	t.retryIn(left)
+	return left <= 0
 }
 
 // Because says why a blocker was let go of: the instance's own annotation that

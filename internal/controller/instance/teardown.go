@@ -3,10 +3,10 @@ package instance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -33,10 +33,11 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 	if out := r.tellDeletion(ctx, v, removal); out.Settled() {
 		return out
 	}
-	if removal.Done {
-		return r.letGo(ctx, v)
+	refused, out := r.carryOut(ctx, v, removal)
+	if out.Settled() {
+		return out
 	}
-	if r.move(ctx, v, removal.Move) {
+	if refused {
 		remains.Before, remains.Tried = v.told(), v.memory.tried
 		removal = plan.Teardown(remains)
 		if out := r.tellDeletion(ctx, v, removal); out.Settled() {
@@ -47,6 +48,16 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Fail(err) // nothing else would bring another pass
 	}
 	return later(soonest(v.again, removal.Retry))
+}
+
+// carryOut makes the next move: the children's, or, when all have gone, that of the
+// instance itself.
+func (r *Reconciler) carryOut(ctx context.Context, v *visit, removal plan.Removal) (refused bool, out outcome.Outcome) {
+	if !removal.Done {
+		return r.move(ctx, v, removal.Move), outcome.Outcome{}
+	}
+	out = r.letGo(ctx, v)
+	return !out.Settled(), out
 }
 
 // told is what was told last: by the status, or, where that has no room for it, as
@@ -153,7 +164,8 @@ func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error
 }
 
 // letGo removes the finalizers that kept the instance: the definition's, in
-// whatever incarnation. What others keep it for, the next pass tells.
+// whatever incarnation. What others keep it for, the next pass tells. It doesn't
+// settle the pass when it is refused.
 func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
 	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
@@ -161,7 +173,12 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Done()
 	}
 	if err != nil {
-		return outcome.Fail(fmt.Errorf("remove the finalizer: %w", err))
+		reason, message := r.Cluster.WhyNot(ctx, v.instance, "patch", err)
+		v.memory.try(v.instance, func(t plan.Trial) plan.Trial {
+			return t.Refused(reason, "the finalizer can't be taken off: "+message, v.instance, r.Now())
+		})
+		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
+		return outcome.Outcome{}
 	}
 	if len(kept) > 0 {
 		r.Hub.Record(answer, watch.Subscriber{Key: v.key})

@@ -1,0 +1,75 @@
+package deletion
+
+import (
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestARefusalIsNotTakenForAnEnd lets a webhook refuse in the words in which the
+// API server says that the object is gone, or that another has its name.
+func TestARefusalIsNotTakenForAnEnd(t *testing.T) {
+	for name, status := range map[string]metav1.Status{
+		"in conflict": {Message: "somebody is at it", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict},
+		"not found":   {Message: "no such tenant", Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound},
+		"gone":        {Message: "that was long ago", Code: http.StatusGone, Reason: metav1.StatusReasonGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := alone(t)
+			build(t, s)
+			clear := refuse(t, s, answering(t, status), "guard.example.com")
+			s.Delete(t, s.Kind("Top"), s.NS, "x")
+			awaitBlocked(t, s, "x-leaf", report.DeniedByWebhook, status.Message)
+			clear()
+			awaitNestGone(t, s)
+			awaitGone(t, s, leaf(s), "x-below")
+		})
+	}
+}
+
+// keepFinalizers is a policy by which nobody may take the finalizers off a Low that
+// is being deleted.
+const keepFinalizers = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: $ID-keep}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [$GROUP], apiVersions: ["*"], resources: [lows], operations: [UPDATE]}]}
+  validations: [{expression: "has(object.metadata.finalizers) && size(object.metadata.finalizers) > 0", message: it is on record}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: $ID-keep}
+spec: {policyName: $ID-keep, validationActions: [Deny]}
+`
+
+// TestAnInstanceThatCantBeLetGoTellsWhy refuses the last of all requests, which
+// takes the finalizer off.
+func TestAnInstanceThatCantBeLetGoTellsWhy(t *testing.T) {
+	s := alone(t)
+	build(t, s)
+	s.Put(t, keepFinalizers)
+	testkit.Poll(t, "taking off a finalizer is refused", func() bool {
+		patch := []byte(`{"metadata":{"finalizers":null}}`)
+		_, err := s.Of(t, s.Kind("Low"), s.NS).Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer can't be taken off")
+	awaitGone(t, s, leaf(s), "x-below")
+	if d := report.ReadDeletion(s.Get(t, s.Kind("Low"), s.NS, "x")); d.Percent != 100 || d.Remaining != 0 {
+		t.Errorf("%d %% of it are gone, %d remain", d.Percent, d.Remaining)
+	}
+	s.AwaitEvent(t, "x", "DeletionBlocked", "the finalizer can't be taken off")
+	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", s.Name("keep"))
+	}
+	awaitNestGone(t, s)
+}

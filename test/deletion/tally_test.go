@@ -1,0 +1,220 @@
+package deletion
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// wide has so many leaves side by side.
+func wide(n int) string {
+	var resources strings.Builder
+	for i := range n {
+		fmt.Fprintf(&resources, `
+    - id: leaf%02d
+      template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-%02d"}, spec: {a: b}}`, i, i)
+	}
+	return leafKind + `
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-wide}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Wide, group: $GROUP}
+  resources:` + resources.String() + "\n"
+}
+
+// TestWhatIsToldAddsUpAndIsTrueInTheEnd holds many objects and lets them go one
+// after the other, faster than it is told: no count is ever wrong in itself or goes
+// back, and the last is told within a second or so.
+func TestWhatIsToldAddsUpAndIsTrueInTheEnd(t *testing.T) {
+	const leaves = 24
+	s := alone(t)
+	s.Put(t, wide(leaves))
+	s.Active(t, "wide")
+	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x, namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("Wide"), s.NS, "x")
+	name := func(i int) string { return fmt.Sprintf("x-%02d", i) }
+	for i := range leaves {
+		finalizers(t, s, leaf(s), name(i), guard)
+	}
+	var last int64
+	saw := watchAll(t, s, s.Kind("Wide"), func(o *unstructured.Unstructured) error {
+		d := report.ReadDeletion(o)
+		switch {
+		case d == nil:
+			return nil
+		case d.Total != leaves || d.Removed+d.Remaining != d.Total || d.Percent != d.Removed*100/d.Total || d.Progress != fmt.Sprintf("%d/%d", d.Removed, d.Total):
+			return fmt.Errorf("does not add up: %+v", d)
+		case d.Removed < last:
+			return fmt.Errorf("%d were removed and then %d", last, d.Removed)
+		case d.Blocked > d.Remaining || len(d.Blockers) > 10 || int64(len(d.Blockers)) > d.Blocked:
+			return fmt.Errorf("%d blockers told, %d counted, %d remain", len(d.Blockers), d.Blocked, d.Remaining)
+		}
+		last = d.Removed
+		return nil
+	})
+	says := func(removed, blocked int64) func(*unstructured.Unstructured) error {
+		return func(o *unstructured.Unstructured) error {
+			if d := report.ReadDeletion(o); d == nil || d.Removed != removed || d.Blocked != blocked {
+				return fmt.Errorf("doesn't tell that %d are gone and %d blocked", removed, blocked)
+			}
+			return nil
+		}
+	}
+	s.Delete(t, s.Kind("Wide"), s.NS, "x")
+	o := s.Await(t, s.Kind("Wide"), s.NS, "x", says(0, leaves))
+	for _, b := range report.ReadDeletion(o).Blockers {
+		if len(b.Finalizers) != 1 || len(b.Finalizers[0].Managers) != 1 || b.Finalizers[0].Managers[0] != "somebody" {
+			t.Errorf("%s doesn't tell who put its finalizer on: %+v", b.Object, b.Finalizers)
+		}
+	}
+	for i := range leaves - 1 {
+		finalizers(t, s, leaf(s), name(i))
+	}
+	began := time.Now()
+	s.Await(t, s.Kind("Wide"), s.NS, "x", says(leaves-1, 1))
+	if late := time.Since(began); late > 3*time.Second {
+		t.Errorf("the last count was told after %s", late)
+	}
+	finalizers(t, s, leaf(s), name(leaves-1))
+	s.AwaitGone(t, s.Kind("Wide"), s.NS, "x")
+	if revisions := saw.check(t); revisions > 12 {
+		t.Errorf("the status was written %d times", revisions)
+	}
+}
+
+// TestABlockerIsOneEventOnEachLayer counts the events about a deletion that is
+// held up, with everything touched in the meantime.
+func TestABlockerIsOneEventOnEachLayer(t *testing.T) {
+	s := home(t)
+	build(t, s)
+	finalizers(t, s, leaf(s), "x-leaf", guard)
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+	for i := range 5 {
+		annotate(t, s, leaf(s), "x-leaf", "example.com/touched", fmt.Sprint(i))
+		for _, kind := range layers {
+			annotate(t, s, s.Kind(kind), "x", "example.com/touched", fmt.Sprint(i))
+		}
+	}
+	finalizers(t, s, leaf(s), "x-leaf")
+	awaitNestGone(t, s)
+	kind := schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}
+	told := func(objects map[string]*unstructured.Unstructured) map[string]int {
+		counts := map[string]int{}
+		for _, o := range objects {
+			of, _, _ := unstructured.NestedString(o.Object, "regarding", "kind")
+			reason, _, _ := unstructured.NestedString(o.Object, "reason")
+			repeated, _, _ := unstructured.NestedInt64(o.Object, "series", "count")
+			if reason == "DeletionBlocked" {
+				counts[of] += 1 + int(repeated)
+			}
+		}
+		return counts
+	}
+	err := testkit.AwaitAny(t.Context(), s.Of(t, kind, s.NS), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		for _, kind := range layers {
+			if told(objects)[kind] == 0 {
+				return fmt.Errorf("there are %v", told(objects))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Of(t, kind, s.NS).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		all[list.Items[i].GetName()] = &list.Items[i]
+	}
+	for kind, n := range told(all) {
+		if n != 1 {
+			t.Errorf("%s was told to be blocked %d times", kind, n)
+		}
+	}
+}
+
+// TestAPruneThatIsHeldGoesOnInADeletion deletes an instance that is just about to
+// get rid of an object.
+func TestAPruneThatIsHeldGoesOnInADeletion(t *testing.T) {
+	s := home(t)
+	s.Put(t, choice)
+	s.Active(t, "choice")
+	instance := "apiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\nspec: {extra: %t}\n"
+	s.Put(t, fmt.Sprintf(instance, true))
+	s.AwaitReady(t, s.Kind("Choice"), s.NS, "x")
+	finalizers(t, s, leaf(s), "x-extra", guard)
+	s.Put(t, fmt.Sprintf(instance, false))
+	s.Await(t, s.Kind("Choice"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		if p := report.ReadPruning(o); len(p) != 1 || p[0].Reason != report.HeldByFinalizer {
+			return fmt.Errorf("tells of %+v", p)
+		}
+		return nil
+	})
+	s.Delete(t, s.Kind("Choice"), s.NS, "x")
+	o := s.Await(t, s.Kind("Choice"), s.NS, "x", blocked("x-extra", report.HeldByFinalizer, guard))
+	if p := report.ReadPruning(o); len(p) > 0 {
+		t.Errorf("it tells of a prune still: %+v", p)
+	}
+	if d := report.ReadDeletion(o); d.Total != 2 {
+		t.Errorf("of what it has it counts %+v", d)
+	}
+	finalizers(t, s, leaf(s), "x-extra")
+	s.AwaitGone(t, s.Kind("Choice"), s.NS, "x")
+	nothingLeft(t, s, s.Kind("Choice"))
+}
+
+// choice has an object that may be left out.
+const choice = leafKind + `
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-choice}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Choice, group: $GROUP, spec: {extra: boolean | default=true}}
+  resources:
+    - id: always
+      template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-always"}, spec: {a: b}}
+    - id: extra
+      includeWhen: ["${schema.spec.extra}"]
+      template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-extra"}, spec: {a: b}}
+`
+
+// TestADeletionThatIsAskedForTwiceGoesByTheLastWord deletes an instance, and when
+// that is held up asks for its objects to be left.
+func TestADeletionThatIsAskedForTwiceGoesByTheLastWord(t *testing.T) {
+	s := home(t)
+	s.Put(t, choice)
+	s.Active(t, "choice")
+	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("Choice"), s.NS, "x")
+	annotate(t, s, leaf(s), "x-always", "espalier.dev/protect", "holds the ledger")
+	s.Delete(t, s.Kind("Choice"), s.NS, "x")
+	s.Await(t, s.Kind("Choice"), s.NS, "x", blocked("x-always", report.Protected, "holds the ledger"))
+	awaitGone(t, s, leaf(s), "x-extra")
+	orphan := metav1.DeletePropagationOrphan
+	if err := s.Of(t, s.Kind("Choice"), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitGone(t, s.Kind("Choice"), s.NS, "x")
+	s.Await(t, leaf(s), s.NS, "x-always", func(o *unstructured.Unstructured) error {
+		if o == nil || o.GetDeletionTimestamp() != nil || o.GetLabels()["kro.run/owned"] != "" {
+			return errors.New("was not left in place without our labels")
+		}
+		return nil
+	})
+}
