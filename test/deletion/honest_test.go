@@ -19,19 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
-// TestAWebhooksConflictIsNoEnd refuses with code 409 and the reason that belongs to
-// it, as the API server answers about what has gone; then it changes its mind.
-func TestAWebhooksConflictIsNoEnd(t *testing.T) {
-	s := suite.Alone(t)
-	s.Put(t, granted)
-	build(t, s)
-	clear := refuse(t, s, refusing(t, metav1.Status{Message: "in use", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}, nil), "guard.example.com")
-	s.Delete(t, s.Kind("Top"), s.NS, "x")
-	s.Await(t, s.Kind("Top"), s.NS, "x", blocked("x-leaf", report.DeniedByWebhook, "in use"))
-	clear()
-	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
-}
-
 // TestAnInventoryThatIsTakenOffIsMissed strips, while a child is held, the
 // annotation that says where children are.
 func TestAnInventoryThatIsTakenOffIsMissed(t *testing.T) {
