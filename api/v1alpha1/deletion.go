@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Deletion sets limits for the deletion of instances. An instance's annotations
 // go before it.
@@ -37,4 +41,14 @@ const (
 // Valid says whether there is such a policy.
 func (p DeletionPolicy) Valid() bool {
 	return p == DeletionDelete || p == DeletionOrphan || p == DeletionRetain
+}
+
+// ParseDeletionPolicy reads a policy as people write it, in whatever case.
+func ParseDeletionPolicy(text string) (policy DeletionPolicy, known bool) {
+	for _, p := range []DeletionPolicy{DeletionDelete, DeletionOrphan, DeletionRetain} {
+		if strings.EqualFold(text, string(p)) {
+			return p, true
+		}
+	}
+	return "", false
 }

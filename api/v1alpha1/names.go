@@ -57,6 +57,12 @@ const (
 	// OnDeleteAnnotation is the DeletionPolicy of the child's node, if it isn't
 	// Delete.
 	OnDeleteAnnotation = "espalier.dev/on-delete"
+	// RetainedFromAnnotation is the UID of an instance that has left the child in
+	// place, as it was, because its own annotation said so.
+	RetainedFromAnnotation = "espalier.dev/retained-from"
+	// InstanceNameAnnotation is the instance's name, where a label has no room for
+	// it.
+	InstanceNameAnnotation = "espalier.dev/instance-name"
 )
 
 // DeletionDefaultsAnnotation is Espalier's on instances: the limits of deletion

@@ -99,10 +99,32 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 		Preconditions:     &metav1.Preconditions{UID: &uid},
 		PropagationPolicy: &background,
 	})
-	if apierrors.IsNotFound(err) || conflicts(err) {
-		return nil
+	return c.unlessGone(ctx, o, err)
+}
+
+// unlessGone is the error of a request about this very incarnation of an object,
+// or nil if that isn't there any more. What an answer with the code of that says
+// may be a webhook's, or that of a path which isn't served: so it is looked.
+func (c *Client) unlessGone(ctx context.Context, o *unstructured.Unstructured, err error) error {
+	if !IsGone(err) {
+		return err
 	}
-	return err
+	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+	switch {
+	case isNamed(lookErr, o.GetName()):
+		return nil
+	case lookErr != nil, live.GetUID() == o.GetUID():
+		return err
+	}
+	return nil
+}
+
+// isNamed says that the server knows no object of the name, rather than nothing of
+// its kind.
+func isNamed(err error, name string) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) &&
+		errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
 // DeleteUnchanged asks for the deletion of an object, if nobody has changed it

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -54,7 +53,7 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 func (c *composition) compose(n *Node) plan.Node {
 	out := plan.Node{
 		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Conceals: n.conceals,
-		Layer: n.Layer, DependsOn: c.graph.written(n.Dependencies), DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
+		Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
 	if c.skip(n, &out); out.Skipped != "" {
 		return out
@@ -150,11 +149,6 @@ func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *pla
 		wait.Reason, wait.Detail = plan.Syncing, "being looked up"
 	}
 	out.Waits = []plan.Wait{wait}
-}
-
-// written are those of the nodes that have objects of their own.
-func (g *Graph) written(ids []string) []string {
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return g.node(id).External })
 }
 
 func (g *Graph) node(id string) *Node {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,17 +12,15 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/dag"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // planDeletion checks what the author says of how instances are taken apart.
 func planDeletion(c *compilation) {
+	c.graph.Defaults.OnDelete = map[string]v1alpha1.DeletionPolicy{}
 	if d := c.spec.Deletion; d != nil {
-		c.graph.Limits = inventory.Limits{
-			Timeout:    c.limit(d.Timeout, "spec.deletion.timeout"),
-			ForceAfter: c.limit(d.ForceAfter, "spec.deletion.forceAfter"),
-		}
+		c.graph.Defaults.Timeout = c.limit(d.Timeout, "spec.deletion.timeout")
+		c.graph.Defaults.ForceAfter = c.limit(d.ForceAfter, "spec.deletion.forceAfter")
 	}
 	written := map[string]bool{}
 	for _, d := range c.drafts {
@@ -30,6 +29,9 @@ func planDeletion(c *compilation) {
 	for _, d := range c.drafts {
 		c.checkDeletionPolicy(d)
 		c.checkDeleteAfter(d, written)
+	}
+	for _, n := range c.graph.Nodes {
+		n.under = c.graph.under(n.Dependencies)
 	}
 	c.checkDeletionOrder()
 }
@@ -54,6 +56,7 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 		c.problems.Addf(d.at.Field("deletionPolicy"), "has no meaning for externalRef: what somebody else keeps is never deleted")
 	default:
 		d.OnDelete = policy
+		c.graph.Defaults.OnDelete[d.ID] = policy
 	}
 }
 
@@ -95,4 +98,25 @@ func (c *compilation) checkDeletionOrder() {
 	if errors.As(err, &cycle) {
 		c.problems.Addf("spec.resources", "can't be deleted in any order: %s, where each has to be gone before the next", strings.Join(cycle.Path, " → "))
 	}
+}
+
+// under lists, sorted, the nodes with objects of their own that have to stay as
+// long as one which depends on the given ones. Those that don't go with the
+// instance don't hold up what they stand on themselves: that is listed as well.
+func (g *Graph) under(ids []string) []string {
+	out := map[string]bool{}
+	var add func(ids []string)
+	add = func(ids []string) {
+		for _, id := range ids {
+			n := g.node(id)
+			if !n.External {
+				out[id] = true
+			}
+			if n.External || n.OnDelete != "" {
+				add(n.Dependencies)
+			}
+		}
+	}
+	add(ids)
+	return slices.Sorted(maps.Keys(out))
 }

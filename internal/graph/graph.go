@@ -33,8 +33,8 @@ type Graph struct {
 	// compiled.
 	// Their nodes are held back and untyped; everything else works.
 	Missing []schema.GroupVersionKind
-	// Limits are those of an instance's deletion.
-	Limits inventory.Limits
+	// Defaults are what the definition says of its instances' deletion.
+	Defaults inventory.Defaults
 
 	env       *expr.Env
 	status    *expr.Template
@@ -68,6 +68,8 @@ type Node struct {
 	// more; empty for Delete.
 	OnDelete v1alpha1.DeletionPolicy
 
+	// under are the nodes whose objects have to stay as long as this one's.
+	under       []string
 	template    *expr.Template
 	includeWhen []*expr.Program
 	readyWhen   []*expr.Program

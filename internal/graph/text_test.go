@@ -25,8 +25,8 @@ func describeGraph(g *graph.Graph) string {
 		scope = "namespaced"
 	}
 	fmt.Fprintf(&b, "%s %s, %s\n", g.Kind.GroupVersion(), g.Kind.Kind, scope)
-	if g.Limits != (inventory.Limits{}) {
-		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.Limits.Timeout, g.Limits.ForceAfter)
+	if g.Defaults.Limits != (inventory.Limits{}) {
+		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.Defaults.Timeout, g.Defaults.ForceAfter)
 	}
 	for _, n := range g.Nodes {
 		fmt.Fprintf(&b, "%d %s: %s %s", n.Layer, n.ID, n.Kind.GroupVersion(), n.Kind.Kind)

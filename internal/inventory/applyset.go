@@ -50,6 +50,21 @@ func fields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// Intact says whether what an instance carries is the inventory that was recorded,
+// and nobody has changed it since. One that carries no claim has recorded none.
+func Intact(instance *unstructured.Unstructured, owner Owner) bool {
+	if !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) && instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" {
+		return true
+	}
+	annotations := instance.GetAnnotations()
+	return annotations[v1alpha1.ApplySetHashAnnotation] ==
+		signature(owner.ID(), annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation])
+}
+
+func signature(id, kinds, namespaces string) string {
+	return object.Digest([]string{id, kinds, namespaces})
+}
+
 // Grow returns the union of both.
 func (v Inventory) Grow(other Inventory) Inventory {
 	out := Of(nil)
@@ -119,9 +134,9 @@ type Claim struct {
 	Finalizer   string
 }
 
-// ClaimOf says what the owner's instance is to carry for an inventory, and for the
-// limits that its definition sets to its deletion.
-func ClaimOf(o Owner, v Inventory, limits Limits) Claim {
+// ClaimOf says what the owner's instance is to carry for an inventory, and for
+// what its definition says of its deletion.
+func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
 	c := Claim{
 		Labels: map[string]string{
 			v1alpha1.OwnedLabel:          "true",
@@ -134,11 +149,11 @@ func ClaimOf(o Owner, v Inventory, limits Limits) Claim {
 			v1alpha1.ApplySetToolingAnnotation:    "kro/" + o.Version,
 			v1alpha1.ApplySetKindsAnnotation:      v.kindsText(),
 			v1alpha1.ApplySetNamespacesAnnotation: v.namespacesText(),
-			v1alpha1.ApplySetHashAnnotation:       object.Digest([]string{o.ID(), v.kindsText(), v.namespacesText()}),
+			v1alpha1.ApplySetHashAnnotation:       signature(o.ID(), v.kindsText(), v.namespacesText()),
 		},
 		Finalizer: o.Definition.Finalizer(),
 	}
-	if text := limits.text(); text != "" {
+	if text := defaults.text(); text != "" {
 		c.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
 	}
 	if o.Definition.Namespace != "" {

@@ -53,7 +53,9 @@ func TestGrowAndContains(t *testing.T) {
 func TestClaimIsReadAgain(t *testing.T) {
 	o := instance()
 	owner := inventory.OwnerOf(o, inventory.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}, "v1")
-	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"), inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour})
+	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"), inventory.Defaults{
+		Limits: inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour}, OnDelete: map[string]v1alpha1.DeletionPolicy{"b": "Retain", "a": "Retain", "c": "Orphan"},
+	})
 	want := inventory.Claim{
 		Labels: map[string]string{
 			"kro.run/owned": "true", "kro.run/kro-version": "v1",
@@ -64,7 +66,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 			"applyset.kubernetes.io/tooling":               "kro/v1",
 			"applyset.kubernetes.io/contains-group-kinds":  "ConfigMap,Deployment.apps",
 			"applyset.kubernetes.io/additional-namespaces": "a,b",
-			"espalier.dev/deletion-defaults":               "timeout=1m0s,forceAfter=1h0m0s",
+			"espalier.dev/deletion-defaults":               "timeout=1m0s,forceAfter=1h0m0s,Orphan=c,Retain=a;b",
 			"internal.kro.run/applyset-inventory-hash":     claim.Annotations["internal.kro.run/applyset-inventory-hash"],
 		},
 		Finalizer: "vpc.team.kro.run/finalizer",
@@ -87,7 +89,7 @@ func TestClaimIsReadAgain(t *testing.T) {
 
 func TestClaimIn(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc", UID: "d-1"}, "v1")
-	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{configMaps}), inventory.Limits{})
+	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{configMaps}), inventory.Defaults{})
 	cases := map[string]struct {
 		reason string
 		change func(*unstructured.Unstructured)

@@ -157,13 +157,15 @@ func Whose(o *unstructured.Unstructured) string {
 }
 
 // InstanceOf names the instance that a child belongs to, in the version that made
-// the child, as its labels tell; the name of an instance that is too long for a
-// label can't be told.
+// the child, as its metadata tell.
 func InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	labels := child.GetLabels()
 	key = object.Key{
 		Group: labels[v1alpha1.InstanceGroupLabel], Kind: labels[v1alpha1.InstanceKindLabel],
 		Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: labels[v1alpha1.InstanceNameLabel],
+	}
+	if full := child.GetAnnotations()[v1alpha1.InstanceNameAnnotation]; full != "" && LabelValue(full) == key.Name {
+		key.Name = full
 	}
 	version = labels[v1alpha1.InstanceVersionLabel]
 	return key, version, key.Name != "" && version != "" && labels[v1alpha1.ApplySetPartOfLabel] == ApplySetID(key)

@@ -46,6 +46,11 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
 	child.SetLabels(labels)
 	at.write(child)
+	if LabelValue(o.Name) != o.Name {
+		annotations := child.GetAnnotations()
+		annotations[v1alpha1.InstanceNameAnnotation] = o.Name
+		child.SetAnnotations(annotations)
+	}
 	Sign(child, o.Version)
 }
 
@@ -61,7 +66,7 @@ func (p Place) write(child *unstructured.Unstructured) {
 			annotations[key] = value
 		}
 	}
-	put(v1alpha1.DependsOnAnnotation, strings.Join(p.DependsOn, ","))
+	annotations[v1alpha1.DependsOnAnnotation] = strings.Join(p.DependsOn, ",")
 	put(v1alpha1.DeleteAfterAnnotation, strings.Join(p.DeleteAfter, ","))
 	put(v1alpha1.OnDeleteAnnotation, string(p.OnDelete))
 	child.SetAnnotations(annotations)
@@ -80,6 +85,20 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 		p.OnDelete = policy
 	}
 	return p
+}
+
+// IsRetained says whether a former instance has left the child in place as it was,
+// because of its own say, and no other has taken it on since.
+func IsRetained(child *unstructured.Unstructured) bool {
+	from := child.GetAnnotations()[v1alpha1.RetainedFromAnnotation]
+	return from != "" && from == child.GetLabels()[v1alpha1.InstanceIDLabel]
+}
+
+// IsOrdered says whether a child tells what it depends on. One that an earlier
+// version of this program has made doesn't.
+func IsOrdered(child *unstructured.Unstructured) bool {
+	_, told := child.GetAnnotations()[v1alpha1.DependsOnAnnotation]
+	return told
 }
 
 // Node is the id of the node that made a child; empty for what isn't one.
@@ -118,7 +137,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	}
 	for _, key := range []string{
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
-		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation,
+		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {
 			annotations = append(annotations, key)

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,26 +12,33 @@ import (
 )
 
 // Policies are what becomes of an instance's children when they aren't wanted any
-// more, as far as the instance itself says so.
+// more.
 type Policies struct {
-	all    v1alpha1.DeletionPolicy
-	byNode map[string]v1alpha1.DeletionPolicy
+	// all and byNode are the instance's own say, definition that of its definition.
+	all        v1alpha1.DeletionPolicy
+	byNode     map[string]v1alpha1.DeletionPolicy
+	definition map[string]v1alpha1.DeletionPolicy
 }
 
-// PoliciesOf reads an instance's own say. A part that can't be read is told, and
-// counts as not there.
+// PoliciesOf reads an instance's own say, and what its definition said when it
+// last looked at it. What of its own say can't be read is told: nothing must be
+// deleted then, since it may have been to stay.
 func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
-	p := Policies{byNode: map[string]v1alpha1.DeletionPolicy{}}
+	p := Policies{byNode: map[string]v1alpha1.DeletionPolicy{}, definition: DefaultsOf(instance).OnDelete}
 	var problems diag.List
-	for _, part := range fields(instance.GetAnnotations()[v1alpha1.DeletionPolicyAnnotation]) {
+	for part := range strings.SplitSeq(instance.GetAnnotations()[v1alpha1.DeletionPolicyAnnotation], ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
 		node, text, single := strings.Cut(part, "=")
 		if !single {
 			node, text = "", part
 		}
-		policy := v1alpha1.DeletionPolicy(text)
+		node = strings.TrimSpace(node)
+		policy, known := v1alpha1.ParseDeletionPolicy(strings.TrimSpace(text))
 		switch {
-		case !policy.Valid() || (single && node == ""):
-			problems.Addf("metadata.annotations", "%s has %q; it can be Delete, Orphan or Retain, or node=Policy", v1alpha1.DeletionPolicyAnnotation, diag.Cut(part, 40))
+		case !known || (single && node == ""):
+			problems.Addf("metadata.annotations", "%s has %q; it can be Delete, Orphan or Retain, or node=Policy, with commas", v1alpha1.DeletionPolicyAnnotation, diag.Cut(strings.TrimSpace(part), 40))
 		case single:
 			p.byNode[node] = policy
 		default:
@@ -40,11 +48,31 @@ func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
 	return p, problems
 }
 
-// Of says what becomes of a child: what its instance says of its node, or of all,
-// or else what the definition said when the child was last applied.
+// Now is what becomes of children when their definition, as it is, says so of the
+// nodes that it has; it goes before what it said earlier.
+func (p Policies) Now(definition map[string]v1alpha1.DeletionPolicy) Policies {
+	p.definition = maps.Clone(p.definition)
+	if p.definition == nil {
+		p.definition = map[string]v1alpha1.DeletionPolicy{}
+	}
+	maps.Copy(p.definition, definition)
+	return p
+}
+
+// Of says what becomes of a child: what its instance says of its node, or of all;
+// or that a former instance has left it in place; or what the definition says, or
+// said when the child was last applied.
 func (p Policies) Of(child *unstructured.Unstructured) v1alpha1.DeletionPolicy {
-	at := PlaceOf(child)
-	for _, policy := range []v1alpha1.DeletionPolicy{p.byNode[at.Node], p.all, at.OnDelete} {
+	return p.At(PlaceOf(child), child)
+}
+
+// At is Of for a child whose place is known.
+func (p Policies) At(at Place, child *unstructured.Unstructured) v1alpha1.DeletionPolicy {
+	var retained v1alpha1.DeletionPolicy
+	if IsRetained(child) {
+		retained = v1alpha1.DeletionRetain
+	}
+	for _, policy := range []v1alpha1.DeletionPolicy{p.byNode[at.Node], p.all, retained, p.definition[at.Node], at.OnDelete} {
 		if policy != "" {
 			return policy
 		}
@@ -67,9 +95,6 @@ func (f Forced) Names(node, kind, name string) bool {
 		return asked == "all" || (node != "" && asked == node) || (name != "" && asked == kind+"/"+name) || (name == "" && asked == kind)
 	})
 }
-
-// Any says whether there is anything to let go of.
-func (f Forced) Any() bool { return len(f.names) > 0 }
 
 // Protection says whether, and why, somebody has asked for an object to stay.
 func Protection(o *unstructured.Unstructured) (reason string, protected bool) {

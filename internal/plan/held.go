@@ -21,6 +21,11 @@ func NameHeldBy(holder *unstructured.Unstructured, cause string) Problem {
 	}
 }
 
+// BeingDeleted is the problem of a node whose object is on its way.
+func BeingDeleted(o *unstructured.Unstructured) Problem {
+	return Problem{Reason: Terminating, Message: fmt.Sprintf("%s is being deleted; it is made anew once it is gone%s", object.KeyOf(o), keeping(o))}
+}
+
 // keeping tells what keeps an object that is being deleted, as far as it says so
 // itself: the deepest cause that an instance knows, or its finalizers.
 func keeping(o *unstructured.Unstructured) string {
@@ -28,9 +33,12 @@ func keeping(o *unstructured.Unstructured) string {
 		return ""
 	}
 	nested := report.ReadDeletion(o)
+	if !inventory.IsInstance(o) {
+		nested = nil
+	}
 	switch {
 	case nested != nil && len(nested.Blockers) > 0:
-		deepest := nested.Blockers[0].Deepest()
+		deepest := nested.Blockers[0].Deepest().Cut()
 		return fmt.Sprintf(". It waits for %s: %s: %s", deepest.Object, deepest.Reason, deepest.Message)
 	case nested == nil && len(o.GetFinalizers()) > 0:
 		return ". It carries finalizers " + strings.Join(o.GetFinalizers(), ", ")

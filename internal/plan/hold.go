@@ -6,23 +6,33 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // How long a child may take to go before it is told as a blocker: most take
-// milliseconds, and each telling is a write. An instance tells for itself what
-// holds it up, once somebody has looked at it, for which it may have to wait behind
-// a crowd.
+// milliseconds, and each telling is a write on every layer above.
 const (
-	shortWhile    = 200 * time.Millisecond
+	// shortWhile is for what somebody has to see to.
+	shortWhile = 200 * time.Millisecond
+	// collectorWhile is for the garbage collector, which learns of new kinds in its
+	// own time.
+	collectorWhile = 5 * time.Second
+	// instanceWhile is for an instance that nobody has begun to take apart: it tells
+	// for itself what holds it up, once somebody has, and in a crowd it waits for its
+	// turn.
 	instanceWhile = 15 * time.Second
+	// quietWhile is for what is on its way, with nothing in it, and doesn't change.
+	quietWhile = 30 * time.Second
+	// grantedWhile is for what was granted and doesn't show.
+	grantedWhile = 10 * time.Second
 )
 
 // externalFinalizer is put on managed resources by the runtimes of their
@@ -32,37 +42,34 @@ const externalFinalizer = "finalizer.managedresource.crossplane.io"
 // look says what to do about a child whose turn it is: ask it to go, or not, and
 // what holds it up, if that is to be told. Again is when to look again.
 func (r Remains) look(c leaver) (ask bool, held *report.Blocker, again time.Duration) {
-	if c.GetDeletionTimestamp() == nil {
-		if reason, protected := inventory.Protection(c.Unstructured); protected {
-			return false, r.blocker(c, report.Protected, protectedBecause(reason), r.Now), 0
-		}
-		if refusal, refused := r.Tried.Refusals[c.GetUID()]; refused {
-			held := r.blocker(c, refusal.Reason, refusal.Message, refusal.Since)
-			if !r.toldBefore(*held) && refusal.Reason == report.OutOfReach && r.Now.Sub(refusal.Since) < shortWhile {
-				held = nil // it may have passed by then
-			}
-			return refusal.due(c.Unstructured, r.Now), held, max(0, refusal.Next.Sub(r.Now))
-		}
-		return !r.Tried.Asked[c.GetUID()], nil, 0
+	if c.GetDeletionTimestamp() != nil {
+		held, again = r.onItsWay(c)
+		return false, held, again
 	}
-	held, patience := r.onItsWay(c)
-	if held == nil || r.toldBefore(*held) {
-		return false, held, 0
+	if reason, protected := inventory.Protection(c.Unstructured); protected {
+		return false, r.blocker(c, report.Protected, protectedBecause(reason), r.Now), 0
 	}
-	if left := r.patience(c.Unstructured, patience); left > 0 {
-		return false, nil, left
-	}
-	return false, held, 0
+	return r.asking(c, "deletion")
 }
 
-// patience is how much is left of a while since an object was first seen on its
-// way.
-func (r Remains) patience(o *unstructured.Unstructured, while time.Duration) time.Duration {
-	noticed, ok := r.Tried.Noticed[o.GetUID()]
-	if !ok {
-		noticed = r.Now
+// asking says whether to ask for something about a child, or once more.
+func (r Remains) asking(c leaver, what string) (ask bool, held *report.Blocker, again time.Duration) {
+	t := r.trial(c)
+	if t.Refusal.Reason != "" {
+		held = r.blocker(c, t.Refusal.Reason, t.Refusal.Message, t.Refusal.Since)
+		if t.Refusal.Reason == report.OutOfReach && r.toldOf(*held) == nil && r.Now.Sub(t.Refusal.Since) < shortWhile {
+			held = nil // it may have passed by then
+		}
+		left := t.Refusal.next(c.Unstructured).Sub(r.Now)
+		return left <= 0, held, max(0, left)
 	}
-	return while - r.Now.Sub(noticed)
+	if t.Asked.IsZero() {
+		return true, nil, 0
+	}
+	if left := grantedWhile - r.Now.Sub(t.Asked); left > 0 {
+		return false, nil, left
+	}
+	return true, r.blocker(c, report.OutOfReach, "its "+what+" was granted, and nothing has come of it", t.Asked), grantedWhile
 }
 
 func protectedBecause(reason string) string {
@@ -72,38 +79,93 @@ func protectedBecause(reason string) string {
 	return fmt.Sprintf("protected: %s; it goes when the annotation %s is taken off", reason, v1alpha1.ProtectAnnotation)
 }
 
-// onItsWay says what keeps a child that is being deleted, and how long that may
-// take before it is told.
-func (r Remains) onItsWay(c leaver) (held *report.Blocker, patience time.Duration) {
-	since := c.GetDeletionTimestamp().Time
-	nested := report.ReadDeletion(c.Unstructured)
-	switch {
-	case nested != nil && len(nested.Blockers) > 0:
-		deepest := nested.Blockers[0].Deepest()
-		held = r.blocker(c, report.ChildBlocked, fmt.Sprintf("waits for %s: %s: %s", deepest.Object, deepest.Reason, deepest.Message), r.Now)
-		held.Cause = &deepest
+// onItsWay says what keeps a child that is being deleted, if that is to be told
+// yet, and when it will be.
+func (r Remains) onItsWay(c leaver) (held *report.Blocker, again time.Duration) {
+	held, patience := r.keeping(c)
+	if r.toldOf(*held) != nil {
 		return held, 0
-	case nested != nil, len(c.GetFinalizers()) == 0:
-		return nil, 0 // it is being taken apart, or only just going
+	}
+	t := r.trial(c)
+	since := t.Noticed
+	if patience >= quietWhile {
+		since = t.Changed
+	}
+	if since.IsZero() {
+		since = r.Now
+	}
+	given := max(0, c.GetDeletionTimestamp().Sub(r.Now)) // to end in an orderly way
+	if left := given + patience - r.Now.Sub(since); left > 0 {
+		return nil, left
+	}
+	return held, 0
+}
+
+// keeping says what keeps a child that is being deleted, as far as can be told,
+// and how long that may take before it is.
+func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration) {
+	since := c.GetDeletionTimestamp().Time
+	if inventory.IsInstance(c.Unstructured) && slices.ContainsFunc(c.GetFinalizers(), inventory.IsFinalizer) {
+		return r.instance(c)
+	}
+	if told := report.ReadDeletion(c.Unstructured); told != nil && inventory.IsInstance(c.Unstructured) && len(told.Blockers) > 0 {
+		return r.childBlocked(c, *told), 0 // what others keep it for
+	}
+	switch {
+	case len(c.GetFinalizers()) == 0:
+		return r.quiet(c), quietWhile
 	case slices.Contains(c.GetFinalizers(), externalFinalizer):
 		return r.blocker(c, report.ExternalDeletion, externally(c.Unstructured), since), shortWhile
 	}
 	return r.byFinalizers(c)
 }
 
+// instance says what keeps an instance that is ours to take apart.
+func (r Remains) instance(c leaver) (held *report.Blocker, patience time.Duration) {
+	told := report.ReadDeletion(c.Unstructured)
+	switch said, _ := health.Says(c.Unstructured); {
+	case told != nil && len(told.Blockers) > 0:
+		return r.childBlocked(c, *told), 0
+	case told != nil:
+		return r.quiet(c), 2 * quietWhile // what is in it tells for itself first
+	case said.Reason == "Deleting": // its kind's status has no room for more
+		return r.blocker(c, report.ChildBlocked, "its status says: "+said.Message, c.GetDeletionTimestamp().Time), collectorWhile
+	}
+	held, _ = r.byFinalizers(c)
+	return held, instanceWhile
+}
+
+func (r Remains) childBlocked(c leaver, told report.Deletion) *report.Blocker {
+	deepest := told.Blockers[0].Deepest().Cut()
+	held := r.blocker(c, report.ChildBlocked, fmt.Sprintf("waits for %s: %s: %s", deepest.Object, deepest.Reason, deepest.Message), r.Now)
+	held.Cause = &deepest
+	return held
+}
+
+// quiet is for what should be going and tells of nothing that holds it.
+func (r Remains) quiet(c leaver) *report.Blocker {
+	return r.blocker(c, report.OutOfReach, "is being deleted, and nothing has come of that for a while; whoever serves its kind may not be at work", c.GetDeletionTimestamp().Time)
+}
+
 // byFinalizers says which finalizers keep an object, and how long that may take
 // before it is told.
 func (r Remains) byFinalizers(c leaver) (held *report.Blocker, patience time.Duration) {
-	finalizers := r.Tried.Finalizers[c.GetUID()]
-	if len(finalizers) == 0 {
+	t := r.trial(c)
+	finalizers := t.Finalizers
+	if !t.Knows(c.Unstructured) {
+		finalizers = nil
 		for _, name := range c.GetFinalizers() {
 			finalizers = append(finalizers, report.Finalizer{Name: name})
 		}
 	}
 	held = r.blocker(c, report.HeldByFinalizer, heldBy(finalizers), c.GetDeletionTimestamp().Time)
 	held.Finalizers = finalizers
-	if inventory.IsInstance(c.Unstructured) && slices.ContainsFunc(c.GetFinalizers(), inventory.IsFinalizer) {
-		return held, instanceWhile
+	held.Hold = held.Cut()
+	others := func(name string) bool {
+		return name != metav1.FinalizerDeleteDependents && name != metav1.FinalizerOrphanDependents
+	}
+	if !slices.ContainsFunc(c.GetFinalizers(), others) {
+		return held, collectorWhile
 	}
 	return held, shortWhile
 }
@@ -160,40 +222,23 @@ func (r Remains) blindKind(gvk schema.GroupVersionKind, blind Blind) report.Bloc
 		Object: report.Object{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
 		Reason: reason, Message: "what is left of it can't be told: " + blind.Message,
 	}}
-	b.Since = report.At(r.since(b, since))
-	return b
+	return r.since(b, since)
 }
 
 // blocker is a blocker of a child, since the given time, unless the status tells
 // of it already.
 func (r Remains) blocker(c leaver, reason report.Reason, message string, since time.Time) *report.Blocker {
-	b := report.Blocker{Node: c.at.Node, Hold: report.Hold{Object: report.ObjectOf(c), Reason: reason, Message: diag.Cut(message, longestReason)}}
-	b.Since = report.At(r.since(b, since))
+	b := r.since(report.Blocker{Node: c.at.Node, Hold: report.Hold{Object: report.ObjectOf(c), Reason: reason, Message: message}}, since)
 	return &b
 }
 
-// longestReason bounds what is told of one blocker: it is repeated on every
-// ancestor.
-const longestReason = 512
-
-// since is when a blocker was first told of, or else when it began.
-func (r Remains) since(b report.Blocker, began time.Time) time.Time {
-	for _, told := range r.told() {
-		if told.Object == b.Object && told.Reason == b.Reason {
-			return told.Since.Time
-		}
+// since dates a blocker: from when it was first told of, or else from when it
+// began.
+func (r Remains) since(b report.Blocker, began time.Time) report.Blocker {
+	b.Since = report.At(began)
+	if told := r.toldOf(b); told != nil {
+		b.Since = told.Since
 	}
-	return began
-}
-
-func (r Remains) toldBefore(b report.Blocker) bool {
-	return slices.ContainsFunc(r.told(), func(told report.Blocker) bool { return told.Object == b.Object && told.Reason == b.Reason })
-}
-
-// told is what the status tells of what isn't going.
-func (r Remains) told() []report.Blocker {
-	if r.Before.Deletion != nil {
-		return r.Before.Deletion.Blockers
-	}
-	return r.Before.Pruning
+	b.Hold = b.Cut()
+	return b
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,36 +17,43 @@ type leaver struct {
 	at inventory.Place
 	// rank orders those that leave: the largest goes first.
 	rank int
+	// ordered says that it tells what it depends on.
+	ordered bool
 }
 
-// inOrder puts the children in the order in which they go: the reverse of the one
-// in which they were applied, as far as nothing is to be deleted after something
-// else. What the children carry may contradict itself, since anybody can write it;
-// a contradiction is left out of account, so that every deletion ends.
-func inOrder(children []*unstructured.Unstructured) []leaver {
+// leaverOf reads what a child carries.
+func leaverOf(child *unstructured.Unstructured) leaver {
+	return leaver{Unstructured: child, at: inventory.PlaceOf(child), ordered: inventory.IsOrdered(child)}
+}
+
+// inOrder puts children in the order in which they go: the reverse of the one in
+// which they were applied, as far as nothing is to be deleted after something else.
+// What they carry may contradict itself, since anybody can write it; a
+// contradiction is left out of account, so that every deletion ends.
+func inOrder(children []leaver) []leaver {
 	ranks := rank(children)
-	out := make([]leaver, len(children))
-	for i, child := range children {
-		at := inventory.PlaceOf(child)
-		out[i] = leaver{Unstructured: child, at: at, rank: ranks[at.Node]}
+	for i := range children {
+		children[i].rank = ranks[children[i].at.Node]
 	}
-	slices.SortFunc(out, func(a, b leaver) int {
-		return cmp.Or(b.rank-a.rank, object.KeyOf(a).Compare(object.KeyOf(b)), cmp.Compare(a.GetUID(), b.GetUID()))
+	slices.SortFunc(children, func(a, b leaver) int {
+		if a.rank != b.rank {
+			return b.rank - a.rank
+		}
+		return cmp.Or(object.KeyOf(a).Compare(object.KeyOf(b)), cmp.Compare(a.GetUID(), b.GetUID()))
 	})
-	return out
+	return children
 }
 
 // rank gives each node the layer of its children, raised above all that have to
 // stay longer than it. What a node stands on stays as long as it does, so that a
 // rank doesn't change while others go.
-func rank(children []*unstructured.Unstructured) map[string]int {
+func rank(children []leaver) map[string]int {
 	layers, under := map[string]int{}, map[string][]string{}
-	for _, child := range children {
-		at := inventory.PlaceOf(child)
-		layers[at.Node] = max(layers[at.Node], at.Layer)
-		under[at.Node] = append(under[at.Node], at.DependsOn...)
-		for _, first := range at.DeleteAfter {
-			under[first] = append(under[first], at.Node)
+	for _, c := range children {
+		layers[c.at.Node] = max(layers[c.at.Node], c.at.Layer)
+		under[c.at.Node] = append(under[c.at.Node], c.at.DependsOn...)
+		for _, first := range c.at.DeleteAfter {
+			under[first] = append(under[first], c.at.Node)
 		}
 	}
 	ranks, visiting := map[string]int{}, map[string]bool{}
@@ -65,19 +73,10 @@ func rank(children []*unstructured.Unstructured) map[string]int {
 		ranks[node] = highest
 		return highest
 	}
-	for _, child := range inNameOrder(layers) {
-		visit(child)
+	for _, node := range slices.Sorted(maps.Keys(layers)) {
+		visit(node)
 	}
 	return ranks
-}
-
-func inNameOrder(nodes map[string]int) []string {
-	out := make([]string, 0, len(nodes))
-	for node := range nodes {
-		out = append(out, node)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // queue says, of children in their order, which have to wait for one before them
@@ -103,21 +102,48 @@ func (w *waves) stays(c leaver) {
 }
 
 // edges let a child go as soon as what stands on it, or is to go before it, has
-// gone: what is blocked holds up nothing else.
+// gone: what is blocked holds up nothing else. One that doesn't tell what it
+// depends on, since an earlier version has made it, keeps to the layers.
 type edges struct {
 	nodes  map[string]bool // that are still there
 	needed map[string]bool // by those
+	// highest is the highest rank of those that are still there, legacy that of
+	// those that don't tell; 0 for none.
+	highest, legacy int
+	// through are the nodes whose objects stay in place, with what they stand on:
+	// they hold up nothing, and what stands on them stands on that.
+	through map[string][]string
 }
 
-func newEdges() *edges { return &edges{nodes: map[string]bool{}, needed: map[string]bool{}} }
+func newEdges(staying []verdict) *edges {
+	e := &edges{nodes: map[string]bool{}, needed: map[string]bool{}, through: map[string][]string{}}
+	for _, v := range staying {
+		e.through[v.at.Node] = append(e.through[v.at.Node], v.at.DependsOn...)
+	}
+	return e
+}
 
 func (e *edges) waits(c leaver) bool {
+	if (!c.ordered && c.rank < e.highest) || c.rank < e.legacy {
+		return true
+	}
 	return e.needed[c.at.Node] || slices.ContainsFunc(c.at.DeleteAfter, func(first string) bool { return e.nodes[first] })
 }
 
 func (e *edges) stays(c leaver) {
 	e.nodes[c.at.Node] = true
-	for _, below := range c.at.DependsOn {
-		e.needed[below] = true
+	e.highest = max(e.highest, c.rank)
+	if !c.ordered {
+		e.legacy = max(e.legacy, c.rank)
+	}
+	e.need(c.at.DependsOn)
+}
+
+func (e *edges) need(nodes []string) {
+	for _, node := range nodes {
+		if !e.needed[node] {
+			e.needed[node] = true
+			e.need(e.through[node])
+		}
 	}
 }

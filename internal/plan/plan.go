@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,6 +65,9 @@ type Plan struct {
 	// how they go. It is empty until everything has been resolved: an object
 	// whose node can't be rendered now may be wanted still.
 	Prune []*unstructured.Unstructured
+	// Policies are what becomes of them, by what the definition and the instance say
+	// now.
+	Policies inventory.Policies
 	// Settled says that there is nothing to apply or to wait for: what is
 	// wanted is there, though it may not be ready yet.
 	Settled bool
@@ -97,7 +101,8 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 		p.Steps = append(p.Steps, step)
 	}
 	if p.Settled {
-		p.Prune = prunable(facts, owner, wanted)
+		p.Policies = policiesNow(desired, facts)
+		p.Prune = prunable(facts, owner, wanted, p.Policies)
 	}
 	return p
 }
@@ -118,7 +123,7 @@ func decide(node Node, facts Facts, history History, owner inventory.Owner, mana
 		return step
 	}
 	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
-		return hold(node, Problem{Reason: Terminating, Message: fmt.Sprintf("%s is being deleted; it is made anew once it is gone%s", object.KeyOf(node.Observed), keeping(node.Observed))})
+		return hold(node, BeingDeleted(node.Observed))
 	}
 	step.Object = node.Object.DeepCopy()
 	owner.Mark(step.Object, node.place())
@@ -185,12 +190,22 @@ func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	}
 }
 
+// policiesNow are what the instance says, and the definition of the nodes that it
+// has, also of those that it leaves out.
+func policiesNow(desired Desired, facts Facts) inventory.Policies {
+	policies, _ := inventory.PoliciesOf(facts.Instance)
+	definition := map[string]v1alpha1.DeletionPolicy{}
+	for _, node := range desired.Nodes {
+		definition[node.ID] = cmp.Or(node.OnDelete, v1alpha1.DeletionDelete)
+	}
+	return policies.Now(definition)
+}
+
 // prunable lists owned objects that no node wants, sorted by name. What no node
 // has made, by its labels, was put in the set by hand and is not ours to delete;
 // what is to be retained stays.
-func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool) []*unstructured.Unstructured {
+func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool, policies inventory.Policies) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
-	policies, _ := inventory.PoliciesOf(facts.Instance)
 	for _, owned := range facts.Owned {
 		for _, o := range owned {
 			if policies.Of(o) == v1alpha1.DeletionRetain {

@@ -1,6 +1,10 @@
 package plan
 
 import (
+	"slices"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/report"
 )
@@ -8,40 +12,52 @@ import (
 // Pruning is the next move in taking away what nothing wants any more.
 type Pruning struct {
 	Move
-	// Objects is what to tell of those that are not gone yet.
+	// Objects is what to tell of those that are not gone yet, what is blocked first.
 	Objects []report.Blocker
 }
 
-// Prune says what to do next about objects that nothing wants any more. Each goes
-// as soon as what stood on it has gone; one that is blocked holds up nothing else.
-func Prune(r Remains) Pruning {
-	policies, _ := inventory.PoliciesOf(r.Instance)
-	leaving, released := r.sort(policies)
-	var p Pruning
-	for _, child := range released {
-		refusal, refused := r.Tried.Refusals[child.GetUID()]
-		if !r.Tried.Asked[child.GetUID()] && (!refused || refusal.due(child, r.Now)) {
-			p.Release = append(p.Release, child)
-		}
-		if refused {
-			p.retryIn(max(0, refusal.Next.Sub(r.Now)))
-			p.Objects = append(p.Objects, *r.blocker(leaver{child, inventory.PlaceOf(child), 0}, refusal.Reason, refusal.Message, refusal.Since))
-		}
+// mostPruned bounds the objects that a status tells of.
+const mostPruned = 20
+
+// Prune says what to do next about objects that nothing wants any more, by the
+// policies that hold now. Each goes as soon as what stood on it has gone; one that
+// is blocked holds up nothing else.
+func Prune(r Remains, policies inventory.Policies) Pruning {
+	leaving, staying := r.sort(policies)
+	if _, unclear := inventory.PoliciesOf(r.Instance); len(unclear) > 0 {
+		return r.untouched(unclear)
 	}
 	never := func(report.Blocker) bool { return false }
-	for _, v := range r.walk(leaving, newEdges(), never) {
-		p.retryIn(v.again)
-		if v.ask {
-			p.Delete = append(p.Delete, v.Unstructured)
-		}
-		if v.held == nil {
+	var p Pruning
+	for _, v := range append(staying, r.walk(leaving, newEdges(staying), never)...) {
+		p.carryOut(v)
+		if v.held == nil && v.fate == v1alpha1.DeletionDelete {
 			v.held = p.going(r, v)
 		}
-		if v.held != nil && len(p.Objects) < mostBlockers {
+		if v.held != nil {
 			p.Objects = append(p.Objects, *v.held)
 		}
 	}
+	slices.SortStableFunc(p.Objects, func(a, b report.Blocker) int { return urgency(a) - urgency(b) })
+	p.Objects = slices.Clip(p.Objects[:min(len(p.Objects), mostPruned)])
 	return p
+}
+
+// untouched keeps all of them before it is clear what is to stay.
+func (r Remains) untouched(unclear diag.List) Pruning {
+	var p Pruning
+	for _, child := range r.Children[:min(len(r.Children), mostPruned)] {
+		c := leaver{Unstructured: child, at: inventory.PlaceOf(child)}
+		p.Objects = append(p.Objects, *r.blocker(c, report.Protected, "isn't touched before it is clear what is to stay: "+unclear.Err().Error(), r.Now))
+	}
+	return p
+}
+
+func urgency(b report.Blocker) int {
+	if b.Reason.IsBlocker() {
+		return 0
+	}
+	return 1
 }
 
 // going tells of an object that nothing blocks and that takes its time: most are
@@ -52,7 +68,11 @@ func (p *Pruning) going(r Remains, v verdict) *report.Blocker {
 		reason, message = report.WaitingForOthers, "goes when what stands on it has gone: nothing wants it any more"
 	}
 	b := r.blocker(v.leaver, reason, message, r.Now)
-	if left := r.patience(v.Unstructured, shortWhile); left > 0 && !r.toldBefore(*b) {
+	noticed := r.trial(v.leaver).Noticed
+	if noticed.IsZero() {
+		noticed = r.Now
+	}
+	if left := shortWhile - r.Now.Sub(noticed); left > 0 && r.toldOf(*b) == nil {
 		p.retryIn(left)
 		return nil
 	}

@@ -34,6 +34,36 @@ func left(name string, at inventory.Place, with ...change) *unstructured.Unstruc
 	return o
 }
 
+// unordered takes off what a former version didn't write.
+func unordered(o *unstructured.Unstructured) {
+	annotations := o.GetAnnotations()
+	delete(annotations, v1alpha1.DependsOnAnnotation)
+	o.SetAnnotations(annotations)
+}
+
+// trials know the same of several children.
+func trials(t plan.Trial, uids ...types.UID) plan.Tried {
+	out := plan.Tried{Children: map[types.UID]plan.Trial{}}
+	for _, uid := range uids {
+		out.Children[uid] = t
+	}
+	return out
+}
+
+func noticedAt(times map[types.UID]time.Time) plan.Tried {
+	out := plan.Tried{Children: map[types.UID]plan.Trial{}}
+	for uid, at := range times {
+		out.Children[uid] = plan.Trial{Noticed: at, Changed: at, Revision: "1"}
+	}
+	return out
+}
+
+// prune decides by what instance and children say.
+func prune(r plan.Remains) plan.Pruning {
+	policies, _ := inventory.PoliciesOf(r.Instance)
+	return plan.Prune(r, policies)
+}
+
 func layer(n int) inventory.Place { return inventory.Place{Layer: n} }
 
 func annotated(key, value string) change {
@@ -87,9 +117,13 @@ var (
 )
 
 func TestTeardown(t *testing.T) {
-	noticed := plan.Tried{Noticed: map[types.UID]time.Time{"uid-a": long, "uid-b": long, "i-1": long}}
-	refused := func(reason report.Reason, next time.Time, revision string) plan.Tried {
-		return plan.Tried{Refusals: map[types.UID]plan.Refusal{"uid-a": {Reason: reason, Message: "no", Since: long, Times: 1, Next: next, Revision: revision}}}
+	noticed := trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a", "uid-b", "i-1")
+	refused := func(times int, when time.Time, of *unstructured.Unstructured) plan.Tried {
+		t := plan.Trial{}
+		for range times {
+			t = t.Refused(report.DeniedByWebhook, "no", of, when)
+		}
+		return trials(t, "uid-a")
 	}
 	blind := func(reason plan.Reason) map[schema.GroupVersionKind]plan.Blind {
 		return map[schema.GroupVersionKind]plan.Blind{bucket: {Problem: plan.Problem{Reason: reason, Message: "why"}, Since: long}}
@@ -119,12 +153,12 @@ func TestTeardown(t *testing.T) {
 		"A wave is waited for": {
 			reason:   "what is on its way still needs the layers below",
 			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1), dying)}},
-			progress: "0/2", wave: "1/2",
+			progress: "0/2", wave: "1/2", retry: 30 * time.Second,
 		},
 		"The rest of a wave goes while one is on its way": {
 			reason:  "they don't depend on each other",
 			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(1)), left("b", layer(1), dying)}},
-			del:     "a", progress: "0/2", wave: "1/1",
+			del:     "a", progress: "0/2", wave: "1/1", retry: 30 * time.Second,
 		},
 		"What tells no layer goes first": {
 			reason:  "it may depend on anything",
@@ -150,8 +184,8 @@ func TestTeardown(t *testing.T) {
 		},
 		"What was granted isn't asked for again": {
 			reason:   "the cache is about to show that it goes",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: plan.Tried{Asked: map[types.UID]bool{"uid-a": true}}},
-			progress: "0/1", wave: "1/1",
+			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: trials(plan.Trial{}.Granted(now), "uid-a")},
+			progress: "0/1", wave: "1/1", retry: 10 * time.Second,
 		},
 		"A finalizer is no news for a moment": {
 			reason:   "most are taken off within milliseconds",
@@ -164,16 +198,14 @@ func TestTeardown(t *testing.T) {
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
 		},
 		"An instance that nobody takes apart is a blocker after seconds": {
-			reason: "in a crowd it may wait for its turn",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, Tried: plan.Tried{
-				Noticed: map[types.UID]time.Time{"uid-a": now.Add(-time.Second)},
-			}},
+			reason:   "in a crowd it may wait for its turn",
+			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, Tried: trials(plan.Trial{Noticed: now.Add(-time.Second)}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 14 * time.Second,
 		},
 		"An instance that is being taken apart is none": {
 			reason:   "it tells for itself when something holds it",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, Tried: noticed},
-			progress: "0/1", wave: "1/1",
+			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, Tried: trials(plan.Trial{Noticed: long, Changed: now, Revision: "1"}, "uid-a")},
+			progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
 		"The deepest cause goes up": {
 			reason:   "it is what somebody can do something about",
@@ -208,14 +240,14 @@ func TestTeardown(t *testing.T) {
 		},
 		"What was refused is asked for again later": {
 			reason:   "nothing tells when a webhook changes its mind",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: refused(report.DeniedByWebhook, now.Add(time.Minute), "1")},
-			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1", retry: time.Minute,
+			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: refused(20, now, left("a", layer(0)))},
+			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
-		"and at once when it has changed": {
+		"and sooner when it has changed": {
 			reason:   "that may be what the webhook wanted",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: refused(report.DeniedByWebhook, now.Add(time.Minute), "0")},
+			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: refused(20, now.Add(-6*time.Second), left("a", layer(1)))},
 			del:      "a",
-			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1", retry: time.Minute,
+			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1",
 		},
 		"A kind that isn't served holds everything": {
 			reason:   "there may be objects of it that stand on the others",
@@ -225,22 +257,22 @@ func TestTeardown(t *testing.T) {
 		"and so does one that may not be read": {
 			reason:   "there may be objects of it that stand on the others",
 			remains:  plan.Remains{Unread: blind(plan.Forbidden)},
-			blockers: []string{"objects of kind Bucket: Forbidden: what is left of it can't be told: why"}, progress: "0/0", wave: "0/0",
+			blockers: []string{"objects of kind Bucket: Forbidden: what is left of it can't be told: why"}, progress: "", wave: "0/0",
 		},
 		"or can't be": {
 			reason:   "there may be objects of it that stand on the others",
 			remains:  plan.Remains{Unread: blind(plan.Unavailable)},
-			blockers: []string{"objects of kind Bucket: OutOfReach: what is left of it can't be told: why"}, progress: "0/0", wave: "0/0",
+			blockers: []string{"objects of kind Bucket: OutOfReach: what is left of it can't be told: why"}, progress: "", wave: "0/0",
 		},
 		"A kind that is being read is no blocker, and not done": {
 			reason:   "it takes a moment",
 			remains:  plan.Remains{Unread: blind(plan.Syncing)},
-			progress: "0/0", wave: "0/0",
+			progress: "", wave: "0/0",
 		},
 		"An orphan is released": {
 			reason:  "the author wants it to stay",
 			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0))}},
-			del:     "b", release: "a", progress: "0/2", wave: "1/1",
+			del:     "b", release: "a", progress: "0/1", wave: "1/1",
 		},
 		"What is retained stays as it is": {
 			reason:  "an instance of the same name takes it on again",
@@ -257,7 +289,7 @@ func TestTeardown(t *testing.T) {
 		"Orphan propagation releases all": {
 			reason:  "it was asked for when the instance was deleted",
 			remains: plan.Remains{Policy: report.Orphan, Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1))}},
-			release: "a b", progress: "0/2", wave: "1/1",
+			release: "a b", progress: "0/0", wave: "0/0",
 		},
 		"A blocker is let go of by the name of its node": {
 			reason: "somebody asked for it",
@@ -281,14 +313,12 @@ func TestTeardown(t *testing.T) {
 		"A kind that can't be told is let go of too": {
 			reason:  "otherwise nothing would help",
 			remains: plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "Bucket")), Unread: blind(plan.WaitingForKind)},
-			left:    "", done: true, progress: "0/1", wave: "0/0",
+			left:    "", done: true, progress: "0/0", wave: "0/0",
 		},
 		"After forceAfter what blocks is let go of": {
-			reason: "the author has set a limit",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m"), func(o *unstructured.Unstructured) {
-				dying(o)
-			}), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, Tried: noticed, Now: now.Add(time.Minute)},
-			left: "a", done: true, progress: "0/1", wave: "0/0",
+			reason:  "the author has set a limit",
+			remains: plan.Remains{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m")), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, Tried: noticed, Now: now.Add(time.Minute)},
+			left:    "a", done: true, progress: "0/1", wave: "0/0",
 		},
 		"and until then it is looked at in time": {
 			reason: "nothing else would wake it",

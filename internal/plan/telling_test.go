@@ -30,7 +30,6 @@ func TestWhenADeletionIsTold(t *testing.T) {
 		return d
 	}
 	heldC, heldB := left("c", layer(2), held("x/y")), left("b", layer(2), held("x/y"))
-	noticed := map[types.UID]time.Time{"uid-b": long, "uid-c": long}
 	cases := map[string]struct {
 		reason   string
 		before   report.Deletion
@@ -45,10 +44,10 @@ func TestWhenADeletionIsTold(t *testing.T) {
 			want: "0/3", retry: 900 * time.Millisecond,
 		},
 		"and is told after a second": {
-			reason: "somebody may be watching", before: first, children: []*unstructured.Unstructured{a, b}, told: time.Second, want: "1/3",
+			reason: "somebody may be watching", before: first, children: []*unstructured.Unstructured{a, b}, told: time.Second, want: "1/3", retry: 10 * time.Second,
 		},
 		"After a restart it is told at once": {
-			reason: "nobody knows when it was", before: first, children: []*unstructured.Unstructured{a, b}, told: 10 * time.Hour, want: "1/3",
+			reason: "nobody knows when it was", before: first, children: []*unstructured.Unstructured{a, b}, told: 10 * time.Hour, want: "1/3", retry: 10 * time.Second,
 		},
 		"The last count isn't told": {
 			reason: "the instance goes now", before: first, told: 0, want: "0/3",
@@ -73,9 +72,11 @@ func TestWhenADeletionIsTold(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			told := trials(plan.Trial{Asked: now, Noticed: long, Changed: now, Revision: "1"}, "uid-b", "uid-c")
+			told.Told = now.Add(-tc.told)
 			got := plan.Teardown(plan.Remains{
 				Instance: instance(), Children: tc.children, Now: now,
-				Before: report.Status{Deletion: &tc.before}, Tried: plan.Tried{Told: now.Add(-tc.told), Noticed: noticed, Asked: map[types.UID]bool{"uid-b": true, "uid-c": true}},
+				Before: report.Status{Deletion: &tc.before}, Tried: told,
 			})
 			if got.Deletion.Progress != tc.want || len(got.Deletion.Blockers) != tc.blocked || got.Retry != tc.retry {
 				t.Errorf("%s: %s with %d blockers, again in %s", tc.reason, got.Deletion.Progress, len(got.Deletion.Blockers), got.Retry)
@@ -92,29 +93,31 @@ func TestOnlyTheFirstBlockersAreToldAndAllAreCounted(t *testing.T) {
 		noticed[o.GetUID()] = long
 		children = append(children, o)
 	}
-	d := plan.Teardown(plan.Remains{Instance: instance(), Children: children, Now: now, Tried: plan.Tried{Noticed: noticed}}).Deletion
+	d := plan.Teardown(plan.Remains{Instance: instance(), Children: children, Now: now, Tried: noticedAt(noticed)}).Deletion
 	if d.Blocked != 30 || len(d.Blockers) != 10 {
 		t.Errorf("%d blockers, %d told", d.Blocked, len(d.Blockers))
 	}
 }
 
+// TestARefusalIsRepeatedLaterAndLater asks whenever it is told to, and measures how
+// long that takes.
 func TestARefusalIsRepeatedLaterAndLater(t *testing.T) {
 	o := left("a", layer(0))
-	var r plan.Refusal
-	at, previous := now, time.Duration(0)
-	for range 40 {
-		r = r.Again(report.DeniedByWebhook, "no", o, at)
-		delay := r.Next.Sub(at)
-		if delay < previous || delay < 250*time.Millisecond || delay > 30*time.Second {
-			t.Fatalf("after %s it waits %s", previous, delay)
+	at, previous, trial := now, time.Duration(0), plan.Trial{}.Refused(report.DeniedByWebhook, "no", o, now)
+	for range 20 {
+		got := plan.Teardown(plan.Remains{Instance: instance(), Children: []*unstructured.Unstructured{o}, Now: at, Tried: trials(trial, "uid-a")})
+		if len(got.Delete) > 0 || got.Retry < previous || got.Retry < 250*time.Millisecond || got.Retry > 30*time.Second {
+			t.Fatalf("after %s it is asked for again in %s: %v", previous, got.Retry, got.Delete)
 		}
-		at, previous = r.Next, delay
+		previous, at = got.Retry, at.Add(got.Retry)
+		got = plan.Teardown(plan.Remains{Instance: instance(), Children: []*unstructured.Unstructured{o}, Now: at, Tried: trials(trial, "uid-a")})
+		if len(got.Delete) != 1 || got.Deletion.Blockers[0].Since != report.At(now) {
+			t.Fatalf("it isn't asked for again, or not since the first time: %+v", got.Deletion)
+		}
+		trial = trial.Refused(report.DeniedByWebhook, "no", o, at)
 	}
-	if r.Since != now || previous != 30*time.Second {
-		t.Errorf("since %s, every %s", r.Since, previous)
-	}
-	if other := r.Again(report.Forbidden, "no", o, at); other.Since != at || other.Next.Sub(at) != 250*time.Millisecond {
-		t.Errorf("another reason goes on with the old one's count: %+v", other)
+	if previous != 30*time.Second {
+		t.Errorf("in the end it is asked for every %s", previous)
 	}
 }
 
@@ -154,7 +157,7 @@ func TestPrune(t *testing.T) {
 			for _, o := range tc.children {
 				noticed[o.GetUID()] = now.Add(-tc.noticed)
 			}
-			got := plan.Prune(plan.Remains{Instance: instance(), Children: tc.children, Now: now, Tried: plan.Tried{Noticed: noticed}})
+			got := prune(plan.Remains{Instance: instance(), Children: tc.children, Now: now, Tried: noticedAt(noticed)})
 			if diff := cmp.Diff([]any{tc.del, tc.release, tc.want, tc.retry}, []any{sorted(got.Delete), sorted(got.Release), texts(got.Objects), got.Retry}); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}

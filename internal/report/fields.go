@@ -84,8 +84,9 @@ type Deletion struct {
 	// Blocked counts what holds the deletion up; Blockers tells the first of it.
 	Blocked  int64     `json:"blocked,omitempty"`
 	Blockers []Blocker `json:"blockers,omitempty"`
-	// LeftBehind are the blockers that were let go of, because somebody asked for
-	// that by name: these objects may exist still.
+	// Left counts objects that were let go of, because somebody asked for that, and
+	// that exist still; LeftBehind tells the first that were, with kinds.
+	Left       int64     `json:"left,omitempty"`
 	LeftBehind []Blocker `json:"leftBehind,omitempty"`
 }
 

@@ -96,6 +96,7 @@ func deletion() jsonSchema {
 		"waves":      number("How many waves there are"),
 		"blocked":    number("How many objects hold the deletion up"),
 		"blockers":   list("What holds the deletion up", blocker()),
+		"left":       number("How many objects were let go of and exist still"),
 		"leftBehind": list("What was let go of because somebody asked for that; it may exist still", blocker()),
 	})
 }

@@ -92,7 +92,7 @@ func blockersOf(n Node, above []report.Object) []Blocked {
 				continue
 			}
 		}
-		out = append(out, blocked(b, path))
+		out = append(out, blocked(b, path, n.Deletion != nil))
 	}
 	for _, child := range n.Children {
 		if key := child.object().Key(); children[key].Exists {
@@ -118,9 +118,11 @@ func blockersSaid(n Node) []report.Blocker {
 	return all
 }
 
-func blocked(b report.Blocker, path []report.Object) Blocked {
+func blocked(b report.Blocker, path []report.Object, releasable bool) Blocked {
 	out := Blocked{Path: path, Node: b.Node, Hold: b.Deepest(), Advice: advice(b.Deepest())}
-	out.Advice = append(out.Advice, letGo(b, path[len(path)-1]))
+	if instance := path[len(path)-1]; releasable && b.Object != instance {
+		out.Advice = append(out.Advice, letGo(b, instance))
+	}
 	if b.Cause != nil {
 		out.Path, out.Node = append(slices.Clip(path), b.Object), ""
 	}

@@ -124,14 +124,22 @@ func TestAnInstanceHasItsOwnSay(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatCannotBeReadIsTold(t *testing.T) {
+// TestNothingIsTouchedBeforeAPolicyCanBeRead has a mistake in the annotation by
+// which an instance says what is to stay.
+func TestNothingIsTouchedBeforeAPolicyCanBeRead(t *testing.T) {
 	s := keep(t)
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "gone=Keep")
-	finalizers(t, s, suite.ConfigMap, "x-gone", "example.com/guard")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
-	s.Await(t, s.Kind("Keeper"), s.NS, "x", because("Deleting", "gone=Keep", "Delete, Orphan or Retain"))
-	finalizers(t, s, suite.ConfigMap, "x-gone")
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", blocked("Keeper "+s.NS+"/x", report.Protected, "gone=Keep", "Delete, Orphan or Retain"))
+	if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
+		t.Errorf("x-gone %v", err)
+	}
+	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "gone = retain")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
+	o := s.Await(t, suite.ConfigMap, s.NS, "x-gone", stays)
+	if o.GetLabels()["kro.run/node-id"] != "gone" || o.GetAnnotations()["espalier.dev/retained-from"] == "" {
+		t.Errorf("what its instance alone retains isn't marked so: %v", o.GetAnnotations())
+	}
 }
 
 // TestADeletionThatTakesTooLongIsStalledAndGoesOn has a definition with a limit of
@@ -147,7 +155,7 @@ func TestADeletionThatTakesTooLongIsStalledAndGoesOn(t *testing.T) {
 		}
 		return contains(stalled.Message, "example.com/guard", "x-gone")
 	})
-	s.AwaitEvent(t, "x", "DeletionTimeout", "example.com/guard")
+	s.AwaitEvent(t, "x", "DeletionTimeout", "0 of 1 are gone")
 	finalizers(t, s, suite.ConfigMap, "x-gone")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
 }

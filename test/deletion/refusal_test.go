@@ -23,7 +23,7 @@ func TestARefusalIsNotTakenForAnEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := alone(t)
 			build(t, s)
-			clear := refuse(t, s, answering(t, status), "guard.example.com")
+			clear := refuse(t, s, refusing(t, status, nil), "guard.example.com")
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			awaitBlocked(t, s, "x-leaf", report.DeniedByWebhook, status.Message)
 			clear()

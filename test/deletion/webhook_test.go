@@ -20,17 +20,20 @@ import (
 // the API server reaches it.
 func webhook(t *testing.T, message string) map[string]any {
 	t.Helper()
-	return answering(t, metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
+	return refusing(t, metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, nil)
 }
 
-// answering is webhook with the status that it refuses with.
-func answering(t *testing.T, status metav1.Status) map[string]any {
+// refusing is a webhook that answers with the given status, after doing something.
+func refusing(t *testing.T, status metav1.Status, do func(*admissionv1.AdmissionRequest)) map[string]any {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
+		}
+		if do != nil {
+			do(review.Request)
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &status}
 		review.Request = nil

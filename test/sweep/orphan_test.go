@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -52,6 +53,45 @@ func TestADeletionThatNobodySawIsCarriedOutAsItWasAskedFor(t *testing.T) {
 		}
 		if o := w.Get(t, configMap, elsewhere, name); o != nil {
 			t.Errorf("%s is left of what was deleted", name)
+		}
+	}
+}
+
+// TestOrphansAreKeptHoweverOftenOthersWroteSince is like the test of orphaning that
+// nobody saw, but somebody else writes to the instance twenty times meanwhile, as
+// a controller with a heartbeat does in twenty seconds.
+func TestOrphansAreKeptHoweverOftenOthersWroteSince(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	stop := run(t, config)
+	define(t, w)
+	ns := testkit.Namespace(t, config)
+	apply(chain)(t, w, ns)
+	ready(kind("Chain"), "one")(t, w, ns)
+	stop()
+	policy := metav1.DeletePropagationOrphan
+	if err := w.Of(t, kind("Chain"), ns).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, kind("Chain"), ns, "x", func(o *unstructured.Unstructured) error {
+		if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+			return errors.New("the garbage collector hasn't been here")
+		}
+		return nil
+	})
+	for i := range 20 {
+		o := w.Get(t, kind("Chain"), ns, "x")
+		o.SetLabels(map[string]string{"beat": fmt.Sprint(i)})
+		if _, err := w.Of(t, kind("Chain"), ns).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop = run(t, config)
+	defer stop()
+	w.AwaitGone(t, kind("Chain"), ns, "x")
+	for _, name := range []string{"x-a", "x-b", "x-c", "x-d", "x-e"} {
+		if o := w.Get(t, configMap, ns, name); o == nil {
+			t.Errorf("%s was to be left in place, and is deleted", name)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 		return result{holder: live}
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return result{} // ours, and going: its end brings the next pass
+		return result{holder: live} // ours, of another node or of before, and going
 	}
 	return r.update(ctx, v, step, live)
 }

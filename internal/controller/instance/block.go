@@ -39,7 +39,7 @@ func (r *Reconciler) observeBlockers(v *visit) {
 	for node, by := range v.memory.blocked {
 		found, state := v.lease.Object(by.need.Kind, by.need.Namespace, by.need.Name)
 		there := found != nil
-		free := state.Phase == watch.Synced && (!there || v.owner.Owns(found))
+		free := state.Phase == watch.Synced && (!there || (v.owner.Owns(found) && found.GetDeletionTimestamp() == nil))
 		if by.need.Kind == namespaceKind {
 			free = there && found.GetDeletionTimestamp() == nil
 		}
@@ -63,7 +63,10 @@ func (r *Reconciler) observeBlockers(v *visit) {
 // is going, so that the node only has to wait, or whose it is and how it could
 // become the instance's.
 func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured) plan.Problem {
-	if holder.GetDeletionTimestamp() != nil {
+	switch {
+	case holder.GetDeletionTimestamp() != nil && v.owner.Owns(holder):
+		return plan.BeingDeleted(holder)
+	case holder.GetDeletionTimestamp() != nil:
 		return plan.NameHeldBy(holder, "is being deleted")
 	}
 	if key, version, ok := inventory.InstanceOf(holder); ok {

@@ -19,7 +19,7 @@ import (
 func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 	settled := v.plan.Settled && len(v.plan.Prune) == 0
 	next := inventory.Next(inventory.Read(v.instance), wantedInventory(v), v.unread, settled)
-	claim := inventory.ClaimOf(v.owner, next, v.composer.Limits())
+	claim := inventory.ClaimOf(v.owner, next, v.composer.Defaults())
 	if !claim.In(v.instance) {
 		claimed, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
 			return r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)

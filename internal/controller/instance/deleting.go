@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 // of transitions as events. A status that the server refuses for good must not
 // keep the instance: then the deletion goes on untold.
 func (r *Reconciler) tellDeletion(ctx context.Context, v *visit, removal plan.Removal) outcome.Outcome {
-	before := report.Read(v.instance)
+	before := v.told()
 	now := r.Now()
 	said := report.Status{State: v1alpha1.InstanceDeleting, Deletion: &removal.Deletion}
 	said.Conditions = deletingConditions(before.Conditions, removal, v.instance.GetGeneration(), now)
@@ -34,19 +35,26 @@ func (r *Reconciler) tellDeletion(ctx context.Context, v *visit, removal plan.Re
 		v.memory.narrow = true // the author's field of this name may be of another form
 		out = r.writeStatus(ctx, v, said.Render(author, r.room(v)))
 	}
+	refused := out.Err != nil && !cluster.Passes(out.Err)
 	switch {
-	case out.Settled() && (out.Err == nil || cluster.Passes(out.Err)):
+	case out.Settled() && !refused && now.Sub(v.instance.GetDeletionTimestamp().Time) < untoldAfter:
+		return out
+	case out.Settled() && out.Err == nil:
 		return out
 	case out.Settled():
 		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
 		return outcome.Outcome{}
 	}
 	if v.instance.GetResourceVersion() != revision {
-		v.memory.tried.Told = now
+		v.memory.tried.Told, v.memory.deletion = now, &removal.Deletion
 		r.announceDeletion(ctx, v, before, removal)
 	}
 	return outcome.Outcome{}
 }
+
+// untoldAfter is how long a status that can't be written may hold up what it tells
+// of.
+const untoldAfter = time.Minute
 
 // room is what the kind's status has room for, as far as is known.
 func (r *Reconciler) room(v *visit) report.Room {
@@ -83,24 +91,34 @@ func (r *Reconciler) announceDeletion(ctx context.Context, v *visit, before repo
 	for _, b := range fresh(was.Blockers, after.Blockers) {
 		r.Events.Event(v.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
 	}
-	if left := fresh(was.LeftBehind, after.LeftBehind); len(left) > 0 {
-		texts := make([]string, len(left))
-		for i, b := range left {
-			texts[i] = blockerText(b)
-		}
-		r.Events.Event(v.instance, telemetry.Warning, "ForceDeleted",
-			fmt.Sprintf("asked for by %s; left behind: %s", r.whoForced(ctx, v), strings.Join(texts, "; ")))
-	}
+	r.announceLeft(ctx, v, fresh(was.LeftBehind, after.LeftBehind))
 	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
 		r.Events.Event(v.instance, telemetry.Warning, "DeletionTimeout", plan.DeletionMessage(removal))
 	}
 }
 
-// fresh are the blockers that weren't told of before.
+// announceLeft tells what was left behind, and who asked for that.
+func (r *Reconciler) announceLeft(ctx context.Context, v *visit, left []report.Blocker) {
+	byCause := map[string][]string{}
+	for _, b := range left {
+		cause := plan.Because(v.instance, b)
+		byCause[cause] = append(byCause[cause], blockerText(b))
+	}
+	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
+		r.Events.Event(v.instance, telemetry.Warning, "ForceDeleted",
+			fmt.Sprintf("asked for by %s; left behind: %s", r.whoSet(ctx, v, cause), strings.Join(byCause[cause], "; ")))
+	}
+}
+
+// fresh are the blockers that weren't told of before, or have another cause.
 func fresh(before, after []report.Blocker) []report.Blocker {
 	var out []report.Blocker
 	for _, b := range after {
-		if !slices.ContainsFunc(before, func(old report.Blocker) bool { return old.Object == b.Object && old.Reason == b.Reason }) {
+		known := func(old report.Blocker) bool {
+			was, is := old.Deepest(), b.Deepest()
+			return old.Object == b.Object && old.Reason == b.Reason && was.Object == is.Object && was.Reason == is.Reason
+		}
+		if !slices.ContainsFunc(before, known) {
 			out = append(out, b)
 		}
 	}
@@ -126,21 +144,17 @@ func listed(objects []*unstructured.Unstructured) string {
 	return text
 }
 
-// whoForced names who asked for blockers to be let go of, as far as the
-// instance's managed fields tell.
-func (r *Reconciler) whoForced(ctx context.Context, v *visit) string {
-	for _, key := range []string{v1alpha1.ForceDeleteAnnotation, v1alpha1.ForceAfterAnnotation} {
-		value, ok := v.instance.GetAnnotations()[key]
-		if !ok {
-			continue
-		}
-		who := "somebody"
-		if live, err := r.Cluster.Get(ctx, v.instance.GroupVersionKind(), v.instance.GetNamespace(), v.instance.GetName()); err == nil {
-			if managers := managersOf(live, "annotations", "f:"+key); len(managers) > 0 {
-				who = strings.Join(managers, " and ")
-			}
-		}
-		return fmt.Sprintf("%s (annotation %s: %s)", who, key, value)
+// whoSet names who set an annotation of the instance, as far as its managed fields
+// tell; without one it was the definition.
+func (r *Reconciler) whoSet(ctx context.Context, v *visit, annotation string) string {
+	if annotation == "" {
+		return "the definition (spec.deletion.forceAfter)"
 	}
-	return "the definition (spec.deletion.forceAfter)"
+	who := "somebody"
+	if live, err := r.Cluster.Get(ctx, v.instance.GroupVersionKind(), v.instance.GetNamespace(), v.instance.GetName()); err == nil {
+		if managers := managersOf(live, "annotations", "f:"+annotation); len(managers) > 0 {
+			who = strings.Join(managers, " and ")
+		}
+	}
+	return fmt.Sprintf("%s (annotation %s: %s)", who, annotation, v.instance.GetAnnotations()[annotation])
 }

@@ -29,4 +29,4 @@ func (c graphComposer) Depth() int {
 
 func (c graphComposer) Room() report.Room { return report.RoomIn(c.Status) }
 
-func (c graphComposer) Limits() inventory.Limits { return c.Graph.Limits }
+func (c graphComposer) Defaults() inventory.Defaults { return c.Graph.Defaults }

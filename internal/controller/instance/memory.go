@@ -36,6 +36,8 @@ type memory struct {
 	// policy is what was asked for when the instance was deleted, once that is
 	// known.
 	policy report.Policy
+	// deletion is what was last told of the instance's deletion.
+	deletion *report.Deletion
 	// narrow says that the server doesn't take the engine's own fields in the
 	// status.
 	narrow bool

@@ -10,53 +10,72 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// move asks for objects to go, or takes the instance's marks off those that stay,
-// side by side, and notes what came of it. It reports whether any was refused. An
-// object is asked to go once: until the cache shows that it does, the end of a
-// sibling would otherwise ask again.
+// move asks for objects to go, takes the instance's marks off those that stay, and
+// marks those that are retained, side by side. It notes what came of it, and
+// reports whether any was refused.
 func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused bool) {
-	var (
-		work    []func() error
-		asked   []*unstructured.Unstructured
-		answers = make([]*answer, len(m.Delete)+len(m.Release))
-	)
-	ask := func(o *unstructured.Unstructured, verb string, do func() error) {
-		i := len(asked)
-		asked = append(asked, o)
-		work = append(work, func() error {
-			answers[i] = &answer{}
-			if err := do(); err != nil {
-				answers[i].refusal.Reason, answers[i].refusal.Message = r.Cluster.WhyNot(ctx, o, verb, err)
-				answers[i].refused = true
-				logr.FromContextOrDiscard(ctx).Info("an object doesn't go", "object", object.KeyOf(o), "verb", verb,
-					"reason", answers[i].refusal.Reason, "message", answers[i].refusal.Message)
-			}
-			return nil
-		})
-	}
+	var calls []*call
 	for _, o := range m.Delete {
-		ask(o, "delete", func() error { return r.Cluster.Delete(ctx, o) })
+		calls = append(calls, &call{o: o, verb: "delete", do: func() error { return r.Cluster.Delete(ctx, o) }})
 	}
 	for _, o := range m.Release {
 		labels, annotations := inventory.Marks(o)
-		ask(o, "patch", func() error { return r.Cluster.Release(ctx, o, labels, annotations, v1alpha1.ChildManager) })
+		calls = append(calls, &call{o: o, verb: "patch", releases: true, do: func() error {
+			return r.Cluster.Release(ctx, o, labels, annotations, v1alpha1.ChildManager)
+		}})
+	}
+	for _, o := range m.Retain {
+		mark := map[string]string{v1alpha1.RetainedFromAnnotation: string(v.instance.GetUID())}
+		calls = append(calls, &call{o: o, verb: "patch", do: func() error {
+			return r.Cluster.Annotate(ctx, o, mark, v1alpha1.ChildManager)
+		}})
+	}
+	work := make([]func() error, len(calls))
+	for i, c := range calls {
+		work[i] = func() error { r.make(ctx, c); return nil }
 	}
 	v.failures = append(v.failures, sideBySide(work)...)
+	return r.takeAnswers(v, calls)
+}
+
+// call is one request about an object that is to go or to stay.
+type call struct {
+	o        *unstructured.Unstructured
+	verb     string
+	releases bool
+	do       func() error
+
+	made    bool
+	reason  report.Reason // why it was refused; empty if it wasn't
+	message string
+}
+
+func (r *Reconciler) make(ctx context.Context, c *call) {
+	err := c.do()
+	if err != nil {
+		c.reason, c.message = r.Cluster.WhyNot(ctx, c.o, c.verb, err)
+		logr.FromContextOrDiscard(ctx).Info("an object doesn't go", "object", object.KeyOf(c.o), "verb", c.verb, "reason", c.reason, "message", c.message)
+	}
+	c.made = true // otherwise it was a mistake in the program, which is told as a failure
+}
+
+func (r *Reconciler) takeAnswers(v *visit, calls []*call) (refused bool) {
 	now := r.Now()
 	var released []*unstructured.Unstructured
-	for i, o := range asked {
-		switch got := answers[i]; {
-		case got == nil: // a mistake in the program, which is told as a failure
-		case got.refused:
+	for _, c := range calls {
+		switch {
+		case !c.made:
+		case c.reason != "":
 			refused = true
-			v.memory.refuse(o, got.refusal, now)
+			v.memory.try(c.o, func(t plan.Trial) plan.Trial { return t.Refused(c.reason, c.message, c.o, now) })
 		default:
-			v.memory.grant(o)
-			if i >= len(m.Delete) {
-				released = append(released, o)
+			v.memory.try(c.o, func(t plan.Trial) plan.Trial { return t.Granted(now) })
+			if c.releases {
+				released = append(released, c.o)
 			}
 		}
 	}
@@ -64,10 +83,4 @@ func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused b
 		r.Events.Event(v.instance, telemetry.Normal, "Orphaned", "left in place, without the labels of this instance: "+listed(released))
 	}
 	return refused
-}
-
-// answer is what came of asking for one object.
-type answer struct {
-	refused bool
-	refusal plan.Refusal
 }

@@ -25,17 +25,17 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 	}
 	now := r.Now()
 	for _, o := range v.plan.Prune {
-		v.memory.notice(o, now)
+		v.memory.try(o, func(t plan.Trial) plan.Trial { return t.Seen(o, now) })
 	}
 	r.notice(ctx, v, v.plan.Prune, now)
 	remains := plan.Remains{
 		Instance: v.instance, Children: v.plan.Prune, Tried: v.memory.tried,
 		Before: report.Status{Pruning: before}, Now: now,
 	}
-	pruning := plan.Prune(remains)
+	pruning := plan.Prune(remains, v.plan.Policies)
 	if r.move(ctx, v, pruning.Move) {
 		remains.Tried = v.memory.tried
-		pruning = plan.Prune(remains)
+		pruning = plan.Prune(remains, v.plan.Policies)
 	}
 	v.pruning, v.retry = pruning.Objects, pruning.Retry
 	for _, b := range fresh(before, v.pruning) {

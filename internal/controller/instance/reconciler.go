@@ -34,8 +34,8 @@ type Composer interface {
 	Depth() int
 	// Room says which of the engine's own fields the kind's status has room for.
 	Room() report.Room
-	// Limits are those of the instances' deletion.
-	Limits() inventory.Limits
+	// Defaults are what is to become of the instances when they are deleted.
+	Defaults() inventory.Defaults
 	// Untyped says whether the kind was unknown when the composer was made: its
 	// nodes wait for a new composer.
 	Untyped(schema.GroupVersionKind) bool

@@ -33,17 +33,12 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 	if out := r.tellDeletion(ctx, v, removal); out.Settled() {
 		return out
 	}
-	refused := false
-	if removal.Done {
-		if out := r.letGo(ctx, v); out.Settled() {
-			return out
-		}
-		refused = true
-	} else {
-		refused = r.move(ctx, v, removal.Move)
+	refused, out := r.carryOut(ctx, v, removal)
+	if out.Settled() {
+		return out
 	}
 	if refused {
-		remains.Before, remains.Tried = report.Read(v.instance), v.memory.tried
+		remains.Before, remains.Tried = v.told(), v.memory.tried
 		removal = plan.Teardown(remains)
 		if out := r.tellDeletion(ctx, v, removal); out.Settled() {
 			return out
@@ -52,7 +47,27 @@ func (r *Reconciler) takeApart(ctx context.Context, v *visit) outcome.Outcome {
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err) // nothing else would bring another pass
 	}
-	return later(removal.Retry)
+	return later(soonest(v.again, removal.Retry))
+}
+
+// carryOut makes the next move: the children's, or, when all have gone, that of the
+// instance itself.
+func (r *Reconciler) carryOut(ctx context.Context, v *visit, removal plan.Removal) (refused bool, out outcome.Outcome) {
+	if !removal.Done {
+		return r.move(ctx, v, removal.Move), outcome.Outcome{}
+	}
+	out = r.letGo(ctx, v)
+	return !out.Settled(), out
+}
+
+// told is what was told last: by the status, or, where that has no room for it, as
+// far as this process knows.
+func (v *visit) told() report.Status {
+	status := report.Read(v.instance)
+	if status.Deletion == nil {
+		status.Deletion = v.memory.deletion
+	}
+	return status
 }
 
 // later ends a pass that has nothing more to do before so long; 0 is until an
@@ -75,10 +90,10 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
 	defer v.lease.Commit()
 	remains := plan.Remains{
-		Instance: v.instance, Policy: policy, Before: report.Read(v.instance),
+		Instance: v.instance, Policy: policy, Before: v.told(),
 		Unread: map[schema.GroupVersionKind]plan.Blind{}, Now: r.Now(),
 	}
-	for _, gk := range inventory.Read(v.instance).GroupKinds() {
+	for _, gk := range r.recorded(v, &remains) {
 		gvk, standing, err := r.Kinds.Standing(ctx, gk)
 		if err != nil {
 			v.lookup = err
@@ -105,19 +120,40 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 	return remains, nil
 }
 
+// recorded lists the kinds that an instance has children of. If what it recorded
+// has been changed by somebody, the kinds that its definition writes stand in for
+// that.
+func (r *Reconciler) recorded(v *visit, remains *plan.Remains) []schema.GroupKind {
+	recorded := inventory.Read(v.instance)
+	if inventory.Intact(v.instance, v.owner) {
+		return recorded.GroupKinds()
+	}
+	composer := r.composer.Load()
+	if composer == nil {
+		remains.Forged = true
+		return recorded.GroupKinds()
+	}
+	var kinds []schema.GroupKind
+	for _, gvk := range (*composer).Written() {
+		kinds = append(kinds, gvk.GroupKind())
+	}
+	return recorded.Grow(inventory.Of(kinds)).GroupKinds()
+}
+
 // policy is what was asked for when the instance was deleted. The status tells,
-// once it has been written.
+// once it has been written; a second deletion may ask for more to stay.
 func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error) {
 	before := report.ReadDeletion(v.instance)
 	switch {
+	case v.memory.policy == report.Orphan:
 	case slices.Contains(v.instance.GetFinalizers(), orphanFinalizer):
 		v.memory.policy = report.Orphan
 	case before != nil && before.Policy != "":
 		v.memory.policy = before.Policy
 	case v.memory.policy == "":
 		orphaned, err := r.Cluster.WasOrphaned(ctx, v.instance)
-		if err != nil && cluster.Passes(err) {
-			return "", err
+		if err != nil {
+			return "", err // nothing is touched before it is known
 		}
 		v.memory.policy = report.Background
 		if orphaned {
@@ -138,12 +174,15 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	if err != nil {
 		reason, message := r.Cluster.WhyNot(ctx, v.instance, "patch", err)
-		v.memory.refuse(v.instance, plan.Refusal{Reason: reason, Message: "the finalizer can't be taken off: " + message}, r.Now())
+		v.memory.try(v.instance, func(t plan.Trial) plan.Trial {
+			return t.Refused(reason, "the finalizer can't be taken off: "+message, v.instance, r.Now())
+		})
 		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
 		return outcome.Outcome{}
 	}
 	if len(kept) > 0 {
 		r.Hub.Record(answer, watch.Subscriber{Key: v.key})
+		v.memory.try(answer, func(plan.Trial) plan.Trial { return plan.Trial{Noticed: r.Now()} })
 		return outcome.Wait(lookAgain)
 	}
 	r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.instance.GetUID()), watch.Subscriber{Key: v.key})
@@ -168,8 +207,8 @@ func (r *Reconciler) notice(ctx context.Context, v *visit, objects []*unstructur
 		if o.GetDeletionTimestamp() == nil {
 			continue
 		}
-		since := v.memory.notice(o, now)
-		if now.Sub(since) < patienceWith(o) || v.memory.knowsFinalizers(o) || lookups == mostLookups {
+		t := v.memory.try(o, func(t plan.Trial) plan.Trial { return t.Seen(o, now) })
+		if now.Sub(t.Noticed) < patienceWith(o) || t.Knows(o) || lookups == mostLookups {
 			continue
 		}
 		if o.GetUID() == v.instance.GetUID() && slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
@@ -178,7 +217,7 @@ func (r *Reconciler) notice(ctx context.Context, v *visit, objects []*unstructur
 		lookups++
 		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 		if err == nil && live.GetUID() == o.GetUID() {
-			v.memory.learnFinalizers(o, finalizersOf(live))
+			v.memory.try(o, func(t plan.Trial) plan.Trial { t.Finalizers = finalizersOf(live); return t })
 		}
 	}
 }

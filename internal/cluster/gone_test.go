@@ -20,9 +20,9 @@ func (resolved) Resolve(context.Context, schema.GroupVersionKind) (cluster.Resou
 	return cluster.Resource{GVR: schema.GroupVersionResource{Group: "x.example.com", Version: "v1", Resource: "things"}, Namespaced: true}, nil
 }
 
-// TestAttackAVersionThatIsNoLongerServedIsNoDeletedObject asks a server that
+// TestAVersionThatIsNoLongerServedIsNoDeletedObject asks a server that
 // doesn't serve the version (any more, or yet): the object may well be there.
-func TestAttackAVersionThatIsNoLongerServedIsNoDeletedObject(t *testing.T) {
+func TestAVersionThatIsNoLongerServedIsNoDeletedObject(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler()) // as kube-apiserver answers: 404 page not found
 	defer server.Close()
 	client := cluster.NewClient(dynamic.NewForConfigOrDie(&rest.Config{Host: server.URL}), resolved{})

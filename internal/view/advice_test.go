@@ -9,9 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/view"
 )
 
-// TestAttackAdviceThatDoesNothing: an instance's own protection, and what is pruned,
-// can't be let go of by espalier.dev/force-delete (see plan.mayBegin, plan.Prune).
-func TestAttackAdviceThatDoesNothing(t *testing.T) {
+// An instance's own protection, and what is pruned, can't be let go of.
+func TestNoAdviceThatDoesNothing(t *testing.T) {
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	itself := report.Object{APIVersion: "a/v1", Kind: "Vpc", Namespace: "prod", Name: "main"}
 	other := report.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: "c"}
