@@ -270,11 +270,11 @@ func TestWhatAnAnnotationRetainedTheNextOfItsNameLeavesAlone(t *testing.T) {
 
 // A child whose webhook notes each refusal on it, or that beats like a heart.
 func TestARefusedChildThatChangesIsNotAskedForWithoutEnd(t *testing.T) {
-	asks, at := 0, now
+	asks := 0
 	child := left("a", layer(0))
 	tried := plan.Tried{Children: map[types.UID]plan.Trial{}}
 	for i := range 100 { // ten seconds
-		at = now.Add(time.Duration(i) * 100 * time.Millisecond)
+		at := now.Add(time.Duration(i) * 100 * time.Millisecond)
 		child.SetResourceVersion(fmt.Sprint(i + 1))
 		annotated("webhook.example.com/refused", fmt.Sprint(i))(child)
 		got := plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: at, Children: []*unstructured.Unstructured{child}, Tried: tried})

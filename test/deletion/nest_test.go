@@ -142,17 +142,6 @@ func blocked(object string, reason report.Reason, words ...string) func(*unstruc
 	}
 }
 
-// unblocked checks that an instance tells of no blocker.
-func unblocked(o *unstructured.Unstructured) error {
-	if o == nil {
-		return nil
-	}
-	if d := report.ReadDeletion(o); d != nil && len(d.Blockers) > 0 {
-		return fmt.Errorf("is still blocked: %+v", d.Blockers)
-	}
-	return nil
-}
-
 // contains checks that a text has all the words.
 func contains(text string, words ...string) error {
 	for _, word := range words {
