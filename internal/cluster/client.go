@@ -165,17 +165,7 @@ func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 // SetFinalizers replaces an object's finalizers, if nobody has changed the object
 // since it was read. Otherwise the error is one of IsGone's.
 func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
-	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": finalizers,
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("encode finalizers of %s: %w", o.GetName(), err)
-	}
-	return r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	return c.Patch(ctx, o, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}, manager)
 }
 
 // IsTaken says that Create found an object of that name.
@@ -245,3 +235,37 @@ func (q quiet) Unwrap() error { return q.error }
 // Passes says whether a request that failed may work when it is repeated as it
 // is, so that a retry with growing delay makes sense.
 func Passes(err error) bool { return Explain(err).Reason == plan.Unavailable }
+
+// Replace writes a whole object, if nobody has changed it since it was read.
+// Otherwise the error is one of IsGone's.
+func (c *Client) Replace(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	next := o.DeepCopy()
+	next.SetManagedFields(nil) // caches keep a part of them, and the server would take that for all
+	return r.Update(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+}
+
+// Patch merges a change into an object (RFC 7386), if nobody has changed it since
+// it was read. Otherwise the error is one of IsGone's.
+func (c *Client) Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	change = maps.Clone(change)
+	metadata, _ := change["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"], metadata["resourceVersion"] = o.GetUID(), o.GetResourceVersion()
+	change["metadata"] = metadata
+	body, err := json.Marshal(change)
+	if err != nil {
+		return nil, fmt.Errorf("encode a change of %s: %w", o.GetName(), err)
+	}
+	return r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+}

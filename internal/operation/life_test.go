@@ -148,9 +148,8 @@ func (l *life) do(s *operation.State, step operation.Step) {
 		l.resource.Claimed = false
 		l.gone = l.resource.Deleting
 	case operation.Reserve, operation.Record:
-		fresh := step.Binding.Operation != nil && (l.stored == nil || l.stored.Operation == nil || l.stored.Operation.Attempt != step.Binding.Operation.Attempt)
+		s.Stored(step.Binding.DeepCopy())
 		l.stored = step.Binding.DeepCopy()
-		s.Fresh, s.Answer = fresh, nil
 	case operation.Forget:
 		l.stored = nil
 	case operation.Observe:
@@ -162,14 +161,9 @@ func (l *life) do(s *operation.State, step operation.Step) {
 		s.Requests[step.Verb] = external.Request(l.want)
 	case operation.Begin:
 		l.mustBeStored(*step.Intent)
-		op := l.cloud.begin(*step.Intent)
-		s.Fresh, s.Answer, s.Look, s.Searched = false, &op, nil, false
-		if op.Err != nil && op.Err.Class != external.Ambiguous {
-			s.Failed = op.Err
-		}
+		s.Answered(l.cloud.begin(*step.Intent), nil)
 	case operation.Poll:
-		op := l.cloud.poll(l.stored.Operation.Resume)
-		s.Answer, s.Look, s.Searched = &op, nil, false
+		s.Answered(l.cloud.poll(l.stored.Operation.Resume), nil)
 	case operation.ReserveID:
 		l.reserved[step.Ref], s.IDReserved = true, true
 	case operation.LateInitialize:

@@ -120,3 +120,24 @@ func (s State) intent() *external.Intent {
 		Ref: external.Ref(s.Binding.Ref), Request: op.Request,
 	}
 }
+
+// Answered takes what came of a call on the open operation. An error that the
+// client didn't put into its answer says nothing about the effect. What was seen
+// before the call is no longer so.
+func (s *State) Answered(op external.Op, err error) {
+	if err != nil {
+		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
+	}
+	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false
+	if op.Err != nil && op.Err.Class != external.Ambiguous {
+		s.Failed = op.Err
+	}
+}
+
+// Stored takes what was stored in place of the binding.
+func (s *State) Stored(next *binding.BindingSpec) {
+	open := next.Operation
+	s.Fresh = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
+	s.Answer = nil
+	s.Binding = next
+}

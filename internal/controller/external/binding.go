@@ -1,0 +1,143 @@
+package external
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/watch"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// reservationLabel marks the second Binding of a managed resource, which keeps an
+// assigned identity from being bound twice.
+const reservationLabel = "espalier.dev/reservation"
+
+func isReservation(b *unstructured.Unstructured) bool {
+	return b.GetLabels()[reservationLabel] == "true"
+}
+
+// ownerID is the label's value by which the bindings of a managed resource are
+// found: it derives from names alone.
+func ownerID(o *unstructured.Unstructured) string { return inventory.ApplySetID(object.KeyOf(o)) }
+
+// bindingName is where a binding is: its key's place, if the key has a name and the
+// place is to be taken; otherwise the managed resource's own.
+func bindingName(b *binding.BindingSpec) string {
+	if b.Shared || b.Key.Name == "" {
+		return "u-" + string(b.Owner.UID)
+	}
+	return keyName(b.Key)
+}
+
+func keyName(k binding.BindingKey) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{k.Scope, k.Type, k.Name}, "\x00")))
+	return "k-" + hex.EncodeToString(sum[:16])
+}
+
+func specOf(o *unstructured.Unstructured) (*binding.BindingSpec, error) {
+	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
+	var spec binding.BindingSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
+		return nil, fmt.Errorf("read Binding %s: %w", o.GetName(), err)
+	}
+	return &spec, nil
+}
+
+func setSpec(o *unstructured.Unstructured, spec *binding.BindingSpec) error {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
+	if err != nil {
+		return fmt.Errorf("encode Binding %s: %w", o.GetName(), err)
+	}
+	return unstructured.SetNestedMap(o.Object, raw, "spec")
+}
+
+// reserve makes a binding. If its place is taken it returns who has it, and watches
+// that.
+func (r *Reconciler) reserve(ctx context.Context, v *visit, name string, spec *binding.BindingSpec, labels map[string]string) (made *unstructured.Unstructured, taken *binding.BindingSpec, err error) {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(Kind)
+	o.SetName(name)
+	all := map[string]string{v1alpha1.ApplySetPartOfLabel: ownerID(v.object)}
+	for key, value := range labels {
+		all[key] = value
+	}
+	o.SetLabels(all)
+	if err := setSpec(o, spec); err != nil {
+		return nil, nil, err
+	}
+	made, err = r.write(v, o, func() (*unstructured.Unstructured, error) { return r.Cluster.Create(ctx, o, Manager) })
+	if !cluster.IsTaken(err) {
+		return made, nil, err
+	}
+	v.lease.Want(watch.Object(Kind, "", name))
+	live, err := r.Cluster.Get(ctx, Kind, "", name)
+	if err != nil {
+		return nil, nil, err
+	}
+	taken, err = specOf(live)
+	if err == nil && taken.Owner.UID == v.object.GetUID() {
+		return live, nil, nil // it is this one's, and the cache hadn't heard of it
+	}
+	return nil, taken, err
+}
+
+// record stores a binding, if nobody has changed it since it was read.
+func (r *Reconciler) record(ctx context.Context, v *visit, spec *binding.BindingSpec) error {
+	next := v.binding.DeepCopy()
+	if err := setSpec(next, spec); err != nil {
+		return err
+	}
+	stored, err := r.write(v, next, func() (*unstructured.Unstructured, error) { return r.Cluster.Replace(ctx, next, Manager) })
+	if err != nil {
+		return err
+	}
+	v.binding = stored
+	return nil
+}
+
+// reserveID takes an assigned identity for this managed resource alone.
+func (r *Reconciler) reserveID(ctx context.Context, v *visit, ref external.Ref) error {
+	spec := *v.state.Binding.DeepCopy()
+	spec.Key.Name, spec.Ref, spec.Operation, spec.Phase = string(ref), string(ref), nil, binding.BindingBound
+	_, taken, err := r.reserve(ctx, v, keyName(spec.Key), &spec, map[string]string{reservationLabel: "true"})
+	v.state.IDReserved, v.state.IDTaken = err == nil && taken == nil, taken
+	return err
+}
+
+// forget deletes the binding, and what keeps the identity with it.
+func (r *Reconciler) forget(ctx context.Context, v *visit) error {
+	own, _ := v.lease.Children(Kind, ownerID(v.object))
+	for _, b := range own {
+		if spec, err := specOf(b); err != nil || spec.Owner.UID != v.object.GetUID() {
+			continue
+		}
+		if err := r.Cluster.Delete(ctx, b); err != nil {
+			return fmt.Errorf("delete Binding %s: %w", b.GetName(), err)
+		}
+	}
+	v.binding = nil
+	return nil
+}
+
+// write makes one write; its answer is in the caches when it returns.
+func (r *Reconciler) write(v *visit, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	writer := watch.Subscriber{Key: v.key}
+	done := r.Hub.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	defer done()
+	answer, err := do()
+	if err == nil {
+		r.Hub.Record(answer, writer)
+	}
+	return answer, err
+}

@@ -1,0 +1,99 @@
+package external
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+func failedSaid(err error) operation.Said {
+	return operation.Said{Status: metav1.ConditionFalse, Reason: resource.ReconcileError, Message: err.Error()}
+}
+
+// report writes the status, if it says anything new, and says when to look again.
+func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
+	before := condition.Read(v.object)
+	generation := v.object.GetGeneration()
+	conditions := before
+	for kind, said := range map[string]operation.Said{resource.Synced: step.Synced, resource.Ready: step.Ready} {
+		if said.Reason != "" {
+			conditions = conditions.Mark(v1alpha1.Condition{
+				Type: kind, Status: said.Status, Reason: said.Reason, Message: said.Message, ObservedGeneration: generation,
+			}, r.Now())
+		}
+	}
+	status, _, _ := unstructured.NestedMap(v.object.Object, "status")
+	next := maps.Clone(status)
+	if next == nil {
+		next = map[string]any{}
+	}
+	if len(conditions) > 0 {
+		next["conditions"] = sorted(conditions).Unstructured()
+		next["observedGeneration"] = generation
+	}
+	if requested := v.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; requested != "" {
+		next["lastHandledReconcileAt"] = requested
+	}
+	if look := v.state.Look; look != nil && look.Presence == external.Present && look.AtProvider != nil {
+		next["atProvider"] = look.AtProvider
+	}
+	if object.Digest(status) != object.Digest(next) {
+		answer, err := r.write(v, v.object, func() (*unstructured.Unstructured, error) {
+			return r.Cluster.WriteStatus(ctx, v.object, next, Manager)
+		})
+		if cluster.IsGone(err) {
+			return outcome.Done()
+		}
+		if err != nil {
+			return outcome.Fail(fmt.Errorf("write status: %w", err))
+		}
+		v.object = answer
+		r.announce(v, before, conditions)
+	}
+	switch {
+	case step.Err != nil:
+		return outcome.Fail(step.Err)
+	case step.After > 0:
+		return outcome.Wait(jittered(step.After))
+	}
+	return outcome.Done()
+}
+
+// sorted puts Ready first.
+func sorted(s condition.Set) condition.Set {
+	if len(s) > 1 && s[0].Type != resource.Ready {
+		if ready, ok := s.Get(resource.Ready); ok {
+			return append(condition.Set{ready}, s.Drop(resource.Ready)...)
+		}
+	}
+	return s
+}
+
+// announce tells of what somebody may have to act on, once.
+func (r *Reconciler) announce(v *visit, before, after condition.Set) {
+	was, _ := before.Get(resource.Synced)
+	is, _ := after.Get(resource.Synced)
+	if is.Status == condition.False && (was.Status != is.Status || was.Reason != is.Reason) {
+		r.Events.Event(v.object, telemetry.Warning, is.Reason, is.Message)
+	}
+}
+
+// jittered spreads looks that would otherwise come all at once.
+func jittered(d time.Duration) time.Duration {
+	return d + rand.N(d/10+1)
+}
