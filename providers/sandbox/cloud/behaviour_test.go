@@ -1,6 +1,9 @@
 package cloud_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +109,50 @@ func TestTokensOfChangesAndDeletionsAreHonouredToo(t *testing.T) {
 	}
 	_, err = s.Delete(cloud.DeleteRequest{Key: k, Token: "u"})
 	s.refused(err, cloud.IdempotencyMismatch)
+}
+
+func TestWhatIsForgottenIsDroppedFromDiskAndNothingElse(t *testing.T) {
+	s := open(t, map[cloud.Type]cloud.Behaviour{
+		cloud.TypeBucket: {TokenTTL: time.Hour, Forget: time.Minute}, cloud.TypeRole: {CreateTime: 2 * time.Hour, Forget: time.Minute},
+	})
+	with := cloud.CreateRequest{Scope: scope, Name: "a", Properties: cloud.Bucket{}, Token: "t"}
+	kept, err := s.Create(with)
+	s.must(err)
+	without, err := s.Create(cloud.CreateRequest{Scope: scope, Name: "b", Properties: cloud.Bucket{}})
+	s.must(err)
+	running, err := s.Create(cloud.CreateRequest{Scope: scope, Name: "c", Properties: cloud.Role{Trust: "x"}})
+	s.must(err)
+	anew := func(gone string) {
+		t.Helper()
+		s.kill()
+		s.Shorten(1)
+		s.must(s.ClearFaults()) // anything that is written will do
+		ledger, err := os.ReadFile(filepath.Join(s.dir, "ledger"))
+		s.must(err)
+		if strings.Contains(string(ledger), gone) {
+			t.Errorf("%s is there still", gone)
+		}
+		s.kill()
+	}
+	s.wait(time.Hour - 1)
+	anew(`"number":2,`)
+	again, err := s.Create(with)
+	s.must(err)
+	if again.ID != kept.ID || s.status(kept) != cloud.Succeeded || s.status(running) != cloud.Running {
+		t.Errorf("%+v", again)
+	}
+	_, err = s.GetOperation(without.ID)
+	s.refused(err, cloud.NotFound)
+	s.wait(1)
+	anew(`"token":"t"`)
+	_, err = s.GetOperation(kept.ID)
+	s.refused(err, cloud.NotFound)
+	_, err = s.Create(with)
+	s.refused(err, cloud.AlreadyExists)
+	s.wait(time.Hour)
+	if s.status(running) != cloud.Succeeded || len(s.truth().Resources) != 3 {
+		t.Errorf("%+v", s.truth())
+	}
 }
 
 func TestARefusedCallUsesUpNoToken(t *testing.T) {
@@ -223,6 +270,27 @@ func TestReadsLagBehind(t *testing.T) {
 	s.wait(1)
 	if shown() != "" {
 		t.Error("what is gone is shown too long")
+	}
+}
+
+func TestASuccessorHidesItsPredecessorFromASearchToo(t *testing.T) {
+	s := open(t, only(cloud.TypeBucket, cloud.Behaviour{DeleteLag: time.Hour}))
+	found := func() int {
+		t.Helper()
+		all, err := s.List(cloud.Query{Type: cloud.TypeBucket, Tags: map[string]string{"mark": "m"}})
+		s.must(err)
+		return len(all)
+	}
+	op, err := s.Create(logs)
+	s.must(err)
+	_, err = s.Delete(cloud.DeleteRequest{Key: op.Resource})
+	s.must(err)
+	if found() != 1 {
+		t.Error("what is gone isn't found any more")
+	}
+	s.create("logs", cloud.Bucket{})
+	if found() != 0 {
+		t.Error("what is gone is found, and Get shows another")
 	}
 }
 

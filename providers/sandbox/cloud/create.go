@@ -53,8 +53,8 @@ func (w *world) create(q request, f Fault, now time.Time) (job, error) {
 	} else if err := w.vacant(k, now); err != nil {
 		return job{}, err
 	}
-	if n := w.count(k.Type, k.Scope); behaviour.Quota > 0 && n >= behaviour.Quota {
-		return job{}, refuse(QuotaExceeded, "%s holds %d of type %s, and may hold no more", k.Scope, n, k.Type)
+	if quota := behaviour.Quota; quota > 0 && w.count(k.Type, k.Scope) >= quota {
+		return job{}, refuse(QuotaExceeded, "%s may hold %d of type %s", k.Scope, quota, k.Type)
 	}
 	if err := w.fits(k, q.Properties, box{}); err != nil {
 		return job{}, err

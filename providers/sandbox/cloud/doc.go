@@ -29,6 +29,6 @@
 //
 // The calls are in create.go, read.go, update.go and delete.go, and what they have
 // in common in call.go. What time does is in settle.go, and when in agenda.go. The
-// state is world.go, which knows nothing of disks; the disk is ledger.go, which
-// knows nothing of clouds.
+// state is world.go, which knows nothing of disks; the disk is ledger.go, and load.go
+// makes a world of it again, or says what is damaged.
 package cloud

@@ -1,6 +1,7 @@
 package cloud_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -137,6 +138,25 @@ func TestLateCallsAndOperationsComeInTheirOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff(once, play(time.Minute)); diff != "" {
 		t.Errorf("it matters how often one looks: %s", diff)
+	}
+}
+
+func TestWhatComesAtOneMomentHasAnOrder(t *testing.T) {
+	s := open(t, only(cloud.TypeBucket, cloud.Behaviour{CreateTime: time.Minute}))
+	op, err := s.Create(logs)
+	s.must(err)
+	s.must(s.Inject(cloud.Fault{Times: 20, Late: time.Minute}))
+	_, err = s.Delete(cloud.DeleteRequest{Key: op.Resource})
+	s.refused(err, cloud.Timeout)
+	for n := range 19 {
+		_, err := s.Create(cloud.CreateRequest{Scope: scope, Name: "logs", Tags: map[string]string{"call": fmt.Sprint(n)}, Properties: cloud.Bucket{}})
+		s.refused(err, cloud.Timeout)
+	}
+	s.kill()
+	s.wait(time.Minute)
+	r := s.get(op.Resource) // operations end first, and late calls arrive as they were sent
+	if r.Serial != 2 || r.Tags["call"] != "0" {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -152,7 +152,9 @@ func TestABucketThatHoldsObjectsStays(t *testing.T) {
 	s := open(t, nil)
 	k := s.create("logs", cloud.Bucket{})
 	s.must(s.Admin().Fill(k, 3))
-	_, err := s.Delete(cloud.DeleteRequest{Key: k})
+	_, err := s.Update(cloud.UpdateRequest{Key: k, Properties: cloud.Bucket{Public: true}})
+	s.must(err)
+	_, err = s.Delete(cloud.DeleteRequest{Key: k})
 	if e := s.refusal(err, cloud.DependencyViolation); !strings.Contains(e.Message, "3 objects") {
 		t.Error(e)
 	}
