@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // Options are what the controllers need to know.
@@ -32,6 +33,8 @@ type Options struct {
 	Events  telemetry.Recorder
 	// Observe is told of each pass; optional.
 	Observe func(outcome.Pass)
+	// Providers serve managed resources.
+	Providers []managed.Provider
 	// Now tells the time; the wall clock by default.
 	Now func() time.Time
 }
@@ -67,7 +70,10 @@ func NewControllers(o Options) (*Controllers, error) {
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
-		if err := c.install(ctx); err != nil {
+		if err := c.install(ctx, v1alpha1.CRDs); err != nil {
+			return err
+		}
+		if err := c.serveProviders(ctx); err != nil {
 			return err
 		}
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {

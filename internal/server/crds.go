@@ -17,14 +17,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
-// install applies the CustomResourceDefinitions of the dialect's own kinds,
-// where they aren't as they should be.
-func (c *Controllers) install(ctx context.Context) error {
-	return fs.WalkDir(v1alpha1.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
+// install applies CustomResourceDefinitions, where they aren't as they should be.
+func (c *Controllers) install(ctx context.Context, files fs.FS) error {
+	return fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		raw, err := v1alpha1.CRDs.ReadFile(path)
+		raw, err := fs.ReadFile(files, path)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,9 @@ import (
 // Kind is a kind of managed resources, ready to be served.
 type Kind struct{ port port.Kind }
 
+// Port is the kind as the runtime sees it.
+func (k Kind) Port() port.Kind { return k.port }
+
 // Definition is what an author says of a kind.
 type Definition[M Object] struct {
 	// Kind is the kind's name, in the version that the Go type is of.

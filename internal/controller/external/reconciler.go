@@ -15,6 +15,7 @@ import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/controller/external/port"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/operation"
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -42,6 +43,8 @@ type Reconciler struct {
 	Installation string
 	// Poll is how often an external resource is looked at that nothing happens to.
 	Poll time.Duration
+	// Wake asks for a pass over an object.
+	Wake func(object.Key)
 }
 
 // visit is one pass over one managed resource.
@@ -88,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
 	cached, ok := r.Hub.Served(r.Port.GVK, key.Namespace, key.Name)
 	if !ok {
-		r.Hub.Forget(watch.Subscriber{Key: key})
+		r.bury(key)
 		return nil, outcome.Done()
 	}
 	v := &visit{key: key, object: cached, lease: r.Hub.Begin(watch.Subscriber{Key: key})}
@@ -114,6 +117,17 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		return nil, r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
 	}
 	return v, outcome.Outcome{}
+}
+
+// bury lets what is left of a managed resource that has gone be seen to.
+func (r *Reconciler) bury(key object.Key) {
+	lease := r.Hub.Begin(watch.Subscriber{Key: key})
+	left, _ := lease.Children(Kind, inventory.ApplySetID(key))
+	lease.Discard()
+	r.Hub.Forget(watch.Subscriber{Key: key})
+	for _, b := range left {
+		r.Wake(object.KeyOf(b))
+	}
 }
 
 // remember brings the state up to what is stored.

@@ -4,3 +4,5 @@
 //
 // +kubebuilder:object:generate=true
 package resource
+
+//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object paths=.

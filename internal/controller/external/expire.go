@@ -1,0 +1,84 @@
+package external
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// Expirer sees to Bindings whose managed resources have gone.
+type Expirer struct {
+	Cluster *cluster.Client
+	Hub     *watch.Hub
+	Now     func() time.Time
+}
+
+// Reconcile looks whether a binding's managed resource is there, and keeps the
+// binding no longer than it has to.
+func (e *Expirer) Reconcile(ctx context.Context, key object.Key) outcome.Outcome {
+	o, ok := e.Hub.Served(Kind, "", key.Name)
+	if !ok {
+		e.Hub.Forget(watch.Subscriber{Key: key})
+		return outcome.Done()
+	}
+	spec, err := specOf(o)
+	if err != nil {
+		return outcome.Done() // somebody else has written it, and nothing follows
+	}
+	gone, err := e.ownerGone(ctx, spec.Owner)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if !gone {
+		return outcome.Done() // its end wakes it
+	}
+	step := operation.Expire(*spec, metav1.NewMicroTime(e.Now()))
+	switch step.Do {
+	case operation.Forget:
+		err = e.Cluster.Delete(ctx, o)
+	case operation.Record:
+		next := o.DeepCopy()
+		if err = setSpec(next, step.Binding); err == nil {
+			_, err = e.Cluster.Replace(ctx, next, Manager)
+		}
+	default:
+	}
+	switch {
+	case cluster.IsGone(err):
+		return outcome.Done()
+	case err != nil:
+		return outcome.Fail(fmt.Errorf("see to Binding %s: %w", key.Name, err))
+	case step.After > 0:
+		return outcome.Wait(step.After)
+	}
+	return outcome.Done()
+}
+
+// ownerGone says whether a managed resource isn't there any more. What the cache
+// has is there; what it doesn't have is looked for.
+func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bool, error) {
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	there := func(o *unstructured.Unstructured) bool { return o != nil && o.GetUID() == owner.UID }
+	if cached, ok := e.Hub.Served(gvk, owner.Namespace, owner.Name); ok && there(cached) {
+		return false, nil
+	}
+	live, err := e.Cluster.Get(ctx, gvk, owner.Namespace, owner.Name)
+	switch {
+	case cluster.IsGone(err), cluster.IsUnavailable(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("look for %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+	}
+	return !there(live), nil
+}

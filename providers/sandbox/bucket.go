@@ -1,0 +1,45 @@
+package sandbox
+
+import (
+	"cmp"
+
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
+)
+
+// buckets says what is special about buckets.
+var buckets = kind[*v1alpha1.Bucket]{
+	typ:   cloud.TypeBucket,
+	scope: func(b *v1alpha1.Bucket) string { return scope(b.Spec.ForProvider.Region) },
+	wanted: func(b *v1alpha1.Bucket, there *cloud.Resource) (cloud.Properties, error) {
+		p, init := b.Spec.ForProvider, b.Spec.InitProvider
+		if there == nil {
+			return cloud.Bucket{Versioning: said(p.Versioning, init.Versioning), Public: said(p.Public, init.Public)}, nil
+		}
+		is, _ := there.Properties.(cloud.Bucket)
+		return cloud.Bucket{Versioning: said(p.Versioning, &is.Versioning), Public: said(p.Public, &is.Public)}, nil
+	},
+	show: func(r cloud.Resource) map[string]any {
+		is, _ := r.Properties.(cloud.Bucket)
+		return map[string]any{
+			"id": r.ID, "region": r.Scope, "state": string(r.State), "url": r.Outputs.URL,
+			"versioning": is.Versioning, "public": is.Public,
+		}
+	},
+}
+
+// said is the first that says something, or else the zero value.
+func said[T any](values ...*T) T {
+	var zero T
+	for _, v := range values {
+		if v != nil {
+			return *v
+		}
+	}
+	return zero
+}
+
+// mainRegion is where things are that don't say where they are to be.
+const mainRegion = "main"
+
+func scope(region string) string { return cmp.Or(region, mainRegion) }

@@ -1,0 +1,254 @@
+// Package sandbox is the provider of the sandbox cloud: kinds whose external
+// resources live in a small cloud on disk. It is what the demo composes, and what
+// authors of providers may read: a client is a handful of calls, and the rest is
+// the runtime's.
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/sdk/managed"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// Tags by which resources of the cloud are marked.
+const (
+	markTag  = "espalier-binding"
+	ownerTag = "espalier-owner"
+)
+
+// kind is what is different from kind to kind.
+type kind[M managed.Object] struct {
+	typ   cloud.Type
+	scope func(M) string
+	// wanted is what the resource is to be; of what isn't said it is what is there,
+	// and, for one that isn't there, what is said for its creation.
+	wanted func(m M, there *cloud.Resource) (cloud.Properties, error)
+	// show is what status.atProvider tells.
+	show func(cloud.Resource) map[string]any
+}
+
+// client talks to the cloud about one managed resource.
+type client[M managed.Object] struct {
+	kind[M]
+	cloud *cloud.Cloud
+}
+
+// caps says what the cloud can do for a type, as it behaves now.
+func caps(c *cloud.Cloud, t cloud.Type) external.Caps {
+	b := c.Behaviour(t)
+	out := external.Caps{
+		TokenTTL: b.TokenTTL, Settle: max(b.CreateLag, b.DeleteLag), Reuse: b.ReuseAfter,
+		Marked: b.Tags != cloud.TagsNone, Findable: b.Tags == cloud.TagsFindable || b.Tags == "",
+	}
+	if b.Naming == cloud.ProviderAssigned {
+		out.Naming = external.ProviderAssigned
+	}
+	return out
+}
+
+// Identify names the place by scope, type and, where we name it, name.
+func (c client[M]) Identify(m M) (external.Key, error) {
+	key := external.Key{Scope: c.scope(m), Type: string(c.typ)}
+	if caps(c.cloud, c.typ).Naming == external.CallerAssigned {
+		key.Name = m.GetName()
+		if said := m.GetAnnotations()[resource.ExternalNameAnnotation]; said != "" {
+			key.Name = said
+		}
+	}
+	return key, nil
+}
+
+// Observe looks at a resource.
+func (c client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.Observation, error) {
+	r, err := c.cloud.Get(c.key(m, ref))
+	if errors.Is(err, cloud.NotFound) {
+		return external.Observation{Presence: external.Absent}, nil
+	}
+	if err != nil {
+		return external.Observation{}, err
+	}
+	return c.seen(m, r)
+}
+
+func (c client[M]) key(m M, ref external.Ref) cloud.Key {
+	return cloud.Key{Type: c.typ, Scope: c.scope(m), ID: string(ref)}
+}
+
+func (c client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
+	o := external.Observation{
+		Presence: external.Present, Ref: external.Ref(r.ID), Created: r.Created,
+		State: string(r.State), Message: r.Message, Ready: external.No, AtProvider: c.show(r),
+	}
+	if id := r.Tags[markTag]; id != "" {
+		o.Mark = &external.Mark{ID: id, Owner: r.Tags[ownerTag]}
+	}
+	switch r.State {
+	case cloud.Deleting:
+		o.Presence = external.Deleting
+	case cloud.Active:
+		o.Ready = external.Yes
+	default:
+	}
+	wanted, err := c.wanted(m, &r)
+	if err != nil {
+		return o, err
+	}
+	o.UpToDate, o.Diff = compare(wanted, r)
+	return o, nil
+}
+
+// compare says whether a resource is as wanted. While it changes, that can't be
+// told.
+func compare(wanted cloud.Properties, r cloud.Resource) (external.Answer, string) {
+	if r.State != cloud.Active && r.State != cloud.Failed {
+		return external.CannotTell, ""
+	}
+	want, is := encoded(wanted), encoded(r.Properties)
+	if want == is && r.State == cloud.Active {
+		return external.Yes, ""
+	}
+	return external.No, fmt.Sprintf("it is %s, and is to be %s", is, want)
+}
+
+func encoded(p cloud.Properties) string {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic("sandbox: " + err.Error()) // texts, numbers and lists of them
+	}
+	return string(raw)
+}
+
+// Find lists what carries a mark.
+func (c client[M]) Find(_ context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error) {
+	found, err := c.cloud.List(cloud.Query{Type: c.typ, Scope: key.Scope, Tags: map[string]string{markTag: mark.ID}})
+	if err != nil {
+		return nil, err
+	}
+	var out []external.Observation
+	for _, r := range found {
+		o, err := c.seen(m, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// Prepare freezes the properties.
+func (c client[M]) Prepare(m M, verb external.Verb, seen external.Observation) (external.Request, error) {
+	if verb == external.Delete {
+		return nil, nil
+	}
+	var there *cloud.Resource
+	if verb == external.Update {
+		r, err := c.cloud.Get(c.key(m, seen.Ref))
+		if err != nil {
+			return nil, err
+		}
+		there = &r
+	}
+	wanted, err := c.wanted(m, there)
+	if err != nil {
+		return nil, err
+	}
+	return external.Request(encoded(wanted)), nil
+}
+
+// Begin makes the one call of the intent.
+func (c client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op, error) {
+	var op cloud.Operation
+	var err error
+	switch i.Verb {
+	case external.Create:
+		request := cloud.CreateRequest{Scope: i.Key.Scope, Name: i.Key.Name, Token: i.Token}
+		if caps(c.cloud, c.typ).Marked {
+			request.Tags = map[string]string{markTag: i.Mark.ID, ownerTag: i.Mark.Owner}
+		}
+		if request.Properties, err = decoded(c.typ, i.Request); err != nil {
+			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: err.Error()}}, nil
+		}
+		op, err = c.cloud.Create(request)
+	case external.Update:
+		request := cloud.UpdateRequest{Key: c.key(m, i.Ref), Token: i.Token}
+		if request.Properties, err = decoded(c.typ, i.Request); err != nil {
+			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: err.Error()}}, nil
+		}
+		op, err = c.cloud.Update(request)
+	case external.Delete:
+		op, err = c.cloud.Delete(cloud.DeleteRequest{Key: c.key(m, i.Ref), Token: i.Token})
+		if errors.Is(err, cloud.NotFound) {
+			return external.Op{Done: true}, nil // a look confirms it
+		}
+	}
+	return answer(op, err), nil
+}
+
+// Poll asks how an operation is.
+func (c client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
+	op, err := c.cloud.GetOperation(was.Resume)
+	if errors.Is(err, cloud.NotFound) {
+		return external.Op{Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
+	}
+	return answer(op, err), nil
+}
+
+// answer is what the cloud says of a call, or of an operation.
+func answer(op cloud.Operation, err error) external.Op {
+	var refused *cloud.Error
+	switch {
+	case errors.As(err, &refused):
+		return external.Op{Err: opError(refused)}
+	case err != nil:
+		return external.Op{Err: &external.OpError{Message: err.Error()}}
+	}
+	out := external.Op{Done: op.Done(), Resume: op.ID, Ref: external.Ref(op.Resource.ID), State: string(op.Status)}
+	if op.Error != nil {
+		out.Err = opError(op.Error)
+		out.Err.Class = external.Failed
+	}
+	return out
+}
+
+func opError(e *cloud.Error) *external.OpError {
+	out := &external.OpError{Class: external.Rejected, Code: string(e.Code), Message: e.Message, RetryAfter: e.RetryAfter}
+	switch e.Code {
+	case cloud.Timeout, cloud.Unavailable:
+		out.Class = external.Ambiguous
+	case cloud.IdempotencyMismatch:
+		out.Mismatch = true
+	default:
+	}
+	return out
+}
+
+// decoded reads the properties of a type.
+func decoded(t cloud.Type, raw external.Request) (cloud.Properties, error) {
+	switch t {
+	case cloud.TypeBucket:
+		return decodedAs[cloud.Bucket](raw)
+	case cloud.TypeNetwork:
+		return decodedAs[cloud.Network](raw)
+	case cloud.TypeSubnet:
+		return decodedAs[cloud.Subnet](raw)
+	case cloud.TypeRole:
+		return decodedAs[cloud.Role](raw)
+	case cloud.TypeCluster:
+		return decodedAs[cloud.Cluster](raw)
+	}
+	return nil, fmt.Errorf("there is no type %q", t)
+}
+
+func decodedAs[P cloud.Properties](raw external.Request) (cloud.Properties, error) {
+	var p P
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	return p, nil
+}
