@@ -12,6 +12,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/providers/sandbox"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
 // Limits of starting and stopping the embedded control plane.
@@ -24,6 +26,7 @@ func newUp() *cobra.Command {
 	var (
 		flags   controllerFlags
 		options embedded.Options
+		sky     bool
 	)
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -36,13 +39,14 @@ func newUp() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return err
 			}
-			return up(cmd, flags, options)
+			return up(cmd, flags, options, sky)
 		},
 	}
 	flags.add(cmd, "0", "0")
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "where the control plane keeps its data")
 	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "where the kubeconfig is written; by default in the data directory")
 	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the one it had before, or any that is free")
+	cmd.Flags().BoolVar(&sky, "sandbox", false, "serve kinds of sandbox.espalier.dev, whose external resources are in a small cloud in the data directory")
 	return cmd
 }
 
@@ -54,7 +58,7 @@ func defaultDataDir() string {
 	return ".espalier"
 }
 
-func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options) (err error) {
+func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky bool) (err error) {
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	options.Log = cmd.ErrOrStderr()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
@@ -85,6 +89,14 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options) (er
 	ready := make(chan struct{})
 	managed := flags.options(plane.Config(), newLogger(cmd.ErrOrStderr(), flags.verbosity))
 	managed.Ready = ready
+	if sky {
+		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox"), cloud.Options{})
+		if err != nil {
+			return fmt.Errorf("open the sandbox cloud: %w", err)
+		}
+		defer c.Close()
+		managed.Providers = append(managed.Providers, sandbox.Provider(c))
+	}
 	m, err := server.NewManager(managed)
 	if err != nil {
 		return err

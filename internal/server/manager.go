@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/introspect"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // ManagerOptions are how the program presents itself to its surroundings.
@@ -37,6 +38,8 @@ type ManagerOptions struct {
 	// lives in the given namespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
+	// Providers serve managed resources.
+	Providers []managed.Provider
 	// Ready is closed, if given, once the controllers serve.
 	Ready chan<- struct{}
 }
@@ -72,6 +75,7 @@ func NewManager(o ManagerOptions) (*Manager, error) {
 		Config:           config,
 		Workers:          o.Workers,
 		AllowCRDDeletion: o.AllowCRDDeletion,
+		Providers:        o.Providers,
 		Version:          o.Version,
 		Log:              o.Log,
 		Events:           telemetry.NewRecorder(m.GetEventRecorder("espalier")),
