@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,6 +29,12 @@ type life struct {
 	// it the answer of a call that it was making.
 	steps, crash int
 	call         fate
+	// next decides; a test of the tests puts something broken here.
+	next func(operation.State) operation.Step
+	// blind is in which look nothing can be seen, from 1; 0 for none.
+	blind, looks int
+	// takenBy is whose binding has the key already.
+	takenBy *binding.BindingSpec
 	// onTheWay are calls that arrive late.
 	onTheWay []lateCall
 	log      []string
@@ -70,7 +77,7 @@ type lateCall struct {
 var start = time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 
 func newLife(caps external.Caps, async time.Duration, policies resource.Policies) *life {
-	l := &life{caps: caps, now: start, want: "v1", reserved: map[external.Ref]bool{}}
+	l := &life{caps: caps, now: start, want: "v1", reserved: map[external.Ref]bool{}, next: operation.Next}
 	l.cloud = &cloud{caps: caps, now: func() time.Time { return l.now }, tokens: map[string]*thing{}, async: async}
 	l.resource = operation.Resource{
 		Owner:      binding.BindingOwner{APIVersion: "x/v1", Kind: "Thing", Namespace: "prod", Name: "a", UID: "uid-a"},
@@ -103,7 +110,7 @@ func (l *life) pass() (died bool) {
 	}
 	for range 100 {
 		s.Resource, s.Binding, s.Now = l.resource, l.stored.DeepCopy(), l.now
-		step := operation.Next(s)
+		step := l.next(s)
 		l.log = append(l.log, fmt.Sprintf("%s %s", l.now.Format("05.000"), tell(step)))
 		if step.Do == operation.Rest {
 			l.last = step
@@ -145,16 +152,29 @@ func (l *life) do(s *operation.State, step operation.Step) {
 	case operation.Claim:
 		l.resource.Claimed = true
 	case operation.Unclaim:
+		l.mayGo()
 		l.resource.Claimed = false
 		l.gone = l.resource.Deleting
-	case operation.Reserve, operation.Record:
+	case operation.Reserve:
+		if l.takenBy != nil {
+			s.Taken = l.takenBy
+			break
+		}
+		s.Stored(step.Binding.DeepCopy())
+		l.stored = step.Binding.DeepCopy()
+	case operation.Record:
+		l.mayReplace(s, step)
 		s.Stored(step.Binding.DeepCopy())
 		l.stored = step.Binding.DeepCopy()
 	case operation.Forget:
 		l.stored = nil
 	case operation.Observe:
+		if l.looks++; l.looks == l.blind {
+			s.Look, s.LookFailed = nil, errors.New("nothing can be seen")
+			break
+		}
 		look := l.cloud.observe(step.Ref, l.want)
-		s.Look = &look
+		s.Look, s.LookFailed = &look, nil
 	case operation.Search:
 		s.Found, s.Searched = l.cloud.find(external.Mark{ID: l.stored.Mark}), true
 	case operation.Prepare:
@@ -190,9 +210,48 @@ func (l *life) dieCalling(i external.Intent) {
 
 // mustBeStored checks that exactly the call that is made has been stored.
 func (l *life) mustBeStored(i external.Intent) {
+	if l.takenBy != nil {
+		l.harm("a call was made about what is somebody else's")
+	}
+	if l.stored == nil {
+		l.harm("%s %d was made and nothing is stored", i.Verb, i.Attempt)
+		return
+	}
 	op := l.stored.Operation
 	if op == nil || op.Token != i.Token || op.Verb != string(i.Verb) || op.Attempt != i.Attempt || string(op.Request) != string(i.Request) {
-		l.cloud.harm = append(l.cloud.harm, fmt.Sprintf("%s %d was made and not stored", i.Verb, i.Attempt))
+		l.harm("%s %d was made and not stored", i.Verb, i.Attempt)
+	}
+}
+
+func (l *life) harm(format string, args ...any) {
+	l.cloud.harm = append(l.cloud.harm, fmt.Sprintf(format, args...))
+}
+
+// mayReplace checks what may become of a stored binding.
+func (l *life) mayReplace(s *operation.State, step operation.Step) {
+	was, next := l.stored, step.Binding
+	if was.Ref != "" && next.Ref != was.Ref && (next.Ref != "" || step.Event.Reason == "") {
+		l.harm("the identity became %q from %q, and nobody was told", next.Ref, was.Ref)
+	}
+	if was.Operation == nil {
+		return
+	}
+	known := s.Answer != nil || s.Look != nil || s.Searched
+	switch {
+	case next.Operation == nil && !known:
+		l.harm("%s %d was closed, and nothing was known of it", was.Operation.Verb, was.Operation.Attempt)
+	case next.Operation != nil && next.Operation.Attempt != was.Operation.Attempt && !s.Searched:
+		l.harm("%s %d was replaced by %s %d while it was open", was.Operation.Verb, was.Operation.Attempt, next.Operation.Verb, next.Operation.Attempt)
+	case next.Operation != nil && next.Operation.Token != was.Operation.Token && next.Operation.Attempt <= was.Operation.Attempt:
+		l.harm("attempt %d was made twice", next.Operation.Attempt)
+	}
+}
+
+// mayGo checks whether the managed resource may be let go.
+func (l *life) mayGo() {
+	b := l.stored
+	if b != nil && b.Attempts > 0 && b.Phase != binding.BindingTombstone && b.Phase != binding.BindingReleased {
+		l.harm("it was let go while its binding is %s", b.Phase)
 	}
 }
 
