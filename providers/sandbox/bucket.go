@@ -21,10 +21,7 @@ var buckets = kind[*v1alpha1.Bucket]{
 	},
 	show: func(r cloud.Resource) map[string]any {
 		is, _ := r.Properties.(cloud.Bucket)
-		return map[string]any{
-			"id": r.ID, "region": r.Scope, "state": string(r.State), "url": r.Outputs.URL,
-			"versioning": is.Versioning, "public": is.Public,
-		}
+		return shown(r, map[string]any{"url": r.Outputs.URL, "versioning": is.Versioning, "public": is.Public})
 	},
 }
 

@@ -31,6 +31,8 @@ type kind[M managed.Object] struct {
 	wanted func(m M, there *cloud.Resource) (cloud.Properties, error)
 	// show is what status.atProvider tells.
 	show func(cloud.Resource) map[string]any
+	// connection is what is needed to connect; nil for kinds that nobody connects to.
+	connection func(cloud.Resource) map[string][]byte
 }
 
 // client talks to the cloud about one managed resource.
@@ -94,6 +96,9 @@ func (c client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
 	case cloud.Active:
 		o.Ready = external.Yes
 	default:
+	}
+	if c.connection != nil {
+		o.Connection = c.connection(r)
 	}
 	wanted, err := c.wanted(m, &r)
 	if err != nil {

@@ -12,17 +12,27 @@ import (
 // Provider serves the kinds of the sandbox over a cloud.
 func Provider(c *cloud.Cloud) managed.Provider {
 	return managed.Provider{
-		Name:  "sandbox",
-		CRDs:  v1alpha1.CRDs,
-		Kinds: []managed.Kind{serve(c, "Bucket", func() *v1alpha1.Bucket { return &v1alpha1.Bucket{} }, buckets)},
+		Name: "sandbox",
+		CRDs: v1alpha1.CRDs,
+		Kinds: []managed.Kind{
+			serve(c, "Bucket", func() *v1alpha1.Bucket { return &v1alpha1.Bucket{} }, buckets),
+			serve(c, "Network", func() *v1alpha1.Network { return &v1alpha1.Network{} }, networks),
+			serve(c, "Subnet", func() *v1alpha1.Subnet { return &v1alpha1.Subnet{} }, subnets,
+				managed.Reference{Field: "networkID", To: v1alpha1.GroupVersion.WithKind("Network")}),
+			serve(c, "Role", func() *v1alpha1.Role { return &v1alpha1.Role{} }, roles),
+			serve(c, "Cluster", func() *v1alpha1.Cluster { return &v1alpha1.Cluster{} }, clusters,
+				managed.Reference{Field: "subnetIDs", Ref: "subnetIDRefs", Selector: "subnetIDSelector", List: true, To: v1alpha1.GroupVersion.WithKind("Subnet")},
+				managed.Reference{Field: "roleID", To: v1alpha1.GroupVersion.WithKind("Role")}),
+		},
 	}
 }
 
-func serve[M managed.Object](c *cloud.Cloud, name string, empty func() M, k kind[M]) managed.Kind {
+func serve[M managed.Object](c *cloud.Cloud, name string, empty func() M, k kind[M], references ...managed.Reference) managed.Kind {
 	return managed.For(managed.Definition[M]{
-		Kind: v1alpha1.GroupVersion.WithKind(name),
-		New:  empty,
-		Caps: func() external.Caps { return caps(c, k.typ) },
+		Kind:       v1alpha1.GroupVersion.WithKind(name),
+		New:        empty,
+		References: references,
+		Caps:       func() external.Caps { return caps(c, k.typ) },
 		Connect: func(context.Context, M) (managed.Client[M], error) {
 			return client[M]{k, c}, nil
 		},

@@ -27,14 +27,21 @@ type Definition[M Object] struct {
 	// Caps says what the external API can do for the kind. It is asked at the
 	// beginning of each pass.
 	Caps func() external.Caps
+	// References are the fields of spec.forProvider that take the identity of another
+	// managed resource. They are resolved before a client sees the object.
+	References []Reference
 	// Connect returns a client for one managed resource, as it is configured. The
 	// client is closed, if it can be, when the pass is over.
 	Connect func(context.Context, M) (Client[M], error)
 }
 
+// Reference is a field of spec.forProvider that takes the identity of another managed
+// resource: of one that is named, or that is selected.
+type Reference = port.Reference
+
 // For makes a kind of its definition.
 func For[M Object](d Definition[M]) Kind {
-	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, Connect: func(ctx context.Context, o *unstructured.Unstructured) (port.Session, error) {
+	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Connect: func(ctx context.Context, o *unstructured.Unstructured) (port.Session, error) {
 		m := d.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, m); err != nil {
 			return nil, fmt.Errorf("read it as %T: %w", m, err)

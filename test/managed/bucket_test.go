@@ -3,6 +3,7 @@ package managed
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,4 +131,11 @@ func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
 	}
 	s.Delete(t, bucket, other, name)
 	s.AwaitGone(t, bucket, other, name)
+}
+
+func contains(text, word string) error {
+	if !strings.Contains(text, word) {
+		return fmt.Errorf("doesn't say %q: %s", word, text)
+	}
+	return nil
 }

@@ -213,5 +213,6 @@ var (
 	RGD       = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
 	RG        = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGroup"}
 	CRD       = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	Secret    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	ConfigMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 )

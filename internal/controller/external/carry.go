@@ -23,7 +23,8 @@ func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step
 	case cluster.IsGone(err):
 		return outcome.Done()
 	case err != nil:
-		return outcome.Fail(fmt.Errorf("%s: %w", step.Do, err))
+		err = fmt.Errorf("%s: %w", step.Do, err)
+		return r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
 	}
 	if step.Event.Reason != "" {
 		r.Events.Event(v.object, telemetry.Normal, step.Event.Reason, step.Event.Message)

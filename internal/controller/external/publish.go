@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 
@@ -36,7 +37,7 @@ func (r *Reconciler) publish(ctx context.Context, v *visit, connection map[strin
 	}
 	data := make(map[string]any, len(connection))
 	for key, value := range connection {
-		data[key] = value
+		data[key] = base64.StdEncoding.EncodeToString(value)
 	}
 	secret := &unstructured.Unstructured{Object: map[string]any{"type": "connection.crossplane.io/v1alpha1", "data": data}}
 	secret.SetGroupVersionKind(secretKind)

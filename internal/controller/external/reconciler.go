@@ -105,18 +105,28 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 			v.binding = b
 		}
 	}
-	session, err := r.Port.Connect(ctx, cached)
-	if err != nil {
+	if err := r.connect(ctx, v); err != nil {
 		v.lease.Commit()
-		return nil, r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
-	}
-	v.session = session
-	v.state = operation.State{Caps: r.Port.Caps(), MarkOwner: r.markOwner(cached), Requests: map[external.Verb]external.Request{}}
-	if v.state.Key, err = session.Identify(); err != nil {
-		v.lease.Commit()
+		if cluster.IsGone(err) {
+			return nil, outcome.Done()
+		}
 		return nil, r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
 	}
 	return v, outcome.Outcome{}
+}
+
+// connect resolves what the managed resource refers to, and connects a client for
+// it.
+func (r *Reconciler) connect(ctx context.Context, v *visit) (err error) {
+	v.state = operation.State{Caps: r.Port.Caps(), MarkOwner: r.markOwner(v.object), Requests: map[external.Verb]external.Request{}}
+	if err := r.resolve(ctx, v); err != nil {
+		return err
+	}
+	if v.session, err = r.Port.Connect(ctx, v.object); err != nil {
+		return err
+	}
+	v.state.Key, err = v.session.Identify()
+	return err
 }
 
 // bury lets what is left of a managed resource that has gone be seen to.

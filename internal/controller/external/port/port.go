@@ -13,9 +13,28 @@ import (
 
 // Kind is a kind of managed resources.
 type Kind struct {
-	GVK     schema.GroupVersionKind
-	Caps    func() external.Caps
-	Connect func(context.Context, *unstructured.Unstructured) (Session, error)
+	GVK  schema.GroupVersionKind
+	Caps func() external.Caps
+	// References are resolved before Connect.
+	References []Reference
+	Connect    func(context.Context, *unstructured.Unstructured) (Session, error)
+}
+
+// Reference is a field of spec.forProvider that takes the identity of another managed
+// resource.
+type Reference struct {
+	// Field is the field's name in spec.forProvider, such as networkID.
+	Field string
+	// Ref and Selector are the fields that name and select the other; Field with
+	// "Ref" and "Selector" behind it by default.
+	Ref, Selector string
+	// List says that the field is a list, and that of references as well.
+	List bool
+	// To is the kind of the other.
+	To schema.GroupVersionKind
+	// Extract reads what the field takes of the other; its external name by default.
+	// It is empty while there is none.
+	Extract func(*unstructured.Unstructured) string
 }
 
 // Session is a provider's client, connected for one managed resource: see

@@ -1,0 +1,46 @@
+package sandbox
+
+import (
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
+)
+
+var networks = kind[*v1alpha1.Network]{
+	typ:   cloud.TypeNetwork,
+	scope: func(n *v1alpha1.Network) string { return scope(n.Spec.ForProvider.Region) },
+	wanted: func(n *v1alpha1.Network, there *cloud.Resource) (cloud.Properties, error) {
+		p, init := n.Spec.ForProvider, n.Spec.InitProvider
+		if there == nil {
+			return cloud.Network{CIDR: said(p.CIDR, init.CIDR)}, nil
+		}
+		is, _ := there.Properties.(cloud.Network)
+		return cloud.Network{CIDR: said(p.CIDR, &is.CIDR)}, nil
+	},
+	show: func(r cloud.Resource) map[string]any {
+		is, _ := r.Properties.(cloud.Network)
+		return shown(r, map[string]any{"cidr": is.CIDR})
+	},
+}
+
+var subnets = kind[*v1alpha1.Subnet]{
+	typ:   cloud.TypeSubnet,
+	scope: func(s *v1alpha1.Subnet) string { return scope(s.Spec.ForProvider.Region) },
+	wanted: func(s *v1alpha1.Subnet, there *cloud.Resource) (cloud.Properties, error) {
+		p, init := s.Spec.ForProvider, s.Spec.InitProvider
+		if there == nil {
+			return cloud.Subnet{Network: said(p.NetworkID, init.NetworkID), CIDR: said(p.CIDR, init.CIDR)}, nil
+		}
+		is, _ := there.Properties.(cloud.Subnet)
+		return cloud.Subnet{Network: said(p.NetworkID, &is.Network), CIDR: said(p.CIDR, &is.CIDR)}, nil
+	},
+	show: func(r cloud.Resource) map[string]any {
+		is, _ := r.Properties.(cloud.Subnet)
+		return shown(r, map[string]any{"networkID": is.Network, "cidr": is.CIDR})
+	},
+}
+
+// shown is what status.atProvider tells of every kind, with what it tells of one.
+func shown(r cloud.Resource, more map[string]any) map[string]any {
+	more["id"], more["region"], more["state"] = r.ID, r.Scope, string(r.State)
+	return more
+}

@@ -1,0 +1,83 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// Role is what somebody may do of the sandbox cloud.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,categories={crossplane,managed,sandbox}
+// +kubebuilder:printcolumn:name="SYNCED",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="EXTERNAL-NAME",type=string,JSONPath=`.metadata.annotations.crossplane\.io/external-name`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type Role struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RoleSpec   `json:"spec"`
+	Status RoleStatus `json:"status,omitempty"`
+}
+
+// RoleList is a list of Role.
+//
+// +kubebuilder:object:root=true
+type RoleList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Role `json:"items"`
+}
+
+// RoleSpec is what a Role is to be.
+type RoleSpec struct {
+	resource.Spec `json:",inline"`
+
+	ForProvider RoleParameters `json:"forProvider,omitempty"`
+	// InitProvider is used at creation, for what forProvider doesn't say, and never
+	// again.
+	//
+	// +optional
+	InitProvider RoleParameters `json:"initProvider,omitempty"`
+}
+
+// RoleParameters are what can be said of what somebody may do.
+type RoleParameters struct {
+	// Region is where it is; main by default.
+	//
+	// +optional
+	Region string `json:"region,omitempty"`
+	// Trust is who may take it, such as cluster.sandbox.
+	//
+	// +optional
+	Trust *string `json:"trust,omitempty"`
+	// Policies name what it allows.
+	//
+	// +optional
+	Policies []string `json:"policies,omitempty"`
+}
+
+// RoleStatus is what a Role is.
+type RoleStatus struct {
+	resource.Status `json:",inline"`
+
+	// +optional
+	AtProvider RoleObservation `json:"atProvider,omitempty"`
+}
+
+// RoleObservation is what was seen of it.
+type RoleObservation struct {
+	// +optional
+	ID string `json:"id,omitempty"`
+	// +optional
+	Region string `json:"region,omitempty"`
+	// +optional
+	State string `json:"state,omitempty"`
+	// +optional
+	Trust string `json:"trust,omitempty"`
+	// +optional
+	Policies []string `json:"policies,omitempty"`
+}
