@@ -45,14 +45,16 @@ type history struct {
 }
 
 // deletion finds the first revision in which the object was being deleted, and says
-// whether it carried the finalizer then. From the present one it goes back by
-// growing steps until it wasn't, and halves what is between. Most deletions are
-// seen at once, and the first step says so.
+// whether it carried the finalizer then, or at any of those it sees on the way. From
+// the present one it goes back by growing steps until it wasn't, and halves what is
+// between. Most deletions are seen at once, or right after the garbage collector
+// has been there, and the first step or the second says so.
 func (h history) deletion(ctx context.Context, now uint64) (revision uint64, orphaned bool, err error) {
 	before, after := now, now // it was being deleted at after; not at before, once that is known
 	orphaned = carriesOrphan(h.o)
-	for step := uint64(1); ; step *= 2 {
-		if before <= step {
+	for i := 0; ; i++ {
+		step := uint64(1) << max(0, i-1)
+		if orphaned || after <= step {
 			return after, orphaned, nil
 		}
 		before = after - step
@@ -64,6 +66,9 @@ func (h history) deletion(ctx context.Context, now uint64) (revision uint64, orp
 			break
 		}
 		after, orphaned = before, carriesOrphan(was)
+		if written := parseRevision(was.GetResourceVersion()); written > 0 {
+			after = min(after, written) // nobody changed it in between
+		}
 	}
 	for before+1 < after {
 		middle := before + (after-before)/2

@@ -58,7 +58,10 @@ func TestADeletionCostsAtMostNineRequests(t *testing.T) {
 	var counter testkit.Counter
 	defer run(t, counter.Wrap(config))()
 	define(t, w)
-	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+	for i, policy := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationForeground, // seen through, and not counted: the garbage collector learns of a new kind in its own time
+		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+	} {
 		ns := testkit.Namespace(t, config)
 		apply(chain)(t, w, ns)
 		ready(kind("Chain"), "one")(t, w, ns)
@@ -66,6 +69,9 @@ func TestADeletionCostsAtMostNineRequests(t *testing.T) {
 		remove(kind("Chain"), policy)(t, w, ns)
 		gone(kind("Chain"))(t, w, ns)
 		cost := counter.Since(before)
+		if i == 0 {
+			continue
+		}
 		testkit.Say(t, "costs: %s deletion of five children in three layers: %d requests (%s)", policy, cost.Total, cost)
 		if cost.Total > 9 {
 			t.Errorf("%s: %d requests", policy, cost.Total)
