@@ -13,7 +13,7 @@ import (
 // or a list that has begun, changes.
 const (
 	mostBlockers  = 10
-	countsEvery   = time.Second
+	countsEvery   = 5 * time.Second
 	blockersEvery = 200 * time.Millisecond
 )
 

@@ -41,10 +41,10 @@ func TestWhenADeletionIsTold(t *testing.T) {
 	}{
 		"A count that has just been told waits": {
 			reason: "each telling is a write", before: first, children: []*unstructured.Unstructured{a, b}, told: 100 * time.Millisecond,
-			want: "0/3", retry: 900 * time.Millisecond,
+			want: "0/3", retry: 4900 * time.Millisecond,
 		},
-		"and is told after a second": {
-			reason: "somebody may be watching", before: first, children: []*unstructured.Unstructured{a, b}, told: time.Second, want: "1/3", retry: 10 * time.Second,
+		"and is told after five seconds": {
+			reason: "somebody may be watching", before: first, children: []*unstructured.Unstructured{a, b}, told: 5 * time.Second, want: "1/3", retry: 10 * time.Second,
 		},
 		"After a restart it is told at once": {
 			reason: "nobody knows when it was", before: first, children: []*unstructured.Unstructured{a, b}, told: 10 * time.Hour, want: "1/3", retry: 10 * time.Second,

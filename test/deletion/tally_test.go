@@ -35,7 +35,7 @@ spec:
 
 // TestWhatIsToldAddsUpAndIsTrueInTheEnd holds many objects and lets them go one
 // after the other, faster than it is told: no count is ever wrong in itself or goes
-// back, and the last is told within a second or so.
+// back, and the last is told in the end.
 func TestWhatIsToldAddsUpAndIsTrueInTheEnd(t *testing.T) {
 	const leaves = 24
 	s := alone(t)

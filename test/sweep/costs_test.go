@@ -121,8 +121,9 @@ func TestWhatIsBlockedCostsNothing(t *testing.T) {
 	remove(kind("Chain"), metav1.DeletePropagationBackground)(t, w, everywhere["protected"])
 	told(kind("Chain"), "x-b", report.Protected)(t, w, everywhere["protected"])
 
-	// What has been told a moment ago may have a count to go with it, within a second.
-	<-time.After(1500 * time.Millisecond)
+	// What has been told a moment ago may have a count to go with it, within five
+	// seconds.
+	<-time.After(5500 * time.Millisecond)
 	before := counter.Now()
 	<-time.After(idle)
 	if cost := counter.Since(before); cost.Total > 0 {
