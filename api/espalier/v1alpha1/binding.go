@@ -16,7 +16,7 @@ import (
 // resource's UID otherwise.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster,categories=espalier
+// +kubebuilder:resource:scope=Cluster,categories=espalier,shortName=ebinding
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.spec.phase`
 // +kubebuilder:printcolumn:name="OPERATION",type=string,JSONPath=`.spec.operation.verb`
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.owner.kind`
