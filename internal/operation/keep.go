@@ -116,6 +116,8 @@ func (s State) present() Step {
 		return fails(s.Failed).with(s.ready())
 	case s.Look.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
 		return s.open(external.Update, binding.BindingUpdating)
+	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
+		return s.busy()
 	}
 	after := s.Resource.Poll
 	if s.Binding.Doubted != nil {

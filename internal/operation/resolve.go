@@ -151,10 +151,21 @@ func (s State) resolveUpdate() Step {
 	if step, done := s.look(); done {
 		return step
 	}
-	if s.Look.Presence != external.Present || s.Look.UpToDate == external.Yes {
+	switch {
+	case s.Look.Presence != external.Present || s.Look.UpToDate == external.Yes:
 		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
+	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
+		return s.busy()
 	}
 	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// busy waits for an external resource that is changing.
+func (s State) busy() Step {
+	return Step{
+		Do: Rest, After: s.soon(), Ready: s.ready(),
+		Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "the external resource is changing: "+s.Look.State),
+	}
 }
 
 // resolveDelete repeats a deletion, as long as what is there is ours.

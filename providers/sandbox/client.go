@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -192,7 +193,7 @@ func (c client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op
 			return external.Op{Done: true}, nil // a look confirms it
 		}
 	}
-	return answer(op, err), nil
+	return c.answer(op, err), nil
 }
 
 // Poll asks how an operation is.
@@ -201,8 +202,20 @@ func (c client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, e
 	if errors.Is(err, cloud.NotFound) {
 		return external.Op{Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
 	}
-	return answer(op, err), nil
+	return c.answer(op, err), nil
 }
+
+// answer is what the cloud says, with when it will say something else: it knows.
+func (c client[M]) answer(op cloud.Operation, err error) external.Op {
+	out := answer(op, err)
+	if next := c.cloud.NextChange(); !out.Done && out.Err == nil && !next.IsZero() {
+		out.RetryAfter = max(soonest, time.Until(next))
+	}
+	return out
+}
+
+// soonest is how soon an operation is asked for again at most.
+const soonest = 50 * time.Millisecond
 
 // answer is what the cloud says of a call, or of an operation.
 func answer(op cloud.Operation, err error) external.Op {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/operation"
@@ -43,10 +44,13 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) outcome.Outcome
 	if !gone {
 		return outcome.Done() // its end wakes it
 	}
+	if isReservation(o) {
+		return e.expireReservation(ctx, o, spec)
+	}
 	step := operation.Expire(*spec, metav1.NewMicroTime(e.Now()))
 	switch step.Do {
 	case operation.Forget:
-		err = e.Cluster.Delete(ctx, o)
+		err = e.forget(ctx, key, o, spec)
 	case operation.Record:
 		next := o.DeepCopy()
 		if err = setSpec(next, step.Binding); err == nil {
@@ -61,6 +65,40 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) outcome.Outcome
 		return outcome.Fail(fmt.Errorf("see to Binding %s: %w", key.Name, err))
 	case step.After > 0:
 		return outcome.Wait(step.After)
+	}
+	return outcome.Done()
+}
+
+// forget deletes what is kept of a managed resource: first what keeps its assigned
+// identity, which nobody would look for without the other.
+func (e *Expirer) forget(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
+	lease := e.Hub.Begin(watch.Subscriber{Key: key})
+	defer lease.Discard()
+	all, _ := lease.Children(Kind, o.GetLabels()[v1alpha1.ApplySetPartOfLabel])
+	for _, other := range all {
+		if kept, err := specOf(other); err != nil || !isReservation(other) || kept.Owner.UID != spec.Owner.UID {
+			continue
+		}
+		if err := e.Cluster.Delete(ctx, other); err != nil {
+			return err
+		}
+	}
+	return e.Cluster.Delete(ctx, o)
+}
+
+// expireReservation deletes what keeps an identity whose binding has gone; while
+// there is one, that sees to it.
+func (e *Expirer) expireReservation(ctx context.Context, o *unstructured.Unstructured, spec *binding.BindingSpec) outcome.Outcome {
+	main := bindingName(&binding.BindingSpec{Owner: spec.Owner})
+	_, err := e.Cluster.Get(ctx, Kind, "", main)
+	switch {
+	case err == nil:
+		return outcome.Done()
+	case !cluster.IsGone(err):
+		return outcome.Fail(fmt.Errorf("look for Binding %s: %w", main, err))
+	}
+	if err := e.Cluster.Delete(ctx, o); err != nil {
+		return outcome.Fail(fmt.Errorf("delete Binding %s: %w", o.GetName(), err))
 	}
 	return outcome.Done()
 }
