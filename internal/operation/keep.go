@@ -37,10 +37,12 @@ func (s State) keep() Step {
 	return s.present()
 }
 
-// moved says that the resource would be kept under another key now.
+// moved says that the resource would be kept under another key now. A name that
+// comes of the annotation alone doesn't count: that is put back.
 func (s State) moved() bool {
 	k := s.key()
-	return k.Scope != s.Key.Scope || k.Type != s.Key.Type || (s.Caps.Naming == external.CallerAssigned && s.Key.Name != "" && k.Name != s.Key.Name)
+	renamed := s.Caps.Naming == external.CallerAssigned && s.Key.Name != "" && s.Key.Name != k.Name && s.Key.Name != s.Resource.ExternalName
+	return k.Scope != s.Key.Scope || k.Type != s.Key.Type || renamed
 }
 
 // missing is about an external resource that isn't there: not yet, or not any
