@@ -111,7 +111,7 @@ func (c *Client) unlessGone(ctx context.Context, o *unstructured.Unstructured, e
 	}
 	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	switch {
-	case isNamed(lookErr, o.GetName()):
+	case IsAbsent(lookErr, o.GetName()):
 		return nil
 	case lookErr != nil, live.GetUID() == o.GetUID():
 		return err
@@ -119,12 +119,18 @@ func (c *Client) unlessGone(ctx context.Context, o *unstructured.Unstructured, e
 	return nil
 }
 
-// isNamed says that the server knows no object of the name, rather than nothing of
-// its kind.
-func isNamed(err error, name string) bool {
+// IsAbsent says that the server knows no object of the name, and says so by name,
+// rather than nothing that serves its kind: then the object may well be there.
+func IsAbsent(err error, name string) bool {
 	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) &&
+	return apierrors.IsNotFound(err) && !IsUnserved(err) &&
 		errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+}
+
+// IsUnserved says that a request found nothing at its path: its kind isn't served,
+// any more or yet.
+func IsUnserved(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err)
 }
 
 // DeleteUnchanged asks for the deletion of an object, if nobody has changed it

@@ -22,9 +22,9 @@ import (
 // A read at a revision, by resourceVersionMatch=Exact, takes revisions for numbers
 // that count writes, as they are in every storage that an API server has had.
 func (c *Client) WasOrphaned(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
-	revision, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-	if o.GetDeletionTimestamp() == nil || err != nil {
-		return false, nil //nolint:nilerr // without numbers there is nothing to look for
+	revision := parseRevision(o.GetResourceVersion())
+	if o.GetDeletionTimestamp() == nil || revision == 0 {
+		return false, nil // without numbers there is nothing to look for
 	}
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {

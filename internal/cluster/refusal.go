@@ -37,7 +37,7 @@ func (c *Client) WhyNot(ctx context.Context, o *unstructured.Unstructured, verb 
 		return report.Forbidden, message
 	case code == http.StatusUnauthorized, code == http.StatusMethodNotAllowed:
 		return report.Forbidden, message
-	case code == http.StatusNotFound && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+	case IsUnserved(err):
 		return report.KindUnavailable, message // of its path, not of the object
 	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code < 400, code >= 500:
 		return report.OutOfReach, message

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -13,14 +14,7 @@ import (
 // kept from the writer. Then it is told of it after all, unless it was the echo
 // of an answer that was recorded in the meantime.
 //
-//	done := hub.Writing(gvk, namespace, name, writer)
-//	defer done()
-//	answer, err := client.Apply(…)
-//	if err == nil {
-//		hub.Record(answer, writer)
-//	}
-//
-// Done must be called, and soon; calling it again does nothing.
+// Write is how it is used. Done must be called, and soon; calling it again does nothing.
 func (h *Hub) Writing(gvk schema.GroupVersionKind, namespace, name string, writer Subscriber) (done func()) {
 	h.mu.RLock()
 	k := h.kinds[gvk]
@@ -35,6 +29,18 @@ func (h *Hub) Writing(gvk schema.GroupVersionKind, namespace, name string, write
 			event.wake(event.cause)
 		}
 	})
+}
+
+// Write makes one write to an object. Its answer is in the caches when it returns,
+// and its echo doesn't wake the writer; what others change at the same time does.
+func (h *Hub) Write(o *unstructured.Unstructured, writer Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	done := h.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	defer done()
+	answer, err := do()
+	if err == nil {
+		h.Record(answer, writer)
+	}
+	return answer, err
 }
 
 // underway are the writes to a kind's objects that await their answers, and

@@ -44,10 +44,8 @@ func TestABlockerIsLetGoOfByName(t *testing.T) {
 	}
 }
 
-// TestAfterAWhileTheDefinitionLetsGo has a limit of a second in the definition.
-func TestAfterAWhileTheDefinitionLetsGo(t *testing.T) {
-	s := home(t)
-	s.Put(t, `
+// hasty has a limit after which it lets go of what blocks.
+const hasty = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-hasty}
@@ -57,7 +55,12 @@ spec:
   resources:
     - id: content
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-content"}}
-`)
+`
+
+// TestAfterAWhileTheDefinitionLetsGo has a limit of two seconds in the definition.
+func TestAfterAWhileTheDefinitionLetsGo(t *testing.T) {
+	s := home(t)
+	s.Put(t, hasty)
 	s.Active(t, "hasty")
 	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Hasty\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Hasty"), s.NS, "x")

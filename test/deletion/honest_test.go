@@ -228,17 +228,7 @@ spec: {group: down.$GROUP, version: v1, groupPriorityMinimum: 100, versionPriori
 // lets go of another.
 func TestItIsToldWhoLetGoOfWhat(t *testing.T) {
 	s := home(t)
-	s.Put(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-hasty}
-spec:
-  deletion: {forceAfter: 2s}
-  schema: {apiVersion: v1alpha1, kind: Hasty, group: $GROUP}
-  resources:
-    - id: content
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-content"}}
-`)
+	s.Put(t, hasty)
 	s.Active(t, "hasty")
 	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Hasty\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Hasty"), s.NS, "x")

@@ -132,12 +132,5 @@ func (r *Reconciler) forget(ctx context.Context, v *visit) error {
 
 // write makes one write; its answer is in the caches when it returns.
 func (r *Reconciler) write(v *visit, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	writer := watch.Subscriber{Key: v.key}
-	done := r.Hub.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
-	defer done()
-	answer, err := do()
-	if err == nil {
-		r.Hub.Record(answer, writer)
-	}
-	return answer, err
+	return r.Hub.Write(o, watch.Subscriber{Key: v.key}, do)
 }

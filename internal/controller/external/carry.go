@@ -20,7 +20,7 @@ import (
 func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
 	err := r.do(ctx, v, step)
 	switch {
-	case cluster.IsGone(err):
+	case cluster.IsGone(err) && !cluster.IsUnserved(err):
 		return outcome.Done()
 	case err != nil:
 		err = fmt.Errorf("%s: %w", step.Do, err)

@@ -94,7 +94,7 @@ func (e *Expirer) expireReservation(ctx context.Context, o *unstructured.Unstruc
 	switch {
 	case err == nil:
 		return outcome.Done()
-	case !cluster.IsGone(err):
+	case !cluster.IsAbsent(err, main):
 		return outcome.Fail(fmt.Errorf("look for Binding %s: %w", main, err))
 	}
 	if err := e.Cluster.Delete(ctx, o); err != nil {
@@ -104,7 +104,8 @@ func (e *Expirer) expireReservation(ctx context.Context, o *unstructured.Unstruc
 }
 
 // ownerGone says whether a managed resource isn't there any more. What the cache
-// has is there; what it doesn't have is looked for.
+// has is there; what it doesn't have is looked for. While its kind can't be read
+// nothing follows.
 func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bool, error) {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	there := func(o *unstructured.Unstructured) bool { return o != nil && o.GetUID() == owner.UID }
@@ -113,7 +114,7 @@ func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bo
 	}
 	live, err := e.Cluster.Get(ctx, gvk, owner.Namespace, owner.Name)
 	switch {
-	case cluster.IsGone(err), cluster.IsUnavailable(err):
+	case cluster.IsAbsent(err, owner.Name):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("look for %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)

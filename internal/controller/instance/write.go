@@ -9,12 +9,5 @@ import (
 // write makes one write. Its answer is in the caches when it returns, and its
 // echo doesn't wake the instance; what others change at the same time does.
 func (r *Reconciler) write(v *visit, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	writer := watch.Subscriber{Key: v.key}
-	done := r.Hub.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
-	defer done()
-	answer, err := do()
-	if err == nil {
-		r.Hub.Record(answer, writer)
-	}
-	return answer, err
+	return r.Hub.Write(o, watch.Subscriber{Key: v.key}, do)
 }
