@@ -102,37 +102,6 @@ func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error
 	return c.unlessGone(ctx, o, err)
 }
 
-// unlessGone is the error of a request about this very incarnation of an object,
-// or nil if that isn't there any more. What an answer with the code of that says
-// may be a webhook's, or that of a path which isn't served: so it is looked.
-func (c *Client) unlessGone(ctx context.Context, o *unstructured.Unstructured, err error) error {
-	if !IsGone(err) {
-		return err
-	}
-	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
-	switch {
-	case IsAbsent(lookErr, o.GetName()):
-		return nil
-	case lookErr != nil, live.GetUID() == o.GetUID():
-		return err
-	}
-	return nil
-}
-
-// IsAbsent says that the server knows no object of the name, and says so by name,
-// rather than nothing that serves its kind: then the object may well be there.
-func IsAbsent(err error, name string) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && !IsUnserved(err) &&
-		errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
-}
-
-// IsUnserved says that a request found nothing at its path: its kind isn't served,
-// any more or yet.
-func IsUnserved(err error) bool {
-	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err)
-}
-
 // DeleteUnchanged asks for the deletion of an object, if nobody has changed it
 // since it was read. Otherwise the error is one of IsGone's.
 func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructured) error {
@@ -142,13 +111,6 @@ func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructur
 	}
 	uid, revision := o.GetUID(), o.GetResourceVersion()
 	return r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
-}
-
-// conflicts says that the server found another incarnation or another revision
-// than a write was meant for. A webhook may refuse with the same code; its reason
-// then is another, and nothing has come of the write.
-func conflicts(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
 // WriteStatus replaces an object's whole status, if nobody has changed the object
@@ -176,30 +138,6 @@ func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured
 
 // IsTaken says that Create found an object of that name.
 func IsTaken(err error) bool { return conflicts(err) }
-
-// IsGone says that the incarnation that a write was meant for isn't there any
-// more: the object is gone, or another has its name.
-func IsGone(err error) bool {
-	if apierrors.IsNotFound(err) || conflicts(err) {
-		return true
-	}
-	return apierrors.IsInvalid(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && onlyUID(err)
-}
-
-// onlyUID says that the server objects to metadata.uid, which is immutable: the
-// name has another incarnation.
-func onlyUID(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	if !ok || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "metadata.uid" {
-			return true
-		}
-	}
-	return false
-}
 
 // Explain turns the error of a request into the problem that a node shows.
 func Explain(err error) plan.Problem {
@@ -273,5 +211,6 @@ func (c *Client) Patch(ctx context.Context, o *unstructured.Unstructured, change
 	if err != nil {
 		return nil, fmt.Errorf("encode a change of %s: %w", o.GetName(), err)
 	}
-	return r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	answer, err := r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	return answer, c.unlessUnchanged(ctx, o, err)
 }

@@ -73,3 +73,38 @@ func TestAnInstanceThatCantBeLetGoTellsWhy(t *testing.T) {
 	}
 	awaitNestGone(t, s)
 }
+
+// TestAConflictThatAWebhookMadeUpIsToldAndPasses refuses to let go of an instance in
+// the words in which the API server says that somebody has changed it. Nobody has, so
+// no event brings the next pass.
+func TestAConflictThatAWebhookMadeUpIsToldAndPasses(t *testing.T) {
+	s := alone(t)
+	build(t, s)
+	status := metav1.Status{Message: "somebody is at it", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}
+	hooks := s.Of(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
+	o := testkit.Parse(t, s.Text(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: $ID-busy}
+webhooks:
+  - name: busy.example.com
+    admissionReviewVersions: [v1]
+    sideEffects: None
+    rules: [{apiGroups: [$GROUP], apiVersions: ["*"], resources: [lows], operations: [UPDATE]}]
+`))[0]
+	o.Object["webhooks"].([]any)[0].(map[string]any)["clientConfig"] = refusing(t, status, nil)
+	if _, err := hooks.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Poll(t, "taking off a finalizer is refused", func() bool {
+		patch := []byte(`{"metadata":{"finalizers":null}}`)
+		_, err := s.Of(t, s.Kind("Low"), s.NS).Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer can't be taken off")
+	if err := hooks.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitNestGone(t, s)
+}

@@ -170,7 +170,7 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
 	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
 	if cluster.IsGone(err) {
-		return outcome.Wait(time.Second) // its event comes before, unless a webhook has answered so
+		return outcome.Done()
 	}
 	if err != nil {
 		reason, message := r.Cluster.WhyNot(ctx, v.instance, "patch", err)
