@@ -130,12 +130,6 @@ func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 	return r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
 }
 
-// SetFinalizers replaces an object's finalizers, if nobody has changed the object
-// since it was read. Otherwise the error is one of IsGone's.
-func (c *Client) SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
-	return c.Patch(ctx, o, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}, manager)
-}
-
 // IsTaken says that Create found an object of that name.
 func IsTaken(err error) bool { return conflicts(err) }
 

@@ -167,8 +167,8 @@ func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error
 // whatever incarnation. What others keep it for, the next pass tells. It doesn't
 // settle the pass when it is refused.
 func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
-	kept := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), inventory.IsFinalizer)
-	answer, err := r.Cluster.SetFinalizers(ctx, v.instance, kept, v1alpha1.InstanceManager)
+	ours := slices.DeleteFunc(slices.Clone(v.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
+	answer, err := r.Cluster.RemoveFinalizers(ctx, v.instance, ours, v1alpha1.InstanceManager)
 	if cluster.IsGone(err) {
 		return outcome.Done()
 	}
@@ -180,7 +180,7 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
 		return outcome.Outcome{}
 	}
-	if len(kept) > 0 {
+	if len(answer.GetFinalizers()) > 0 {
 		r.Hub.Record(answer, watch.Subscriber{Key: v.key})
 		v.memory.try(answer, func(plan.Trial) plan.Trial { return plan.Trial{Noticed: r.Now()} })
 		return outcome.Wait(lookAgain)
