@@ -33,7 +33,7 @@ func serve[M managed.Object](c *cloud.Cloud, name string, empty func() M, k kind
 		New:        empty,
 		References: references,
 		Caps:       func() external.Caps { return caps(c, k.typ) },
-		Connect: func(context.Context, M) (managed.Client[M], error) {
+		Connect: func(context.Context, managed.Objects, M) (managed.Client[M], error) {
 			return client[M]{k, c}, nil
 		},
 	})

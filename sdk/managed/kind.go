@@ -31,22 +31,29 @@ type Definition[M Object] struct {
 	// managed resource. They are resolved before a client sees the object.
 	References []Reference
 	// Connect returns a client for one managed resource, as it is configured. The
-	// client is closed, if it can be, when the pass is over.
-	Connect func(context.Context, M) (Client[M], error)
+	// client is closed, if it can be, when the pass is over. It may keep the Objects.
+	Connect func(context.Context, Objects, M) (Client[M], error)
 }
 
 // Reference is a field of spec.forProvider that takes the identity of another managed
 // resource: of one that is named, or that is selected.
 type Reference = port.Reference
 
+// Objects is what a client can read on the API server beside its managed resource:
+// a ProviderConfig, say, and the Secret that this names. What was read is watched,
+// so that a change of it brings another pass. Get returns nil for what doesn't
+// exist. An error of it is to be passed on as it is, or wrapped: what can't be told
+// yet is not told as a failure.
+type Objects = port.Objects
+
 // For makes a kind of its definition.
 func For[M Object](d Definition[M]) Kind {
-	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Connect: func(ctx context.Context, o *unstructured.Unstructured) (port.Session, error) {
+	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
 		m := d.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, m); err != nil {
 			return nil, fmt.Errorf("read it as %T: %w", m, err)
 		}
-		client, err := d.Connect(ctx, m)
+		client, err := d.Connect(ctx, objects, m)
 		if err != nil {
 			return nil, err
 		}

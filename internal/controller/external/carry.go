@@ -2,12 +2,14 @@ package external
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/external/port"
 	"github.com/espalier-dev/espalier/internal/operation"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -20,7 +22,7 @@ import (
 func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
 	err := r.do(ctx, v, step)
 	switch {
-	case cluster.IsGone(err) && !cluster.IsUnserved(err):
+	case cluster.IsGone(err) && !cluster.IsUnserved(err), errors.Is(v.state.LookFailed, port.ErrNotYet):
 		return outcome.Done()
 	case err != nil:
 		err = fmt.Errorf("%s: %w", step.Do, err)

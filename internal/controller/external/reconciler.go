@@ -6,6 +6,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,7 +108,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	}
 	if err := r.connect(ctx, v); err != nil {
 		v.lease.Commit()
-		if cluster.IsGone(err) {
+		if cluster.IsGone(err) || errors.Is(err, port.ErrNotYet) {
 			return nil, outcome.Done()
 		}
 		return nil, r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
@@ -122,7 +123,7 @@ func (r *Reconciler) connect(ctx context.Context, v *visit) (err error) {
 	if err := r.resolve(ctx, v); err != nil {
 		return err
 	}
-	if v.session, err = r.Port.Connect(ctx, v.object); err != nil {
+	if v.session, err = r.Port.Connect(ctx, v, v.object); err != nil {
 		return err
 	}
 	v.state.Key, err = v.session.Identify()

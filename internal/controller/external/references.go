@@ -12,7 +12,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/controller/external/port"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/watch"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -109,9 +108,9 @@ func (v *visit) targets(ref port.Reference, forProvider map[string]any) ([]targe
 		if t.name == "" {
 			continue
 		}
-		found, state := v.lease.Object(ref.To, t.namespace, t.name)
-		if state.Phase != watch.Synced && found == nil {
-			return nil, fmt.Errorf("%s %s/%s is being looked up", ref.To.Kind, t.namespace, t.name)
+		found, err := v.Get(ref.To, t.namespace, t.name)
+		if err != nil {
+			return nil, err
 		}
 		t.found = found
 		out = append(out, t)
@@ -141,8 +140,8 @@ func (v *visit) selected(ref port.Reference, selector map[string]any) ([]target,
 	like := v.targetOf(selector)
 	match, _, _ := unstructured.NestedStringMap(selector, "matchLabels")
 	all, state := v.lease.Matching(ref.To, like.namespace, labels.SelectorFromSet(match))
-	if state.Phase != watch.Synced {
-		return nil, fmt.Errorf("%s objects are being looked up", ref.To.Kind)
+	if err := readable(state); err != nil {
+		return nil, fmt.Errorf("objects of kind %s: %w", ref.To.Kind, err)
 	}
 	if siblings, _, _ := unstructured.NestedBool(selector, "matchControllerRef"); siblings {
 		mine := metav1.GetControllerOf(v.object)

@@ -4,6 +4,7 @@ package port
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,8 +18,17 @@ type Kind struct {
 	Caps func() external.Caps
 	// References are resolved before Connect.
 	References []Reference
-	Connect    func(context.Context, *unstructured.Unstructured) (Session, error)
+	Connect    func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
 }
+
+// Objects reads objects of the API server: see managed.Objects.
+type Objects interface {
+	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+}
+
+// ErrNotYet is about what is still being read for the first time: it is no failure,
+// and an event brings another pass.
+var ErrNotYet = errors.New("it is being looked up")
 
 // Reference is a field of spec.forProvider that takes the identity of another managed
 // resource.
