@@ -2,10 +2,7 @@ package external
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/watch"
-	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
 // reservationLabel marks the second Binding of a managed resource, which keeps an
@@ -30,20 +26,6 @@ func isReservation(b *unstructured.Unstructured) bool {
 // ownerID is the label's value by which the bindings of a managed resource are
 // found: it derives from names alone.
 func ownerID(o *unstructured.Unstructured) string { return inventory.ApplySetID(object.KeyOf(o)) }
-
-// bindingName is where a binding is: its key's place, if the key has a name and the
-// place is to be taken; otherwise the managed resource's own.
-func bindingName(b *binding.BindingSpec) string {
-	if b.Shared || b.Key.Name == "" {
-		return "u-" + string(b.Owner.UID)
-	}
-	return keyName(b.Key)
-}
-
-func keyName(k binding.BindingKey) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{k.Scope, k.Type, k.Name}, "\x00")))
-	return "k-" + hex.EncodeToString(sum[:16])
-}
 
 func specOf(o *unstructured.Unstructured) (*binding.BindingSpec, error) {
 	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
@@ -104,15 +86,6 @@ func (r *Reconciler) record(ctx context.Context, v *visit, spec *binding.Binding
 	}
 	v.binding = stored
 	return nil
-}
-
-// reserveID takes an assigned identity for this managed resource alone.
-func (r *Reconciler) reserveID(ctx context.Context, v *visit, ref external.Ref) error {
-	spec := *v.state.Binding.DeepCopy()
-	spec.Key.Name, spec.Ref, spec.Operation, spec.Phase = string(ref), string(ref), nil, binding.BindingBound
-	_, taken, err := r.reserve(ctx, v, keyName(spec.Key), &spec, map[string]string{reservationLabel: "true"})
-	v.state.IDReserved, v.state.IDTaken = err == nil && taken == nil, taken
-	return err
 }
 
 // forget deletes the binding, and what keeps the identity with it.

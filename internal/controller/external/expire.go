@@ -12,6 +12,7 @@ import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/external/carry"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/operation"
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -89,7 +90,7 @@ func (e *Expirer) forget(ctx context.Context, key object.Key, o *unstructured.Un
 // expireReservation deletes what keeps an identity whose binding has gone; while
 // there is one, that sees to it.
 func (e *Expirer) expireReservation(ctx context.Context, o *unstructured.Unstructured, spec *binding.BindingSpec) outcome.Outcome {
-	main := bindingName(&binding.BindingSpec{Owner: spec.Owner})
+	main := carry.BindingName(&binding.BindingSpec{Owner: spec.Owner})
 	_, err := e.Cluster.Get(ctx, Kind, "", main)
 	switch {
 	case err == nil:

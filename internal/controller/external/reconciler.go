@@ -15,6 +15,7 @@ import (
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/external/carry"
 	"github.com/espalier-dev/espalier/internal/controller/external/port"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -143,7 +144,7 @@ func (r *Reconciler) bury(key object.Key) {
 
 // remember brings the state up to what is stored.
 func (v *visit) remember(r *Reconciler) {
-	v.state.Resource = resourceOf(v.object, r.Poll)
+	v.state.Resource = carry.ResourceOf(v.object, r.Poll)
 	v.state.Now, v.state.Random = r.Now(), r.Random()
 	v.state.Binding = nil
 	if v.binding != nil {

@@ -1,4 +1,4 @@
-package external
+package carry
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ import (
 // fastestPoll bounds how often somebody may ask for a look.
 const fastestPoll = time.Second
 
-// resourceOf reads what counts of a managed resource.
-func resourceOf(o *unstructured.Unstructured, poll time.Duration) operation.Resource {
+// ResourceOf reads what counts of a managed resource.
+func ResourceOf(o *unstructured.Unstructured, poll time.Duration) operation.Resource {
 	annotations := o.GetAnnotations()
 	policies := policiesOf(o)
 	legacy, _, _ := unstructured.NestedString(o.Object, "spec", "deletionPolicy")
@@ -50,6 +50,25 @@ func policiesOf(o *unstructured.Unstructured) resource.Policies {
 	for _, item := range raw {
 		text, _ := item.(string)
 		out = append(out, resource.Action(text))
+	}
+	return out
+}
+
+// Unset are the fields of chosen that are not in wanted. Lists are taken as a whole.
+func Unset(wanted, chosen map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, value := range chosen {
+		has, set := wanted[key]
+		below, isMap := value.(map[string]any)
+		within, wasMap := has.(map[string]any)
+		switch {
+		case !set:
+			out[key] = value
+		case isMap && wasMap:
+			if missing := Unset(within, below); len(missing) > 0 {
+				out[key] = missing
+			}
+		}
 	}
 	return out
 }

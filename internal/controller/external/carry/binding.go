@@ -1,0 +1,31 @@
+package carry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// BindingName is where a binding is: its key's place, if the key has a name and the
+// place is to be taken; otherwise the managed resource's own.
+func BindingName(b *binding.BindingSpec) string {
+	if b.Shared || b.Key.Name == "" {
+		return "u-" + string(b.Owner.UID)
+	}
+	return keyName(b.Key)
+}
+
+// Reservation is what keeps an assigned identity from being bound twice, and where.
+func Reservation(of *binding.BindingSpec, ref external.Ref) (name string, spec *binding.BindingSpec) {
+	spec = of.DeepCopy()
+	spec.Key.Name, spec.Ref, spec.Operation, spec.Phase = string(ref), string(ref), nil, binding.BindingBound
+	return keyName(spec.Key), spec
+}
+
+func keyName(k binding.BindingKey) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{k.Scope, k.Type, k.Name}, "\x00")))
+	return "k-" + hex.EncodeToString(sum[:16])
+}
