@@ -209,7 +209,7 @@ func (c client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, e
 func (c client[M]) answer(op cloud.Operation, err error) external.Op {
 	out := answer(op, err)
 	if next := c.cloud.NextChange(); !out.Done && out.Err == nil && !next.IsZero() {
-		out.RetryAfter = max(soonest, time.Until(next))
+		out.RetryAfter = max(soonest, next.Sub(c.cloud.Now()))
 	}
 	return out
 }

@@ -67,6 +67,9 @@ type session[M Object] struct {
 	object M
 }
 
+// Object is what the client sees: the conformance kit looks whether it stays as it is.
+func (s session[M]) Object() runtime.Object { return s.object }
+
 func (s session[M]) Identify() (external.Key, error) { return s.client.Identify(s.object) }
 
 func (s session[M]) Observe(ctx context.Context, ref external.Ref) (external.Observation, error) {

@@ -105,3 +105,6 @@ func (c *Cloud) NextChange() time.Time {
 	})
 	return out
 }
+
+// Now is what the cloud's clock shows.
+func (c *Cloud) Now() time.Time { return c.now() }
