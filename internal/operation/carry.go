@@ -83,7 +83,9 @@ func (s State) ended(a external.Op) Step {
 		}
 		return s.bind(ref, s.Binding.Mark)
 	case external.Delete:
-		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
+		// From now on it is gone, whatever the external API shows for a while.
+		at := metav1.NewMicroTime(s.Now)
+		return s.record(func(b *binding.BindingSpec) { b.Operation, b.AbsentSince = nil, &at })
 	case external.Update:
 	}
 	return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })

@@ -17,6 +17,9 @@ type cloud struct {
 	tokens map[string]*thing
 	// async is how long operations take; 0 for at once.
 	async time.Duration
+	// asItWas says that what is gone is shown as it was before its deletion, until the
+	// API has settled.
+	asItWas bool
 	// calls counts all calls, creations those creations that had an effect.
 	calls, creations int
 	// harm lists what must never happen.
@@ -74,7 +77,7 @@ func (c *cloud) seen(t *thing, want string) external.Observation {
 	if t.request == want {
 		o.UpToDate = external.Yes
 	}
-	if !t.deleted.IsZero() {
+	if !t.deleted.IsZero() && !c.asItWas {
 		o.Presence = external.Deleting
 	}
 	if c.now().Before(t.readyAt) {

@@ -62,6 +62,13 @@ func (s State) destroy() Step {
 		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is left alone", b.Ref, s.Look.Mark.Owner)}
 		return step
 	}
+	switch since := b.AbsentSince; {
+	case s.Failed != nil:
+		return fails(s.Failed)
+	case since != nil && s.soon() > s.Now.Sub(since.Time):
+		// It was deleted, and is still shown: another deletion would be answered alike.
+		return Step{Do: Rest, After: s.soon() - s.Now.Sub(since.Time), Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "the external resource was deleted; waiting until the external API shows that")}
+	}
 	return s.open(external.Delete, binding.BindingDeleting)
 }
 

@@ -18,11 +18,14 @@ var classes = map[string]struct {
 	// parks says that a lost creation can't be resolved by the API at all, doubles
 	// that a late one can make a second resource, which is found.
 	parks, doubles bool
+	// asItWas: what is gone is shown as it was.
+	asItWas bool
 }{
 	"named by us, consistent":               {caps: external.Caps{Marked: true, Findable: true}},
 	"named by us, no marks":                 {caps: external.Caps{}},
 	"named by us, asynchronous":             {caps: external.Caps{Marked: true}, async: 20 * time.Second},
 	"named by us, shown late":               {caps: external.Caps{Marked: true, Settle: 5 * time.Second, Reuse: time.Minute}},
+	"named by us, shown as it was":          {caps: external.Caps{Marked: true, Settle: 5 * time.Second}, asItWas: true},
 	"named by us, asynchronous, shown late": {caps: external.Caps{Settle: 5 * time.Second}, async: 20 * time.Second},
 	"named by it, with tokens":              {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Hour, Marked: true}},
 	"named by it, with short tokens":        {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Second, Marked: true, Findable: true, Settle: 3 * time.Second}, async: 20 * time.Second, doubles: true},
@@ -57,7 +60,7 @@ func TestTheProcessDiesAfterEveryStep(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s", class, set, call), func(t *testing.T) {
 					for n := 0; ; n++ {
 						l := newLife(c.caps, c.async, policies(set))
-						l.crash, l.call = n, call
+						l.crash, l.call, l.cloud.asItWas = n, call, c.asItWas
 						reached := l.live(t, set, (c.parks || c.doubles && call == arrivesLate) && n > 0)
 						if t.Failed() {
 							t.Fatalf("after step %d:\n%s", n, strings.Join(l.log, "\n"))

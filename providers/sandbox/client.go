@@ -40,6 +40,8 @@ type kind[M managed.Object] struct {
 type client[M managed.Object] struct {
 	kind[M]
 	cloud *cloud.Cloud
+	// last is what was last observed, of which an update keeps what isn't said.
+	last cloud.Resource
 }
 
 // caps says what the cloud can do for a type, as it behaves now.
@@ -56,7 +58,7 @@ func caps(c *cloud.Cloud, t cloud.Type) external.Caps {
 }
 
 // Identify names the place by scope, type and, where we name it, name.
-func (c client[M]) Identify(m M) (external.Key, error) {
+func (c *client[M]) Identify(m M) (external.Key, error) {
 	key := external.Key{Scope: c.scope(m), Type: string(c.typ)}
 	if caps(c.cloud, c.typ).Naming == external.CallerAssigned {
 		key.Name = m.GetName()
@@ -68,7 +70,7 @@ func (c client[M]) Identify(m M) (external.Key, error) {
 }
 
 // Observe looks at a resource.
-func (c client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.Observation, error) {
+func (c *client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.Observation, error) {
 	r, err := c.cloud.Get(c.key(m, ref))
 	if errors.Is(err, cloud.NotFound) {
 		return external.Observation{Presence: external.Absent}, nil
@@ -76,14 +78,15 @@ func (c client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.O
 	if err != nil {
 		return external.Observation{}, err
 	}
+	c.last = r
 	return c.seen(m, r)
 }
 
-func (c client[M]) key(m M, ref external.Ref) cloud.Key {
+func (c *client[M]) key(m M, ref external.Ref) cloud.Key {
 	return cloud.Key{Type: c.typ, Scope: c.scope(m), ID: string(ref)}
 }
 
-func (c client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
+func (c *client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
 	o := external.Observation{
 		Presence: external.Present, Ref: external.Ref(r.ID), Created: r.Created,
 		State: string(r.State), Message: r.Message, Ready: external.No, AtProvider: c.show(r),
@@ -131,7 +134,7 @@ func encoded(p cloud.Properties) string {
 }
 
 // Find lists what carries a mark.
-func (c client[M]) Find(_ context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error) {
+func (c *client[M]) Find(_ context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error) {
 	found, err := c.cloud.List(cloud.Query{Type: c.typ, Scope: key.Scope, Tags: map[string]string{markTag: mark.ID}})
 	if err != nil {
 		return nil, err
@@ -148,17 +151,16 @@ func (c client[M]) Find(_ context.Context, m M, key external.Key, mark external.
 }
 
 // Prepare freezes the properties.
-func (c client[M]) Prepare(m M, verb external.Verb, seen external.Observation) (external.Request, error) {
+func (c *client[M]) Prepare(m M, verb external.Verb, seen external.Observation) (external.Request, error) {
 	if verb == external.Delete {
 		return nil, nil
 	}
 	var there *cloud.Resource
 	if verb == external.Update {
-		r, err := c.cloud.Get(c.key(m, seen.Ref))
-		if err != nil {
-			return nil, err
+		if c.last.ID != string(seen.Ref) {
+			return nil, fmt.Errorf("%s wasn't looked at", seen.Ref)
 		}
-		there = &r
+		there = &c.last
 	}
 	wanted, err := c.wanted(m, there)
 	if err != nil {
@@ -168,7 +170,7 @@ func (c client[M]) Prepare(m M, verb external.Verb, seen external.Observation) (
 }
 
 // Begin makes the one call of the intent.
-func (c client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op, error) {
+func (c *client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op, error) {
 	var op cloud.Operation
 	var err error
 	switch i.Verb {
@@ -197,7 +199,7 @@ func (c client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op
 }
 
 // Poll asks how an operation is.
-func (c client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
+func (c *client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
 	op, err := c.cloud.GetOperation(was.Resume)
 	if errors.Is(err, cloud.NotFound) {
 		return external.Op{Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
@@ -206,7 +208,7 @@ func (c client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, e
 }
 
 // answer is what the cloud says, with when it will say something else: it knows.
-func (c client[M]) answer(op cloud.Operation, err error) external.Op {
+func (c *client[M]) answer(op cloud.Operation, err error) external.Op {
 	out := answer(op, err)
 	if next := c.cloud.NextChange(); !out.Done && out.Err == nil && !next.IsZero() {
 		out.RetryAfter = max(soonest, next.Sub(c.cloud.Now()))

@@ -34,7 +34,7 @@ func serve[M managed.Object](c *cloud.Cloud, name string, empty func() M, k kind
 		References: references,
 		Caps:       func() external.Caps { return caps(c, k.typ) },
 		Connect: func(context.Context, managed.Objects, M) (managed.Client[M], error) {
-			return client[M]{k, c}, nil
+			return &client[M]{kind: k, cloud: c}, nil
 		},
 	})
 }

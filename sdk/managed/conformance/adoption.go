@@ -29,7 +29,7 @@ var encounters = []encounter{
 // adoption plays each encounter that can be.
 func (tr *trial) adoption(ctx context.Context) {
 	for _, e := range encounters {
-		l := tr.newLife(newWorld(), e.what)
+		l := tr.newLife(tr.newWorld(), e.what)
 		caps := l.port.Caps()
 		if ctx.Err() != nil || e.marked && !caps.Marked || !e.named && caps.Naming == external.ProviderAssigned {
 			continue
@@ -105,7 +105,7 @@ func (e encounter) promise() Promise {
 
 // twins lets two managed resources be after the same external one.
 func (tr *trial) twins(ctx context.Context) {
-	w := newWorld()
+	w := tr.newWorld()
 	first := tr.newLife(w, "Of two on one name, the first")
 	second := tr.newLife(w, "Of two on one name, the second")
 	defer first.clear(ctx)

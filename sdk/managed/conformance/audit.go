@@ -39,7 +39,7 @@ func (l *life) alive(ctx context.Context) int {
 		if err != nil {
 			l.fails(SuiteMakesSense, "Count: %v", err)
 		}
-		return n
+		return n - l.before
 	}
 	n := 0
 	err := l.audited(ctx, l.object, func(session port.Session) error {

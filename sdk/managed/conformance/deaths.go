@@ -20,7 +20,7 @@ func (tr *trial) deaths(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		l := tr.newLife(newWorld(), p.where())
+		l := tr.newLife(tr.newWorld(), p.where())
 		l.strict = true
 		l.live(ctx, p)
 		if l.failed {
@@ -38,7 +38,7 @@ func (tr *trial) deaths(ctx context.Context) {
 		if ctx.Err() != nil || failed > enough {
 			return
 		}
-		l := tr.newLife(newWorld(), p.where())
+		l := tr.newLife(tr.newWorld(), p.where())
 		l.death = p.death
 		l.live(ctx, p.plan)
 		if l.failed {

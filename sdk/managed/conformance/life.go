@@ -39,7 +39,9 @@ type life struct {
 	// had, whether the process lived to hear it or not.
 	calls, begun, created int
 	refs                  []external.Ref
-	failed                bool
+	// before is what Count says before anything was made: others may have been left.
+	before int
+	failed bool
 }
 
 // fate is what becomes of a process in a step.
@@ -73,7 +75,11 @@ func (tr *trial) newLife(w *world, where string) *life {
 		panic("conformance: " + err.Error()) // the first one was checked
 	}
 	tr.report.Lives++
-	return &life{trial: tr, world: w, object: o, port: tr.kind(), where: where, started: tr.time.Now()}
+	l := &life{trial: tr, world: w, object: o, port: tr.kind(), where: where, started: tr.time.Now()}
+	if tr.count != nil {
+		l.before, _ = tr.count(context.Background(), o) // a failure is told when it counts
+	}
+	return l
 }
 
 func (l *life) uid() string { return string(l.object.GetUID()) }
@@ -139,7 +145,7 @@ func (l *life) pass(ctx context.Context) (died bool) {
 
 // recall brings the state up to what is stored.
 func (l *life) recall(s *operation.State) {
-	s.Resource, s.Now, s.Random = carry.ResourceOf(l.object, poll), l.time.Now(), l.world.text(l.object.GetName())
+	s.Resource, s.Now, s.Random = carry.ResourceOf(l.object, poll), l.time.Now(), l.world.text("r")
 	_, own := l.own()
 	s.Binding = own.spec.DeepCopy()
 }

@@ -27,6 +27,7 @@ const (
 	LateInitOfUnset     Promise = "LateInit is about fields of spec.forProvider that nobody has set"
 	MarksAreSeen        Promise = "where Caps say Marked, Observe shows the mark that the creation was told to put"
 	FindsByMark         Promise = "where Caps say Findable, Find lists what carries the mark and nothing else"
+	PrepareMakesNoCalls Promise = "Prepare gives the same whether or not the external API can be reached, since it makes no calls"
 	PrepareIsSame       Promise = "Prepare gives the same bytes for the same object"
 	NoSecrets           Promise = "nothing that is stored or told holds a secret"
 	RequestsAreFrozen   Promise = "Begin asks what the request says, whatever has become of the object since, and leaves the request as it is"

@@ -19,7 +19,7 @@ type byHand struct {
 
 // promises asks each method by hand for what it promises by itself.
 func (tr *trial) promises(ctx context.Context) {
-	l := tr.newLife(newWorld(), "Asked by hand")
+	l := tr.newLife(tr.newWorld(), "Asked by hand")
 	l.strict = true
 	defer l.clear(ctx)
 	h := &byHand{life: l, mark: external.Mark{ID: l.world.text("mark"), Owner: l.owner()}}
@@ -82,14 +82,7 @@ func (h *byHand) creation(ctx context.Context, g *guard) {
 		h.fails(SuiteMakesSense, "what New gives can't be prepared: %v", err)
 		return
 	}
-	for _, ill := range h.illnesses() {
-		_, end := ill.begin(ctx)
-		again, err := g.Session.Prepare(external.Create, external.Observation{})
-		end()
-		if err != nil || !bytes.Equal(request, again) {
-			h.fails(PrepareIsSame, "where %s, it gives %q (%s) instead of %q: it is to make no calls", ill.name, again, errorText(err), request)
-		}
-	}
+	h.prepares(ctx, g, external.Create, external.Observation{}, request)
 	h.intent = external.Intent{Verb: external.Create, Attempt: 1, Token: h.world.text("token"), Mark: h.mark, Key: h.key, Request: request}
 	op, err := g.Begin(ctx, h.intent)
 	caps := g.port.Caps()
@@ -116,6 +109,18 @@ func (h *byHand) creation(ctx context.Context, g *guard) {
 	h.calm(ctx)
 	if n := h.alive(ctx); n > 1 {
 		h.fails(BeginRepeats, "after the same creation twice there are %d", n)
+	}
+}
+
+// prepares looks whether a request needs the external API.
+func (h *byHand) prepares(ctx context.Context, g *guard, verb external.Verb, o external.Observation, want external.Request) {
+	for _, ill := range h.illnesses() {
+		_, end := ill.begin(ctx)
+		got, err := g.Session.Prepare(verb, o)
+		end()
+		if err != nil || !bytes.Equal(want, got) {
+			h.fails(PrepareMakesNoCalls, "where %s, it gives %q (%s) instead of %q", ill.name, got, errorText(err), want)
+		}
 	}
 }
 
@@ -187,6 +192,7 @@ func (h *byHand) update(ctx context.Context, g *guard) {
 		h.fails(SuiteMakesSense, "what Change gives can't be prepared: %v", err)
 		return
 	}
+	h.prepares(ctx, next, external.Update, before, request)
 	i := external.Intent{Verb: external.Update, Attempt: 2, Token: h.world.text("token"), Mark: h.mark, Key: h.key, Ref: h.ref, Request: request}
 	if op, err := h.ended(ctx, g, i); err != nil || op.Err != nil {
 		h.fails(SuiteMakesSense, "what Change gives can't be made: %s", answered(op, err))

@@ -28,6 +28,9 @@ type Finding struct {
 	More int
 }
 
+// longest is how much of a journal is told: the end says most.
+const longest = 40
+
 // String tells of a finding in sentences, with the journal.
 func (f Finding) String() string {
 	text := fmt.Sprintf("This promise isn't kept: %s.\n  %s: %s.", f.Promise, f.Where, f.Detail)
@@ -35,7 +38,11 @@ func (f Finding) String() string {
 		text += fmt.Sprintf("\n  It isn't kept %d more times.", f.More)
 	}
 	if len(f.Journal) > 0 {
-		text += "\n  What was done until then:\n    " + strings.Join(f.Journal, "\n    ")
+		lines := f.Journal
+		if left := len(lines) - longest; left > 0 {
+			lines = append([]string{fmt.Sprintf("(%d lines)", left)}, lines[left:]...)
+		}
+		text += "\n  What was done until then:\n    " + strings.Join(lines, "\n    ")
 	}
 	return text
 }

@@ -39,8 +39,9 @@ type Suite[M managed.Object] struct {
 	// Secrets are texts that must not be in anything that is stored or told.
 	Secrets []string
 
-	// Lives bounds how many lives are played; 0 means all, or a hundred without a Clock.
-	// Those that are played are spread over all.
+	// Lives bounds in how many lives the process dies, and a quarter of it in how many
+	// something goes wrong; 0 means all, or a hundred without a Clock. Those that are
+	// played are spread over all.
 	Lives int
 	// Short tries four sets of policies instead of fifteen. Run sets it with -short.
 	Short bool

@@ -38,6 +38,9 @@ type trial struct {
 	// madeUp says that time stands still while the kit doesn't let it go by.
 	madeUp bool
 	most   int
+	// prefix sets this run's names apart from those of others, worlds counts them.
+	prefix string
+	worlds int
 	short  bool
 	report *Report
 }
@@ -51,9 +54,9 @@ func newTrial[M managed.Object](s Suite[M]) (*trial, error) {
 		snapshot: s.Snapshot, ills: s.Troubles, secrets: s.Secrets, most: s.Lives, short: s.Short, report: &Report{},
 		time: &hurry{},
 	}
-	prefix := "conformance-" + strconv.FormatInt(time.Now().UnixNano()%1e9, 36) + "-"
+	tr.prefix = "conformance-" + strconv.FormatInt(time.Now().UnixNano()%1e9, 36) + "-"
 	if s.Clock != nil {
-		tr.time, tr.madeUp, prefix = s.Clock, true, "conformance-"
+		tr.time, tr.madeUp, tr.prefix = s.Clock, true, "conformance-"
 	} else if tr.most == 0 {
 		tr.most = 100
 	}
@@ -71,7 +74,7 @@ func newTrial[M managed.Object](s Suite[M]) (*trial, error) {
 	made := 0
 	tr.fresh = func() (*unstructured.Unstructured, error) {
 		made++
-		return object(s, tr.kind().GVK, prefix+strconv.Itoa(made))
+		return object(s, tr.kind().GVK, tr.prefix+strconv.Itoa(made))
 	}
 	if s.Count != nil {
 		tr.count = func(ctx context.Context, o *unstructured.Unstructured) (int, error) {

@@ -48,7 +48,7 @@ func (l *life) inTrouble() bool { return l.ill != nil && l.asked == l.illAt }
 
 // troubles lets each trouble there is come about during each call of a life.
 func (tr *trial) troubles(ctx context.Context) {
-	whole := tr.newLife(newWorld(), everything.where())
+	whole := tr.newLife(tr.newWorld(), everything.where())
 	whole.live(ctx, everything)
 	if whole.failed {
 		return // what comes of troubles would only repeat it
@@ -67,7 +67,7 @@ func (tr *trial) troubles(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		l := tr.newLife(newWorld(), everything.where())
+		l := tr.newLife(tr.newWorld(), everything.where())
 		l.ill, l.illAt = &p.ill, p.n
 		l.live(ctx, everything)
 	}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +16,10 @@ import (
 type world struct {
 	bindings map[string]kept
 	// gone are the managed resources that are not there any more, by UID.
-	gone   map[string]bool
-	late   []late
+	gone map[string]bool
+	late []late
+	// name sets its random texts apart from those of other worlds.
+	name   string
 	random int
 }
 
@@ -33,12 +36,15 @@ type late struct {
 	arrive func()
 }
 
-func newWorld() *world { return &world{bindings: map[string]kept{}, gone: map[string]bool{}} }
+func (tr *trial) newWorld() *world {
+	tr.worlds++
+	return &world{bindings: map[string]kept{}, gone: map[string]bool{}, name: tr.prefix + strconv.Itoa(tr.worlds)}
+}
 
 // text is a random one, but for being the same each time.
 func (w *world) text(of string) string {
 	w.random++
-	return fmt.Sprintf("%s-%d", of, w.random)
+	return fmt.Sprintf("%s-%s-%d", of, w.name, w.random)
 }
 
 // expire sees to bindings whose managed resources have gone, as the runtime does.

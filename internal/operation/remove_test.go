@@ -1,0 +1,45 @@
+package operation_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// TestADeletionIsNotRepeatedAtOnce sees that a pass ends that has deleted, whatever
+// the external API shows: it would go round otherwise.
+func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
+	now := metav1.NewMicroTime(start)
+	cases := map[string]struct {
+		failed *external.OpError
+		since  *metav1.MicroTime
+		want   operation.Do
+	}{
+		"what wasn't deleted is":                         {want: operation.Prepare},
+		"what was deleted just now is waited for":        {since: &now, want: operation.Rest},
+		"what was deleted long ago and is there is":      {since: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.Prepare},
+		"what couldn't be deleted is left for this pass": {failed: &external.OpError{Class: external.Failed, Code: "InUse"}, want: operation.Rest},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(external.Caps{}, 0, policies("*"))
+			l.resource.Deleting, l.resource.Claimed = true, true
+			got := operation.Next(operation.State{
+				Resource: l.resource, Now: start, Failed: tc.failed,
+				Look:    &external.Observation{Presence: external.Present, Ref: "a"},
+				Binding: &binding.BindingSpec{Ref: "a", Phase: binding.BindingDeleting, AbsentSince: tc.since},
+			})
+			if got.Do != tc.want {
+				t.Errorf("it does %s", got.Do)
+			}
+			if got.Do == operation.Rest && got.After == 0 && got.Err == nil {
+				t.Error("nothing brings another pass")
+			}
+		})
+	}
+}
