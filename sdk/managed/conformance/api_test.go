@@ -14,7 +14,10 @@ import (
 
 // api is the least of an external API.
 type api struct {
-	clock  *conformance.Clock
+	clock *conformance.Clock
+	now   func() time.Time
+	// slow is how long a creation takes.
+	slow   time.Duration
 	caps   external.Caps
 	things map[string]*thing
 	tokens map[string]string
@@ -31,7 +34,8 @@ type thing struct {
 var errDown, errNotFound, errExists = errors.New("down"), errors.New("not found"), errors.New("exists already")
 
 func newAPI(caps external.Caps) *api {
-	return &api{clock: conformance.NewClock(), caps: caps, things: map[string]*thing{}, tokens: map[string]string{}}
+	clock := conformance.NewClock()
+	return &api{clock: clock, now: clock.Now, slow: 3 * time.Second, caps: caps, things: map[string]*thing{}, tokens: map[string]string{}}
 }
 
 func (a *api) answer(ctx context.Context, err error) error {
@@ -78,7 +82,7 @@ func (a *api) create(ctx context.Context, name, token string, t thing) (string, 
 	if a.things[name] != nil {
 		return "", a.answer(ctx, errExists)
 	}
-	t.readyAt = a.clock.Now().Add(3 * time.Second)
+	t.readyAt = a.now().Add(a.slow)
 	a.things[name], a.tokens[token] = &t, name
 	return name, a.answer(ctx, nil)
 }

@@ -170,7 +170,7 @@ func (c *client) Poll(ctx context.Context, _ object, op external.Op) (external.O
 	if err != nil {
 		return external.Op{}, err
 	}
-	if t.readyAt.After(c.api.clock.Now()) && c.breaks != "never ends" || c.breaks == "never ends" {
+	if t.readyAt.After(c.api.now()) && c.breaks != "never ends" || c.breaks == "never ends" {
 		return external.Op{Resume: op.Resume, Ref: op.Ref}, nil
 	}
 	if c.polls[op.Resume]++; c.breaks == "forgets what has ended" && c.polls[op.Resume] > 1 {

@@ -51,6 +51,18 @@ func TestAClientThatConformsDoes(t *testing.T) {
 	}
 }
 
+// TestInRealTime tries one without a clock of the kit's: it waits, though not for long.
+func TestInRealTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits")
+	}
+	a := newAPI(tokens)
+	a.now, a.slow = time.Now, 30*time.Millisecond
+	s := suite(a, "")
+	s.Clock, s.Lives = nil, 20
+	conformance.Run(t, s)
+}
+
 // TestEachBreakIsTold breaks a promise, and demands to be told which.
 func TestEachBreakIsTold(t *testing.T) {
 	cases := []struct {
