@@ -2,8 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"os"
-	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/espalier-dev/espalier/internal/introspect"
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 )
 
@@ -35,10 +35,12 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 
 func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.ManagerOptions {
 	return server.ManagerOptions{
-		Config: config, Log: log, Version: Version(),
+		Options: manager.Options{
+			Name: "espalier", Config: config, Log: log, Version: Version(),
+			HealthAddress: f.health, MetricsAddress: f.metrics,
+			IntrospectionSocket: f.socket(config),
+		},
 		Workers: f.workers, AllowCRDDeletion: f.allowCRDDeletion,
-		HealthAddress: f.health, MetricsAddress: f.metrics,
-		IntrospectionSocket: f.socket(config),
 	}
 }
 
@@ -66,6 +68,7 @@ func newRun() *cobra.Command {
 		where          clusterFlags
 		elect          bool
 		leaseNamespace string
+		lease          time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -81,11 +84,11 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			options := flags.options(config, newLogger(cmd.ErrOrStderr(), flags.verbosity))
+			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
 			options.LeaderElection = elect
-			options.LeaderElectionNamespace = leaseNamespace
+			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
 			if elect && leaseNamespace == "" {
-				options.LeaderElectionNamespace = ownNamespace()
+				options.LeaderElectionNamespace = manager.OwnNamespace()
 			}
 			m, err := server.NewManager(options)
 			if err != nil {
@@ -97,18 +100,9 @@ func newRun() *cobra.Command {
 	flags.add(cmd, ":8081", ":8080")
 	where.add(cmd)
 	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
+	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
 	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
 	return cmd
-}
-
-// ownNamespace is the pod's namespace, as every pod with a service account has
-// it, or else default.
-func ownNamespace() string {
-	raw, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if name := strings.TrimSpace(string(raw)); err == nil && name != "" {
-		return name
-	}
-	return "default"
 }
 
 // clusterFlags say which cluster is meant.

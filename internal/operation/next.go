@@ -13,6 +13,23 @@ import (
 
 // Next says what to do next. The same state gives the same step.
 func Next(s State) Step {
+	step := s.next()
+	if !s.Until.IsZero() && s.Until.Sub(s.Now) < shortestCall && s.calls(step) {
+		return Step{Do: Rest, After: shortestCall} // another process may be about to do it
+	}
+	return step
+}
+
+// shortestCall is how long must be left for a call when it is begun.
+const shortestCall = 100 * time.Millisecond
+
+// calls says that a step makes a call that changes something, or is about to.
+func (s State) calls(step Step) bool {
+	opens := step.Do == Record && step.Binding.Operation != nil && (s.Binding.Operation == nil || s.Binding.Operation.Attempt != step.Binding.Operation.Attempt)
+	return step.Do == Begin || opens
+}
+
+func (s State) next() Step {
 	switch {
 	case s.Resource.Paused || s.Resource.Policies.Paused():
 		return rest(resource.ReconcilePaused, paused(s.Resource), 0)

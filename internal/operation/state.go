@@ -49,6 +49,8 @@ type State struct {
 	Key       external.Key
 	MarkOwner string
 	Now       time.Time
+	// Until is until when no other process can be at the same work; zero for always.
+	Until time.Time
 	// Random is a fresh random text for a token or a mark.
 	Random string
 

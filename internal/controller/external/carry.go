@@ -1,10 +1,12 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -57,11 +59,15 @@ func (r *Reconciler) do(ctx context.Context, v *visit, step operation.Step) erro
 		return r.forget(ctx, v)
 	case operation.Observe:
 		s.Look, s.LookFailed = nil, nil
+		ctx, done := r.limited(ctx, time.Time{})
+		defer done()
 		look, err := v.session.Observe(ctx, step.Ref)
 		if s.LookFailed = err; err == nil {
 			s.Look = &look
 		}
 	case operation.Search:
+		ctx, done := r.limited(ctx, time.Time{})
+		defer done()
 		s.Found, s.LookFailed = v.session.Find(ctx, keyOf(s), external.Mark{ID: s.Binding.Mark, Owner: s.MarkOwner})
 		s.Searched = s.LookFailed == nil
 	case operation.Prepare:
@@ -71,8 +77,12 @@ func (r *Reconciler) do(ctx context.Context, v *visit, step operation.Step) erro
 		}
 		s.Requests[step.Verb], s.PrepareFailed = v.session.Prepare(step.Verb, seen)
 	case operation.Begin:
+		ctx, done := r.limited(ctx, s.Until)
+		defer done()
 		s.Answered(v.session.Begin(ctx, *step.Intent))
 	case operation.Poll:
+		ctx, done := r.limited(ctx, time.Time{})
+		defer done()
 		op := s.Binding.Operation
 		s.Answered(v.session.Poll(ctx, external.Op{Resume: op.Resume, Ref: external.Ref(op.Ref)}))
 	case operation.ReserveID:
@@ -89,6 +99,19 @@ func (r *Reconciler) do(ctx context.Context, v *visit, step operation.Step) erro
 	case operation.Rest:
 	}
 	return nil
+}
+
+// callLimit is how long a call to an external API may take whose kind doesn't say.
+const callLimit = time.Minute
+
+// limited bounds one call of a client, by its kind's limit and by a time, if there
+// is one.
+func (r *Reconciler) limited(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+	limit := time.Now().Add(cmp.Or(r.Port.Timeout, callLimit))
+	if !until.IsZero() && until.Before(limit) {
+		limit = until
+	}
+	return context.WithDeadline(ctx, limit)
 }
 
 func keyOf(s *operation.State) external.Key {
