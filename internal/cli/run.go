@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/introspect"
 	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/server"
 )
 
@@ -19,6 +20,7 @@ type controllerFlags struct {
 	health, metrics  string
 	introspection    string
 	workers          int
+	poll             time.Duration
 	allowCRDDeletion bool
 	verbosity        int
 }
@@ -29,6 +31,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.StringVar(&f.metrics, "metrics-bind-address", metrics, "where /metrics is served; 0 for nowhere")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.DurationVar(&f.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
@@ -40,7 +43,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 			HealthAddress: f.health, MetricsAddress: f.metrics,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, AllowCRDDeletion: f.allowCRDDeletion,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
 	}
 }
 
@@ -56,6 +59,9 @@ func (f *controllerFlags) socket(config *rest.Config) string {
 }
 
 func (f *controllerFlags) check() error {
+	if f.poll < time.Second {
+		return &usageError{fmt.Errorf("--poll must be at least a second, not %s", f.poll)}
+	}
 	if f.workers < 1 {
 		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}
 	}

@@ -2,6 +2,7 @@
 package provide
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -21,6 +22,9 @@ import (
 type Options struct {
 	Providers []managed.Provider
 	Events    telemetry.Recorder
+	// Poll is how often external resources are looked at that nothing happens to; the
+	// constant of that name by default.
+	Poll time.Duration
 	// Now tells the time.
 	Now func() time.Time
 	// Until is until when no other process can be at the same work; optional, and
@@ -28,8 +32,9 @@ type Options struct {
 	Until func() time.Time
 }
 
-// poll is how often external resources are looked at that nothing happens to.
-const poll = time.Minute
+// Poll is how often external resources are looked at that nothing happens to, unless
+// something else is said.
+const Poll = time.Minute
 
 // Start installs what providers need and starts a controller for each of their
 // kinds, and one for what is left of those that have gone. Without providers it
@@ -57,7 +62,7 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 			served[kind.Port().GVK.GroupKind()] = struct{}{}
 			k.Engine.Start(kind.Port().GVK, &external.Reconciler{
 				Port: kind.Port(), Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Until: o.Until,
-				Random: rand.Text, Installation: installation, Poll: poll, Wake: k.Wake,
+				Random: rand.Text, Installation: installation, Poll: cmp.Or(o.Poll, Poll), Wake: k.Wake,
 			}, nil)
 		}
 	}

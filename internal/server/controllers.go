@@ -35,6 +35,9 @@ type Options struct {
 	Observe func(outcome.Pass)
 	// Providers serve managed resources.
 	Providers []managed.Provider
+	// Poll is how often external resources are looked at that nothing happens to; 0
+	// is what it is by default.
+	Poll time.Duration
 	// Until is until when no other process can be at the same work; optional, and
 	// zero for as long as this one likes.
 	Until func() time.Time
@@ -74,7 +77,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 		if err := c.Install(ctx, v1alpha1.CRDs); err != nil {
 			return err
 		}
-		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Now: c.options.Now, Until: c.options.Until}); err != nil {
+		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
 			return err
 		}
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {

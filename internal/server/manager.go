@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -13,6 +15,9 @@ type ManagerOptions struct {
 	AllowCRDDeletion bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
+	// Poll is how often external resources are looked at that nothing happens to; 0
+	// is what it is by default.
+	Poll time.Duration
 }
 
 // NewManager prepares the controllers with leader election, probes and metrics.
@@ -20,7 +25,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	return manager.New(o.Options, func(s manager.Surroundings) (manager.Controllers, error) {
 		return NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Until: s.Until,
-			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers,
+			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll,
 			Version: o.Version, Log: o.Log,
 		})
 	})
