@@ -48,6 +48,7 @@ var errUsage = errors.New("wrong flags")
 type settings struct {
 	kubeconfig, context string
 	health, metrics     string
+	poll                time.Duration
 	workers, verbosity  int
 	elect               bool
 	namespace           string
@@ -64,6 +65,7 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 for nowhere")
 	flags.IntVar(&s.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.IntVar(&s.verbosity, "v", 0, "how much is logged: 0 to 3")
+	flags.DurationVar(&s.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&s.elect, "leader-elect", true, "let one of several processes work at a time")
 	flags.StringVar(&s.namespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
@@ -72,8 +74,8 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	} else if err != nil {
 		return s, errUsage
 	}
-	if flags.NArg() > 0 || s.workers < 1 {
-		fmt.Fprintf(out, "%s takes flags only, and at least one worker\n", name)
+	if flags.NArg() > 0 || s.workers < 1 || s.poll < time.Second {
+		fmt.Fprintf(out, "%s takes flags only, at least one worker, and polls once in a second at most\n", name)
 		return s, errUsage
 	}
 	return s, nil
@@ -100,7 +102,7 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 		HealthAddress: s.health, MetricsAddress: s.metrics,
 		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease,
 	}, func(around manager.Surroundings) (manager.Controllers, error) {
-		return newControllers(p, s.workers, log, around)
+		return newControllers(p, s, log, around)
 	})
 	if err != nil {
 		return err
@@ -122,12 +124,12 @@ type controllers struct {
 	options provide.Options
 }
 
-func newControllers(p managed.Provider, workers int, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
-	k, err := kernel.New(kernel.Options{Config: around.Config, Workers: workers, Log: log, Observe: around.Observe})
+func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
+	k, err := kernel.New(kernel.Options{Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe})
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provide.Options{Providers: []managed.Provider{p}, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
+	return controllers{k, provide.Options{Providers: []managed.Provider{p}, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
 }
 
 // Run serves until the context ends.
