@@ -126,6 +126,15 @@ func (s State) left(since metav1.MicroTime) time.Duration {
 	return s.Caps.Settle - s.Now.Sub(since.Time)
 }
 
+// unshown is how long the external API may still show what was before an operation
+// of the verb, if that is the last that has ended well.
+func (s State) unshown(verb external.Verb) time.Duration {
+	if e := s.Binding.Ended; e != nil && e.Verb == string(verb) {
+		return max(0, s.left(e.At))
+	}
+	return 0
+}
+
 func deleting(State) Said {
 	return Said{Status: metav1.ConditionFalse, Reason: resource.Deleting}
 }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,9 @@ func (s State) remove() Step {
 // destroy begins the deletion of what is ours, and of nothing else.
 func (s State) destroy() Step {
 	b := s.Binding
+	if left := s.unshown(external.Delete); left > 0 || s.Deleted {
+		return s.settles(cmp.Or(left, s.soon()))
+	}
 	if b.Phase == binding.BindingReserved {
 		if _, why := s.ours(); why != "" {
 			return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })

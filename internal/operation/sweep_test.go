@@ -143,4 +143,38 @@ func (l *life) check(t *testing.T, set string, parked bool) {
 	if l.cloud.calls > 120 {
 		t.Errorf("%d calls", l.cloud.calls)
 	}
+	if l.cloud.changes > 5 {
+		t.Errorf("%d calls that change something", l.cloud.changes)
+	}
+}
+
+// TestWhatCallsDontChangeIsNotCalledForAgainAndAgain lets calls end well and have no
+// effect that shows, as an API does that rounds what it is told.
+func TestWhatCallsDontChangeIsNotCalledForAgainAndAgain(t *testing.T) {
+	for _, settle := range []time.Duration{0, 5 * time.Second} {
+		for verb, act := range map[external.Verb]func(*life){
+			external.Update: func(l *life) { l.want, l.resource.Generation = "v2", 2 },
+			external.Delete: func(l *life) { l.resource.Deleting = true },
+		} {
+			t.Run(fmt.Sprintf("%s, settled after %s", verb, settle), func(t *testing.T) {
+				l := newLife(external.Caps{Marked: true, Settle: settle}, 0, policies("*"))
+				if err := l.settle(); err != nil {
+					t.Fatal(err)
+				}
+				l.elapse(time.Minute)
+				l.cloud.deaf = verb
+				act(l)
+				before := l.cloud.changes
+				for range 3 {
+					l.pass()
+				}
+				if n := l.cloud.changes - before; n < 1 || n > 3 || settle > 0 && n > 1 {
+					t.Errorf("%d calls in three passes:\n%s", n, strings.Join(l.log, "\n"))
+				}
+				if l.last.Err == nil && l.last.After == 0 {
+					t.Errorf("nothing brings another pass: %+v", l.last)
+				}
+			})
+		}
+	}
 }
