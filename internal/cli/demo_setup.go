@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/follow"
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/standin"
 )
@@ -54,8 +55,11 @@ func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
-		Config: s.plane.Config(), Workers: 16, Version: Version(), Log: newLogger(s.log, 0),
-		HealthAddress: "0", MetricsAddress: "0", Ready: ready,
+		Options: manager.Options{
+			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, 0),
+			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
+		},
+		Workers: 16,
 	})
 	if err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/internal/follow"
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/view"
 )
 
@@ -54,7 +55,7 @@ func (f *instanceFlags) find(kind, name string) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
-	newLogger(io.Discard, 0) // what watches complain about would tear the screen
+	manager.NewLogger(io.Discard, 0) // what watches complain about would tear the screen
 	namespace, err := f.namespaceOrDefault()
 	if err != nil {
 		return instance{}, err

@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	newLogger(io.Discard, 0) // before anything runs that would log
+	manager.NewLogger(io.Discard, 0) // before anything runs that would log
 	os.Exit(testkit.Main(m))
 }
 

@@ -2,8 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"os"
-	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -11,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/espalier-dev/espalier/internal/introspect"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/server"
 )
 
@@ -19,6 +20,7 @@ type controllerFlags struct {
 	health, metrics  string
 	introspection    string
 	workers          int
+	poll             time.Duration
 	allowCRDDeletion bool
 	verbosity        int
 }
@@ -29,16 +31,19 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.StringVar(&f.metrics, "metrics-bind-address", metrics, "where /metrics is served; 0 for nowhere")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.DurationVar(&f.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
 func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.ManagerOptions {
 	return server.ManagerOptions{
-		Config: config, Log: log, Version: Version(),
-		Workers: f.workers, AllowCRDDeletion: f.allowCRDDeletion,
-		HealthAddress: f.health, MetricsAddress: f.metrics,
-		IntrospectionSocket: f.socket(config),
+		Options: manager.Options{
+			Name: "espalier", Config: config, Log: log, Version: Version(),
+			HealthAddress: f.health, MetricsAddress: f.metrics,
+			IntrospectionSocket: f.socket(config),
+		},
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
 	}
 }
 
@@ -54,6 +59,9 @@ func (f *controllerFlags) socket(config *rest.Config) string {
 }
 
 func (f *controllerFlags) check() error {
+	if f.poll < time.Second {
+		return &usageError{fmt.Errorf("--poll must be at least a second, not %s", f.poll)}
+	}
 	if f.workers < 1 {
 		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}
 	}
@@ -66,6 +74,7 @@ func newRun() *cobra.Command {
 		where          clusterFlags
 		elect          bool
 		leaseNamespace string
+		lease          time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -81,11 +90,11 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			options := flags.options(config, newLogger(cmd.ErrOrStderr(), flags.verbosity))
+			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
 			options.LeaderElection = elect
-			options.LeaderElectionNamespace = leaseNamespace
+			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
 			if elect && leaseNamespace == "" {
-				options.LeaderElectionNamespace = ownNamespace()
+				options.LeaderElectionNamespace = manager.OwnNamespace()
 			}
 			m, err := server.NewManager(options)
 			if err != nil {
@@ -97,18 +106,9 @@ func newRun() *cobra.Command {
 	flags.add(cmd, ":8081", ":8080")
 	where.add(cmd)
 	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
+	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
 	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
 	return cmd
-}
-
-// ownNamespace is the pod's namespace, as every pod with a service account has
-// it, or else default.
-func ownNamespace() string {
-	raw, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if name := strings.TrimSpace(string(raw)); err == nil && name != "" {
-		return name
-	}
-	return "default"
 }
 
 // clusterFlags say which cluster is meant.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/providers/sandbox"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
@@ -87,7 +88,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 		}
 	}()
 	ready := make(chan struct{})
-	managed := flags.options(plane.Config(), newLogger(cmd.ErrOrStderr(), flags.verbosity))
+	managed := flags.options(plane.Config(), manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
 	managed.Ready = ready
 	if sky {
 		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox"), cloud.Options{})

@@ -35,8 +35,8 @@ type Options struct {
 	// Observe is told of each pass; optional.
 	Observe func(outcome.Pass)
 	// Concerned lists the objects to look at again when a kind changes, and Using
-	// those that use kinds of a group. They are called from many goroutines and
-	// must not block.
+	// those that use kinds of a group; both are optional. They are called from many
+	// goroutines and must not block.
 	Concerned func(*apiextensionsv1.CustomResourceDefinition) []object.Key
 	Using     func(group string) []object.Key
 }
@@ -52,11 +52,18 @@ type Kernel struct {
 
 	options Options
 	life    context.Context // of Run
+	started chan struct{}   // closed once the controllers run
 }
 
 // New prepares a kernel; Run runs it.
 func New(o Options) (*Kernel, error) {
 	o.Config = cluster.Prompt(o.Config)
+	if o.Concerned == nil {
+		o.Concerned = func(*apiextensionsv1.CustomResourceDefinition) []object.Key { return nil }
+	}
+	if o.Using == nil {
+		o.Using = func(string) []object.Key { return nil }
+	}
 	httpClient, err := rest.HTTPClientFor(o.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -69,7 +76,7 @@ func New(o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	k := &Kernel{options: o, Kinds: cluster.NewKinds(disc)}
+	k := &Kernel{options: o, Kinds: cluster.NewKinds(disc), started: make(chan struct{})}
 	if k.CRDs, err = cluster.NewCRDs(o.Config, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
@@ -127,9 +134,33 @@ func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) err
 		if err := begin(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			return err
 		}
+		close(k.started)
 		return nil
 	})
 	return group.Wait()
+}
+
+// Base is the kernel itself, of controllers that embed it.
+func (k *Kernel) Base() *Kernel { return k }
+
+// Serving says whether the controllers run that Run begins: nil when they do.
+func (k *Kernel) Serving() error {
+	select {
+	case <-k.started:
+		return nil
+	default:
+		return errors.New("the controllers are not running yet")
+	}
+}
+
+// AwaitServing waits until they run.
+func (k *Kernel) AwaitServing(ctx context.Context) error {
+	select {
+	case <-k.started:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Wake asks for a pass over an object.

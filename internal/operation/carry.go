@@ -83,12 +83,19 @@ func (s State) ended(a external.Op) Step {
 		}
 		return s.bind(ref, s.Binding.Mark)
 	case external.Delete:
-		// From now on it is gone, whatever the external API shows for a while.
-		at := metav1.NewMicroTime(s.Now)
-		return s.record(func(b *binding.BindingSpec) { b.Operation, b.AbsentSince = nil, &at })
+		return s.record(func(b *binding.BindingSpec) { s.close(b) })
 	case external.Update:
 	}
-	return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
+	return s.record(func(b *binding.BindingSpec) {
+		s.close(b)
+		b.Phase = binding.BindingBound
+	})
+}
+
+// close notes that the open operation has ended well.
+func (s State) close(b *binding.BindingSpec) {
+	b.Ended = &binding.BindingEnded{Verb: b.Operation.Verb, Generation: b.Operation.Generation, At: metav1.NewMicroTime(s.Now)}
+	b.Operation = nil
 }
 
 // rejected closes an operation that had no effect. A deletion stays open: the same
@@ -146,7 +153,10 @@ func (s State) bind(ref external.Ref, mark string) Step {
 			at := metav1.NewMicroTime(s.Now)
 			b.Doubted = &at
 		}
-		b.Operation, b.Unresolved, b.AbsentSince = nil, nil, nil
+		if b.Operation != nil {
+			s.close(b)
+		}
+		b.Unresolved, b.AbsentSince = nil, nil
 	})
 }
 

@@ -15,13 +15,13 @@ type cloud struct {
 	now    func() time.Time
 	things []*thing
 	tokens map[string]*thing
+	// deaf says which calls end well and do nothing.
+	deaf external.Verb
 	// async is how long operations take; 0 for at once.
 	async time.Duration
-	// asItWas says that what is gone is shown as it was before its deletion, until the
-	// API has settled.
-	asItWas bool
-	// calls counts all calls, creations those creations that had an effect.
-	calls, creations int
+	// calls counts all calls, changes those that were to change something, creations
+	// those creations that had an effect.
+	calls, changes, creations int
 	// harm lists what must never happen.
 	harm []string
 }
@@ -31,6 +31,8 @@ type thing struct {
 	mark    *external.Mark
 	created time.Time
 	request string
+	was     string // the request before the last change
+	changed time.Time
 	readyAt time.Time
 	deleted time.Time // zero while it isn't being deleted
 	goneAt  time.Time
@@ -74,10 +76,14 @@ func (c *cloud) seen(t *thing, want string) external.Observation {
 	if c.caps.Marked {
 		o.Mark = t.mark
 	}
-	if t.request == want {
+	shows := t.request
+	if c.now().Sub(t.changed) < c.caps.Settle {
+		shows = t.was
+	}
+	if shows == want {
 		o.UpToDate = external.Yes
 	}
-	if !t.deleted.IsZero() && !c.asItWas {
+	if !t.deleted.IsZero() && c.now().Sub(t.deleted) >= c.caps.Settle {
 		o.Presence = external.Deleting
 	}
 	if c.now().Before(t.readyAt) {
@@ -99,12 +105,17 @@ func (c *cloud) find(mark external.Mark) []external.Observation {
 
 func (c *cloud) begin(i external.Intent) external.Op {
 	c.calls++
+	c.changes++
+	if i.Verb == c.deaf {
+		return external.Op{Done: true, Ref: i.Ref}
+	}
 	switch i.Verb {
 	case external.Create:
 		return c.create(i)
 	case external.Update:
 		for _, t := range c.alive() {
 			if t.ref == i.Ref {
+				t.was, t.changed = t.request, c.now()
 				t.request = string(i.Request)
 				return external.Op{Done: true}
 			}

@@ -51,6 +51,9 @@ func (s State) missing() Step {
 	if s.Binding.Ref == "" {
 		return s.create()
 	}
+	if left := s.unshown(external.Create); left > 0 {
+		return s.settles(left).with(Said{Status: metav1.ConditionFalse, Reason: resource.Creating})
+	}
 	if !s.Resource.Policies.Allow(resource.ActionCreate) {
 		return s.create()
 	}
@@ -117,7 +120,7 @@ func (s State) present() Step {
 	case s.Failed != nil:
 		return fails(s.Failed).with(s.ready())
 	case s.Look.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
-		return s.open(external.Update, binding.BindingUpdating)
+		return s.update()
 	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
 		return s.busy()
 	}
@@ -129,6 +132,19 @@ func (s State) present() Step {
 		Do: Rest, After: after, Ready: s.ready(),
 		Synced: synced(metav1.ConditionTrue, resource.ReconcileSuccess, s.drift()),
 	}
+}
+
+// update begins an update, unless the last one may have done it already. What an
+// update of this pass hasn't changed isn't tried again before the next.
+func (s State) update() Step {
+	left := s.unshown(external.Update)
+	switch {
+	case left > 0 && s.Binding.Ended.Generation == s.Resource.Generation:
+		return s.settles(left).with(s.ready())
+	case s.Updated:
+		return fails(fmt.Errorf("the external resource was updated, and is still different: %s", s.Look.Diff)).with(s.ready())
+	}
+	return s.open(external.Update, binding.BindingUpdating)
 }
 
 // drift tells of a difference that isn't ours to change.

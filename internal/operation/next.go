@@ -13,6 +13,23 @@ import (
 
 // Next says what to do next. The same state gives the same step.
 func Next(s State) Step {
+	step := s.next()
+	if !s.Until.IsZero() && s.Until.Sub(s.Now) < shortestCall && s.calls(step) {
+		return Step{Do: Rest, After: shortestCall} // another process may be about to do it
+	}
+	return step
+}
+
+// shortestCall is how long must be left for a call when it is begun.
+const shortestCall = 100 * time.Millisecond
+
+// calls says that a step makes a call that changes something, or is about to.
+func (s State) calls(step Step) bool {
+	opens := step.Do == Record && step.Binding.Operation != nil && (s.Binding.Operation == nil || s.Binding.Operation.Attempt != step.Binding.Operation.Attempt)
+	return step.Do == Begin || opens
+}
+
+func (s State) next() Step {
 	switch {
 	case s.Resource.Paused || s.Resource.Policies.Paused():
 		return rest(resource.ReconcilePaused, paused(s.Resource), 0)
@@ -107,6 +124,15 @@ func (s State) look() (step Step, done bool) {
 // left is how long it takes until the external API shows what happened at a time.
 func (s State) left(since metav1.MicroTime) time.Duration {
 	return s.Caps.Settle - s.Now.Sub(since.Time)
+}
+
+// unshown is how long the external API may still show what was before an operation
+// of the verb, if that is the last that has ended well.
+func (s State) unshown(verb external.Verb) time.Duration {
+	if e := s.Binding.Ended; e != nil && e.Verb == string(verb) {
+		return max(0, s.left(e.At))
+	}
+	return 0
 }
 
 func deleting(State) Said {

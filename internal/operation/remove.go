@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,9 @@ func (s State) remove() Step {
 // destroy begins the deletion of what is ours, and of nothing else.
 func (s State) destroy() Step {
 	b := s.Binding
+	if left := s.unshown(external.Delete); left > 0 || s.Deleted {
+		return s.settles(cmp.Or(left, s.soon()))
+	}
 	if b.Phase == binding.BindingReserved {
 		if _, why := s.ours(); why != "" {
 			return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
@@ -62,12 +66,8 @@ func (s State) destroy() Step {
 		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is left alone", b.Ref, s.Look.Mark.Owner)}
 		return step
 	}
-	switch since := b.AbsentSince; {
-	case s.Failed != nil:
+	if s.Failed != nil {
 		return fails(s.Failed)
-	case since != nil && s.soon() > s.Now.Sub(since.Time):
-		// It was deleted, and is still shown: another deletion would be answered alike.
-		return Step{Do: Rest, After: s.soon() - s.Now.Sub(since.Time), Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "the external resource was deleted; waiting until the external API shows that")}
 	}
 	return s.open(external.Delete, binding.BindingDeleting)
 }

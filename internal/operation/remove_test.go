@@ -17,22 +17,25 @@ func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 	now := metav1.NewMicroTime(start)
 	cases := map[string]struct {
 		failed *external.OpError
-		since  *metav1.MicroTime
+		ended  *metav1.MicroTime
 		want   operation.Do
 	}{
 		"what wasn't deleted is":                         {want: operation.Prepare},
-		"what was deleted just now is waited for":        {since: &now, want: operation.Rest},
-		"what was deleted long ago and is there is":      {since: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.Prepare},
+		"what was deleted just now is waited for":        {ended: &now, want: operation.Rest},
+		"what was deleted long ago and is there is":      {ended: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.Prepare},
 		"what couldn't be deleted is left for this pass": {failed: &external.OpError{Class: external.Failed, Code: "InUse"}, want: operation.Rest},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(external.Caps{}, 0, policies("*"))
 			l.resource.Deleting, l.resource.Claimed = true, true
+			b := &binding.BindingSpec{Ref: "a", Phase: binding.BindingDeleting}
+			if tc.ended != nil {
+				b.Ended = &binding.BindingEnded{Verb: string(external.Delete), At: *tc.ended}
+			}
 			got := operation.Next(operation.State{
-				Resource: l.resource, Now: start, Failed: tc.failed,
-				Look:    &external.Observation{Presence: external.Present, Ref: "a"},
-				Binding: &binding.BindingSpec{Ref: "a", Phase: binding.BindingDeleting, AbsentSince: tc.since},
+				Resource: l.resource, Now: start, Failed: tc.failed, Binding: b, Caps: external.Caps{Settle: time.Second},
+				Look: &external.Observation{Presence: external.Present, Ref: "a"},
 			})
 			if got.Do != tc.want {
 				t.Errorf("it does %s", got.Do)

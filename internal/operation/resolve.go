@@ -156,6 +156,8 @@ func (s State) resolveUpdate() Step {
 		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
 		return s.busy()
+	case s.left(s.Binding.Operation.StartedAt) > 0:
+		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(s.ready())
 	}
 	return Step{Do: Begin, Intent: s.intent()}
 }
@@ -183,6 +185,8 @@ func (s State) resolveDelete() Step {
 		}
 	case s.foreign():
 		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
+	case s.left(s.Binding.Operation.StartedAt) > 0:
+		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(deleting(s))
 	}
 	return Step{Do: Begin, Intent: s.intent()}
 }

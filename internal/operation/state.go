@@ -49,6 +49,8 @@ type State struct {
 	Key       external.Key
 	MarkOwner string
 	Now       time.Time
+	// Until is until when no other process can be at the same work; zero for always.
+	Until time.Time
 	// Random is a fresh random text for a token or a mark.
 	Random string
 
@@ -77,6 +79,8 @@ type State struct {
 	Answer *external.Op
 	// Failed is the last error of a closed operation in this pass.
 	Failed *external.OpError
+	// Updated and Deleted say that such an operation has ended well in this pass.
+	Updated, Deleted bool
 	// IDReserved says that the assigned identity is ours alone, IDTaken by whom it
 	// is kept otherwise.
 	IDReserved bool
@@ -137,6 +141,10 @@ func (s *State) Answered(op external.Op, err error) {
 // Stored takes what was stored in place of the binding.
 func (s *State) Stored(next *binding.BindingSpec) {
 	open := next.Operation
+	if s.Binding != nil && s.Binding.Operation != nil && open == nil && next.Ended != nil {
+		s.Updated = s.Updated || next.Ended.Verb == string(external.Update)
+		s.Deleted = s.Deleted || next.Ended.Verb == string(external.Delete)
+	}
 	s.Fresh = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
 	s.Answer = nil
 	s.Binding = next

@@ -18,14 +18,11 @@ var classes = map[string]struct {
 	// parks says that a lost creation can't be resolved by the API at all, doubles
 	// that a late one can make a second resource, which is found.
 	parks, doubles bool
-	// asItWas: what is gone is shown as it was.
-	asItWas bool
 }{
 	"named by us, consistent":               {caps: external.Caps{Marked: true, Findable: true}},
 	"named by us, no marks":                 {caps: external.Caps{}},
 	"named by us, asynchronous":             {caps: external.Caps{Marked: true}, async: 20 * time.Second},
 	"named by us, shown late":               {caps: external.Caps{Marked: true, Settle: 5 * time.Second, Reuse: time.Minute}},
-	"named by us, shown as it was":          {caps: external.Caps{Marked: true, Settle: 5 * time.Second}, asItWas: true},
 	"named by us, asynchronous, shown late": {caps: external.Caps{Settle: 5 * time.Second}, async: 20 * time.Second},
 	"named by it, with tokens":              {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Hour, Marked: true}},
 	"named by it, with short tokens":        {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Second, Marked: true, Findable: true, Settle: 3 * time.Second}, async: 20 * time.Second, doubles: true},
@@ -60,7 +57,7 @@ func TestTheProcessDiesAfterEveryStep(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s", class, set, call), func(t *testing.T) {
 					for n := 0; ; n++ {
 						l := newLife(c.caps, c.async, policies(set))
-						l.crash, l.call, l.cloud.asItWas = n, call, c.asItWas
+						l.crash, l.call = n, call
 						reached := l.live(t, set, (c.parks || c.doubles && call == arrivesLate) && n > 0)
 						if t.Failed() {
 							t.Fatalf("after step %d:\n%s", n, strings.Join(l.log, "\n"))
@@ -145,5 +142,39 @@ func (l *life) check(t *testing.T, set string, parked bool) {
 	}
 	if l.cloud.calls > 120 {
 		t.Errorf("%d calls", l.cloud.calls)
+	}
+	if l.cloud.changes > 5 {
+		t.Errorf("%d calls that change something", l.cloud.changes)
+	}
+}
+
+// TestWhatCallsDontChangeIsNotCalledForAgainAndAgain lets calls end well and have no
+// effect that shows, as an API does that rounds what it is told.
+func TestWhatCallsDontChangeIsNotCalledForAgainAndAgain(t *testing.T) {
+	for _, settle := range []time.Duration{0, 5 * time.Second} {
+		for verb, act := range map[external.Verb]func(*life){
+			external.Update: func(l *life) { l.want, l.resource.Generation = "v2", 2 },
+			external.Delete: func(l *life) { l.resource.Deleting = true },
+		} {
+			t.Run(fmt.Sprintf("%s, settled after %s", verb, settle), func(t *testing.T) {
+				l := newLife(external.Caps{Marked: true, Settle: settle}, 0, policies("*"))
+				if err := l.settle(); err != nil {
+					t.Fatal(err)
+				}
+				l.elapse(time.Minute)
+				l.cloud.deaf = verb
+				act(l)
+				before := l.cloud.changes
+				for range 3 {
+					l.pass()
+				}
+				if n := l.cloud.changes - before; n < 1 || n > 3 || settle > 0 && n > 1 {
+					t.Errorf("%d calls in three passes:\n%s", n, strings.Join(l.log, "\n"))
+				}
+				if l.last.Err == nil && l.last.After == 0 {
+					t.Errorf("nothing brings another pass: %+v", l.last)
+				}
+			})
+		}
 	}
 }

@@ -3,7 +3,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/definition"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -35,6 +35,12 @@ type Options struct {
 	Observe func(outcome.Pass)
 	// Providers serve managed resources.
 	Providers []managed.Provider
+	// Poll is how often external resources are looked at that nothing happens to; 0
+	// is what it is by default.
+	Poll time.Duration
+	// Until is until when no other process can be at the same work; optional, and
+	// zero for as long as this one likes.
+	Until func() time.Time
 	// Now tells the time; the wall clock by default.
 	Now func() time.Time
 }
@@ -44,8 +50,6 @@ type Controllers struct {
 	*kernel.Kernel
 	options  Options
 	registry *definition.Registry
-	// started is closed once the controllers of definitions run.
-	started chan struct{}
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -53,7 +57,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, registry: definition.NewRegistry(), started: make(chan struct{})}
+	c := &Controllers{options: o, registry: definition.NewRegistry()}
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
@@ -70,39 +74,18 @@ func NewControllers(o Options) (*Controllers, error) {
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
-		if err := c.install(ctx, v1alpha1.CRDs); err != nil {
+		if err := c.Install(ctx, v1alpha1.CRDs); err != nil {
 			return err
 		}
-		if err := c.serveProviders(ctx); err != nil {
+		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
 			return err
 		}
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 			gvk := v1alpha1.GroupVersion.WithKind(kind)
 			c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
 		}
-		close(c.started)
 		return nil
 	})
-}
-
-// Serving says whether definitions are being served: nil when they are.
-func (c *Controllers) Serving() error {
-	select {
-	case <-c.started:
-		return nil
-	default:
-		return errors.New("definitions are not served yet")
-	}
-}
-
-// AwaitServing waits until definitions are being served.
-func (c *Controllers) AwaitServing(ctx context.Context) error {
-	select {
-	case <-c.started:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {

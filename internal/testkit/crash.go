@@ -17,6 +17,7 @@ var ErrCrashed = errors.New("testkit: crashed")
 // after it.
 type Crash struct {
 	after   int64
+	before  func(n int) bool
 	writes  atomic.Int64
 	crashed chan struct{}
 	once    atomic.Bool
@@ -26,6 +27,13 @@ type Crash struct {
 
 // NewCrash crashes after the n-th write; with 0 never, which counts them.
 func NewCrash(n int) *Crash { return &Crash{after: int64(n), crashed: make(chan struct{})} }
+
+// NewCrashBefore crashes before the first write, as counted from 1, of which before
+// says so: that one never arrives. What the process has done elsewhere since the
+// write before is done, and nobody has noted it.
+func NewCrashBefore(before func(n int) bool) *Crash {
+	return &Crash{before: before, crashed: make(chan struct{})}
+}
 
 // Wrap returns a copy of the configuration whose requests go through the crash.
 func (c *Crash) Wrap(config *rest.Config) *rest.Config {
@@ -56,20 +64,27 @@ func (c crashing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.Log != nil {
 		c.Log(r.Method + " " + r.URL.Path)
 	}
-	if c.after > 0 && n > c.after {
+	if c.before != nil && c.before(int(n)) {
+		c.crash()
+	}
+	if c.once.Load() || c.after > 0 && n > c.after {
 		return nil, ErrCrashed // side by side with the one that crashes
 	}
 	answer, err := c.next.RoundTrip(r)
 	if n == c.after {
-		if c.once.CompareAndSwap(false, true) {
-			close(c.crashed)
-		}
+		c.crash()
 		if err == nil {
 			_ = answer.Body.Close()
 		}
 		return nil, ErrCrashed
 	}
 	return answer, err
+}
+
+func (c *Crash) crash() {
+	if c.once.CompareAndSwap(false, true) {
+		close(c.crashed)
+	}
 }
 
 // isWrite tells requests that change something of the world under test; events

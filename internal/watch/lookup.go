@@ -43,6 +43,13 @@ func (s *store) look(name objectName) (object *unstructured.Unstructured, comple
 	return s.entries[name].object, s.complete
 }
 
+func (s *store) orphans(name objectName, uid string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	e, ok := s.entries[name]
+	return ok && e.orphans && uidOf(e.object) == uid
+}
+
 func (s *store) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -15,16 +15,30 @@ import (
 // Served returns an object of a kind that is served, from the watch of the whole
 // kind alone: its Serving is told when that changes.
 func (h *Hub) Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
-	h.mu.RLock()
-	var whole *actor
-	if k := h.kinds[gvk]; k != nil {
-		whole = k.actors[All()]
-	}
-	h.mu.RUnlock()
+	whole := h.whole(gvk)
 	if whole == nil {
 		return nil, false
 	}
 	return whole.store.get(objectName{namespace, name})
+}
+
+// whole is the watch of a whole kind; nil if there is none.
+func (h *Hub) whole(gvk schema.GroupVersionKind) *actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if k := h.kinds[gvk]; k != nil {
+		return k.actors[All()]
+	}
+	return nil
+}
+
+// WasOrphaned says of an object of a kind that is served whether a deletion of this
+// incarnation has asked for its dependents to be left in place, as far as the watch
+// has told: also when the garbage collector has seen to that since, and when nobody
+// has read the object meanwhile.
+func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructured) bool {
+	whole := h.whole(gvk)
+	return whole != nil && whole.store.orphans(nameOf(o), uidOf(o))
 }
 
 // Select returns the objects that a Matching target of the same namespace and

@@ -32,7 +32,7 @@ func (s *store) listed(items []*unstructured.Unstructured, revision uint64, now 
 			old := before[name]
 			delete(before, name)
 			e, change := settle(old, entry{object: o, revision: r}, revision, now)
-			s.entries[name] = e
+			s.entries[name] = e.after(old)
 			changes = append(changes, change...)
 		}
 	}

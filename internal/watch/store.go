@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -43,6 +45,10 @@ type entry struct {
 	object   *unstructured.Unstructured
 	revision uint64
 	own      *writes
+	// orphans says that a revision of this incarnation asked for its dependents to be
+	// left in place, which the garbage collector soon takes off again: others may read
+	// the object too late to see it.
+	orphans bool
 }
 
 // writes are those of ours that made an entry what it is, and that the watch
@@ -92,6 +98,10 @@ func (s *store) saw(o *unstructured.Unstructured) []transition {
 	name := nameOf(o)
 	e, ok := s.entries[name]
 	if ok && revision != 0 && revision <= e.revision {
+		if asksToOrphan(o) && uidOf(o) == uidOf(e.object) {
+			e.orphans = true
+			s.entries[name] = e
+		}
 		return s.echoed(name, e, revision)
 	}
 	s.set(name, entry{object: o, revision: revision})
@@ -222,11 +232,24 @@ func (s *store) bookmarked(revision uint64) {
 }
 
 func (s *store) set(name objectName, e entry) {
-	if old, ok := s.entries[name]; ok {
+	old, ok := s.entries[name]
+	e = e.after(old)
+	if ok {
 		s.owned.remove(labelsOf(old.object).Get(s.ownerLabel), old.object)
 	}
 	s.entries[name] = e
 	s.owned.insert(labelsOf(e.object).Get(s.ownerLabel), e.object)
+}
+
+// after is an entry that follows another of its name, and keeps what is to be kept.
+func (e entry) after(old entry) entry {
+	e.orphans = asksToOrphan(e.object) || old.orphans && uidOf(old.object) == uidOf(e.object)
+	return e
+}
+
+// asksToOrphan says that the object is being deleted, and its dependents are to stay.
+func asksToOrphan(o *unstructured.Unstructured) bool {
+	return o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
 func (s *store) unset(name objectName) {

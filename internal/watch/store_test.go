@@ -319,3 +319,44 @@ func TestAWriteThatLeavesTheSelectionIsADeletion(t *testing.T) {
 		t.Error("it can't return")
 	}
 }
+
+// TestWhatADeletionAskedForIsKept lets the garbage collector take the finalizer off
+// before anybody has read the object.
+func TestWhatADeletionAskedForIsKept(t *testing.T) {
+	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision, "deletionTimestamp": "2026-01-01T00:00:00Z"}}}
+		o.SetFinalizers(finalizers)
+		return o
+	}
+	now := time.Unix(1e9, 0)
+	first := at("a", "1", "ours")
+	steps := map[string]struct {
+		then func(*store)
+		uid  string
+		want bool
+	}{
+		"nobody asks":                {func(s *store) { s.saw(at("a", "2", "ours")) }, "a", false},
+		"it is asked for":            {func(s *store) { s.saw(at("a", "2", "ours", "orphan")) }, "a", true},
+		"and the trace is taken off": {func(s *store) { s.saw(at("a", "2", "ours", "orphan")); s.saw(at("a", "3", "ours")) }, "a", true},
+		"and we write, and the kind is read": {func(s *store) {
+			s.saw(at("a", "2", "ours", "orphan"))
+			s.wrote(at("a", "4", "ours"), true, now)
+			s.listed([]*unstructured.Unstructured{at("a", "5", "ours")}, 6, now)
+		}, "a", true},
+		"between two writes of ours":       {func(s *store) { s.wrote(at("a", "4", "ours"), true, now); s.saw(at("a", "2", "ours", "orphan")) }, "a", true},
+		"and another takes the name":       {func(s *store) { s.saw(at("a", "2", "ours", "orphan")); s.saw(at("b", "3", "ours")) }, "b", false},
+		"and it goes and another takes it": {func(s *store) { s.saw(at("a", "2", "orphan")); s.sawGone(at("a", "3")); s.saw(at("b", "4", "ours")) }, "b", false},
+		"it is asked for before we ever look": {func(s *store) {
+			s.listed([]*unstructured.Unstructured{at("a", "5", "orphan")}, 6, now)
+			s.saw(at("a", "7", "ours"))
+		}, "a", true},
+	}
+	for name, step := range steps {
+		s := newStore(partOf)
+		s.saw(first)
+		step.then(s)
+		if got := s.orphans(objectName{name: "x"}, step.uid); got != step.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

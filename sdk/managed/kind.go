@@ -3,6 +3,7 @@ package managed
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,9 @@ type Definition[M Object] struct {
 	// References are the fields of spec.forProvider that take the identity of another
 	// managed resource. They are resolved before a client sees the object.
 	References []Reference
+	// Timeout is how long one call of a client may take; a minute by default. A call
+	// that changes something ends with its process's leadership as well.
+	Timeout time.Duration
 	// Connect returns a client for one managed resource, as it is configured. The
 	// client is closed, if it can be, when the pass is over. It may keep the Objects.
 	Connect func(context.Context, Objects, M) (Client[M], error)
@@ -48,7 +52,7 @@ type Objects = port.Objects
 
 // For makes a kind of its definition.
 func For[M Object](d Definition[M]) Kind {
-	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
+	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Timeout: d.Timeout, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
 		m := d.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, m); err != nil {
 			return nil, fmt.Errorf("read it as %T: %w", m, err)

@@ -1,33 +1,13 @@
 package external
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-
-	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/providers/sandbox"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
-	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
-	"github.com/espalier-dev/espalier/sdk/managed"
-)
-
-var (
-	bucket  = v1alpha1.GroupVersion.WithKind("Bucket")
-	binding = espalier.GroupVersion.WithKind(espalier.BindingKind)
 )
 
 // classes are what the cloud may be like for buckets.
@@ -47,164 +27,104 @@ var sets = [][]string{
 	{"Observe", "Create", "Delete", "LateInitialize"}, {"Observe", "Create", "Update", "Delete", "LateInitialize"},
 }
 
-type silent struct{}
-
-func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
-
-// run starts the controllers and returns how to stop them.
-func run(t *testing.T, config *rest.Config, sky *cloud.Cloud) (stop func()) {
-	t.Helper()
-	c, err := server.NewControllers(server.Options{
-		Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, Providers: []managed.Provider{sandbox.Provider(sky)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = c.Run(ctx) // a crash is an error
-	}()
-	return func() { cancel(); <-done }
-}
-
-func TestSweepTheControllersDieAfterEveryWrite(t *testing.T) {
+// TestSweepTheControllersDie lets a managed resource be created, changed and deleted,
+// with the controllers dying after each write and before it, and with each call to
+// the cloud that changes something going wrong, whether they die then or not.
+func TestSweepTheControllersDie(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
-	lives := 0
+	lives, calls := 0, 0
 	for class, behaviour := range classes {
 		for _, policies := range sets[:testkit.Size(1, len(sets))] {
 			t.Run(class+"/"+strings.Join(policies, ""), func(t *testing.T) {
-				sky, err := cloud.Open(t.TempDir(), cloud.Options{Behaviours: map[cloud.Type]cloud.Behaviour{cloud.TypeBucket: behaviour}})
-				if err != nil {
-					t.Fatal(err)
+				l := life{world: w, config: config, sky: open(t, behaviour), policies: policies}
+				defer l.sky.Close()
+				one := l.live(t, trouble{name: "none"})
+				all := troubles(one)
+				for _, trouble := range some(all, testkit.Size(20, len(all))) {
+					if t.Failed() {
+						break
+					}
+					l.live(t, trouble)
+					lives++
 				}
-				defer sky.Close()
-				l := life{world: w, config: config, sky: sky, policies: policies}
-				writes := l.live(t, 0)
-				for n := 1; n <= writes && !t.Failed(); n++ {
-					l.live(t, n)
-				}
-				lives += writes + 1
-				t.Logf("%d writes", writes)
+				calls += len(l.sky.Journal().Select(changing))
+				t.Logf("%d writes, %d calls that change something", one.writes, len(one.calls))
 			})
 		}
 	}
-	testkit.Say(t, "external: %d lives of a managed resource, the controllers dying after every write", lives)
+	testkit.Say(t, "external: %d lives of a managed resource with trouble, %d calls that change something", lives, calls)
 }
 
-// life is the creation, change and deletion of one managed resource.
-type life struct {
-	world    *testkit.World
-	config   *rest.Config
-	sky      *cloud.Cloud
-	policies []string
-}
-
-func (l life) may(action string) bool {
-	return slices.Contains(l.policies, "*") || slices.Contains(l.policies, action)
-}
-
-// live plays it, with a crash after the n-th write, and returns how many there were.
-func (l life) live(t *testing.T, n int) int {
-	t.Helper()
-	ns := testkit.Namespace(t, l.config)
-	name := "b-" + ns
-	crash := testkit.NewCrash(n)
-	stop := run(t, crash.Wrap(l.config), l.sky)
-	revived, over := make(chan func(), 1), make(chan struct{})
-	go func() {
-		select {
-		case <-crash.Crashed():
-			stop()
-			revived <- run(t, l.config, l.sky)
-		case <-over:
-			revived <- stop
-		}
-	}()
-	defer func() {
-		close(over)
-		(<-revived)()
-	}()
-	l.put(t, ns, name, false)
-	made := l.world.Await(t, bucket, ns, name, synced(1))
-	id := made.GetAnnotations()["crossplane.io/external-name"]
-	l.put(t, ns, name, true)
-	l.world.Await(t, bucket, ns, name, synced(2))
-	if r := l.only(t, name); r == nil {
-		t.Errorf("crash at %d: there is no bucket", n)
-	} else if r.ID != id || r.Properties.(cloud.Bucket).Versioning != l.may("Update") {
-		t.Errorf("crash at %d: %q is bound, and there is %+v", n, id, r)
+// troubles are what may go wrong in a life that takes so many writes and calls.
+func troubles(one passed) []trouble {
+	var out []trouble
+	for n := 1; n <= one.writes; n++ {
+		out = append(out, trouble{
+			name:  fmt.Sprintf("they die after write %d", n),
+			crash: func(*cloud.Cloud) *testkit.Crash { return testkit.NewCrash(n) },
+		}, trouble{
+			name: fmt.Sprintf("they die before write %d", n),
+			crash: func(*cloud.Cloud) *testkit.Crash {
+				return testkit.NewCrashBefore(func(at int) bool { return at >= n })
+			},
+		})
 	}
-	l.world.Delete(t, bucket, ns, name)
-	l.world.AwaitGone(t, bucket, ns, name)
-	if r := l.only(t, name); (r == nil) != l.may("Delete") {
-		t.Errorf("crash at %d: in the end there is %+v", n, r)
-	}
-	l.clear(t, ns, name)
-	return crash.Writes()
-}
-
-func (l life) put(t *testing.T, ns, name string, versioning bool) {
-	t.Helper()
-	text := fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s}\nspec: {managementPolicies: ['%s'], forProvider: {versioning: %t}}\n",
-		name, ns, strings.Join(l.policies, "', '"), versioning)
-	l.world.Apply(t, text)
-}
-
-// synced checks that a generation has been seen to.
-func synced(generation int64) func(*unstructured.Unstructured) error {
-	return func(o *unstructured.Unstructured) error {
-		if o == nil {
-			return errors.New("does not exist")
-		}
-		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-		if got := testkit.ReasonOf(o, "Synced"); got != "ReconcileSuccess" || observed < generation {
-			return fmt.Errorf("Synced because of %s: %s, of generation %d", got, testkit.Message(o, "Synced"), observed)
-		}
-		return nil
-	}
-}
-
-// only is the one bucket that was made for the name; nil if there is none. Of the
-// journal no more than one creation had an effect.
-func (l life) only(t *testing.T, name string) *cloud.Resource {
-	t.Helper()
-	made := 0
-	for _, e := range l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect) {
-		if e.Name == name || strings.Contains(e.Tags["espalier-owner"], "/"+name+"@") {
-			made++
+	for n, verb := range one.calls {
+		for what, fault := range faults {
+			fault.Type, fault.Verb = cloud.TypeBucket, verb
+			out = append(out,
+				trouble{name: fmt.Sprintf("%s %s", what, verb), fault: &fault},
+				trouble{name: fmt.Sprintf("%s %s, and they die", what, verb), fault: &fault, crash: afterCall(n + 1)})
 		}
 	}
-	if made > 1 {
-		t.Errorf("%d buckets were made for %s", made, name)
-	}
-	all, err := l.sky.Admin().Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found *cloud.Resource
-	for i := range all.Resources {
-		if r := &all.Resources[i]; r.Name == name || strings.Contains(r.Tags["espalier-owner"], "/"+name+"@") {
-			found = r
-		}
-	}
-	return found
+	return out
 }
 
-// clear waits until nothing is left of a life on the API server.
-func (l life) clear(t *testing.T, ns, name string) {
-	t.Helper()
-	err := testkit.AwaitAny(t.Context(), l.world.Of(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
-		for key, o := range objects {
-			if of, _, _ := unstructured.NestedString(o.Object, "spec", "owner", "namespace"); of == ns {
-				return fmt.Errorf("Binding %s of %s is left: %v", key, name, o.Object["spec"])
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
+// some are so many of them, spread over all; which ones differs from day to day no
+// more than the number of writes does.
+func some(all []trouble, most int) []trouble {
+	if len(all) <= most {
+		return all
 	}
+	out := make([]trouble, most)
+	for i := range out {
+		out[i] = all[i*len(all)/most]
+	}
+	return out
+}
+
+// faults are what may become of a call that changes something.
+var faults = map[string]cloud.Fault{
+	"the answer is lost of": {Lose: cloud.Timeout},
+	"late arrives":          {Late: 400 * time.Millisecond},
+	"nothing comes of":      {Refuse: cloud.Unavailable},
+	"throttled is":          {Refuse: cloud.Throttled, RetryAfter: 50 * time.Millisecond},
+}
+
+// afterCall crashes before anything is noted of the n-th call that changes something.
+func afterCall(n int) func(*cloud.Cloud) *testkit.Crash {
+	return func(sky *cloud.Cloud) *testkit.Crash {
+		before := len(sky.Journal().Select(changing))
+		return testkit.NewCrashBefore(func(int) bool { return len(sky.Journal().Select(changing))-before >= n })
+	}
+}
+
+// changing are the calls that were to change something.
+func changing(e cloud.Entry) bool {
+	return !e.OutOfBand && !e.Late && (e.Verb == cloud.VerbCreate || e.Verb == cloud.VerbUpdate || e.Verb == cloud.VerbDelete)
+}
+
+// TestSweepTheProviderDiesRightAfterCreation is the case that others have lost
+// resources by: an identity that the cloud assigns, policies without LateInitialize,
+// and a provider that is killed when the resource has just been made.
+func TestSweepTheProviderDiesRightAfterCreation(t *testing.T) {
+	config := testkit.Exclusive(t)
+	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(t, classes["named by it, with tokens"]), policies: sets[0]}
+	defer l.sky.Close()
+	times := testkit.Size(10, 100)
+	for n := range times {
+		l.live(t, trouble{name: fmt.Sprintf("the %d. time", n+1), crash: afterCall(1)})
+	}
+	testkit.Say(t, "external: %d times killed right after creation: %d creations had an effect", times, len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect)))
 }

@@ -57,6 +57,8 @@ var home = map[string]ring{
 	"internal/follow":     edges,
 	"internal/introspect": edges,
 	"internal/kernel":     edges,
+	"internal/manager":    edges,
+	"internal/provide":    edges,
 	"internal/server":     edges,
 	"internal/standin":    edges,
 	"internal/testkit":    edges,

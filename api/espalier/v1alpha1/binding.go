@@ -85,6 +85,12 @@ type BindingSpec struct {
 	// +optional
 	Operation *BindingOperation `json:"operation,omitempty"`
 
+	// Ended is the operation that ended last, and well: for a while the external API
+	// may still show what was before it.
+	//
+	// +optional
+	Ended *BindingEnded `json:"ended,omitempty"`
+
 	// Doubted is when a creation was bound whose call had to be made again, so that
 	// a late one may have made another resource: it is looked for once more.
 	//
@@ -163,6 +169,17 @@ type BindingOperation struct {
 	// +optional
 	Ref       string           `json:"ref,omitempty"`
 	StartedAt metav1.MicroTime `json:"startedAt"`
+}
+
+// BindingEnded is an operation that has ended well.
+type BindingEnded struct {
+	// Verb is Create, Update or Delete.
+	Verb string `json:"verb"`
+	// Generation is that of the managed resource that the request was made of.
+	//
+	// +optional
+	Generation int64            `json:"generation,omitempty"`
+	At         metav1.MicroTime `json:"at"`
 }
 
 // BindingUnresolved is a creation of which nothing tells whether it has had its

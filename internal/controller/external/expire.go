@@ -19,8 +19,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
-// Expirer sees to Bindings whose managed resources have gone.
+// Expirer sees to Bindings whose managed resources have gone, of the kinds that this
+// program serves: others' are others' to see to.
 type Expirer struct {
+	Kinds   map[schema.GroupKind]struct{}
 	Cluster *cluster.Client
 	Hub     *watch.Hub
 	Now     func() time.Time
@@ -37,6 +39,9 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) outcome.Outcome
 	spec, err := specOf(o)
 	if err != nil {
 		return outcome.Done() // somebody else has written it, and nothing follows
+	}
+	if _, ours := e.Kinds[schema.FromAPIVersionAndKind(spec.Owner.APIVersion, spec.Owner.Kind).GroupKind()]; !ours {
+		return outcome.Done()
 	}
 	gone, err := e.ownerGone(ctx, spec.Owner)
 	if err != nil {

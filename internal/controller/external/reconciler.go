@@ -39,6 +39,9 @@ type Reconciler struct {
 	Hub     *watch.Hub
 	Events  telemetry.Recorder
 	Now     func() time.Time
+	// Until is until when no other process can be at the same work; zero for as
+	// long as this one likes. No call that changes something outlasts it.
+	Until func() time.Time
 	// Random returns a fresh random text of ASCII letters and digits.
 	Random func() string
 	// Installation names this control plane on marks.
@@ -145,7 +148,7 @@ func (r *Reconciler) bury(key object.Key) {
 // remember brings the state up to what is stored.
 func (v *visit) remember(r *Reconciler) {
 	v.state.Resource = carry.ResourceOf(v.object, r.Poll)
-	v.state.Now, v.state.Random = r.Now(), r.Random()
+	v.state.Now, v.state.Until, v.state.Random = r.Now(), r.Until(), r.Random()
 	v.state.Binding = nil
 	if v.binding != nil {
 		v.state.Binding, _ = specOf(v.binding)

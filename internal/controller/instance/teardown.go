@@ -146,7 +146,7 @@ func (r *Reconciler) policy(ctx context.Context, v *visit) (report.Policy, error
 	before := report.ReadDeletion(v.instance)
 	switch {
 	case v.memory.policy == report.Orphan:
-	case slices.Contains(v.instance.GetFinalizers(), orphanFinalizer):
+	case slices.Contains(v.instance.GetFinalizers(), orphanFinalizer), r.Hub.WasOrphaned(r.Kind, v.instance):
 		v.memory.policy = report.Orphan
 	case before != nil && before.Policy != "":
 		v.memory.policy = before.Policy

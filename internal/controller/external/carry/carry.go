@@ -5,7 +5,9 @@
 package carry
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/external/port"
@@ -35,10 +37,17 @@ type Store interface {
 }
 
 // Out does one step and adds what came of it to what is known. An error is the
-// store's: what the external API says, errors too, is part of what is known.
-func Out(ctx context.Context, session port.Session, store Store, s *operation.State, step operation.Step) error {
+// store's: what the external API says, errors too, is part of what is known. A call of
+// the client may take so long; callLimit if that is 0.
+func Out(ctx context.Context, session port.Session, store Store, s *operation.State, step operation.Step, limit time.Duration) error {
 	switch step.Do {
 	case operation.Observe, operation.Search, operation.Prepare, operation.Begin, operation.Poll:
+		until := time.Time{}
+		if step.Do == operation.Begin {
+			until = s.Until
+		}
+		ctx, done := limited(ctx, limit, until)
+		defer done()
 		ask(ctx, session, s, step)
 		return nil
 	case operation.Rest:
@@ -46,6 +55,19 @@ func Out(ctx context.Context, session port.Session, store Store, s *operation.St
 	default:
 	}
 	return keep(ctx, store, s, step)
+}
+
+// callLimit is how long a call to an external API may take whose kind doesn't say.
+const callLimit = time.Minute
+
+// limited bounds one call of a client, by its kind's limit and by a time, if there
+// is one.
+func limited(ctx context.Context, limit time.Duration, until time.Time) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(cmp.Or(limit, callLimit))
+	if !until.IsZero() && until.Before(end) {
+		end = until
+	}
+	return context.WithDeadline(ctx, end)
 }
 
 // ask does what concerns the external API.

@@ -5,6 +5,7 @@ package port
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,7 +19,9 @@ type Kind struct {
 	Caps func() external.Caps
 	// References are resolved before Connect.
 	References []Reference
-	Connect    func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
+	// Timeout is how long a call may take; 0 for the runtime's own limit.
+	Timeout time.Duration
+	Connect func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
 }
 
 // Objects reads objects of the API server: see managed.Objects.

@@ -1,4 +1,4 @@
-package server
+package kernel
 
 import (
 	"context"
@@ -17,8 +17,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
-// install applies CustomResourceDefinitions, where they aren't as they should be.
-func (c *Controllers) install(ctx context.Context, files fs.FS) error {
+// Install applies CustomResourceDefinitions, where they aren't as they should be. It
+// is for what Run begins with.
+func (k *Kernel) Install(ctx context.Context, files fs.FS) error {
 	return fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -31,17 +32,17 @@ func (c *Controllers) install(ctx context.Context, files fs.FS) error {
 		if err := yaml.Unmarshal(raw, &wanted.Object); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		return c.installOne(ctx, wanted)
+		return k.installOne(ctx, wanted)
 	})
 }
 
 // installOne applies one of them. One that somebody else has put there is left
 // alone: another controller of the dialect may rely on what its own says.
-func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstructured) error {
+func (k *Kernel) installOne(ctx context.Context, wanted *unstructured.Unstructured) error {
 	inventory.Sign(wanted, "")
-	current, exists := c.CRDs.Get(wanted.GetName())
+	current, exists := k.CRDs.Get(wanted.GetName())
 	if !exists {
-		_, err := c.Client.Create(ctx, wanted, v1alpha1.InstanceManager)
+		_, err := k.Client.Create(ctx, wanted, v1alpha1.InstanceManager)
 		if err != nil && !cluster.IsTaken(err) {
 			return fmt.Errorf("install %s: %w", wanted.GetName(), err)
 		}
@@ -49,12 +50,12 @@ func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstr
 	}
 	signature, ours := current.Annotations[v1alpha1.AppliedAnnotation]
 	if !ours {
-		return c.putUpWith(current, wanted)
+		return k.putUpWith(current, wanted)
 	}
 	if signature == inventory.Applied(wanted) {
 		return nil
 	}
-	if _, err := c.Client.Update(ctx, wanted, current.UID, v1alpha1.InstanceManager); err != nil {
+	if _, err := k.Client.Update(ctx, wanted, current.UID, v1alpha1.InstanceManager); err != nil {
 		return fmt.Errorf("update %s: %w", wanted.GetName(), err)
 	}
 	return nil
@@ -63,7 +64,7 @@ func (c *Controllers) installOne(ctx context.Context, wanted *unstructured.Unstr
 // putUpWith goes on with a CustomResourceDefinition of somebody else's, if it
 // serves the version that is needed. The log tells which fields it lacks: what is
 // written into these is dropped by the API server.
-func (c *Controllers) putUpWith(current *apiextensionsv1.CustomResourceDefinition, u *unstructured.Unstructured) error {
+func (k *Kernel) putUpWith(current *apiextensionsv1.CustomResourceDefinition, u *unstructured.Unstructured) error {
 	var wanted apiextensionsv1.CustomResourceDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &wanted); err != nil {
 		return fmt.Errorf("decode %s: %w", u.GetName(), err)
@@ -78,7 +79,7 @@ func (c *Controllers) putUpWith(current *apiextensionsv1.CustomResourceDefinitio
 		}
 		lacking = append(lacking, lacks(current.Spec.Versions[i].Schema.OpenAPIV3Schema, w.Schema.OpenAPIV3Schema, "")...)
 	}
-	c.options.Log.Info("the CustomResourceDefinition exists already and is not ours; it is left as it is", "name", current.Name, "fieldsThatItLacks", lacking)
+	k.options.Log.Info("the CustomResourceDefinition exists already and is not ours; it is left as it is", "name", current.Name, "fieldsThatItLacks", lacking)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package server
+package kernel
 
 import (
 	"slices"
@@ -49,7 +49,7 @@ func TestSomebodyElsesDefinitionsMustServeTheVersion(t *testing.T) {
 	for served, ok := range map[bool]bool{true: true, false: false} {
 		current := wanted.DeepCopy()
 		current.Spec.Versions[0].Served = served
-		if err := (&Controllers{}).putUpWith(current, &unstructured.Unstructured{Object: raw}); (err == nil) != ok {
+		if err := (&Kernel{}).putUpWith(current, &unstructured.Unstructured{Object: raw}); (err == nil) != ok {
 			t.Errorf("served: %t, got %v", served, err)
 		}
 	}

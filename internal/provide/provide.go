@@ -1,0 +1,81 @@
+// Package provide starts what serves providers' managed resources on a kernel.
+package provide
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/controller/external"
+	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+// Options say what is served.
+type Options struct {
+	Providers []managed.Provider
+	Events    telemetry.Recorder
+	// Poll is how often external resources are looked at that nothing happens to; the
+	// constant of that name by default.
+	Poll time.Duration
+	// Now tells the time.
+	Now func() time.Time
+	// Until is until when no other process can be at the same work; optional, and
+	// zero for as long as this one likes.
+	Until func() time.Time
+}
+
+// Poll is how often external resources are looked at that nothing happens to, unless
+// something else is said.
+const Poll = time.Minute
+
+// Start installs what providers need and starts a controller for each of their
+// kinds, and one for what is left of those that have gone. Without providers it
+// does nothing.
+func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
+	if len(o.Providers) == 0 {
+		return nil
+	}
+	if err := k.Install(ctx, espalier.CRDs); err != nil {
+		return err
+	}
+	installation, err := installation(ctx, k)
+	if err != nil {
+		return err
+	}
+	if o.Until == nil {
+		o.Until = func() time.Time { return time.Time{} }
+	}
+	served := map[schema.GroupKind]struct{}{}
+	for _, p := range o.Providers {
+		if err := k.Install(ctx, p.CRDs); err != nil {
+			return fmt.Errorf("provider %s: %w", p.Name, err)
+		}
+		for _, kind := range p.Kinds {
+			served[kind.Port().GVK.GroupKind()] = struct{}{}
+			k.Engine.Start(kind.Port().GVK, &external.Reconciler{
+				Port: kind.Port(), Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Until: o.Until,
+				Random: rand.Text, Installation: installation, Poll: cmp.Or(o.Poll, Poll), Wake: k.Wake,
+			}, nil)
+		}
+	}
+	k.Engine.Start(external.Kind, &external.Expirer{Kinds: served, Cluster: k.Client, Hub: k.Hub, Now: o.Now}, nil)
+	return nil
+}
+
+// installation names this control plane for good, by the UID of its first
+// namespace.
+func installation(ctx context.Context, k *kernel.Kernel) (string, error) {
+	namespace, err := k.Client.Get(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), "", "kube-system")
+	if err != nil {
+		return "", fmt.Errorf("find out which control plane this is: %w", err)
+	}
+	return string(namespace.GetUID()), nil
+}

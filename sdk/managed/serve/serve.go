@@ -1,0 +1,138 @@
+// Package serve is the main function of a provider that is a program of its own.
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/provide"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+// Main serves a provider's kinds on the cluster of the kubeconfig, or, in a pod, on
+// the pod's own, as the program's flags say, until the program is interrupted. Then
+// the program ends: with exit code 1 and a message if something failed, with 2 if its
+// flags were wrong.
+func Main(p managed.Provider) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := Run(ctx, p, os.Args[1:], os.Stderr)
+	stop()
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+		os.Exit(1)
+	}
+}
+
+// errUsage is about wrong flags, of which the user has been told.
+var errUsage = errors.New("wrong flags")
+
+// settings are the flags.
+type settings struct {
+	kubeconfig, context string
+	health, metrics     string
+	poll                time.Duration
+	workers, verbosity  int
+	elect               bool
+	namespace           string
+	lease               time.Duration
+}
+
+func parse(name string, args []string, out io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
+	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
+	flags.StringVar(&s.health, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
+	flags.StringVar(&s.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 for nowhere")
+	flags.IntVar(&s.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.IntVar(&s.verbosity, "v", 0, "how much is logged: 0 to 3")
+	flags.DurationVar(&s.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
+	flags.BoolVar(&s.elect, "leader-elect", true, "let one of several processes work at a time")
+	flags.StringVar(&s.namespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
+	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return s, err
+	} else if err != nil {
+		return s, errUsage
+	}
+	if flags.NArg() > 0 || s.workers < 1 || s.poll < time.Second {
+		fmt.Fprintf(out, "%s takes flags only, at least one worker, and polls once in a second at most\n", name)
+		return s, errUsage
+	}
+	return s, nil
+}
+
+// Run is Main with the arguments and the output given, until the context ends.
+func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) error {
+	s, err := parse(p.Name, args, out)
+	if err != nil {
+		return err
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = s.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context}).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("which cluster? %w", err)
+	}
+	if s.namespace == "" {
+		s.namespace = manager.OwnNamespace()
+	}
+	log := manager.NewLogger(out, s.verbosity)
+	m, err := manager.New(manager.Options{
+		Name: p.Name, Version: version(), Config: config, Log: log,
+		HealthAddress: s.health, MetricsAddress: s.metrics,
+		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease,
+	}, func(around manager.Surroundings) (manager.Controllers, error) {
+		return newControllers(p, s, log, around)
+	})
+	if err != nil {
+		return err
+	}
+	return m.Run(ctx)
+}
+
+// version is that of the program that this is linked into.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// controllers serve one provider.
+type controllers struct {
+	*kernel.Kernel
+	options provide.Options
+}
+
+func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
+	k, err := kernel.New(kernel.Options{Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe})
+	if err != nil {
+		return nil, err
+	}
+	return controllers{k, provide.Options{Providers: []managed.Provider{p}, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
+}
+
+// Run serves until the context ends.
+func (c controllers) Run(ctx context.Context) error {
+	return c.Kernel.Run(ctx, func(ctx context.Context) error { return provide.Start(ctx, c.Kernel, c.options) })
+}
