@@ -176,7 +176,7 @@ func (c *client[M]) Begin(_ context.Context, m M, i external.Intent) (external.O
 	switch i.Verb {
 	case external.Create:
 		request := cloud.CreateRequest{Scope: i.Key.Scope, Name: i.Key.Name, Token: i.Token}
-		if caps(c.cloud, c.typ).Marked {
+		if caps(c.cloud, c.typ).Marked && i.Mark.ID != "" {
 			request.Tags = map[string]string{markTag: i.Mark.ID, ownerTag: i.Mark.Owner}
 		}
 		if request.Properties, err = decoded(c.typ, i.Request); err != nil {

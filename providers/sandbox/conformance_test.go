@@ -60,7 +60,7 @@ func TestConformance(t *testing.T) {
 type place struct {
 	*cloud.Cloud
 	clock       *conformance.Clock
-	net, net2   string
+	net         string
 	sub, person string
 	made        int
 }

@@ -29,7 +29,9 @@ type Object interface {
 // anything outside.
 type Client[M Object] interface {
 	// Identify says which place the external resource takes. It makes no calls. The
-	// name is empty where the external API assigns one.
+	// name is empty where the external API assigns one; elsewhere it is the annotation
+	// crossplane.io/external-name, if that is set, so that a resource that is there can
+	// be taken on.
 	Identify(M) (external.Key, error)
 
 	// Observe looks at the external resource of an identity. An error means that
@@ -41,7 +43,8 @@ type Client[M Object] interface {
 	Find(ctx context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error)
 
 	// Prepare freezes what is to be asked. It makes no calls and puts no secret into
-	// the request. What was observed is given for updates and deletions.
+	// the request. What was observed is given for updates and deletions, by this client
+	// and in this pass, so that it may have kept more of it.
 	Prepare(m M, verb external.Verb, seen external.Observation) (external.Request, error)
 
 	// Begin makes exactly one call that changes something: the one of the intent,

@@ -19,7 +19,7 @@ func (l *life) audited(ctx context.Context, o *unstructured.Unstructured, ask fu
 	if err != nil {
 		return err
 	}
-	defer session.Close() //nolint:errcheck // nothing rests on it
+	defer session.Close()
 	return ask(session)
 }
 

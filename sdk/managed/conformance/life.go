@@ -122,7 +122,7 @@ func (l *life) pass(ctx context.Context) (died bool) {
 		return false
 	}
 	session := &guard{Session: raw, life: l}
-	defer session.Close() //nolint:errcheck // as the runtime: nothing rests on it
+	defer session.Close()
 	s := operation.State{Caps: l.port.Caps(), MarkOwner: l.owner(), Requests: map[external.Verb]external.Request{}}
 	if s.Key, err = session.Identify(); err != nil {
 		l.last = operation.Step{Do: operation.Rest, Err: err}
@@ -187,7 +187,7 @@ func (l *life) send(ctx context.Context, i external.Intent) {
 		}
 		l.note("a late call arrives")
 		session := &guard{Session: raw, life: l}
-		defer session.Close()        //nolint:errcheck // nothing rests on it
+		defer session.Close()
 		_, _ = session.Begin(ctx, i) // nobody hears the answer
 	}})
 }

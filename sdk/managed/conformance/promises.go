@@ -51,7 +51,7 @@ func (h *byHand) identity(ctx context.Context, g *guard) {
 		h.fails(SuiteMakesSense, "%v", err)
 		return
 	}
-	defer raw.Close() //nolint:errcheck // nothing rests on it
+	defer raw.Close()
 	want := h.key
 	if h.key.Name != "" {
 		want.Name = h.object.GetName() + "-x"
@@ -180,7 +180,7 @@ func (h *byHand) update(ctx context.Context, g *guard) {
 		h.fails(SuiteMakesSense, "%v", err)
 		return
 	}
-	defer raw.Close() //nolint:errcheck // nothing rests on it
+	defer raw.Close()
 	next := &guard{Session: raw, life: h.life}
 	before, err := next.Observe(ctx, h.ref)
 	if err != nil || before.UpToDate != external.No {

@@ -47,7 +47,7 @@ type trial struct {
 
 func newTrial[M managed.Object](s Suite[M]) (*trial, error) {
 	if s.Kind == nil || s.New == nil {
-		return nil, errors.New("Kind and New are needed")
+		return nil, errors.New("the suite needs Kind and New")
 	}
 	tr := &trial{
 		kind:     func() port.Kind { return s.Kind().Port() },
@@ -102,7 +102,7 @@ func as[M managed.Object](o map[string]any) (M, error) {
 func object[M managed.Object](s Suite[M], kind schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.New(name))
 	if err != nil {
-		return nil, fmt.Errorf("New: %w", err)
+		return nil, fmt.Errorf("what New gives: %w", err)
 	}
 	o := &unstructured.Unstructured{Object: raw}
 	if o.GetName() != name {
@@ -123,10 +123,10 @@ func changed[M managed.Object](s Suite[M], o *unstructured.Unstructured) error {
 	s.Change(m)
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
 	if err != nil {
-		return fmt.Errorf("Change: %w", err)
+		return fmt.Errorf("what Change gives: %w", err)
 	}
 	if reflect.DeepEqual(raw["spec"], o.Object["spec"]) {
-		return errors.New("Change changes nothing of spec")
+		return errors.New("nothing of spec is changed by Change")
 	}
 	o.Object["spec"] = raw["spec"]
 	o.SetGeneration(o.GetGeneration() + 1)
@@ -150,14 +150,14 @@ func read(all []runtime.Object) (objects, error) {
 	for _, o := range all {
 		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
-			return nil, fmt.Errorf("Objects: %w", err)
+			return nil, fmt.Errorf("read Objects: %w", err)
 		}
 		u := &unstructured.Unstructured{Object: raw}
 		kind := o.GetObjectKind().GroupVersionKind()
 		if kind.Empty() {
 			known, _, err := scheme.Scheme.ObjectKinds(o)
 			if err != nil {
-				return nil, fmt.Errorf("Objects: %w", err)
+				return nil, fmt.Errorf("read Objects: %w", err)
 			}
 			kind = known[0]
 		}

@@ -52,7 +52,7 @@ type Key struct {
 type Ref string
 
 // Mark is what is put on an external resource to know it again, as a tag or
-// comment, where it can carry one.
+// comment, where it can carry one. One without an ID is none: nothing is put on.
 type Mark struct {
 	// ID is random and belongs to one binding of a managed resource.
 	ID string
