@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -28,12 +29,12 @@ var behaviours = map[string]cloud.Behaviour{
 }
 
 // TestConformance tries buckets on all of these clouds, and the other kinds, whose client
-// is the same, on the two that are least alike, with some of the lives.
+// is the same, on the two that are least alike. ESPALIER_TEST_FULL lets all lives be played.
 func TestConformance(t *testing.T) {
 	for name, b := range behaviours {
 		t.Run("Bucket/"+name, func(t *testing.T) {
 			s := suite(world(t, cloud.TypeBucket, b), "Bucket", cloud.TypeBucket, bucket, func(m *v1alpha1.Bucket) { m.Spec.ForProvider.Public = new(true) })
-			s.Lives = 0
+			s.Lives *= 2
 			conformance.Run(t, s)
 		})
 	}
@@ -89,12 +90,16 @@ func world(t *testing.T, of cloud.Type, b cloud.Behaviour) *place {
 }
 
 func suite[M managed.Object](w *place, kind string, of cloud.Type, object func(string) M, change func(M)) conformance.Suite[M] {
+	lives := 40
+	if os.Getenv("ESPALIER_TEST_FULL") != "" {
+		lives = 0
+	}
 	return conformance.Suite[M]{
 		Kind: func() managed.Kind {
 			kinds := sandbox.Provider(w.Cloud).Kinds
 			return kinds[slices.IndexFunc(kinds, func(k managed.Kind) bool { return k.Port().GVK.Kind == kind })]
 		},
-		New: object, Change: change, Clock: w.clock, Lives: 120,
+		New: object, Change: change, Clock: w.clock, Lives: lives,
 		Count: func(context.Context, M) (int, error) {
 			there, err := w.Admin().Snapshot()
 			n := 0

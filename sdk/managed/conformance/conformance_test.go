@@ -59,7 +59,7 @@ func TestInRealTime(t *testing.T) {
 	a := newAPI(tokens)
 	a.now, a.slow = time.Now, 30*time.Millisecond
 	s := suite(a, "")
-	s.Clock, s.Lives = nil, 20
+	s.Clock, s.Lives = nil, 10
 	conformance.Run(t, s)
 }
 
@@ -103,6 +103,7 @@ func TestEachBreakIsTold(t *testing.T) {
 		t.Run(tc.breaks, func(t *testing.T) {
 			a := newAPI(tc.caps)
 			s := suite(a, tc.breaks)
+			s.Lives, s.Short = 30, true
 			if tc.counted {
 				s.Count = func(context.Context, object) (int, error) { return len(a.things), nil }
 				s.Snapshot = func(context.Context) (string, error) { return a.dump(), nil }

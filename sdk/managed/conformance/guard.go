@@ -54,7 +54,7 @@ func (g *guard) Observe(ctx context.Context, ref external.Ref) (external.Observa
 	}
 	if sick != nil && g.inTrouble() && o.Presence == external.Absent {
 		if really, err := look(); err == nil && really.Presence != external.Absent {
-			g.fails(AbsentIsCertain, "it says that there is no %q, and once %s no more it says %s", ref, g.ill.name, seen(really, nil))
+			g.fails(AbsentIsCertain, "it says that there is no %q, and right after that it says %s", ref, seen(really, nil))
 		}
 	}
 	if (o.Presence == external.Present || o.Presence == external.Deleting) && o.Ref != ref && o.Ref != "" {

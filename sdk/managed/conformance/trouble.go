@@ -63,7 +63,7 @@ func (tr *trial) troubles(ctx context.Context) {
 			points = append(points, point{ill, n + 1})
 		}
 	}
-	for _, p := range spread(points, tr.most/4) {
+	for _, p := range spread(points, (tr.most+3)/4) {
 		if ctx.Err() != nil {
 			return
 		}
