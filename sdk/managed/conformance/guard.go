@@ -109,6 +109,7 @@ func (g *guard) Begin(ctx context.Context, i external.Intent) (external.Op, erro
 	}
 	before, asked := g.print(ctx), bytes.Clone(i.Request)
 	sick, end := g.falls(ctx)
+	g.begunAt = append(g.begunAt, g.asked)
 	op, err := still(g, "Begin", func() (external.Op, error) { return g.Session.Begin(sick, i) })
 	end()
 	g.note("Begin %s: %s", told(i), answered(op, err))

@@ -29,6 +29,8 @@ type life struct {
 	// ill is what goes wrong during the illAt-th call, from 1, of asked.
 	ill          *illness
 	illAt, asked int
+	// begunAt are those of the calls that were Begin's.
+	begunAt []int
 	// strict compares the external API before and after each read.
 	strict bool
 

@@ -1,6 +1,9 @@
 package conformance
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // illness is a trouble as a life has it.
 type illness struct {
@@ -57,13 +60,17 @@ func (tr *trial) troubles(ctx context.Context) {
 		ill illness
 		n   int
 	}
-	var points []point
+	var changes, looks []point
 	for _, ill := range tr.illnesses() {
-		for n := range whole.asked {
-			points = append(points, point{ill, n + 1})
+		for n := 1; n <= whole.asked; n++ {
+			if slices.Contains(whole.begunAt, n) {
+				changes = append(changes, point{ill, n}) // each of these, however few lives there may be
+			} else {
+				looks = append(looks, point{ill, n})
+			}
 		}
 	}
-	for _, p := range spread(points, (tr.most+3)/4) {
+	for _, p := range append(changes, spread(looks, (tr.most+3)/4)...) {
 		if ctx.Err() != nil {
 			return
 		}
