@@ -147,10 +147,12 @@ func (r *Reconciler) patch(ctx context.Context, v *visit, change map[string]any)
 	return nil
 }
 
-// lateInitialize sets fields of spec.forProvider that nobody has set.
+// lateInitialize sets fields of spec.forProvider that nobody has set: those of
+// spec.initProvider are set for the creation, and nobody's after that.
 func (r *Reconciler) lateInitialize(ctx context.Context, v *visit, chosen map[string]any) error {
 	wanted, _, _ := unstructured.NestedMap(v.object.Object, "spec", "forProvider")
-	if missing := unset(wanted, chosen); len(missing) > 0 {
+	initial, _, _ := unstructured.NestedMap(v.object.Object, "spec", "initProvider")
+	if missing := unset(initial, unset(wanted, chosen)); len(missing) > 0 {
 		return r.patch(ctx, v, map[string]any{"spec": map[string]any{"forProvider": missing}})
 	}
 	return nil
