@@ -222,9 +222,12 @@ func (c client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op
 func (c client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
 	op, err := c.cloud.GetOperation(was.Resume)
 	if errors.Is(err, cloud.NotFound) {
-		return external.Op{Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
+		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
 	}
-	return c.answer(op, err), nil
+	if err != nil {
+		return external.Op{}, err
+	}
+	return c.answer(op, nil), nil
 }
 
 // answer is what the cloud says, with when it will say something else: it knows.

@@ -84,7 +84,7 @@ func (r *Reconciler) do(ctx context.Context, v *visit, step operation.Step) erro
 		ctx, done := r.limited(ctx, time.Time{})
 		defer done()
 		op := s.Binding.Operation
-		s.Answered(v.session.Poll(ctx, external.Op{Resume: op.Resume, Ref: external.Ref(op.Ref)}))
+		s.PolledFor(v.session.Poll(ctx, external.Op{Resume: op.Resume, Ref: external.Ref(op.Ref)}))
 	case operation.ReserveID:
 		return r.reserveID(ctx, v, step.Ref)
 	case operation.Project:
