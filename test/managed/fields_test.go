@@ -129,6 +129,7 @@ func TestWhatMayOnlyBeObservedIsLeftAsItIs(t *testing.T) {
 
 func TestWhatIsToStayStays(t *testing.T) {
 	s := suite.Begin(t)
+	n := 0
 	for spec, stays := range map[string]bool{
 		"deletionPolicy: Orphan":                                                                true,
 		"managementPolicies: [Observe, Create, Update]":                                         true,
@@ -136,7 +137,8 @@ func TestWhatIsToStayStays(t *testing.T) {
 		"deletionPolicy: Orphan, managementPolicies: ['*']":                                     true,
 		"deletionPolicy: Delete, managementPolicies: [Observe, Create, Update, LateInitialize]": true,
 	} {
-		name := fmt.Sprintf("b%d-%s", len(spec), s.NS)
+		n++
+		name := fmt.Sprintf("b%d-%s", n, s.NS)
 		fill(t, s, name, spec+", forProvider: {}")
 		s.Await(t, bucket, s.NS, name, named(name))
 		s.Delete(t, bucket, s.NS, name)
