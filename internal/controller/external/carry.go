@@ -24,7 +24,9 @@ import (
 func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
 	err := r.do(ctx, v, step)
 	switch {
-	case cluster.IsGone(err) && !cluster.IsUnserved(err), errors.Is(v.state.LookFailed, port.ErrNotYet):
+	case cluster.IsGone(err) && !cluster.IsUnserved(err):
+		return outcome.Overtaken()
+	case errors.Is(v.state.LookFailed, port.ErrNotYet):
 		return outcome.Done()
 	case err != nil:
 		err = fmt.Errorf("%s: %w", step.Do, err)
