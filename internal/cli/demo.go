@@ -22,9 +22,10 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Watch three nested layers of resources come alive, change and go",
 		Long: "Runs a control plane and the controllers of its own, on loopback and with its data\n" +
-			"in a temporary directory; applies an example of three nested layers, whose lowest\n" +
-			"is answered by a stand-in for a cloud; and shows how they come, how a change at\n" +
-			"the bottom arrives at the top, and how they go. Nothing of it is left behind.",
+			"in a temporary directory, and a small cloud beside it; applies an example of three\n" +
+			"nested layers, whose lowest are resources of that cloud; and shows how they come,\n" +
+			"how a change in the cloud arrives at the top, and how they go. Nothing of it is\n" +
+			"left behind.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, logFile) },
 	}

@@ -9,48 +9,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/examples"
 	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/health"
-	"github.com/espalier-dev/espalier/internal/standin"
 	"github.com/espalier-dev/espalier/internal/view"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	sandbox "github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// movedEndpoint is where the control plane's endpoint is moved to.
-const movedEndpoint = "https://moved.cloud.example.com"
+// scaledTo is how many nodes the cloud gives the cluster by itself.
+const scaledTo = 5
 
-// applyDefinitions applies the kinds of the cloud and the three definitions, and
-// waits until they are served; then the cloud begins to answer.
+// applyDefinitions applies the three definitions, and waits until they are served.
 func (s *demoStory) applyDefinitions(ctx context.Context) (string, error) {
-	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/[1-4]-*.yaml")
+	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/[1-3]-*.yaml")
 	if err != nil {
 		return "", err
 	}
-	var kinds, definitions int
 	for _, o := range objects {
 		if err := s.apply(ctx, o); err != nil {
 			return "", err
 		}
 	}
 	for _, o := range objects {
-		if o.GetKind() != v1alpha1.ResourceGraphDefinitionKind {
-			kinds++
-			continue
-		}
-		definitions++
 		if err := s.awaitReady(ctx, o); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d kinds of a cloud, %d definitions", kinds, definitions), s.startCloud()
+	return fmt.Sprintf("%d kinds, each made of the ones below", len(objects)), nil
 }
 
 // createTop creates one object, and waits until all that it stands for is there.
 func (s *demoStory) createTop(ctx context.Context) (string, error) {
-	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/5-*.yaml")
+	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/4-*.yaml")
 	if err != nil {
 		return "", err
 	}
@@ -93,27 +88,47 @@ func allReady(w view.World) bool {
 	return true
 }
 
-// changeBottom moves the endpoint of the control plane, three layers below, and
-// takes the time from the answer to that write to the event that shows it in the
-// top's status.
+// changeBottom lets the cloud scale the cluster, three layers below, and asks for a
+// look at it; it takes the time from the answer to that to the event that shows the
+// change in the top's status.
 func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
 	events, err := s.watchTop(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer events.Stop()
-	if _, err := s.cloud.MoveEndpoint(ctx, s.target.Namespace, s.target.Name, movedEndpoint); err != nil {
-		return "", fmt.Errorf("change the endpoint: %w", err)
+	if err := s.scale(); err != nil {
+		return "", err
 	}
-	took := timed(ctx, events, func(e watch.Event) bool { return endpointOf(e) == movedEndpoint })
-	if err := s.await(ctx, func(w view.World) bool { return shownEndpoint(w.Root) == movedEndpoint }); err != nil {
+	cluster := s.cluster.Client.Resource(sandbox.GroupVersion.WithResource("clusters")).Namespace(s.target.Namespace)
+	look := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
+	if _, err := cluster.Patch(ctx, s.target.Name, types.MergePatchType, look, metav1.PatchOptions{FieldManager: "espalier-demo"}); err != nil {
+		return "", fmt.Errorf("ask for a look at the cluster: %w", err)
+	}
+	took := timed(ctx, events, func(e watch.Event) bool { return nodesOf(e) == scaledTo })
+	if err := s.await(ctx, func(w view.World) bool { return shownNodes(w.Root) == scaledTo }); err != nil {
 		return "", err
 	}
 	arrived := <-took
 	if arrived.err != nil {
 		return "", arrived.err
 	}
-	return fmt.Sprintf("in the top's status after %s", milliseconds(arrived.after)), nil
+	return fmt.Sprintf("in the top's status %s after a look", milliseconds(arrived.after)), nil
+}
+
+// scale changes the cluster in the cloud, as somebody with an account there would.
+func (s *demoStory) scale() error {
+	all, err := s.cloud.Admin().Snapshot()
+	if err != nil {
+		return fmt.Errorf("look at the cloud: %w", err)
+	}
+	for _, r := range all.Resources {
+		if is, ok := r.Properties.(cloud.Cluster); ok {
+			is.Nodes = scaledTo
+			return s.cloud.Admin().Change(r.Key, is)
+		}
+	}
+	return errors.New("there is no cluster in the cloud")
 }
 
 // deleteTop deletes the one object that was created, and shows how everything
@@ -147,9 +162,14 @@ func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
 	return fmt.Sprintf("all %d objects are gone after %s", s.objects, milliseconds(gone.after)), nil
 }
 
-// left counts the objects of the example that are still there.
+// left counts what is left of the example: objects, what is remembered of them, and
+// what they stood for in the cloud.
 func (s *demoStory) left(ctx context.Context) (int, error) {
-	count := 0
+	all, err := s.cloud.Admin().Snapshot()
+	if err != nil {
+		return 0, fmt.Errorf("look what is left: %w", err)
+	}
+	count := len(all.Resources)
 	crds, err := s.cluster.Client.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("look what is left: %w", err)
@@ -157,7 +177,7 @@ func (s *demoStory) left(ctx context.Context) (int, error) {
 	for i := range crds.Items {
 		group, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "names", "kind")
-		if group != standin.Group && kind != "Vpc" && kind != "EksCluster" {
+		if group != sandbox.GroupVersion.Group && kind != "Vpc" && kind != "EksCluster" {
 			continue
 		}
 		mapping, err := s.cluster.Kinds.Serving(schema.GroupKind{Group: group, Kind: kind})
@@ -214,19 +234,23 @@ func timed(ctx context.Context, events watch.Interface, wanted func(watch.Event)
 	return out
 }
 
-func endpointOf(e watch.Event) string {
+func nodesOf(e watch.Event) int64 {
 	o, _ := e.Object.(*unstructured.Unstructured)
-	return shownEndpoint(o)
+	return shownNodes(o)
 }
 
-func shownEndpoint(o *unstructured.Unstructured) string {
+func shownNodes(o *unstructured.Unstructured) int64 {
 	if o == nil {
-		return ""
+		return 0
 	}
-	endpoint, _, _ := unstructured.NestedString(o.Object, "status", "endpoint")
-	return endpoint
+	nodes, _, _ := unstructured.NestedInt64(o.Object, "status", "nodes")
+	return nodes
 }
 
+// milliseconds is a short time for people.
 func milliseconds(d time.Duration) string {
+	if d >= time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }

@@ -115,7 +115,7 @@ func (m demoModel) below(width, height int) []string {
 	case m.end != nil && m.end.err == nil:
 		return []string{
 			good.Render("Done") + fmt.Sprintf(" in %s; the API server is stopped and its data are removed.", seconds(m.end.took)),
-			"espalier up" + quiet.Render(" runs the same to stay; what was applied is in ") + "examples/eks-with-vpc",
+			"espalier up --sandbox" + quiet.Render(" runs the same to stay; what was applied is in ") + "examples/eks-with-vpc",
 		}
 	case m.cleaning && m.end == nil:
 		return []string{quiet.Render("Stopping the API server and removing its data …")}

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/standin"
+	"github.com/espalier-dev/espalier/providers/sandbox"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // startPlane starts a control plane whose data are gone with it.
@@ -22,6 +25,7 @@ func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("a place for its data: %w", err)
 	}
 	s.later(func() { _ = os.RemoveAll(dir) }) // the system clears what can't be
+	s.dir = dir
 	s.plane, err = embedded.Start(ctx, embedded.Options{DataDir: dir, NoFsync: true, Log: s.log})
 	if err != nil {
 		return "", err
@@ -51,15 +55,20 @@ func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 	return "on " + where.Host, nil
 }
 
-// startControllers starts what `espalier run` runs, in this process.
+// startControllers starts what `espalier run` runs, in this process, and a small cloud
+// for it.
 func (s *demoStory) startControllers(ctx context.Context) (string, error) {
+	provider, err := s.startCloud()
+	if err != nil {
+		return "", err
+	}
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
 		Options: manager.Options{
 			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, 0),
 			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
 		},
-		Workers: 16,
+		Workers: 16, Providers: []managed.Provider{provider},
 	})
 	if err != nil {
 		return "", err
@@ -71,21 +80,21 @@ func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 	})
 	select {
 	case <-ready:
-		return "in this process", nil
+		return "in this process, with a small cloud", nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 }
 
-// startCloud starts the stand-in that answers for the kinds of the lowest layer.
-func (s *demoStory) startCloud() error {
-	cloud, err := standin.New(s.plane.Config())
+// startCloud starts a cloud whose data are gone with the API server's.
+func (s *demoStory) startCloud() (managed.Provider, error) {
+	sky, err := cloud.Open(filepath.Join(s.dir, "sandbox"), cloud.Options{Behaviours: sandbox.Usual()})
 	if err != nil {
-		return err
+		return managed.Provider{}, fmt.Errorf("open the sandbox cloud: %w", err)
 	}
-	s.cloud = cloud
-	s.background(cloud.Run)
-	return nil
+	s.later(func() { _ = sky.Close() }) // its data are removed
+	s.cloud = sky
+	return sandbox.Provider(sky), nil
 }
 
 // background runs something until the story is over.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/follow"
-	"github.com/espalier-dev/espalier/internal/standin"
 	"github.com/espalier-dev/espalier/internal/view"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
 // pace is how long a screen shows a result before the story goes on.
@@ -23,9 +23,10 @@ type demoStory struct {
 	pace time.Duration
 
 	fail    context.CancelCauseFunc
+	dir     string // for the data of all that is started
 	plane   *embedded.ControlPlane
 	cluster *follow.Cluster
-	cloud   *standin.Cloud
+	cloud   *cloud.Cloud
 	target  follow.Target
 	worlds  chan view.World
 	growing bool     // there is a tree to look at
@@ -48,9 +49,9 @@ type chapter struct {
 var chapters = []chapter{
 	{"Start an API server with etcd", 40 * time.Second, (*demoStory).startPlane},
 	{"Start the controllers", 15 * time.Second, (*demoStory).startControllers},
-	{"Apply kinds and definitions", 20 * time.Second, (*demoStory).applyDefinitions},
+	{"Apply the definitions", 20 * time.Second, (*demoStory).applyDefinitions},
 	{"Create the three layers", 30 * time.Second, (*demoStory).createTop},
-	{"Change a value at the bottom", 10 * time.Second, (*demoStory).changeBottom},
+	{"Scale it behind our back", 10 * time.Second, (*demoStory).changeBottom},
 	{"Delete the top", 20 * time.Second, (*demoStory).deleteTop},
 }
 

@@ -91,7 +91,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 	managed := flags.options(plane.Config(), manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
 	managed.Ready = ready
 	if sky {
-		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox"), cloud.Options{})
+		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox"), cloud.Options{Behaviours: sandbox.Usual()})
 		if err != nil {
 			return fmt.Errorf("open the sandbox cloud: %w", err)
 		}

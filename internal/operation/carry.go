@@ -34,6 +34,8 @@ func (s State) carryOn() Step {
 // answered takes what the external API says of the open operation.
 func (s State) answered(a external.Op) Step {
 	switch {
+	case s.Polled && a.Err != nil && !a.Done: // it couldn't be asked for: that says nothing about it
+		return s.unknown(a.Err)
 	case a.Err == nil && !a.Done:
 		return s.goesOn(a)
 	case a.Err == nil:
@@ -43,10 +45,15 @@ func (s State) answered(a external.Op) Step {
 	case a.Err.Class == external.Failed:
 		return s.failed(a)
 	}
-	// Nothing is known: the next pass finds out. The same call may be made again.
+	return s.unknown(a.Err)
+}
+
+// unknown is for an operation that an error says nothing about: the next pass finds
+// out. The same call may be made again.
+func (s State) unknown(err *external.OpError) Step {
 	return Step{
-		Do: Rest, Err: a.Err, After: a.Err.RetryAfter, Ready: s.underWay(),
-		Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, fmt.Sprintf("%s: %s; what came of it is being found out", verbing(s.Binding.Operation.Verb), a.Err)),
+		Do: Rest, Err: err, After: err.RetryAfter, Ready: s.underWay(),
+		Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, fmt.Sprintf("%s: %s; what came of it is being found out", verbing(s.Binding.Operation.Verb), err)),
 	}
 }
 
@@ -108,9 +115,13 @@ func (s State) rejected(a external.Op) Step {
 			Synced: synced(metav1.ConditionFalse, resource.ReconcileError, "delete the external resource: "+a.Err.Error()),
 		}
 	}
-	if a.Err.Mismatch && external.Verb(op.Verb) == external.Create {
-		// Its token was used with another request: something may be there.
-		return s.byMark().with(s.underWay())
+	if external.Verb(op.Verb) == external.Create && s.Caps.Naming == external.ProviderAssigned {
+		switch {
+		case a.Err.Mismatch: // its token was used with another request: something may be there
+			return s.byMark().with(s.underWay())
+		case op.Repeated: // that this call had no effect says nothing about the one before
+			return s.repetitionRefused(a)
+		}
 	}
 	return s.record(func(b *binding.BindingSpec) {
 		b.Operation, b.Phase = nil, binding.BindingReserved
@@ -118,6 +129,15 @@ func (s State) rejected(a external.Op) Step {
 			b.Phase = binding.BindingBound
 		}
 	})
+}
+
+// repetitionRefused looks by the mark, if it has to be there by now; or else the call
+// is repeated until its answer proves something.
+func (s State) repetitionRefused(a external.Op) Step {
+	if s.Caps.Findable && s.left(s.Binding.Operation.StartedAt)+onTheWay <= 0 {
+		return s.byMark().with(s.underWay())
+	}
+	return s.unknown(a.Err)
 }
 
 // failed closes an operation that has ended badly and may have left something,

@@ -17,6 +17,8 @@ type cloud struct {
 	tokens map[string]*thing
 	// deaf says which calls end well and do nothing.
 	deaf external.Verb
+	// busy is how many calls from now on are refused, for now.
+	busy int
 	// async is how long operations take; 0 for at once.
 	async time.Duration
 	// calls counts all calls, changes those that were to change something, creations
@@ -106,6 +108,10 @@ func (c *cloud) find(mark external.Mark) []external.Observation {
 func (c *cloud) begin(i external.Intent) external.Op {
 	c.calls++
 	c.changes++
+	if c.busy > 0 {
+		c.busy--
+		return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "Throttled"}}
+	}
 	if i.Verb == c.deaf {
 		return external.Op{Done: true, Ref: i.Ref}
 	}
@@ -160,6 +166,10 @@ func (c *cloud) op(ref external.Ref) external.Op {
 
 func (c *cloud) poll(resume string) external.Op {
 	c.calls++
+	if c.busy > 0 {
+		c.busy--
+		return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "Throttled"}}
+	}
 	ref := external.Ref(resume[len("op/"):])
 	for _, t := range c.things {
 		if t.ref != ref {

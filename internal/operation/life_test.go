@@ -29,6 +29,8 @@ type life struct {
 	// it the answer of a call that it was making.
 	steps, crash int
 	call         fate
+	// throttle is how many calls are refused after that.
+	throttle int
 	// next decides; a test of the tests puts something broken here.
 	next func(operation.State) operation.Step
 	// blind is in which look nothing can be seen, from 1; 0 for none.
@@ -48,6 +50,7 @@ const (
 	arrives      fate = "the call arrives"
 	neverArrives fate = "the call never arrives"
 	arrivesLate  fate = "the call arrives late"
+	throttled    fate = "the call arrives, and the next ones are refused for now"
 )
 
 // late is how long a late call is on its way: not as long as the API takes to
@@ -183,7 +186,7 @@ func (l *life) do(s *operation.State, step operation.Step) {
 		l.mustBeStored(*step.Intent)
 		s.Answered(l.cloud.begin(*step.Intent), nil)
 	case operation.Poll:
-		s.Answered(l.cloud.poll(l.stored.Operation.Resume), nil)
+		s.PolledFor(l.cloud.poll(l.stored.Operation.Resume), nil)
 	case operation.ReserveID:
 		l.reserved[step.Ref], s.IDReserved = true, true
 	case operation.LateInitialize:
@@ -263,6 +266,7 @@ func (l *life) settle() error {
 			return nil
 		}
 		if l.pass() {
+			l.cloud.busy = l.throttle
 			l.crash = 0 // it lives again, and knows nothing but what is stored
 			continue
 		}

@@ -17,6 +17,9 @@ func Next(s State) Step {
 	if !s.Until.IsZero() && s.Until.Sub(s.Now) < shortestCall && s.calls(step) {
 		return Step{Do: Rest, After: shortestCall} // another process may be about to do it
 	}
+	if step.Do == Rest && s.Resource.Deleting && step.Synced.Reason != resource.ReconcilePaused {
+		step.Ready = deleting(s)
+	}
 	return step
 }
 
@@ -40,7 +43,7 @@ func (s State) next() Step {
 	case s.Binding != nil && s.Binding.Operation != nil:
 		return s.carryOn()
 	case s.Resource.Deleting:
-		return s.remove().with(deleting(s))
+		return s.remove()
 	}
 	return s.keep()
 }

@@ -26,15 +26,17 @@ func (s State) remove() Step {
 		return s.reserve() // its binding was lost
 	case b.Phase == binding.BindingTombstone, b.Phase == binding.BindingReleased:
 		return Step{Do: Unclaim}
+	}
+	if step, done := s.doubt(); done {
+		return step // also of what is to stay: nobody would ever be told of a second one
+	}
+	switch {
 	case !s.Resource.Deletes || b.Shared:
 		return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
 	case b.Phase == binding.BindingReserved && b.Ref == "" && !b.Explicit:
 		return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased }) // it never had one
 	case s.ref() == "":
 		return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
-	}
-	if step, done := s.doubt(); done {
-		return step
 	}
 	if step, done := s.look(); done {
 		return step

@@ -38,10 +38,24 @@ func (s State) byName() Step {
 		return s.takeOn()
 	default:
 	}
-	if left := s.left(s.Binding.Operation.StartedAt); left > 0 {
+	left := s.left(s.Binding.Operation.StartedAt)
+	if s.Resource.Deleting {
+		left += onTheWay // it isn't made for being deleted
+	}
+	switch {
+	case left > 0:
 		return s.settles(left)
+	case s.Resource.Deleting:
+		return s.neverMade()
 	}
 	return s.again() // the API has one of a name at most
+}
+
+// neverMade closes a creation that has had no effect, of what is being deleted.
+func (s State) neverMade() Step {
+	return s.record(func(b *binding.BindingSpec) {
+		b.Operation, b.Unresolved, b.Phase, b.Retried = nil, nil, binding.BindingReserved, s.Resource.Retry
+	})
 }
 
 // again makes the same call once more, and remembers that.
@@ -85,6 +99,8 @@ func (s State) byMark() Step {
 		return s.several()
 	case len(s.Found) == 1:
 		return s.bind(s.Found[0].Ref, s.Binding.Mark)
+	case s.Resource.Deleting:
+		return s.neverMade()
 	}
 	return s.open(external.Create, binding.BindingCreating) // it never came to be
 }
@@ -127,8 +143,11 @@ func refs(found []external.Observation) string {
 // resource, and no name, token or mark would tell.
 func (s State) unresolved(why string) Step {
 	b := s.Binding
+	asked := s.Resource.Retry != "" && s.Resource.Retry != b.Retried
 	switch {
-	case s.Resource.Retry != "" && s.Resource.Retry != b.Retried:
+	case asked && s.Resource.Deleting:
+		return s.neverMade()
+	case asked:
 		retry := s.open(external.Create, binding.BindingCreating)
 		if retry.Do == Record {
 			retry.Binding.Retried = s.Resource.Retry

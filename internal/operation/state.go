@@ -77,6 +77,8 @@ type State struct {
 	Fresh bool
 	// Answer is what the external API said of the open operation in this pass.
 	Answer *external.Op
+	// Polled says that the answer is that of a poll.
+	Polled bool
 	// Failed is the last error of a closed operation in this pass.
 	Failed *external.OpError
 	// Updated and Deleted say that such an operation has ended well in this pass.
@@ -132,10 +134,17 @@ func (s *State) Answered(op external.Op, err error) {
 	if err != nil {
 		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
 	}
+	s.Polled = false
 	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false
 	if op.Err != nil && op.Err.Class != external.Ambiguous {
 		s.Failed = op.Err
 	}
+}
+
+// PolledFor takes what came of asking for the open operation.
+func (s *State) PolledFor(op external.Op, err error) {
+	s.Answered(op, err)
+	s.Polled = true
 }
 
 // Stored takes what was stored in place of the binding.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-dev/espalier/internal/operation"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -53,11 +54,14 @@ func TestTheProcessDiesAfterEveryStep(t *testing.T) {
 	points := 0
 	for class, c := range classes {
 		for _, set := range all {
-			for _, call := range []fate{arrives, neverArrives, arrivesLate} {
+			for _, call := range []fate{arrives, neverArrives, arrivesLate, throttled} {
 				t.Run(fmt.Sprintf("%s/%s/%s", class, set, call), func(t *testing.T) {
 					for n := 0; ; n++ {
 						l := newLife(c.caps, c.async, policies(set))
 						l.crash, l.call = n, call
+						if call == throttled {
+							l.call, l.throttle = arrives, 2
+						}
 						reached := l.live(t, set, (c.parks || c.doubles && call == arrivesLate) && n > 0)
 						if t.Failed() {
 							t.Fatalf("after step %d:\n%s", n, strings.Join(l.log, "\n"))
@@ -143,7 +147,7 @@ func (l *life) check(t *testing.T, set string, parked bool) {
 	if l.cloud.calls > 120 {
 		t.Errorf("%d calls", l.cloud.calls)
 	}
-	if l.cloud.changes > 5 {
+	if l.cloud.changes > 5+l.throttle {
 		t.Errorf("%d calls that change something", l.cloud.changes)
 	}
 }
@@ -176,5 +180,63 @@ func TestWhatCallsDontChangeIsNotCalledForAgainAndAgain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestADeletionAtEveryMomentOfACreation asks for the deletion after each step of the
+// creation, with the process living on or dying then: what was begun is found out, and
+// undone. Nothing is made only to be deleted, but where that alone tells what there is.
+func TestADeletionAtEveryMomentOfACreation(t *testing.T) {
+	lives := 0
+	for class, c := range classes {
+		for _, set := range []string{"OCUD", "OC"} {
+			for _, call := range []fate{arrives, neverArrives, arrivesLate} {
+				for n := 1; ; n++ {
+					l := newLife(c.caps, c.async, policies(set))
+					l.crash, l.call = n, call
+					died := false
+					for range 200 {
+						if died = l.pass(); died || l.last.Synced.Reason == resource.ReconcileSuccess {
+							break
+						}
+						l.elapse(max(l.last.After, time.Second))
+					}
+					if !died {
+						break
+					}
+					l.crash, l.resource.Deleting = 0, true
+					if err := l.settle(); err != nil {
+						t.Error(err)
+					}
+					l.elapse(time.Minute)
+					lives++
+					parked := c.parks && l.last.Synced.Reason == resource.CreateUnresolved || c.doubles && l.last.Synced.Reason == resource.Conflict
+					l.checkDeleted(t, set, parked)
+					if t.Failed() {
+						t.Fatalf("%s, %s, %s, deleted after step %d:\n%s", class, set, call, n, strings.Join(l.log, "\n"))
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d lives", lives)
+}
+
+func (l *life) checkDeleted(t *testing.T, set string, parked bool) {
+	t.Helper()
+	if l.last.Do == operation.Rest && !l.gone && l.last.Ready.Reason != resource.Deleting {
+		t.Errorf("it is being deleted, and Ready says %s", l.last.Ready.Reason)
+	}
+	if !parked && !l.gone {
+		t.Errorf("the managed resource stays: %s %s", l.last.Synced.Reason, l.last.Synced.Message)
+	}
+	if n := len(l.cloud.alive()); n > 0 && !parked && strings.Contains(set, "D") {
+		t.Errorf("%d external resources are left", n)
+	}
+	if l.cloud.creations > 1 && !parked {
+		t.Errorf("%d were created", l.cloud.creations)
+	}
+	if len(l.cloud.harm) > 0 {
+		t.Errorf("harm: %v", l.cloud.harm)
 	}
 }

@@ -27,6 +27,14 @@ func Done() Outcome { return Outcome{settled: true} }
 // Wait ends the pass and asks for another after so long at the latest.
 func Wait(after time.Duration) Outcome { return Outcome{After: after, settled: true} }
 
+// Overtaken ends the pass, since somebody else has written what it was about to: the
+// event of that starts another. That there is none, because the answer was a
+// webhook's, costs a look after a while.
+func Overtaken() Outcome { return Wait(overtaken) }
+
+// overtaken is by when the event must have come.
+const overtaken = 10 * time.Second
+
 // Fail ends the pass with an error.
 func Fail(err error) Outcome { return Outcome{Err: err, settled: true} }
 

@@ -57,7 +57,7 @@ func (c crashing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.once.Load() {
 		return nil, ErrCrashed
 	}
-	if !isWrite(r) {
+	if !IsWrite(r) {
 		return c.next.RoundTrip(r)
 	}
 	n := c.writes.Add(1)
@@ -87,9 +87,9 @@ func (c *Crash) crash() {
 	}
 }
 
-// isWrite tells requests that change something of the world under test; events
+// IsWrite tells requests that change something of the world under test; events
 // and leases are about it.
-func isWrite(r *http.Request) bool {
+func IsWrite(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 		return !strings.Contains(r.URL.Path, "/events") && !strings.Contains(r.URL.Path, "/leases")

@@ -9,8 +9,9 @@ import (
 
 // buckets says what is special about buckets.
 var buckets = kind[*v1alpha1.Bucket]{
-	typ:   cloud.TypeBucket,
-	scope: func(b *v1alpha1.Bucket) string { return scope(b.Spec.ForProvider.Region) },
+	typ:    cloud.TypeBucket,
+	chosen: []string{"versioning", "public"},
+	scope:  func(b *v1alpha1.Bucket) string { return scope(b.Spec.ForProvider.Region) },
 	wanted: func(b *v1alpha1.Bucket, there *cloud.Resource) (cloud.Properties, error) {
 		p, init := b.Spec.ForProvider, b.Spec.InitProvider
 		if there == nil {

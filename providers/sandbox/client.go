@@ -11,6 +11,9 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -32,6 +35,9 @@ type kind[M managed.Object] struct {
 	wanted func(m M, there *cloud.Resource) (cloud.Properties, error)
 	// show is what status.atProvider tells.
 	show func(cloud.Resource) map[string]any
+	// chosen are the fields of forProvider, named as show names them, that the cloud
+	// chooses where nobody says.
+	chosen []string
 	// connection is what is needed to connect; nil for kinds that nobody connects to.
 	connection func(cloud.Resource) map[string][]byte
 }
@@ -91,6 +97,7 @@ func (c *client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
 		Presence: external.Present, Ref: external.Ref(r.ID), Created: r.Created,
 		State: string(r.State), Message: r.Message, Ready: external.No, AtProvider: c.show(r),
 	}
+	o.LateInit = c.late(m, o.AtProvider)
 	if id := r.Tags[markTag]; id != "" {
 		o.Mark = &external.Mark{ID: id, Owner: r.Tags[ownerTag]}
 	}
@@ -110,6 +117,21 @@ func (c *client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
 	}
 	o.UpToDate, o.Diff = compare(wanted, r)
 	return o, nil
+}
+
+// late is what the cloud has chosen of what nobody has said.
+func (c *client[M]) late(m M, shown map[string]any) map[string]any {
+	said, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+	if err != nil {
+		return nil // nobody is told what can't be told
+	}
+	out := map[string]any{}
+	for _, field := range c.chosen {
+		if _, ok, _ := unstructured.NestedFieldNoCopy(said, "spec", "forProvider", field); !ok {
+			out[field] = shown[field]
+		}
+	}
+	return out
 }
 
 // compare says whether a resource is as wanted. While it changes, that can't be
@@ -202,9 +224,12 @@ func (c *client[M]) Begin(_ context.Context, m M, i external.Intent) (external.O
 func (c *client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
 	op, err := c.cloud.GetOperation(was.Resume)
 	if errors.Is(err, cloud.NotFound) {
-		return external.Op{Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
+		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
 	}
-	return c.answer(op, err), nil
+	if err != nil {
+		return external.Op{}, err
+	}
+	return c.answer(op, nil), nil
 }
 
 // answer is what the cloud says, with when it will say something else: it knows.

@@ -8,8 +8,9 @@ import (
 )
 
 var roles = kind[*v1alpha1.Role]{
-	typ:   cloud.TypeRole,
-	scope: func(r *v1alpha1.Role) string { return scope(r.Spec.ForProvider.Region) },
+	typ:    cloud.TypeRole,
+	chosen: []string{"trust"},
+	scope:  func(r *v1alpha1.Role) string { return scope(r.Spec.ForProvider.Region) },
 	wanted: func(r *v1alpha1.Role, there *cloud.Resource) (cloud.Properties, error) {
 		p, init := r.Spec.ForProvider, r.Spec.InitProvider
 		if there == nil {
@@ -25,8 +26,9 @@ var roles = kind[*v1alpha1.Role]{
 }
 
 var clusters = kind[*v1alpha1.Cluster]{
-	typ:   cloud.TypeCluster,
-	scope: func(c *v1alpha1.Cluster) string { return scope(c.Spec.ForProvider.Region) },
+	typ:    cloud.TypeCluster,
+	chosen: []string{"nodes"},
+	scope:  func(c *v1alpha1.Cluster) string { return scope(c.Spec.ForProvider.Region) },
 	wanted: func(c *v1alpha1.Cluster, there *cloud.Resource) (cloud.Properties, error) {
 		p, init := c.Spec.ForProvider, c.Spec.InitProvider
 		if there == nil {

@@ -6,8 +6,9 @@ import (
 )
 
 var networks = kind[*v1alpha1.Network]{
-	typ:   cloud.TypeNetwork,
-	scope: func(n *v1alpha1.Network) string { return scope(n.Spec.ForProvider.Region) },
+	typ:    cloud.TypeNetwork,
+	chosen: []string{"cidr"},
+	scope:  func(n *v1alpha1.Network) string { return scope(n.Spec.ForProvider.Region) },
 	wanted: func(n *v1alpha1.Network, there *cloud.Resource) (cloud.Properties, error) {
 		p, init := n.Spec.ForProvider, n.Spec.InitProvider
 		if there == nil {
@@ -23,8 +24,9 @@ var networks = kind[*v1alpha1.Network]{
 }
 
 var subnets = kind[*v1alpha1.Subnet]{
-	typ:   cloud.TypeSubnet,
-	scope: func(s *v1alpha1.Subnet) string { return scope(s.Spec.ForProvider.Region) },
+	typ:    cloud.TypeSubnet,
+	chosen: []string{"cidr"},
+	scope:  func(s *v1alpha1.Subnet) string { return scope(s.Spec.ForProvider.Region) },
 	wanted: func(s *v1alpha1.Subnet, there *cloud.Resource) (cloud.Properties, error) {
 		p, init := s.Spec.ForProvider, s.Spec.InitProvider
 		if there == nil {

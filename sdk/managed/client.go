@@ -53,6 +53,7 @@ type Client[M Object] interface {
 	Begin(ctx context.Context, m M, intent external.Intent) (external.Op, error)
 
 	// Poll asks how an operation is that Begin has begun, perhaps in another
-	// process. It is safe to repeat.
+	// process. It is safe to repeat. An operation that has failed is Done, with an
+	// error in the answer; that it couldn't be asked for is an error beside it.
 	Poll(ctx context.Context, m M, op external.Op) (external.Op, error)
 }

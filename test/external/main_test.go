@@ -30,7 +30,7 @@ func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 // open opens a cloud in which buckets behave in a way.
 func open(t *testing.T, behaviour cloud.Behaviour) *cloud.Cloud {
 	t.Helper()
-	sky, err := cloud.Open(t.TempDir(), cloud.Options{Behaviours: map[cloud.Type]cloud.Behaviour{cloud.TypeBucket: behaviour}})
+	sky, err := cloud.Open(t.TempDir(), cloud.Options{Journal: cloud.NewJournal(1_000_000), Behaviours: map[cloud.Type]cloud.Behaviour{cloud.TypeBucket: behaviour}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -202,29 +201,4 @@ func TestANestIsDeletedInReverseOrderAndCompletely(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestTheExampleWorksAsItStands(t *testing.T) {
-	s := begin(t)
-	const files = "../../examples/eks-with-vpc/"
-	cloud := func(kind string) schema.GroupVersionKind {
-		return schema.GroupVersionKind{Group: "cloud.example.com", Version: "v1", Kind: kind}
-	}
-	for _, file := range []string{"1-cloud.yaml", "2-vpc.yaml", "3-ekscluster.yaml", "4-eksclusterwithvpc.yaml", "5-instance.yaml"} {
-		s.ApplyFile(t, files+file)
-	}
-	fill := func(kind, name string, status map[string]any) {
-		s.Await(t, cloud(kind), "default", name, exists)
-		s.SetStatus(t, cloud(kind), "default", name, status)
-	}
-	fill("Network", "demo", map[string]any{"networkID": "net-1", "state": "available"})
-	for i, name := range []string{"demo-private-1", "demo-private-2"} {
-		fill("Subnet", name, map[string]any{"subnetID": fmt.Sprintf("subnet-%d", i), "state": "available"})
-	}
-	fill("ControlPlane", "demo", map[string]any{"controlPlaneID": "cp-1", "endpoint": "https://one", "state": "active"})
-	fill("NodePool", "demo-nodes", map[string]any{"nodePoolID": "np-1", "ready": 3, "state": "active"})
-	all3 := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "EksClusterWithVpc"}
-	s.Await(t, all3, "default", "demo", all(testkit.IsReady, field("https://one", "status", "endpoint"), field("net-1", "status", "vpcID")))
-	s.Delete(t, all3, "default", "demo")
-	s.AwaitGone(t, all3, "default", "demo")
 }

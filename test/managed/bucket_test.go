@@ -133,6 +133,37 @@ func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
 	s.AwaitGone(t, bucket, other, name)
 }
 
+// TestABucketIsRebornUnderItsName deletes one and makes it again at once: what was
+// made anew isn't what was deleted, and what was left behind is taken on only where
+// somebody says so.
+func TestABucketIsRebornUnderItsName(t *testing.T) {
+	s := suite.Begin(t)
+	name := "b-" + s.NS
+	serials := map[int64]int{}
+	for i := range 10 {
+		fill(t, s, name, "forProvider: {}")
+		s.Await(t, bucket, s.NS, name, named(name))
+		serials[inCloud(t, name).Serial] = i
+		s.Delete(t, bucket, s.NS, name)
+		s.AwaitGone(t, bucket, s.NS, name)
+	}
+	if len(serials) != 10 {
+		t.Errorf("of ten lives there were %d buckets: %v", len(serials), serials)
+	}
+	fill(t, s, name, "deletionPolicy: Orphan, forProvider: {}")
+	s.Await(t, bucket, s.NS, name, named(name))
+	left := inCloud(t, name)
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	fill(t, s, name, "forProvider: {}")
+	s.Await(t, bucket, s.NS, name, named(name)) // it carries the mark of this very name
+	if now := inCloud(t, name); now.Serial != left.Serial {
+		t.Errorf("what was left behind was made anew: %+v", now)
+	}
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+}
+
 func contains(text, word string) error {
 	if !strings.Contains(text, word) {
 		return fmt.Errorf("doesn't say %q: %s", word, text)

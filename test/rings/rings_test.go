@@ -60,7 +60,6 @@ var home = map[string]ring{
 	"internal/manager":    edges,
 	"internal/provide":    edges,
 	"internal/server":     edges,
-	"internal/standin":    edges,
 	"internal/testkit":    edges,
 	"internal/web":        edges,
 	"cmd":                 edges,

@@ -181,7 +181,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, before condition
 	}
 	answer, err := r.Cluster.WriteStatus(ctx, v.raw, fields, v1alpha1.StatusManager)
 	if cluster.IsGone(err) {
-		return outcome.Done()
+		return outcome.Overtaken()
 	}
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("write status: %w", err))

@@ -18,7 +18,9 @@ import (
 func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
 	err := carry.Out(ctx, v.session, store{r, v}, &v.state, step, r.Port.Timeout)
 	switch {
-	case cluster.IsGone(err) && !cluster.IsUnserved(err), errors.Is(v.state.LookFailed, port.ErrNotYet):
+	case cluster.IsGone(err) && !cluster.IsUnserved(err):
+		return outcome.Overtaken()
+	case errors.Is(v.state.LookFailed, port.ErrNotYet):
 		return outcome.Done()
 	case err != nil:
 		err = fmt.Errorf("%s: %w", step.Do, err)

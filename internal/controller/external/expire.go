@@ -66,7 +66,7 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) outcome.Outcome
 	}
 	switch {
 	case cluster.IsGone(err):
-		return outcome.Done()
+		return outcome.Overtaken()
 	case err != nil:
 		return outcome.Fail(fmt.Errorf("see to Binding %s: %w", key.Name, err))
 	case step.After > 0:

@@ -106,7 +106,12 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		return nil, outcome.Done() // nothing is asked before what was asked is known; the watch wakes it
 	}
 	for _, b := range bindings {
-		if spec, err := specOf(b); err == nil && spec.Owner.UID == cached.GetUID() && !isReservation(b) {
+		spec, err := specOf(b)
+		switch {
+		case err != nil:
+		case spec.Owner.UID != cached.GetUID():
+			r.Wake(object.KeyOf(b)) // of one that had the name before, and that nobody else would see to
+		case !isReservation(b):
 			v.binding = b
 		}
 	}

@@ -57,7 +57,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) 
 			return r.Cluster.WriteStatus(ctx, v.object, next, Manager)
 		})
 		if cluster.IsGone(err) {
-			return outcome.Done()
+			return outcome.Overtaken()
 		}
 		if err != nil {
 			return outcome.Fail(fmt.Errorf("write status: %w", err))

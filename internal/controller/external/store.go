@@ -55,8 +55,7 @@ func (s store) Project(ctx context.Context, ref external.Ref) error {
 
 // LateInitialize sets fields of spec.forProvider that nobody has set.
 func (s store) LateInitialize(ctx context.Context, chosen map[string]any) error {
-	wanted, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
-	if missing := carry.Unset(wanted, chosen); len(missing) > 0 {
+	if missing := carry.LateInit(s.object, chosen); len(missing) > 0 {
 		return s.patch(ctx, s.visit, map[string]any{"spec": map[string]any{"forProvider": missing}})
 	}
 	return nil

@@ -109,7 +109,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		return r.Cluster.WriteStatus(ctx, v.instance, status, v1alpha1.StatusManager)
 	})
 	if cluster.IsGone(err) {
-		return outcome.Done()
+		return outcome.Overtaken()
 	}
 	if err != nil {
 		// The author's fields may come from a Secret.

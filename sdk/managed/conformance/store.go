@@ -77,7 +77,7 @@ func (s store) Project(_ context.Context, ref external.Ref) error {
 // LateInitialize sets what nobody has set.
 func (s store) LateInitialize(_ context.Context, chosen map[string]any) error {
 	wanted, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
-	missing := carry.Unset(wanted, chosen)
+	missing := carry.LateInit(s.object, chosen)
 	if len(missing) == 0 {
 		return nil
 	}

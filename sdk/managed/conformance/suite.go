@@ -40,8 +40,8 @@ type Suite[M managed.Object] struct {
 	Secrets []string
 
 	// Lives bounds in how many lives the process dies, and a quarter of it in how many
-	// something goes wrong while something is looked at; 0 means all, or a hundred without a Clock. Those that are
-	// played are spread over all.
+	// something goes wrong while something is looked at; 0 means all, or a hundred
+	// without a Clock. Those that are played are spread over all.
 	Lives int
 	// Short tries four sets of policies instead of fifteen. Run sets it with -short.
 	Short bool

@@ -92,7 +92,7 @@ func ask(ctx context.Context, session port.Session, s *operation.State, step ope
 		s.Answered(session.Begin(ctx, *step.Intent))
 	case operation.Poll:
 		op := s.Binding.Operation
-		s.Answered(session.Poll(ctx, external.Op{Resume: op.Resume, Ref: external.Ref(op.Ref)}))
+		s.PolledFor(session.Poll(ctx, external.Op{Resume: op.Resume, Ref: external.Ref(op.Ref)}))
 	default:
 	}
 }

@@ -54,6 +54,14 @@ func policiesOf(o *unstructured.Unstructured) resource.Policies {
 	return out
 }
 
+// LateInit are the fields of chosen that nobody has set: those of spec.initProvider are
+// set for the creation, and nobody's after that.
+func LateInit(o *unstructured.Unstructured, chosen map[string]any) map[string]any {
+	wanted, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
+	initial, _, _ := unstructured.NestedMap(o.Object, "spec", "initProvider")
+	return Unset(initial, Unset(wanted, chosen))
+}
+
 // Unset are the fields of chosen that are not in wanted. Lists are taken as a whole.
 func Unset(wanted, chosen map[string]any) map[string]any {
 	out := map[string]any{}
