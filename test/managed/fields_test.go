@@ -43,8 +43,10 @@ func handled(when string) func(*unstructured.Unstructured) error {
 
 func TestFieldsAreInitializedLateWhereThatIsAllowed(t *testing.T) {
 	s := suite.Begin(t)
+	n := 0
 	for policies, late := range map[string]bool{"'*'": true, "Observe, Create, Update, Delete": false, "Observe, Create, LateInitialize": true, "Observe, Create": false} {
-		name := fmt.Sprintf("b%d-%s", len(policies), s.NS)
+		n++
+		name := fmt.Sprintf("b%d-%s", n, s.NS)
 		fill(t, s, name, "managementPolicies: ["+policies+"], forProvider: {versioning: true}, initProvider: {}")
 		o := s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
 			if _, said, _ := unstructured.NestedBool(o.Object, "spec", "forProvider", "public"); said != late {
