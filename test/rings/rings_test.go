@@ -39,6 +39,7 @@ var home = map[string]ring{
 	"internal/inventory": pure,
 	"internal/plan":      pure,
 	"internal/operation": pure,
+	"internal/skeleton":  pure,
 	"internal/view":      pure,
 	"internal/outcome":   pure,
 	"internal/report":    pure,
