@@ -104,6 +104,11 @@ func (s State) rejected(a external.Op) Step {
 		return s.byMark().with(s.underWay())
 	}
 	return s.record(func(b *binding.BindingSpec) {
+		if external.Verb(op.Verb) == external.Create && !op.Repeated && s.Caps.Settle == 0 {
+			// None of ours has come to be: what is there by now is another's. Where the
+			// API shows things late, an earlier attempt's may be what was in the way.
+			b.AbsentBefore = nil
+		}
 		b.Operation, b.Phase = nil, binding.BindingReserved
 		if b.Ref != "" {
 			b.Phase = binding.BindingBound

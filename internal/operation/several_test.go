@@ -1,0 +1,75 @@
+package operation_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// TestWhoHasMadeWhatCarriesNoMark is about kinds whose resources are marked after
+// their creation, or never, and whose creation was refused.
+func TestWhoHasMadeWhatCarriesNoMark(t *testing.T) {
+	cases := map[string]struct {
+		marked, repeated bool
+		want             operation.Do
+		reason           string
+	}{
+		"a creation that is refused at once made nothing, so that what is there is another's": {want: operation.Rest, reason: resource.Conflict},
+		"one that was made again may have been refused because the first has arrived":         {repeated: true, want: operation.Record},
+		"what would carry a mark from its creation on, and has none, is another's":            {marked: true, repeated: true, want: operation.Rest, reason: resource.Conflict},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			at := metav1.NewMicroTime(start)
+			s := operation.State{
+				Resource: operation.Resource{Claimed: true}, Caps: external.Caps{Marked: tc.marked}, Now: start,
+				Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
+				Binding: &binding.BindingSpec{
+					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1, AbsentBefore: &at,
+					Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, Repeated: tc.repeated, StartedAt: at},
+				},
+			}
+			s.Answered(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "AlreadyExists"}}, nil)
+			closed := operation.Next(s)
+			if closed.Do != operation.Record || closed.Binding.Operation != nil {
+				t.Fatalf("the operation isn't closed: %+v", closed)
+			}
+			s.Stored(closed.Binding)
+			s.Look = &external.Observation{Presence: external.Present, Ref: "a"}
+			step := operation.Next(s)
+			if step.Do != tc.want || step.Synced.Reason != tc.reason {
+				t.Errorf("the next step is %s %+v", step.Do, step.Synced)
+			}
+		})
+	}
+}
+
+// TestEachOfSeveralCallsIsPreparedAnew is about what takes several calls, each of
+// which follows from what the one before it has left.
+func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
+	for _, verb := range []external.Verb{external.Update, external.Delete} {
+		t.Run(string(verb), func(t *testing.T) {
+			at := metav1.NewMicroTime(start)
+			s := operation.State{
+				Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
+				Key:      external.Key{Scope: "here", Type: "thing", Name: "a"},
+				Requests: map[external.Verb]external.Request{verb: external.Request("the first")},
+				Binding: &binding.BindingSpec{
+					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Attempts: 2,
+					Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Request: []byte("the first"), StartedAt: at},
+				},
+			}
+			s.Answered(external.Op{Done: true}, nil)
+			s.Stored(operation.Next(s).Binding)
+			s.Look = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No}
+			if step := operation.Next(s); step.Do != operation.Prepare || step.Verb != verb {
+				t.Errorf("the next step is %s %s", step.Do, step.Verb)
+			}
+		})
+	}
+}
