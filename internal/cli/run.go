@@ -12,6 +12,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/introspect"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // controllerFlags are what up and run have in common.
@@ -21,6 +23,7 @@ type controllerFlags struct {
 	workers          int
 	allowCRDDeletion bool
 	verbosity        int
+	postgresql       bool
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
@@ -30,6 +33,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
+	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -38,8 +42,16 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 		Config: config, Log: log, Version: Version(),
 		Workers: f.workers, AllowCRDDeletion: f.allowCRDDeletion,
 		HealthAddress: f.health, MetricsAddress: f.metrics,
-		IntrospectionSocket: f.socket(config),
+		IntrospectionSocket: f.socket(config), Providers: f.providers(),
 	}
+}
+
+// providers are those that were asked for.
+func (f *controllerFlags) providers() []managed.Provider {
+	if f.postgresql {
+		return []managed.Provider{postgresql.Provider()}
+	}
+	return nil
 }
 
 // socket is where this program can be asked what it watches.

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -89,15 +90,12 @@ func (s State) ended(a external.Op) Step {
 	return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
-// rejected closes an operation that had no effect. A deletion stays open: the same
-// call is right whenever it is made again.
+// rejected closes an operation that had no effect. A deletion stays open as long as
+// the same call is right when it is made again.
 func (s State) rejected(a external.Op) Step {
 	op := s.Binding.Operation
 	if external.Verb(op.Verb) == external.Delete {
-		return Step{
-			Do: Rest, Err: a.Err, After: a.Err.RetryAfter, Ready: deleting(s),
-			Synced: synced(metav1.ConditionFalse, resource.ReconcileError, "delete the external resource: "+a.Err.Error()),
-		}
+		return s.refused(a)
 	}
 	if a.Err.Mismatch && external.Verb(op.Verb) == external.Create {
 		// Its token was used with another request: something may be there.
@@ -114,6 +112,28 @@ func (s State) rejected(a external.Op) Step {
 			b.Phase = binding.BindingBound
 		}
 	})
+}
+
+// refused keeps a deletion that was refused, unless it would be asked in other words
+// by now: because somebody has changed what is to become of dependents, or because
+// the external resource has changed.
+func (s State) refused(a external.Op) Step {
+	again, prepared := s.Requests[external.Delete]
+	closed := s.record(func(b *binding.BindingSpec) { b.Operation = nil })
+	switch {
+	case s.Look == nil && s.LookFailed == nil:
+		return Step{Do: Observe, Ref: s.ref()}
+	case s.Look != nil && s.Look.Presence == external.Absent:
+		return closed
+	case s.Look != nil && s.Look.Presence == external.Present && !prepared:
+		return Step{Do: Prepare, Verb: external.Delete}
+	case prepared && !bytes.Equal(again, s.Binding.Operation.Request):
+		return closed
+	}
+	return Step{
+		Do: Rest, Err: a.Err, After: a.Err.RetryAfter, Ready: deleting(s),
+		Synced: synced(metav1.ConditionFalse, resource.ReconcileError, "delete the external resource: "+a.Err.Error()),
+	}
 }
 
 // failed closes an operation that has ended badly and may have left something,

@@ -73,3 +73,61 @@ func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatACallHasChangedIsPublished is about connection details that a call changes,
+// such as a password.
+func TestWhatACallHasChangedIsPublished(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	s := operation.State{
+		Resource: operation.Resource{Claimed: true, ExternalName: "a"}, Now: start, Published: true,
+		Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		Binding: &binding.BindingSpec{
+			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
+			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, StartedAt: at},
+		},
+	}
+	s.Answered(external.Op{Done: true}, nil)
+	s.Stored(operation.Next(s).Binding)
+	s.Look = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.Yes, Connection: map[string][]byte{"password": []byte("another")}}
+	if step := operation.Next(s); step.Do != operation.Publish {
+		t.Errorf("the next step is %s", step.Do)
+	}
+}
+
+// TestARefusedDeletionIsAskedAgain is about a deletion that stays open, and what of
+// its words stays.
+func TestARefusedDeletionIsAskedAgain(t *testing.T) {
+	cases := map[string]struct {
+		look     *external.Observation
+		prepared string
+		want     operation.Do
+		closed   bool
+	}{
+		"whether it would be the same is looked at":           {want: operation.Observe},
+		"and prepared":                                        {look: &external.Observation{Presence: external.Present}, want: operation.Prepare},
+		"the same words stay, and are told":                   {look: &external.Observation{Presence: external.Present}, prepared: "drop it", want: operation.Rest},
+		"others are asked anew":                               {look: &external.Observation{Presence: external.Present}, prepared: "drop it by force", want: operation.Record, closed: true},
+		"what has gone meanwhile needn't be asked for at all": {look: &external.Observation{Presence: external.Absent}, want: operation.Record, closed: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			at := metav1.NewMicroTime(start)
+			s := operation.State{
+				Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: true, ExternalName: "a"}, Now: start,
+				Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+				Binding: &binding.BindingSpec{
+					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingDeleting, Ref: "a", Attempts: 2,
+					Operation: &binding.BindingOperation{Verb: "Delete", Attempt: 2, Request: []byte("drop it"), StartedAt: at},
+				},
+			}
+			s.Answered(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "DependencyViolation"}}, nil)
+			if s.Look = tc.look; tc.prepared != "" {
+				s.Requests[external.Delete] = external.Request(tc.prepared)
+			}
+			step := operation.Next(s)
+			if step.Do != tc.want || (tc.want == operation.Record && (step.Binding.Operation == nil) != tc.closed) {
+				t.Errorf("the next step is %s", step.Do)
+			}
+		})
+	}
+}

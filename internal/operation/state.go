@@ -123,14 +123,14 @@ func (s State) intent() *external.Intent {
 
 // Answered takes what came of a call on the open operation. An error that the
 // client didn't put into its answer says nothing about the effect. What was seen
-// before the call is no longer so, and what was prepared of it isn't what is to be
-// asked next.
+// before the call is no longer so: what was prepared of it isn't what is to be asked
+// next, and what was published may have changed.
 func (s *State) Answered(op external.Op, err error) {
 	if err != nil {
 		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
 	}
 	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false
-	s.Requests = map[external.Verb]external.Request{}
+	s.Requests, s.Published = map[external.Verb]external.Request{}, false
 	if op.Err != nil && op.Err.Class != external.Ambiguous {
 		s.Failed = op.Err
 	}

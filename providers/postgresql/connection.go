@@ -89,8 +89,11 @@ func (s *sight) credentials(v *visit, m *v1alpha1.Role, state *roleState, is fun
 		if err != nil {
 			return err
 		}
-		s.password(turn{Set: is(password) == external.No, Unknown: is(password) == external.CannotTell}, state.Name, "the Secret "+p.PasswordSecretRef.Name)
-		connection["password"] = password
+		has := is(password)
+		s.password(turn{Set: has == external.No, Unknown: has == external.CannotTell}, state.Name, "the Secret "+p.PasswordSecretRef.Name)
+		if connection["password"] = password; has == external.No && data["password"] != "" {
+			connection["password"] = data["password"] // it opens until the other is set
+		}
 		// The runtime keeps a digest of all this where more people may read than here;
 		// with something random in it nobody can try passwords on that.
 		connection["nonce"] = data["nonce"]

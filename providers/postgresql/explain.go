@@ -13,12 +13,21 @@ import (
 // mostSessions is how many of the sessions that are in the way are named.
 const mostSessions = 5
 
+// ways are what a user can do about what stands in the way of a deletion, by type.
+var ways = map[string]string{
+	"Role":      "spec.forProvider.reassignOwnedTo gives what it owns to another role",
+	"Database":  "spec.forProvider.onDelete: Force ends the sessions",
+	"Schema":    "spec.forProvider.onDelete: Cascade deletes these with it",
+	"Extension": "spec.forProvider.onDelete: Cascade deletes these with it",
+}
+
 // explained adds to a refusal what the server doesn't say of its own: whose sessions
 // keep a database, and what a user can do about dependents.
 func (v *visit) explained(ctx context.Context, e *external.OpError, i external.Intent) *external.OpError {
-	switch {
-	case i.Verb != external.Delete || e.Class != external.Rejected:
-	case e.Code == objectInUse:
+	if i.Verb != external.Delete || e.Class != external.Rejected {
+		return e
+	}
+	if e.Code == objectInUse {
 		var names []string
 		err := v.on(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
 			names, err = sessionsIn(ctx, conn, i.Key.Name)
@@ -27,6 +36,9 @@ func (v *visit) explained(ctx context.Context, e *external.OpError, i external.I
 		if err == nil && len(names) > 0 {
 			e.Message += ": sessions of " + strings.Join(names, ", ")
 		}
+	}
+	if way := ways[i.Key.Type]; way != "" && (e.Code == dependentsExist || e.Code == objectInUse) {
+		e.Message += ". " + way
 	}
 	return e
 }

@@ -85,7 +85,7 @@ func (t target) shown(s grantState) map[string]any {
 		}
 	}
 	return map[string]any{
-		"role": t.role, "on": string(t.on), "privileges": texts(slices.Sorted(maps.Keys(all))),
+		"role": t.role, "objectType": string(t.on), "privileges": texts(slices.Sorted(maps.Keys(all))),
 		"withOption": option, "objects": int64(len(s.Privileges)),
 	}
 }

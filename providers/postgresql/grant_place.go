@@ -16,7 +16,7 @@ type target struct {
 	role string
 	// group is the role that role becomes a member of; the rest is empty then.
 	group    string
-	on       v1alpha1.GrantOn
+	on       v1alpha1.ObjectType
 	database string
 	schema   string
 	// objects are sorted; none are all that the schema has.
@@ -26,15 +26,15 @@ type target struct {
 // targetOf reads what a grant is about, and refuses what makes no sense.
 func targetOf(p v1alpha1.GrantParameters) (target, error) {
 	t := target{
-		role: said(p.Role, ""), group: said(p.MemberOf, ""), on: cmp.Or(p.On, v1alpha1.OnDatabase),
+		role: said(p.Role, ""), group: said(p.MemberOf, ""), on: cmp.Or(p.ObjectType, v1alpha1.OnDatabase),
 		database: said(p.Database, ""), schema: said(p.Schema, ""), objects: slices.Compact(slices.Sorted(slices.Values(p.Objects))),
 	}
 	if err := checkName("spec.forProvider.role", t.role); err != nil {
 		return target{}, err
 	}
 	if t.group != "" {
-		if p.On != "" || t.database != "" || t.schema != "" || len(p.Objects) > 0 || len(p.Privileges) > 0 {
-			return target{}, errors.New("spec.forProvider.memberOf stands for itself: leave out on, database, schema, objects and privileges")
+		if p.ObjectType != "" || t.database != "" || t.schema != "" || len(p.Objects) > 0 || len(p.Privileges) > 0 {
+			return target{}, errors.New("spec.forProvider.memberOf stands for itself: leave out objectType, database, schema, objects and privileges")
 		}
 		return target{role: t.role, group: t.group}, checkName("spec.forProvider.memberOf", t.group)
 	}
@@ -51,7 +51,7 @@ func (t target) check(privileges int) error {
 	inSchema := t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions
 	switch {
 	case t.on == v1alpha1.OnDatabase && t.schema != "":
-		return errors.New("spec.forProvider.schema is set, and what is granted is the database: set on to what of the schema is meant")
+		return errors.New("spec.forProvider.schema is set, and what is granted is the database: set objectType to what of the schema is meant")
 	case !inSchema && len(t.objects) > 0:
 		return fmt.Errorf("spec.forProvider.objects are set, and what is granted is the %s", t.on)
 	case t.on == v1alpha1.OnDatabase:
@@ -80,7 +80,7 @@ func (t target) place() (database, name string) {
 	case t.on == v1alpha1.OnSchema:
 		return t.database, ident(t.role) + " on schema " + ident(t.schema)
 	}
-	what := map[v1alpha1.GrantOn]string{v1alpha1.OnTables: "tables", v1alpha1.OnSequences: "sequences", v1alpha1.OnFunctions: "functions"}[t.on]
+	what := map[v1alpha1.ObjectType]string{v1alpha1.OnTables: "tables", v1alpha1.OnSequences: "sequences", v1alpha1.OnFunctions: "functions"}[t.on]
 	name = fmt.Sprintf("%s on %s of %s", ident(t.role), what, ident(t.schema))
 	if len(t.objects) == 0 {
 		return t.database, name

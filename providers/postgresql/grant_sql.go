@@ -11,7 +11,7 @@ import (
 
 // words are how statements call what is granted, one and all of a schema, and the
 // letter by which the server knows what can be granted of it.
-var words = map[v1alpha1.GrantOn]struct{ one, all, letter string }{
+var words = map[v1alpha1.ObjectType]struct{ one, all, letter string }{
 	v1alpha1.OnDatabase:  {"DATABASE", "", "d"},
 	v1alpha1.OnSchema:    {"SCHEMA", "", "n"},
 	v1alpha1.OnTables:    {"TABLE", "ALL TABLES", "r"},

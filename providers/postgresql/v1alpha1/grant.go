@@ -59,7 +59,7 @@ type GrantObservation struct {
 	// +optional
 	Role string `json:"role,omitempty"`
 	// +optional
-	On string `json:"on,omitempty"`
+	ObjectType string `json:"objectType,omitempty"`
 	// +optional
 	Privileges []string `json:"privileges,omitempty"`
 	// +optional
@@ -115,11 +115,11 @@ type GrantParameters struct {
 	//
 	// +optional
 	DatabaseSelector *resource.Selector `json:"databaseSelector,omitempty"`
-	// On is what is granted: Database, the default, Schema, or Tables, Sequences or
+	// ObjectType is what is granted: Database, the default, Schema, or Tables, Sequences or
 	// Functions of the schema. It can't be changed once there is one.
 	//
 	// +optional
-	On GrantOn `json:"on,omitempty"`
+	ObjectType ObjectType `json:"objectType,omitempty"`
 	// Schema is the one that is granted, or that has what is granted. It can't be
 	// changed once there is one.
 	//
@@ -156,18 +156,18 @@ type GrantParameters struct {
 	WithOption *bool `json:"withOption,omitempty"`
 }
 
-// GrantOn is what a grant is about.
+// ObjectType is what a grant is about.
 //
 // +kubebuilder:validation:Enum=Database;Schema;Tables;Sequences;Functions
-type GrantOn string
+type ObjectType string
 
 // What a grant can be about.
 const (
-	OnDatabase  GrantOn = "Database"
-	OnSchema    GrantOn = "Schema"
-	OnTables    GrantOn = "Tables"
-	OnSequences GrantOn = "Sequences"
-	OnFunctions GrantOn = "Functions"
+	OnDatabase  ObjectType = "Database"
+	OnSchema    ObjectType = "Schema"
+	OnTables    ObjectType = "Tables"
+	OnSequences ObjectType = "Sequences"
+	OnFunctions ObjectType = "Functions"
 )
 
 // Privilege is something that a role may do.
