@@ -169,8 +169,9 @@ func (s *Server) write(path string, content []byte) error {
 // of the test: when that has died, however it did, the pipe closes, and the server is
 // told to stop at once.
 const watchdog = `"$@" & server=$!
-( read -r _; kill -QUIT $server ) <&3 2>/dev/null &
-wait $server`
+( read -r _; kill -QUIT $server ) <&3 2>/dev/null & dog=$!
+wait $server
+kill $dog`
 
 // Run starts the server, and waits until it answers. It is for one that was killed,
 // too, which is then as after a crash of its machine.
@@ -255,9 +256,8 @@ func (s *Server) Kill() error {
 	for _, child := range children(pid) {
 		_ = syscall.Kill(child, syscall.SIGKILL)
 	}
-	_ = syscall.Kill(pid, syscall.SIGKILL)
-	err = syscall.Kill(-s.proc.Process.Pid, syscall.SIGKILL)
-	<-s.done
+	err = syscall.Kill(pid, syscall.SIGKILL)
+	<-s.done // the shell above it has heard of it, so that no trace of it is left
 	return err
 }
 
