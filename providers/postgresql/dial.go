@@ -39,7 +39,6 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 		"search_path":       "pg_catalog",
 		"statement_timeout": strconv.FormatInt(s.Timeout.Milliseconds(), 10),
 		"lock_timeout":      strconv.FormatInt((s.Timeout / 2).Milliseconds(), 10),
-		"lc_messages":       "C",
 	}
 	return c, nil
 }

@@ -195,3 +195,49 @@ func TestWhatStandsInTheWayOfADropIsNamed(t *testing.T) {
 	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`, `DROP DATABASE "`+id+`2"`)
 	c.gone(t, role, heir)
 }
+
+// TestWithoutBeingSuperuser is about a server on which this program can't read what
+// is stored of passwords, as on those that clouds run.
+func TestWithoutBeingSuperuser(t *testing.T) {
+	c := begin(t)
+	id := c.id()
+	admin := id + "-admin"
+	c.sql(t, "postgres", `CREATE ROLE "`+admin+`" LOGIN CREATEROLE CREATEDB PASSWORD 'of the admin'`)
+	c.Put(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: admin, namespace: $NS}
+stringData: {username: %q, password: of the admin, endpoint: 127.0.0.1, port: "%d"}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: default, namespace: $NS}
+spec: {credentials: {secretRef: {name: admin}}, tls: {mode: disable}}
+`, admin, c.pg.Port))
+	by := ", providerConfigRef: {kind: ProviderConfig, name: default}"
+	spec := `forProvider: {login: true, passwordRotation: {token: %s}}, writeConnectionSecretToRef: {name: login}` + by
+	var last string
+	for _, token := range []string{"one", "two"} {
+		c.make(t, role, id, "", fmt.Sprintf(spec, token))
+		c.ready(t, role, id)
+		password := c.secret(t, "login", func(data map[string]string) error {
+			if data["passwordRotation"] != token || data["nextPassword"] != "" {
+				return errors.New("wasn't rotated")
+			}
+			return nil
+		})["password"]
+		c.ready(t, role, id)
+		if !c.logsIn(t, id, password) || (last != "" && c.logsIn(t, id, last)) {
+			t.Error("the new password doesn't open, or the old one does")
+		}
+		last = password
+	}
+	c.make(t, database, id, "", "forProvider: {connectionLimit: 2}"+by)
+	c.ready(t, database, id)
+	c.make(t, role, id+"-2", "", "forProvider: {superuser: true}"+by)
+	c.Await(t, role, c.NS, id+"-2", says("ReconcileError", "42501", "must be superuser"))
+	c.gone(t, role, id+"-2")
+	c.gone(t, database, id)
+	c.gone(t, role, id)
+	c.sql(t, "postgres", `DROP ROLE "`+admin+`"`)
+}
