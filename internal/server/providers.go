@@ -7,9 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/external"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // pollManaged is how often external resources are looked at that nothing happens
@@ -39,9 +41,23 @@ func (c *Controllers) serveProviders(ctx context.Context) error {
 				Random: rand.Text, Installation: installation, Poll: pollManaged, Wake: c.Wake,
 			}, nil)
 		}
+		c.guardConfigs(p)
 	}
 	c.Engine.Start(external.Kind, &external.Expirer{Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}, nil)
 	return nil
+}
+
+// guardConfigs keeps the configurations of a provider as long as they are used.
+func (c *Controllers) guardConfigs(p managed.Provider) {
+	var users []schema.GroupVersionKind
+	for _, kind := range p.Kinds {
+		users = append(users, kind.Port().GVK)
+	}
+	for i, config := range p.Configs {
+		c.Engine.Start(config, &external.Guard{
+			Config: config, Default: i == 0, Users: users, Cluster: c.Client, Hub: c.Hub, Events: c.options.Events,
+		}, nil)
+	}
 }
 
 // installation names this control plane for good, by the UID of its first

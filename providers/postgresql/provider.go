@@ -6,6 +6,8 @@ package postgresql
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -15,7 +17,7 @@ import (
 func Provider() managed.Provider {
 	servers := &pools{}
 	database := managed.Reference{Field: "database", To: v1alpha1.GroupVersion.WithKind("Database")}
-	schema := managed.Reference{Field: "schema", To: v1alpha1.GroupVersion.WithKind("Schema")}
+	inSchema := managed.Reference{Field: "schema", To: v1alpha1.GroupVersion.WithKind("Schema")}
 	role := func(field string) managed.Reference {
 		return managed.Reference{Field: field, To: v1alpha1.GroupVersion.WithKind("Role")}
 	}
@@ -23,12 +25,15 @@ func Provider() managed.Provider {
 	return managed.Provider{
 		Name: "postgresql",
 		CRDs: v1alpha1.CRDs,
+		Configs: []schema.GroupVersionKind{
+			v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterProviderConfigKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ProviderConfigKind),
+		},
 		Kinds: []managed.Kind{
 			serve(servers, func() *v1alpha1.Role { return &v1alpha1.Role{} }, roles, true, groups, database, role("reassignOwnedTo")),
 			serve(servers, func() *v1alpha1.Database { return &v1alpha1.Database{} }, databases, false, role("owner")),
 			serve(servers, func() *v1alpha1.Schema { return &v1alpha1.Schema{} }, schemas, true, database, role("owner")),
-			serve(servers, func() *v1alpha1.Extension { return &v1alpha1.Extension{} }, extensions, true, database, schema),
-			serve(servers, func() *v1alpha1.Grant { return &v1alpha1.Grant{} }, grants, false, role("role"), role("memberOf"), database, schema),
+			serve(servers, func() *v1alpha1.Extension { return &v1alpha1.Extension{} }, extensions, true, database, inSchema),
+			serve(servers, func() *v1alpha1.Grant { return &v1alpha1.Grant{} }, grants, false, role("role"), role("memberOf"), database, inSchema),
 		},
 	}
 }

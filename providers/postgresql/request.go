@@ -26,9 +26,6 @@ type request struct {
 	PasswordFrom string `json:"passwordFrom,omitempty"`
 }
 
-// empty says that there is nothing to do.
-func (r request) empty() bool { return len(r.SQL) == 0 && r.Mark == "" && r.Password == "" }
-
 func (r request) encode() external.Request {
 	raw, err := json.Marshal(r)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 // managed resources of its namespace that name it with kind ProviderConfig.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,categories={crossplane,provider,postgresql}
 // +kubebuilder:printcolumn:name="HOST",type=string,JSONPath=`.spec.host`
 // +kubebuilder:printcolumn:name="TLS",type=string,JSONPath=`.spec.tls.mode`
@@ -16,7 +17,8 @@ type ProviderConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec ProviderConfigSpec `json:"spec"`
+	Spec   ProviderConfigSpec   `json:"spec"`
+	Status ProviderConfigStatus `json:"status,omitempty"`
 }
 
 // ProviderConfigList is a list of ProviderConfig.
@@ -33,6 +35,7 @@ type ProviderConfigList struct {
 // gives no kind.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories={crossplane,provider,postgresql}
 // +kubebuilder:printcolumn:name="HOST",type=string,JSONPath=`.spec.host`
 // +kubebuilder:printcolumn:name="TLS",type=string,JSONPath=`.spec.tls.mode`
@@ -41,7 +44,8 @@ type ClusterProviderConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec ProviderConfigSpec `json:"spec"`
+	Spec   ProviderConfigSpec   `json:"spec"`
+	Status ProviderConfigStatus `json:"status,omitempty"`
 }
 
 // ClusterProviderConfigList is a list of ClusterProviderConfig.
@@ -171,4 +175,14 @@ type TLS struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
+}
+
+// ProviderConfigStatus says what keeps a configuration that is being deleted.
+type ProviderConfigStatus struct {
+	// Users is how many managed resources name it.
+	//
+	// +optional
+	Users int64 `json:"users,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
 }
