@@ -103,7 +103,7 @@ func TestARefusedDeletionIsAskedAgain(t *testing.T) {
 		want     operation.Do
 		closed   bool
 	}{
-		"whether it would be the same is looked at":           {want: operation.Observe},
+		"whether it would be the same is looked at": {want: operation.Observe},
 		"and prepared":                                        {look: &external.Observation{Presence: external.Present}, want: operation.Prepare},
 		"the same words stay, and are told":                   {look: &external.Observation{Presence: external.Present}, prepared: "drop it", want: operation.Rest},
 		"others are asked anew":                               {look: &external.Observation{Presence: external.Present}, prepared: "drop it by force", want: operation.Record, closed: true},

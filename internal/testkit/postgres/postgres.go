@@ -145,7 +145,7 @@ func (s *Server) Log() ([]byte, error) { return os.ReadFile(filepath.Join(s.Dir,
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.Dir
-	cmd.Env = []string{"PATH=" + s.bin + ":/usr/bin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC"}
+	cmd.Env = []string{"PATH=" + s.bin + ":/usr/bin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", "DIR=" + s.Dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
 	return cmd
 }
@@ -167,9 +167,9 @@ func (s *Server) write(path string, content []byte) error {
 
 // watchdog runs a server for as long as its standard input stays open, which is that
 // of the test: when that has died, however it did, the pipe closes, and the server is
-// told to stop at once.
+// told to stop at once, and what there was of it is removed.
 const watchdog = `"$@" & server=$!
-( read -r _; kill -QUIT $server ) <&3 2>/dev/null & dog=$!
+( read -r _; kill -QUIT $server; while kill -0 $server; do sleep 0.1; done; rm -rf "$DIR" ) <&3 2>/dev/null & dog=$!
 wait $server
 kill $dog`
 
