@@ -169,7 +169,7 @@ func (s *Server) write(path string, content []byte) error {
 // of the test: when that has died, however it did, the pipe closes, and the server is
 // told to stop at once, and what there was of it is removed.
 const watchdog = `"$@" & server=$!
-( read -r _; kill -QUIT $server; while kill -0 $server; do sleep 0.1; done; rm -rf "$DIR" ) <&3 2>/dev/null & dog=$!
+( read -r _; trap '' TERM; kill -QUIT $server; while kill -0 $server; do sleep 0.1; done; rm -rf "$DIR" ) <&3 2>/dev/null & dog=$!
 wait $server
 kill $dog`
 
