@@ -117,7 +117,7 @@ func (s State) present() Step {
 	case s.Failed != nil:
 		return fails(s.Failed).with(s.ready())
 	case s.Look.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
-		return s.open(external.Update, binding.BindingUpdating)
+		return s.openOnce(external.Update, binding.BindingUpdating).with(s.ready())
 	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
 		return s.busy()
 	}

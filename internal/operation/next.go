@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -89,6 +90,19 @@ func (s State) open(verb external.Verb, phase binding.BindingPhase) Step {
 			Generation: s.Resource.Generation, StartedAt: metav1.NewMicroTime(s.Now),
 		}
 	})
+}
+
+// openOnce is open, unless the very same call has just ended: then what came of it
+// doesn't show yet, or nothing did, and making it again and again helps neither.
+func (s State) openOnce(verb external.Verb, phase binding.BindingPhase) Step {
+	request, prepared := s.Requests[verb]
+	switch {
+	case !prepared || s.MadeVerb != verb || !bytes.Equal(request, s.Made):
+		return s.open(verb, phase)
+	case s.Caps.Settle > 0:
+		return s.settles(s.Caps.Settle)
+	}
+	return fails(fmt.Errorf("%s the external resource has ended, and it is as it was: %s", verbing(string(verb)), s.Look.Diff))
 }
 
 // look observes the external resource once in a pass, and again after each change.

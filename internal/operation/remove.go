@@ -62,7 +62,7 @@ func (s State) destroy() Step {
 		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is left alone", b.Ref, s.Look.Mark.Owner)}
 		return step
 	}
-	return s.open(external.Delete, binding.BindingDeleting)
+	return s.openOnce(external.Delete, binding.BindingDeleting)
 }
 
 // gone buries what isn't there any more, once the external API shows all that has

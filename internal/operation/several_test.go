@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -129,5 +130,43 @@ func TestARefusedDeletionIsAskedAgain(t *testing.T) {
 				t.Errorf("the next step is %s", step.Do)
 			}
 		})
+	}
+}
+
+// TestNothingIsMadeAgainAndAgain is about a call that has ended, and that doesn't
+// show.
+func TestNothingIsMadeAgainAndAgain(t *testing.T) {
+	cases := map[string]struct {
+		settle   time.Duration
+		prepared string
+		want     operation.Do
+		fails    bool
+	}{
+		"another follows from it":                   {prepared: "the second", want: operation.Record},
+		"the same shows later, where things do":     {settle: time.Second, prepared: "the first", want: operation.Rest},
+		"the same had no effect, where they do not": {prepared: "the first", want: operation.Rest, fails: true},
+	}
+	for name, tc := range cases {
+		for _, verb := range []external.Verb{external.Update, external.Delete} {
+			t.Run(string(verb)+"/"+name, func(t *testing.T) {
+				at := metav1.NewMicroTime(start)
+				s := operation.State{
+					Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start, Caps: external.Caps{Settle: tc.settle},
+					Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+					Binding: &binding.BindingSpec{
+						Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
+						Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Request: []byte("the first"), StartedAt: at},
+					},
+				}
+				s.Answered(external.Op{Done: true}, nil)
+				s.Stored(operation.Next(s).Binding)
+				s.Look = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No, Diff: "it is small"}
+				s.Requests[verb] = external.Request(tc.prepared)
+				step := operation.Next(s)
+				if step.Do != tc.want || (step.Err != nil) != tc.fails {
+					t.Errorf("the next step is %s, %+v, with error %v", step.Do, step.Synced, step.Err)
+				}
+			})
+		}
 	}
 }

@@ -75,6 +75,10 @@ type State struct {
 	Fresh bool
 	// Answer is what the external API said of the open operation in this pass.
 	Answer *external.Op
+	// Made is what was asked for by the last call of this pass that ended well, and
+	// MadeVerb how; empty if there was none.
+	Made     external.Request
+	MadeVerb external.Verb
 	// Failed is the last error of a closed operation in this pass.
 	Failed *external.OpError
 	// IDReserved says that the assigned identity is ours alone, IDTaken by whom it
@@ -133,6 +137,9 @@ func (s *State) Answered(op external.Op, err error) {
 	s.Requests, s.Published = map[external.Verb]external.Request{}, false
 	if op.Err != nil && op.Err.Class != external.Ambiguous {
 		s.Failed = op.Err
+	}
+	if op.Err == nil && op.Done {
+		s.Made, s.MadeVerb = s.Binding.Operation.Request, external.Verb(s.Binding.Operation.Verb)
 	}
 }
 
