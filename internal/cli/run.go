@@ -13,6 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // controllerFlags are what up and run have in common.
@@ -23,6 +25,7 @@ type controllerFlags struct {
 	poll             time.Duration
 	allowCRDDeletion bool
 	verbosity        int
+	postgresql       bool
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
@@ -33,6 +36,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.DurationVar(&f.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
+	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -44,7 +48,16 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
+		Providers: f.providers(),
 	}
+}
+
+// providers are those that were asked for.
+func (f *controllerFlags) providers() []managed.Provider {
+	if f.postgresql {
+		return []managed.Provider{postgresql.Provider()}
+	}
+	return nil
 }
 
 // socket is where this program can be asked what it watches.

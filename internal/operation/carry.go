@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -101,19 +102,16 @@ func (s State) ended(a external.Op) Step {
 
 // close notes that the open operation has ended well.
 func (s State) close(b *binding.BindingSpec) {
-	b.Ended = &binding.BindingEnded{Verb: b.Operation.Verb, Generation: b.Operation.Generation, At: metav1.NewMicroTime(s.Now)}
+	b.Ended = &binding.BindingEnded{Verb: b.Operation.Verb, Request: digestOf(b.Operation.Request), At: metav1.NewMicroTime(s.Now)}
 	b.Operation = nil
 }
 
-// rejected closes an operation that had no effect. A deletion stays open: the same
-// call is right whenever it is made again.
+// rejected closes an operation that had no effect. A deletion stays open as long as
+// the same call is right when it is made again.
 func (s State) rejected(a external.Op) Step {
 	op := s.Binding.Operation
 	if external.Verb(op.Verb) == external.Delete {
-		return Step{
-			Do: Rest, Err: a.Err, After: a.Err.RetryAfter, Ready: deleting(s),
-			Synced: synced(metav1.ConditionFalse, resource.ReconcileError, "delete the external resource: "+a.Err.Error()),
-		}
+		return s.refused(a)
 	}
 	if external.Verb(op.Verb) == external.Create && s.Caps.Naming == external.ProviderAssigned {
 		switch {
@@ -124,6 +122,11 @@ func (s State) rejected(a external.Op) Step {
 		}
 	}
 	return s.record(func(b *binding.BindingSpec) {
+		if external.Verb(op.Verb) == external.Create && !op.Repeated && s.Caps.Settle == 0 {
+			// None of ours has come to be: what is there by now is another's. Where the
+			// API shows things late, an earlier attempt's may be what was in the way.
+			b.AbsentBefore = nil
+		}
 		b.Operation, b.Phase = nil, binding.BindingReserved
 		if b.Ref != "" {
 			b.Phase = binding.BindingBound
@@ -138,6 +141,28 @@ func (s State) repetitionRefused(a external.Op) Step {
 		return s.byMark().with(s.underWay())
 	}
 	return s.unknown(a.Err)
+}
+
+// refused keeps a deletion that was refused, unless it would be asked in other words
+// by now: because somebody has changed what is to become of dependents, or because
+// the external resource has changed.
+func (s State) refused(a external.Op) Step {
+	again, prepared := s.Requests[external.Delete]
+	closed := s.record(func(b *binding.BindingSpec) { b.Operation = nil })
+	switch {
+	case s.Look == nil && s.LookFailed == nil:
+		return Step{Do: Observe, Ref: s.ref()}
+	case s.Look != nil && s.Look.Presence == external.Absent:
+		return closed
+	case s.Look != nil && s.Look.Presence == external.Present && !prepared:
+		return Step{Do: Prepare, Verb: external.Delete}
+	case prepared && !bytes.Equal(again, s.Binding.Operation.Request):
+		return closed
+	}
+	return Step{
+		Do: Rest, Err: a.Err, After: a.Err.RetryAfter, Ready: deleting(s),
+		Synced: synced(metav1.ConditionFalse, resource.ReconcileError, "delete the external resource: "+a.Err.Error()),
+	}
 }
 
 // failed closes an operation that has ended badly and may have left something,

@@ -41,7 +41,7 @@ func (s State) keep() Step {
 // comes of the annotation alone doesn't count: that is put back.
 func (s State) moved() bool {
 	k := s.key()
-	renamed := s.Caps.Naming == external.CallerAssigned && s.Key.Name != "" && s.Key.Name != k.Name && s.Key.Name != s.Resource.ExternalName
+	renamed := s.Caps.Naming == external.CallerAssigned && s.Key.Name != "" && s.Key.Name != k.Name && s.Key.Name != s.KeyFrom
 	return k.Scope != s.Key.Scope || k.Type != s.Key.Type || renamed
 }
 
@@ -120,7 +120,7 @@ func (s State) present() Step {
 	case s.Failed != nil:
 		return fails(s.Failed).with(s.ready())
 	case s.Look.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
-		return s.update()
+		return s.openOnce(external.Update, binding.BindingUpdating).with(s.ready())
 	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
 		return s.busy()
 	}
@@ -132,19 +132,6 @@ func (s State) present() Step {
 		Do: Rest, After: after, Ready: s.ready(),
 		Synced: synced(metav1.ConditionTrue, resource.ReconcileSuccess, s.drift()),
 	}
-}
-
-// update begins an update, unless the last one may have done it already. What an
-// update of this pass hasn't changed isn't tried again before the next.
-func (s State) update() Step {
-	left := s.unshown(external.Update)
-	switch {
-	case left > 0 && s.Binding.Ended.Generation == s.Resource.Generation:
-		return s.settles(left).with(s.ready())
-	case s.Updated:
-		return fails(fmt.Errorf("the external resource was updated, and is still different: %s", s.Look.Diff)).with(s.ready())
-	}
-	return s.open(external.Update, binding.BindingUpdating)
 }
 
 // drift tells of a difference that isn't ours to change.

@@ -104,7 +104,7 @@ func (l *life) pass() (died bool) {
 	}()
 	l.random++
 	s := operation.State{Caps: l.caps, MarkOwner: "Thing prod/a", Random: fmt.Sprintf("r%d", l.random), Requests: map[external.Verb]external.Request{}}
-	s.Key = external.Key{Scope: "here", Type: "thing"}
+	s.Key, s.KeyFrom = external.Key{Scope: "here", Type: "thing"}, l.resource.ExternalName
 	if l.caps.Naming == external.CallerAssigned {
 		s.Key.Name = "a"
 		if l.resource.ExternalName != "" {

@@ -1,6 +1,9 @@
 package operation
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -109,6 +112,32 @@ func (s State) open(verb external.Verb, phase binding.BindingPhase) Step {
 			Generation: s.Resource.Generation, StartedAt: metav1.NewMicroTime(s.Now),
 		}
 	})
+}
+
+// openOnce is open, unless the very same call has just ended: then what came of it
+// doesn't show yet, or nothing did, and making it again and again helps neither.
+func (s State) openOnce(verb external.Verb, phase binding.BindingPhase) Step {
+	request, prepared := s.Requests[verb]
+	if !prepared {
+		return Step{Do: Prepare, Verb: verb}
+	}
+	last := s.Binding.Ended
+	if last == nil || last.Verb != string(verb) || last.Request != digestOf(request) {
+		return s.open(verb, phase)
+	}
+	switch left := s.left(last.At); {
+	case left > 0:
+		return s.settles(left)
+	case s.MadeVerb == verb && bytes.Equal(request, s.Made):
+		return fails(fmt.Errorf("%s the external resource has ended, and it is as it was: %s", verbing(string(verb)), s.Look.Diff))
+	}
+	return s.open(verb, phase)
+}
+
+// digestOf tells requests apart.
+func digestOf(request []byte) string {
+	sum := sha256.Sum256(request)
+	return hex.EncodeToString(sum[:16])
 }
 
 // look observes the external resource once in a pass, and again after each change.

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,9 +53,6 @@ func (s State) remove() Step {
 // destroy begins the deletion of what is ours, and of nothing else.
 func (s State) destroy() Step {
 	b := s.Binding
-	if left := s.unshown(external.Delete); left > 0 || s.Deleted {
-		return s.settles(cmp.Or(left, s.soon()))
-	}
 	if b.Phase == binding.BindingReserved {
 		if _, why := s.ours(); why != "" {
 			return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
@@ -71,7 +67,7 @@ func (s State) destroy() Step {
 	if s.Failed != nil {
 		return fails(s.Failed)
 	}
-	return s.open(external.Delete, binding.BindingDeleting)
+	return s.openOnce(external.Delete, binding.BindingDeleting)
 }
 
 // gone buries what isn't there any more, once the external API shows all that has

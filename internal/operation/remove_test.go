@@ -11,6 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
+// digestOfNothing is how a binding remembers a call without content: the first half
+// of its SHA-256.
+const digestOfNothing = "e3b0c44298fc1c149afbf4c8996fb924"
+
 // TestADeletionIsNotRepeatedAtOnce sees that a pass ends that has deleted, whatever
 // the external API shows: it would go round otherwise.
 func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
@@ -20,9 +24,9 @@ func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 		ended  *metav1.MicroTime
 		want   operation.Do
 	}{
-		"what wasn't deleted is":                         {want: operation.Prepare},
+		"what wasn't deleted is":                         {want: operation.Record},
 		"what was deleted just now is waited for":        {ended: &now, want: operation.Rest},
-		"what was deleted long ago and is there is":      {ended: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.Prepare},
+		"what was deleted long ago and is there is":      {ended: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.Record},
 		"what couldn't be deleted is left for this pass": {failed: &external.OpError{Class: external.Failed, Code: "InUse"}, want: operation.Rest},
 	}
 	for name, tc := range cases {
@@ -31,11 +35,12 @@ func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 			l.resource.Deleting, l.resource.Claimed = true, true
 			b := &binding.BindingSpec{Ref: "a", Phase: binding.BindingDeleting}
 			if tc.ended != nil {
-				b.Ended = &binding.BindingEnded{Verb: string(external.Delete), At: *tc.ended}
+				b.Ended = &binding.BindingEnded{Verb: string(external.Delete), Request: digestOfNothing, At: *tc.ended}
 			}
 			got := operation.Next(operation.State{
 				Resource: l.resource, Now: start, Failed: tc.failed, Binding: b, Caps: external.Caps{Settle: time.Second},
-				Look: &external.Observation{Presence: external.Present, Ref: "a"},
+				Requests: map[external.Verb]external.Request{external.Delete: nil},
+				Look:     &external.Observation{Presence: external.Present, Ref: "a"},
 			})
 			if got.Do != tc.want {
 				t.Errorf("it does %s", got.Do)

@@ -46,7 +46,9 @@ type State struct {
 	Caps     external.Caps
 	// Key is what the resource would be kept under now, MarkOwner its text on the
 	// external resource's mark.
-	Key       external.Key
+	Key external.Key
+	// KeyFrom is the annotation of the external name as it was when Key was made.
+	KeyFrom   string
 	MarkOwner string
 	Now       time.Time
 	// Until is until when no other process can be at the same work; zero for always.
@@ -79,10 +81,12 @@ type State struct {
 	Answer *external.Op
 	// Polled says that the answer is that of a poll.
 	Polled bool
+	// Made is what was asked for by the last call of this pass that ended well, and
+	// MadeVerb how; empty if there was none.
+	Made     external.Request
+	MadeVerb external.Verb
 	// Failed is the last error of a closed operation in this pass.
 	Failed *external.OpError
-	// Updated and Deleted say that such an operation has ended well in this pass.
-	Updated, Deleted bool
 	// IDReserved says that the assigned identity is ours alone, IDTaken by whom it
 	// is kept otherwise.
 	IDReserved bool
@@ -129,15 +133,20 @@ func (s State) intent() *external.Intent {
 
 // Answered takes what came of a call on the open operation. An error that the
 // client didn't put into its answer says nothing about the effect. What was seen
-// before the call is no longer so.
+// before the call is no longer so: what was prepared of it isn't what is to be asked
+// next, and what was published may have changed.
 func (s *State) Answered(op external.Op, err error) {
 	if err != nil {
 		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
 	}
 	s.Polled = false
 	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false
+	s.Requests, s.Published = map[external.Verb]external.Request{}, false
 	if op.Err != nil && op.Err.Class != external.Ambiguous {
 		s.Failed = op.Err
+	}
+	if op.Err == nil && op.Done {
+		s.Made, s.MadeVerb = s.Binding.Operation.Request, external.Verb(s.Binding.Operation.Verb)
 	}
 }
 
@@ -150,10 +159,6 @@ func (s *State) PolledFor(op external.Op, err error) {
 // Stored takes what was stored in place of the binding.
 func (s *State) Stored(next *binding.BindingSpec) {
 	open := next.Operation
-	if s.Binding != nil && s.Binding.Operation != nil && open == nil && next.Ended != nil {
-		s.Updated = s.Updated || next.Ended.Verb == string(external.Update)
-		s.Deleted = s.Deleted || next.Ended.Verb == string(external.Delete)
-	}
 	s.Fresh = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
 	s.Answer = nil
 	s.Binding = next

@@ -58,6 +58,7 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 		if err := k.Install(ctx, p.CRDs); err != nil {
 			return fmt.Errorf("provider %s: %w", p.Name, err)
 		}
+		guardConfigs(k, o, p)
 		for _, kind := range p.Kinds {
 			served[kind.Port().GVK.GroupKind()] = struct{}{}
 			k.Engine.Start(kind.Port().GVK, &external.Reconciler{
@@ -68,6 +69,19 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 	}
 	k.Engine.Start(external.Kind, &external.Expirer{Kinds: served, Cluster: k.Client, Hub: k.Hub, Now: o.Now}, nil)
 	return nil
+}
+
+// guardConfigs keeps the configurations of a provider as long as they are used.
+func guardConfigs(k *kernel.Kernel, o Options, p managed.Provider) {
+	var users []schema.GroupVersionKind
+	for _, kind := range p.Kinds {
+		users = append(users, kind.Port().GVK)
+	}
+	for i, config := range p.Configs {
+		k.Engine.Start(config, &external.Guard{
+			Config: config, Default: i == 0, Users: users, Cluster: k.Client, Hub: k.Hub, Events: o.Events,
+		}, nil)
+	}
 }
 
 // installation names this control plane for good, by the UID of its first

@@ -175,11 +175,11 @@ type BindingOperation struct {
 type BindingEnded struct {
 	// Verb is Create, Update or Delete.
 	Verb string `json:"verb"`
-	// Generation is that of the managed resource that the request was made of.
+	// Request is the digest of the content of its call.
 	//
 	// +optional
-	Generation int64            `json:"generation,omitempty"`
-	At         metav1.MicroTime `json:"at"`
+	Request string           `json:"request,omitempty"`
+	At      metav1.MicroTime `json:"at"`
 }
 
 // BindingUnresolved is a creation of which nothing tells whether it has had its

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // Kind is the kind of Bindings.
@@ -135,6 +136,7 @@ func (r *Reconciler) connect(ctx context.Context, v *visit) (err error) {
 	if v.session, err = r.Port.Connect(ctx, v, v.object); err != nil {
 		return err
 	}
+	v.state.KeyFrom = v.object.GetAnnotations()[resource.ExternalNameAnnotation]
 	v.state.Key, err = v.session.Identify()
 	return err
 }

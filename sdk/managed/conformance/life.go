@@ -125,7 +125,8 @@ func (l *life) pass(ctx context.Context) (died bool) {
 	}
 	session := &guard{Session: raw, life: l}
 	defer session.Close()
-	s := operation.State{Caps: l.port.Caps(), MarkOwner: l.owner(), Requests: map[external.Verb]external.Request{}}
+	s := operation.State{Caps: l.port.Caps(), MarkOwner: l.owner(), Requests: map[external.Verb]external.Request{},
+		KeyFrom: l.object.GetAnnotations()[resource.ExternalNameAnnotation]}
 	if s.Key, err = session.Identify(); err != nil {
 		l.last = operation.Step{Do: operation.Rest, Err: err}
 		return false

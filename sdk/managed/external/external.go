@@ -74,7 +74,9 @@ type Caps struct {
 	TokenTTL time.Duration
 	// Findable says that Find lists resources by their mark.
 	Findable bool
-	// Marked says that resources can carry a mark at all.
+	// Marked says that resources carry their mark from their creation on, so that
+	// one without it was made by somebody else. A mark that is put on later counts
+	// as soon as it is seen.
 	Marked bool
 	// Settle is how long after a change Observe and Find may still tell of before;
 	// 0 for an API that is consistent.

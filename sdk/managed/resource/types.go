@@ -155,6 +155,10 @@ const AdoptIfUnmarked = "IfUnmarked"
 // go of.
 const Finalizer = "finalizer.managedresource.crossplane.io"
 
+// ConfigFinalizer keeps a provider's configuration as long as a managed resource
+// names it.
+const ConfigFinalizer = "in-use.crossplane.io"
+
 // Reference names another managed resource whose identity or output a field takes.
 type Reference struct {
 	Name string `json:"name"`

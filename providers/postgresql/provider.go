@@ -1,0 +1,58 @@
+// Package postgresql is the provider of PostgreSQL servers: roles, databases, schemas,
+// extensions and grants. A call is one transaction, sent at once; what it changes is
+// decided by plain functions from what was seen to statements.
+package postgresql
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// Provider serves the kinds of the provider.
+func Provider() managed.Provider {
+	servers := &pools{}
+	database := managed.Reference{Field: "database", To: v1alpha1.GroupVersion.WithKind("Database")}
+	inSchema := managed.Reference{Field: "schema", To: v1alpha1.GroupVersion.WithKind("Schema")}
+	role := func(field string) managed.Reference {
+		return managed.Reference{Field: field, To: v1alpha1.GroupVersion.WithKind("Role")}
+	}
+	groups := managed.Reference{Field: "memberOf", Ref: "memberOfRefs", Selector: "memberOfSelector", List: true, To: v1alpha1.GroupVersion.WithKind("Role")}
+	return managed.Provider{
+		Name: "postgresql",
+		CRDs: v1alpha1.CRDs,
+		Configs: []schema.GroupVersionKind{
+			v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterProviderConfigKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ProviderConfigKind),
+		},
+		Kinds: []managed.Kind{
+			serve(servers, func() *v1alpha1.Role { return &v1alpha1.Role{} }, roles, true, groups, database, role("reassignOwnedTo")),
+			serve(servers, func() *v1alpha1.Database { return &v1alpha1.Database{} }, databases, false, role("owner")),
+			serve(servers, func() *v1alpha1.Schema { return &v1alpha1.Schema{} }, schemas, true, database, role("owner")),
+			serve(servers, func() *v1alpha1.Extension { return &v1alpha1.Extension{} }, extensions, true, database, inSchema),
+			serve(servers, func() *v1alpha1.Grant { return &v1alpha1.Grant{} }, grants, false, role("role"), role("memberOf"), database, inSchema),
+		},
+	}
+}
+
+// serve makes a kind of what is special about it. Marked says that things carry their
+// mark from their creation on: a database, whose creation can't be in a transaction,
+// is given it by the next call.
+func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked bool, references ...managed.Reference) managed.Kind {
+	return managed.For(managed.Definition[M]{
+		Kind:       v1alpha1.GroupVersion.WithKind(k.typ),
+		New:        empty,
+		References: references,
+		Caps:       func() external.Caps { return external.Caps{Naming: external.CallerAssigned, Marked: marked} },
+		Connect: func(_ context.Context, objects managed.Objects, m M) (managed.Client[M], error) {
+			s, err := configured(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)
+			if err != nil {
+				return nil, err
+			}
+			return &client[M]{kind: k, visit: &visit{server: s, servers: servers, objects: objects}}, nil
+		},
+	})
+}

@@ -1,0 +1,8 @@
+// Package v1alpha1 holds the kinds of the PostgreSQL provider,
+// postgresql.espalier.dev/v1alpha1.
+//
+// +kubebuilder:object:generate=true
+// +groupName=postgresql.espalier.dev
+package v1alpha1
+
+//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd:generateEmbeddedObjectMeta=false,maxDescLen=600 paths=. output:crd:dir=crds
