@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
+	"github.com/espalier-dev/espalier/internal/controller/hold"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -44,6 +46,7 @@ type Controllers struct {
 	*kernel.Kernel
 	options  Options
 	registry *definition.Registry
+	gate     *hold.Gate
 	// started is closed once the controllers of definitions run.
 	started chan struct{}
 }
@@ -62,6 +65,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.gate = &hold.Gate{Cluster: c.Client, Hub: c.Hub, Wake: c.Wake, Now: o.Now, Log: o.Log.WithName("hold")}
 	return c, nil
 }
 
@@ -70,8 +74,17 @@ func NewControllers(o Options) (*Controllers, error) {
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
+		if err := c.install(ctx, espalier.CRDs); err != nil {
+			return err
+		}
+		known := c.gate.Watch()
 		if err := c.install(ctx, v1alpha1.CRDs); err != nil {
 			return err
+		}
+		select { // no pass before it is known whether there is a Hold
+		case <-known:
+		case <-ctx.Done():
+			return nil
 		}
 		if err := c.serveProviders(ctx); err != nil {
 			return err
@@ -81,6 +94,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 			c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
 		}
 		close(c.started)
+		c.gate.Run(ctx)
 		return nil
 	})
 }
@@ -109,6 +123,6 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
-		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published,
+		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.gate.Keep,
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/external"
 )
 
@@ -22,9 +21,6 @@ func (c *Controllers) serveProviders(ctx context.Context) error {
 	if len(c.options.Providers) == 0 {
 		return nil
 	}
-	if err := c.install(ctx, espalier.CRDs); err != nil {
-		return err
-	}
 	installation, err := c.installation(ctx)
 	if err != nil {
 		return err
@@ -34,13 +30,14 @@ func (c *Controllers) serveProviders(ctx context.Context) error {
 			return fmt.Errorf("provider %s: %w", p.Name, err)
 		}
 		for _, kind := range p.Kinds {
-			c.Engine.Start(kind.Port().GVK, &external.Reconciler{
+			gvk := kind.Port().GVK
+			c.Engine.Start(gvk, c.gate.Keep(gvk, &external.Reconciler{
 				Port: kind.Port(), Cluster: c.Client, Hub: c.Hub, Events: c.options.Events, Now: c.options.Now,
 				Random: rand.Text, Installation: installation, Poll: pollManaged, Wake: c.Wake,
-			}, nil)
+			}), nil)
 		}
 	}
-	c.Engine.Start(external.Kind, &external.Expirer{Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}, nil)
+	c.Engine.Start(external.Kind, c.gate.Keep(external.Kind, &external.Expirer{Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}), nil)
 	return nil
 }
 
