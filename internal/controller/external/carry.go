@@ -64,6 +64,9 @@ func (r *Reconciler) do(ctx context.Context, v *visit, step operation.Step) erro
 	case operation.Search:
 		s.Found, s.LookFailed = v.session.Find(ctx, keyOf(s), external.Mark{ID: s.Binding.Mark, Owner: s.MarkOwner})
 		s.Searched = s.LookFailed == nil
+	case operation.Trace:
+		s.Traces, s.LookFailed = v.session.Find(ctx, keyOf(s), external.Mark{Owner: s.MarkOwner})
+		s.Traced = s.LookFailed == nil
 	case operation.Prepare:
 		var seen external.Observation
 		if s.Look != nil {
