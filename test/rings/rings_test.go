@@ -42,6 +42,7 @@ var home = map[string]ring{
 	"internal/view":      pure,
 	"internal/outcome":   pure,
 	"internal/report":    pure,
+	"internal/archive":   pure,
 
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
@@ -60,6 +61,7 @@ var home = map[string]ring{
 	"internal/server":     edges,
 	"internal/standin":    edges,
 	"internal/testkit":    edges,
+	"internal/transfer":   edges,
 	"internal/web":        edges,
 	"cmd":                 edges,
 	"examples":            edges,
