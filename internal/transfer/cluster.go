@@ -43,6 +43,7 @@ type Cluster struct {
 // Connect prepares for requests.
 func Connect(config *rest.Config) (*Cluster, error) {
 	config = cluster.Prompt(config)
+	config.WarningHandler = rest.NoWarnings{} // about finalizers' names, for each object
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,10 +50,10 @@ func (s *survey) problem(format string, args ...any) {
 // survey looks at all that an import would touch, and finds all problems at once.
 func (i *Import) survey(ctx context.Context) (*survey, error) {
 	s := &survey{problems: i.File.Check()}
-	if err := i.surveyHolds(ctx, s); err != nil {
+	if err := i.surveyKinds(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := i.surveyKinds(s); err != nil {
+	if err := i.surveyHolds(ctx, s); err != nil {
 		return nil, err
 	}
 	for _, section := range archive.AllSections {
@@ -80,15 +81,14 @@ func (i *Import) surveyHolds(ctx context.Context, s *survey) error {
 		return nil
 	})
 	if isUnserved(err) {
-		s.problem("the controllers have never run here, or are too old: kind Hold of espalier.dev isn't served. Start them with 'espalier run' or 'espalier up'")
-		return nil
+		return nil // that is told with the other kinds
 	}
 	return err
 }
 
 // surveyKinds looks for kinds that nobody serves and no definition of the export
 // defines.
-func (i *Import) surveyKinds(s *survey) error {
+func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 	defined := archive.Defined(i.File.Sections[archive.Definitions])
 	wanted := map[schema.GroupVersionKind]string{}
 	var order []schema.GroupVersionKind
@@ -98,22 +98,58 @@ func (i *Import) surveyKinds(s *survey) error {
 			order = append(order, gvk)
 		}
 	}
+	want(holdKind, "an import needs it: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'")
 	for _, o := range i.File.Objects() {
-		want(o.GroupVersionKind(), "there are objects of it")
+		want(o.GroupVersionKind(), "there are objects of it: install its CustomResourceDefinition first")
 	}
 	for _, k := range i.File.Header.Requires {
-		want(k.GVK(), "definitions compose it")
+		want(k.GVK(), "definitions compose it: install its CustomResourceDefinition first")
+	}
+	coming, err := i.coming(ctx)
+	if err != nil {
+		return err
 	}
 	for _, gvk := range order {
-		_, err := i.of(gvk, "")
-		switch {
-		case isUnserved(err):
-			s.problem("kind %s of %s isn't served, and %s: install its CustomResourceDefinition first", gvk.Kind, gvk.GroupVersion(), wanted[gvk])
-		case err != nil:
+		served, err := i.comes(ctx, gvk, coming[gvk.GroupKind()])
+		if err != nil {
 			return err
+		}
+		if !served {
+			s.problem("kind %s of %s isn't served, and %s", gvk.Kind, gvk.GroupVersion(), wanted[gvk])
 		}
 	}
 	return nil
+}
+
+// coming are the kinds that have a CustomResourceDefinition: the API server tells of
+// them a moment after that is there.
+func (i *Import) coming(ctx context.Context) (map[schema.GroupKind]bool, error) {
+	out := map[schema.GroupKind]bool{}
+	err := i.each(ctx, crdKind, func() {}, func(o *unstructured.Unstructured) error {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		if o.GetDeletionTimestamp() == nil {
+			out[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+		return nil
+	})
+	return out, err
+}
+
+// comes says whether a kind is served, and waits a while for one that is about to be.
+func (i *Import) comes(ctx context.Context, gvk schema.GroupVersionKind, coming bool) (bool, error) {
+	for deadline := time.Now().Add(startsServing); ; {
+		_, err := i.of(gvk, "")
+		if !isUnserved(err) {
+			return err == nil, err
+		}
+		if !coming || time.Now().After(deadline) {
+			return false, nil
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
 }
 
 // surveyOne looks whether an object is there, and whether that may stay.

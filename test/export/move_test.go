@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/cli"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -20,6 +22,16 @@ func (p plane) call(t *testing.T, verb string, args ...string) (code int, out, e
 	var stdout, stderr bytes.Buffer
 	code = cli.Main(t.Context(), append([]string{verb, "--kubeconfig", p.kubeconfig(t)}, args...), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
+}
+
+// managers are who owns fields of an object, sorted.
+func managers(o *unstructured.Unstructured) []string {
+	var out []string
+	for _, e := range o.GetManagedFields() {
+		out = append(out, e.Manager+"/"+e.Subresource)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
@@ -36,7 +48,7 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 
 	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
 	t.Log("without the program's kinds nothing is written")
-	if code, _, errs := to.call(t, "import", file); code != 3 || !strings.Contains(errs, "Hold of espalier.dev isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
+	if code, _, errs := to.call(t, "import", file); code != 3 || !strings.Contains(errs, "kind Hold of espalier.dev/v1alpha1 isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	stop := to.run(t, sky)
@@ -57,6 +69,11 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 	to.bound(t, len(from.bindings(t)))
 	if got := to.Get(t, to.kind("Store"), to.ns, to.store()).GetLabels()["team"]; got != "a" {
 		t.Errorf("the store's label is %q", got)
+	}
+	for _, o := range []*unstructured.Unstructured{to.Get(t, bucket, to.ns, to.store()), to.Get(t, to.kind("Store"), to.ns, to.store())} {
+		if got, want := managers(o), managers(from.Get(t, o.GroupVersionKind(), from.ns, o.GetName())); !cmp.Equal(got, want) {
+			t.Errorf("the fields of %s are owned by %v, and were by %v", o.GetKind(), got, want)
+		}
 	}
 	t.Log("imported again, there is nothing to do")
 	if code, _, errs := to.call(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {

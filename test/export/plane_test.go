@@ -36,6 +36,8 @@ var (
 	network = v1alpha1.GroupVersion.WithKind("Network")
 	binding = espalier.GroupVersion.WithKind(espalier.BindingKind)
 	hold    = espalier.GroupVersion.WithKind(espalier.HoldKind)
+
+	kindsOfStock = []schema.GroupVersionKind{bucket, network}
 )
 
 // plane is an API server with or without controllers.
