@@ -22,17 +22,18 @@ var passing = []string{
 }
 
 // Differences are the fields in which an object that is there differs from an
-// exported one, sorted, without their values, which may be secret. What is there may
-// have more: defaults, and what others have added.
+// exported one, sorted, without their values, which may be secret. Labels and
+// annotations that others have added don't count.
 func Differences(wanted, there *unstructured.Unstructured) []string {
 	var out []string
-	for field, want := range wanted.Object {
-		switch field {
-		case "apiVersion", "kind", "status", "metadata":
-		default:
-			out = append(out, differ(field, want, there.Object[field])...)
+	content := func(o *unstructured.Unstructured) map[string]any {
+		c := maps.Clone(o.Object)
+		for _, field := range []string{"apiVersion", "kind", "status", "metadata"} {
+			delete(c, field)
 		}
+		return c
 	}
+	out = append(out, differ("", content(wanted), content(there))...)
 	out = append(out, differTexts("metadata.labels", wanted.GetLabels(), there.GetLabels())...)
 	out = append(out, differTexts("metadata.annotations", wanted.GetAnnotations(), there.GetAnnotations())...)
 	slices.Sort(out)
@@ -52,15 +53,20 @@ func differTexts(path string, wanted, there map[string]string) []string {
 func differ(path string, wanted, there any) []string {
 	want, isMap := wanted.(map[string]any)
 	is, wasMap := there.(map[string]any)
-	if !isMap || !wasMap {
-		if isMap && len(want) == 0 && there == nil || object.Digest(wanted) == object.Digest(there) {
+	if !(isMap || wanted == nil) || !(wasMap || there == nil) || !isMap && !wasMap {
+		if object.Digest(wanted) == object.Digest(there) {
 			return nil
 		}
 		return []string{path}
 	}
+	keys := maps.Clone(want)
+	if keys == nil {
+		keys = map[string]any{}
+	}
+	maps.Copy(keys, is)
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		out = append(out, differ(path+"."+key, want[key], is[key])...)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		out = append(out, differ(strings.TrimPrefix(path+"."+key, "."), want[key], is[key])...)
 	}
 	return out
 }

@@ -49,7 +49,8 @@ func TestControllersThatStartUnderAHoldRest(t *testing.T) {
 	sky := open(t)
 	p := stocked(t, sky)
 	p.putHold(t, "rest")
-	counter := testkit.Counter{}
+	// Definitions don't rest, and look up the kinds that they compose.
+	counter := testkit.Counter{Counts: func(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, "/openapi") }}
 	held := p
 	held.config = counter.Wrap(p.config)
 	stop := held.run(t, sky)
@@ -81,34 +82,40 @@ func TestControllersThatStartUnderAHoldRest(t *testing.T) {
 	p.clear(t, sky)
 }
 
-// deaf is a connection on which watches of Holds begin, and tell nothing until hear is
-// closed.
+// deaf is a connection on which watches of Holds tell nothing new between the closing
+// of mute and that of hear.
 type deaf struct {
-	next http.RoundTripper
-	hear chan struct{}
+	next       http.RoundTripper
+	mute, hear chan struct{}
 }
 
 func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := d.next.RoundTrip(r)
 	if err == nil && strings.HasSuffix(r.URL.Path, "/holds") && r.URL.Query().Get("watch") != "" {
-		answer.Body = silence{answer.Body, d.hear, r.Context().Done()}
+		answer.Body = silence{answer.Body, d, r.Context().Done()}
 	}
 	return answer, err
 }
 
 type silence struct {
 	io.ReadCloser
-	hear chan struct{}
+	of   deaf
 	done <-chan struct{}
 }
 
 func (s silence) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
 	select {
-	case <-s.hear:
+	case <-s.of.mute:
+	default:
+		return n, err
+	}
+	select {
+	case <-s.of.hear:
 	case <-s.done:
 		return 0, io.EOF
 	}
-	return s.ReadCloser.Read(p)
+	return n, err
 }
 
 // TestControllersThatHaveNotHeardOfTheHoldRest imports where the controllers' watch of
@@ -122,13 +129,14 @@ func TestControllersThatHaveNotHeardOfTheHoldRest(t *testing.T) {
 	stop := p.run(t, sky)
 	p.vanish(t)
 	stop()
-	hear := make(chan struct{})
+	mute, hear := make(chan struct{}), make(chan struct{})
 	config := rest.CopyConfig(p.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return deaf{next, hear} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return deaf{next, mute, hear} })
 	unheard := p
 	unheard.config = config
 	stop = unheard.run(t, sky)
 	defer stop()
+	close(mute)
 	// The Hold, the namespace, two definitions with their owners, and of a bucket.
 	crash := testkit.NewCrash(7)
 	crash.Log = func(what string) { t.Log(what) }

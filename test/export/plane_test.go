@@ -3,7 +3,6 @@ package export
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -285,18 +285,8 @@ func (p plane) bound(t *testing.T, want int) {
 // if the cluster had been lost. Controllers may run, and are held meanwhile.
 func (p plane) vanish(t *testing.T) {
 	t.Helper()
-	h := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"reason": "the test takes everything away"}}}
-	h.SetGroupVersionKind(hold)
-	h.SetName("vanish")
-	if _, err := p.Of(t, hold, "").Create(t.Context(), h, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	p.Await(t, hold, "", "vanish", func(o *unstructured.Unstructured) error {
-		if since, _, _ := unstructured.NestedString(o.Object, "status", "restingSince"); since == "" {
-			return errors.New("the controllers don't rest")
-		}
-		return nil
-	})
+	p.putHold(t, "vanish")
+	p.resting(t, "vanish")
 	for _, gvk := range []schema.GroupVersionKind{p.kind("Store"), p.kind("Shelf"), bucket, network, suite.ConfigMap} {
 		for _, o := range p.list(t, gvk, p.ns) {
 			p.erase(t, o)
@@ -319,7 +309,7 @@ func (p plane) erase(t *testing.T, o *unstructured.Unstructured) {
 	if _, err := r.Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+	if err := r.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 }
