@@ -4,7 +4,6 @@
 package archive
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -146,6 +145,6 @@ func CountName(gk schema.GroupKind) string { return gk.String() }
 // order of their own.
 func Sort(objects []*unstructured.Unstructured) {
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(object.KeyOf(a).Compare(object.KeyOf(b)))
+		return object.KeyOf(a).Compare(object.KeyOf(b))
 	})
 }

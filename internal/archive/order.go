@@ -1,9 +1,11 @@
 package archive
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,10 +106,7 @@ func Requires(definitions []*unstructured.Unstructured) []Kind {
 		out = append(out, KindOf(gvk))
 	}
 	slices.SortFunc(out, func(a, b Kind) int {
-		if a.APIVersion != b.APIVersion {
-			return compare(a.APIVersion, b.APIVersion)
-		}
-		return compare(a.Kind, b.Kind)
+		return cmp.Or(strings.Compare(a.APIVersion, b.APIVersion), strings.Compare(a.Kind, b.Kind))
 	})
 	return out
 }

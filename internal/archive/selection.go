@@ -2,15 +2,12 @@ package archive
 
 import (
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
-
-func compare(a, b string) int { return strings.Compare(a, b) }
 
 // Selection is which objects are exported. The zero Selection is all.
 type Selection struct {
