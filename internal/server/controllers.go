@@ -4,6 +4,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -105,8 +106,11 @@ func (c *Controllers) Serving() error {
 	case <-c.started:
 		return nil
 	default:
-		return errors.New("definitions are not served yet")
 	}
+	if why := c.gate.Blind(); why != "" {
+		return fmt.Errorf("definitions are not served yet: it can't be told whether there is a Hold: %s", why)
+	}
+	return errors.New("definitions are not served yet")
 }
 
 // AwaitServing waits until definitions are being served.

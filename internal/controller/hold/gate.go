@@ -4,6 +4,7 @@ package hold
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,8 @@ type Gate struct {
 	// closed is why there may be no pass: the holds there are, or that nobody knows.
 	closed bool
 	holds  []*unstructured.Unstructured
+	// blind is why Holds can't be read.
+	blind string
 	// resting are the objects whose passes were kept back; under way is how many
 	// passes were let through and haven't ended.
 	resting  map[object.Key]struct{}
@@ -68,26 +71,29 @@ func (g *Gate) Watch() (known <-chan struct{}) {
 	return g.known
 }
 
-// look takes note of the Holds that there are. What is not known keeps the gate as
-// it was: closed at first.
+// look takes note of the Holds that there are. While they can't be read the gate stays
+// as it was: closed at first.
 func (g *Gate) look() {
 	g.mu.Lock()
+	if state := g.Hub.State(Kind, watch.All()); state.Phase != watch.Synced {
+		if state.Phase == watch.Unavailable && g.blind != state.Message {
+			g.blind = state.Message
+			g.Log.Info("it can't be told whether there is a Hold; nothing is begun before that is known", "reason", state.Reason, "message", state.Message)
+		}
+		g.mu.Unlock()
+		return
+	}
 	select {
 	case <-g.known:
 	default:
-		if g.Hub.State(Kind, watch.All()).Phase != watch.Synced {
-			g.mu.Unlock()
-			return
-		}
 		close(g.known)
 	}
+	g.blind = ""
 	g.holds = g.Hub.Select(Kind, "", labels.Everything())
 	g.closed = len(g.holds) > 0
 	var woken []object.Key
 	if !g.closed {
-		for key := range g.resting {
-			woken = append(woken, key)
-		}
+		woken = slices.Collect(maps.Keys(g.resting))
 		clear(g.resting)
 	}
 	g.mu.Unlock()
@@ -95,6 +101,13 @@ func (g *Gate) look() {
 		g.Wake(key)
 	}
 	g.tell()
+}
+
+// Blind is why it can't be told whether there is a Hold; empty if it can.
+func (g *Gate) Blind() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.blind
 }
 
 // tell lets Run see to what has changed.
