@@ -35,10 +35,11 @@ func newBlockers() *cobra.Command {
 }
 
 func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error {
-	_, world, err := flags.look(cmd.Context(), kind, name)
+	shown, world, err := flags.look(cmd.Context(), kind, name)
 	if err != nil {
 		return err
 	}
+	shown.tellHolds(cmd.Context(), cmd.ErrOrStderr())
 	now := time.Now()
 	found := view.HoldupOf(view.Build(world, now))
 	text := found.Text(now)

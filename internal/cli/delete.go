@@ -80,6 +80,7 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 	if err != nil {
 		return err
 	}
+	meant.tellHolds(cmd.Context(), cmd.ErrOrStderr())
 	asked := request{instance: meant, cascade: cascades[flags.cascade]}
 	if flags.watch {
 		return watchDeletion(cmd, &asked, flags)

@@ -15,8 +15,8 @@ const (
 	exitDone       = 0 // what was asked for is done
 	exitFailed     = 1 // it isn't
 	exitUsage      = 2 // the call can't be meant
-	exitBlocked    = 3 // something is in the way of a deletion
-	exitUnfinished = 4 // a deletion takes longer than it may, and nothing is in its way
+	exitBlocked    = 3 // something is in the way of a deletion, or of an import that wrote nothing
+	exitUnfinished = 4 // a deletion or an import takes longer than it may, and nothing is in its way
 )
 
 // Main runs the program with the given arguments and returns its exit code.
@@ -78,6 +78,6 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newDelete(), newBlockers(), newWatches(), newDemo(), newProvider(), newVersion())
+	root.AddCommand(newUp(), newRun(), newTree(), newDelete(), newBlockers(), newWatches(), newExport(), newImport(), newDemo(), newProvider(), newVersion())
 	return root
 }

@@ -42,6 +42,7 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	if err != nil {
 		return err
 	}
+	shown.tellHolds(cmd.Context(), cmd.ErrOrStderr())
 	if !flags.watch {
 		return printTree(cmd.OutOrStdout(), world, flags.output)
 	}

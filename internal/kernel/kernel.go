@@ -17,8 +17,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/hold"
 	"github.com/espalier-dev/espalier/internal/engine"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -49,6 +51,8 @@ type Kernel struct {
 	Hub    *watch.Hub
 	Engine *engine.Engine
 	CRDs   *cluster.CRDs
+	// Gate lets controllers rest while there is a Hold.
+	Gate *hold.Gate
 
 	options Options
 	life    context.Context // of Run
@@ -90,6 +94,7 @@ func New(o Options) (*Kernel, error) {
 		Rights:       rights,
 		Logger:       o.Log.WithName("watch"),
 	})
+	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Wake: k.Wake, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Engine = engine.New(engine.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
 	return k, nil
 }
@@ -131,13 +136,35 @@ func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) err
 		case <-ctx.Done():
 			return nil
 		}
-		if err := begin(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		if err := k.begin(ctx, begin); err != nil {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil
+			}
 			return err
 		}
 		close(k.started)
+		k.Gate.Run(ctx)
 		return nil
 	})
 	return group.Wait()
+}
+
+// begin lets the controllers begin, once it is known whether there is a Hold.
+func (k *Kernel) begin(ctx context.Context, begin func(context.Context) error) error {
+	if err := k.Install(ctx, espalier.CRDs); err != nil {
+		return err
+	}
+	select {
+	case <-k.Gate.Watch():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return begin(ctx)
+}
+
+// Serve starts the controller of a kind whose passes rest while there is a Hold.
+func (k *Kernel) Serve(kind schema.GroupVersionKind, r engine.Reconciler) {
+	k.Engine.Start(kind, k.Gate.Keep(kind, r), nil)
 }
 
 // Base is the kernel itself, of controllers that embed it.
@@ -149,8 +176,11 @@ func (k *Kernel) Serving() error {
 	case <-k.started:
 		return nil
 	default:
-		return errors.New("the controllers are not running yet")
 	}
+	if why := k.Gate.Blind(); why != "" {
+		return fmt.Errorf("the controllers are not running yet: it can't be told whether there is a Hold: %s", why)
+	}
+	return errors.New("the controllers are not running yet")
 }
 
 // AwaitServing waits until they run.

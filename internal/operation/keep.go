@@ -87,6 +87,8 @@ func (s State) create() Step {
 		return rest(resource.ReconcileError, goneAndNotToBeMade, s.Resource.Poll).with(Said{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	case s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit:
 		return s.cannotBeChosen()
+	case s.mayBeLost():
+		return s.trace()
 	case s.Binding.AbsentBefore == nil:
 		return s.record(func(b *binding.BindingSpec) {
 			at := metav1.NewMicroTime(s.Now)

@@ -180,6 +180,8 @@ func (l *life) do(s *operation.State, step operation.Step) {
 		s.Look, s.LookFailed = &look, nil
 	case operation.Search:
 		s.Found, s.Searched = l.cloud.find(external.Mark{ID: l.stored.Mark}), true
+	case operation.Trace:
+		s.Traces, s.Traced = l.cloud.find(external.Mark{Owner: s.MarkOwner}), true
 	case operation.Prepare:
 		s.Requests[step.Verb] = external.Request(l.want)
 	case operation.Begin:

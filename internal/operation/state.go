@@ -71,6 +71,9 @@ type State struct {
 	// Searched says that Found holds all external resources of the mark.
 	Searched bool
 	Found    []external.Observation
+	// Traced says that Traces holds all external resources of MarkOwner.
+	Traced bool
+	Traces []external.Observation
 	// Requests holds what was prepared, and PrepareFailed why something wasn't.
 	Requests      map[external.Verb]external.Request
 	PrepareFailed error

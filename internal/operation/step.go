@@ -30,6 +30,9 @@ const (
 	Observe Do = "Observe"
 	// Search finds the external resources of the mark.
 	Search Do = "Search"
+	// Trace finds the external resources that carry the owner's text on their mark,
+	// whatever the mark is: those of a binding that was lost.
+	Trace Do = "Trace"
 	// Prepare freezes the request of Verb.
 	Prepare Do = "Prepare"
 	// Begin makes the call of Intent.

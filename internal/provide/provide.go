@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/external"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -43,9 +42,6 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 	if len(o.Providers) == 0 {
 		return nil
 	}
-	if err := k.Install(ctx, espalier.CRDs); err != nil {
-		return err
-	}
 	installation, err := installation(ctx, k)
 	if err != nil {
 		return err
@@ -61,13 +57,13 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 		guardConfigs(k, o, p)
 		for _, kind := range p.Kinds {
 			served[kind.Port().GVK.GroupKind()] = struct{}{}
-			k.Engine.Start(kind.Port().GVK, &external.Reconciler{
+			k.Serve(kind.Port().GVK, &external.Reconciler{
 				Port: kind.Port(), Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Until: o.Until,
 				Random: rand.Text, Installation: installation, Poll: cmp.Or(o.Poll, Poll), Wake: k.Wake,
-			}, nil)
+			})
 		}
 	}
-	k.Engine.Start(external.Kind, &external.Expirer{Kinds: served, Cluster: k.Client, Hub: k.Hub, Now: o.Now}, nil)
+	k.Serve(external.Kind, &external.Expirer{Kinds: served, Cluster: k.Client, Hub: k.Hub, Now: o.Now})
 	return nil
 }
 

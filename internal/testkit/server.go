@@ -118,25 +118,48 @@ func own() (*rest.Config, error) {
 		return nil, errors.New("testkit.Server needs `func TestMain(m *testing.M) { testkit.Main(m) }` in this package, " +
 			"which stops the server after the tests")
 	}
-	return start()
+	var err error
+	var config *rest.Config
+	config, server.stop, err = start()
+	return config, err
+}
+
+// Another returns a further server of this binary's own, for what moves from one to the other. It
+// is stopped at the end of the test that asks.
+func Another(tb testing.TB) *rest.Config {
+	tb.Helper()
+	config, stop, err := start()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		utilnet.CloseIdleConnectionsFor(transport)
+		if err := stop(); err != nil {
+			tb.Errorf("the second API server did not stop cleanly: %v", err)
+		}
+	})
+	return config
 }
 
 // start runs a server whose data are in a temporary directory and are never made durable.
-func start() (*rest.Config, error) {
+func start() (config *rest.Config, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "espalier-test-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	plane, err := embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(dir, "data"), NoFsync: true})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	server.stop = func() error {
+	return plane.Config(), func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 		defer cancel()
 		return errors.Join(plane.Stop(ctx), os.RemoveAll(dir))
-	}
-	return plane.Config(), nil
+	}, nil
 }

@@ -155,9 +155,13 @@ func encoded(p cloud.Properties) string {
 	return string(raw)
 }
 
-// Find lists what carries a mark.
+// Find lists what carries a mark, or an owner's.
 func (c *client[M]) Find(_ context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error) {
-	found, err := c.cloud.List(cloud.Query{Type: c.typ, Scope: key.Scope, Tags: map[string]string{markTag: mark.ID}})
+	tags := map[string]string{markTag: mark.ID}
+	if mark.ID == "" {
+		tags = map[string]string{ownerTag: mark.Owner}
+	}
+	found, err := c.cloud.List(cloud.Query{Type: c.typ, Scope: key.Scope, Tags: tags})
 	if err != nil {
 		return nil, err
 	}

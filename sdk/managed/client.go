@@ -38,7 +38,9 @@ type Client[M Object] interface {
 	// nothing is known; that there is none is an observation.
 	Observe(ctx context.Context, m M, ref external.Ref) (external.Observation, error)
 
-	// Find lists the external resources that carry a mark. It is called only where
+	// Find lists the external resources that carry a mark: those of its ID, or, if
+	// that is empty, those of its Owner, which are looked for before a first creation,
+	// since the binding that knew of them may have been lost. It is called only where
 	// Caps say that it can.
 	Find(ctx context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error)
 

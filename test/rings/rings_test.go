@@ -43,6 +43,7 @@ var home = map[string]ring{
 	"internal/view":      pure,
 	"internal/outcome":   pure,
 	"internal/report":    pure,
+	"internal/archive":   pure,
 
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
@@ -62,6 +63,7 @@ var home = map[string]ring{
 	"internal/provide":    edges,
 	"internal/server":     edges,
 	"internal/testkit":    edges,
+	"internal/transfer":   edges,
 	"internal/web":        edges,
 	"cmd":                 edges,
 	"examples":            edges,

@@ -12,6 +12,9 @@ var GroupVersion = schema.GroupVersion{Group: "espalier.dev", Version: "v1alpha1
 // BindingKind is the kind of Bindings.
 const BindingKind = "Binding"
 
+// HoldKind is the kind of Holds.
+const HoldKind = "Hold"
+
 // CRDs holds the generated CustomResourceDefinitions of this package's kinds, one
 // YAML document a file.
 //

@@ -44,6 +44,9 @@ type Config struct {
 	// its event arrives.
 	Published func(*apiextensionsv1.CustomResourceDefinition)
 	Now       func() time.Time
+	// Held wraps the reconciler of a definition's instances, which rests while there
+	// is a Hold. Definitions themselves don't.
+	Held func(schema.GroupVersionKind, engine.Reconciler) engine.Reconciler
 }
 
 // Reconciler serves the definitions of one spelling.

@@ -124,7 +124,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 		Version: r.Version, Now: r.Now,
 		Wake: func() { r.wake(v.key) },
 	}
-	e.serving = r.Engine.Start(kind, e.instances, func() { r.wake(v.key) })
+	e.serving = r.Engine.Start(kind, r.Held(kind, e.instances), func() { r.wake(v.key) })
 }
 
 func (r *Reconciler) halt(e *entry) {

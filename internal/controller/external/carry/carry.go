@@ -41,7 +41,7 @@ type Store interface {
 // the client may take so long; callLimit if that is 0.
 func Out(ctx context.Context, session port.Session, store Store, s *operation.State, step operation.Step, limit time.Duration) error {
 	switch step.Do {
-	case operation.Observe, operation.Search, operation.Prepare, operation.Begin, operation.Poll:
+	case operation.Observe, operation.Search, operation.Trace, operation.Prepare, operation.Begin, operation.Poll:
 		until := time.Time{}
 		if step.Do == operation.Begin {
 			until = s.Until
@@ -82,6 +82,9 @@ func ask(ctx context.Context, session port.Session, s *operation.State, step ope
 	case operation.Search:
 		s.Found, s.LookFailed = session.Find(ctx, keyOf(s), external.Mark{ID: s.Binding.Mark, Owner: s.MarkOwner})
 		s.Searched = s.LookFailed == nil
+	case operation.Trace:
+		s.Traces, s.LookFailed = session.Find(ctx, keyOf(s), external.Mark{Owner: s.MarkOwner})
+		s.Traced = s.LookFailed == nil
 	case operation.Prepare:
 		var seen external.Observation
 		if s.Look != nil {

@@ -1,0 +1,77 @@
+package archive
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Check tells all that is wrong with an export in itself.
+func (f File) Check() []string {
+	var out []string
+	counts, seen := map[string]int{}, map[object.Key]bool{}
+	for _, o := range f.Objects() {
+		key := object.KeyOf(o)
+		counts[CountName(key.GroupKind())]++
+		switch {
+		case key.Kind == "" || key.Name == "" || o.GetAPIVersion() == "":
+			out = append(out, fmt.Sprintf("a document has no apiVersion, kind or name: %q", key))
+		case seen[key]:
+			out = append(out, fmt.Sprintf("%s is there twice", key))
+		}
+		seen[key] = true
+	}
+	names := maps.Clone(f.Header.Counts)
+	if names == nil {
+		names = map[string]int{}
+	}
+	maps.Copy(names, counts)
+	for _, kind := range slices.Sorted(maps.Keys(names)) {
+		if want, is := f.Header.Counts[kind], counts[kind]; want != is {
+			out = append(out, fmt.Sprintf("there are %d of %s, and the header says %d: the file was cut off or changed", is, kind, want))
+		}
+	}
+	for _, b := range f.Sections[Bindings] {
+		if owner, uid := Owner(b); owner.Name == "" || uid == "" {
+			out = append(out, fmt.Sprintf("%s doesn't say whose it is", object.KeyOf(b)))
+		} else if !seen[owner] && !KeepsKey(b) {
+			out = append(out, fmt.Sprintf("%s is of %s, which isn't there", object.KeyOf(b), owner))
+		}
+	}
+	return out
+}
+
+// SecretsOf names the Secrets that a provider's configuration refers to, as
+// namespace and name; without a namespace it is the configuration's own.
+func SecretsOf(config *unstructured.Unstructured) [][2]string {
+	var out [][2]string
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				ref, isMap := v[key].(map[string]any)
+				name, _ := ref["name"].(string)
+				if isMap && name != "" && (key == "secretRef" || key == "secretKeyRef") {
+					namespace, _ := ref["namespace"].(string)
+					if namespace == "" {
+						namespace = config.GetNamespace()
+					}
+					out = append(out, [2]string{namespace, name})
+					continue
+				}
+				walk(v[key])
+			}
+		case []any:
+			for _, item := range v {
+				walk(item)
+			}
+		}
+	}
+	walk(config.Object["spec"])
+	return out
+}

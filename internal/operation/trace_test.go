@@ -1,0 +1,63 @@
+package operation_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// TestALostBindingIsRebuiltBeforeAnythingIsCreated takes the binding away from a
+// managed resource that has come to rest, and perhaps the annotation with it.
+func TestALostBindingIsRebuiltBeforeAnythingIsCreated(t *testing.T) {
+	for class, c := range classes {
+		for _, annotated := range []bool{true, false} {
+			name := class + map[bool]string{true: ", annotated", false: ", not annotated"}[annotated]
+			t.Run(name, func(t *testing.T) {
+				if !annotated && !c.caps.Findable {
+					t.Skip("nothing could tell")
+				}
+				l := newLife(c.caps, c.async, policies("*"))
+				if err := l.settle(); err != nil {
+					t.Fatal(err)
+				}
+				l.elapse(c.caps.Settle)
+				before := l.stored.Ref
+				l.stored, l.reserved = nil, map[external.Ref]bool{}
+				if !annotated {
+					l.resource.ExternalName = ""
+				}
+				if err := l.settle(); err != nil {
+					t.Fatal(err)
+				}
+				if l.cloud.creations != 1 || l.stored == nil || l.stored.Ref != before || l.last.Synced.Reason != resource.ReconcileSuccess {
+					t.Errorf("there were %d creations, and %+v is bound:\n%s", l.cloud.creations, l.stored, strings.Join(l.log, "\n"))
+				}
+			})
+		}
+	}
+}
+
+func TestAForeignMarkIsNotTakenForALostBinding(t *testing.T) {
+	for class, c := range classes {
+		if !c.caps.Marked {
+			continue
+		}
+		t.Run(class, func(t *testing.T) {
+			l := newLife(c.caps, c.async, policies("*"))
+			if err := l.settle(); err != nil {
+				t.Fatal(err)
+			}
+			l.elapse(c.caps.Settle)
+			l.stored = nil
+			l.cloud.things[0].mark.ID, l.cloud.things[0].mark.Owner = "theirs", "Thing prod/b"
+			if err := l.settle(); err != nil {
+				t.Fatal(err)
+			}
+			if l.cloud.creations != 1 || l.last.Synced.Reason != resource.Conflict {
+				t.Errorf("there were %d creations, and it rests because of %s: %s", l.cloud.creations, l.last.Synced.Reason, l.last.Synced.Message)
+			}
+		})
+	}
+}

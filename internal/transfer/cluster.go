@@ -1,0 +1,137 @@
+// Package transfer reads an export from an API server, and restores one to it. What
+// is in an export, and in which order, is internal/archive's to say.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+)
+
+// Manager is the field manager of what an import writes.
+const Manager = "espalier-import"
+
+// Kinds that are read and written by name.
+var (
+	bindingKind   = espalier.GroupVersion.WithKind(espalier.BindingKind)
+	holdKind      = espalier.GroupVersion.WithKind(espalier.HoldKind)
+	crdKind       = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	secretKind    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+)
+
+// Cluster is an API server that is read from or written to.
+type Cluster struct {
+	client dynamic.Interface
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// Connect prepares for requests.
+func Connect(config *rest.Config) (*Cluster, error) {
+	config = cluster.Prompt(config)
+	config.WarningHandler = rest.NoWarnings{} // about finalizers' names, for each object
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	disc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return &Cluster{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disc))}, nil
+}
+
+// of are the objects of a kind. The error is one of isUnserved's, if the kind isn't
+// served.
+func (c *Cluster) of(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		c.mapper.Reset() // it may have come since
+		mapping, err = c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find kind %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.client.Resource(mapping.Resource).Namespace(namespace), nil
+	}
+	return c.client.Resource(mapping.Resource), nil
+}
+
+func isUnserved(err error) bool {
+	var group *discovery.ErrGroupDiscoveryFailed
+	return meta.IsNoMatchError(err) || errors.As(err, &group)
+}
+
+// get reads an object; nil if there is none.
+func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	r, err := c.of(gvk, namespace)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", gvk.Kind, name, err)
+	}
+	return o, nil
+}
+
+// pageSize bounds how many objects are held at a time.
+const pageSize = 500
+
+// each lists all objects of a kind, page by page, as they were at one time. If that
+// time is forgotten meanwhile, it begins again after restart.
+func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart func(), what func(*unstructured.Unstructured) error) error {
+	r, err := c.of(gvk, "")
+	if err != nil {
+		return err
+	}
+	for next := ""; ; {
+		page, err := r.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
+		if apierrors.IsResourceExpired(err) && next != "" {
+			restart()
+			next = ""
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err)
+		}
+		for i := range page.Items {
+			if err := what(&page.Items[i]); err != nil {
+				return err
+			}
+		}
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// installation names the control plane for good.
+func (c *Cluster) installation(ctx context.Context) (string, error) {
+	ns, err := c.get(ctx, namespaceKind, "", "kube-system")
+	switch {
+	case err != nil:
+		return "", err
+	case ns == nil:
+		return "", errors.New("there is no namespace kube-system, whose UID names the control plane")
+	}
+	return string(ns.GetUID()), nil
+}

@@ -1,0 +1,175 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/archive"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Export is one reading of a control plane.
+type Export struct {
+	*Cluster
+	Selection archive.Selection
+	// Secrets says that the Secrets of provider configurations are exported, too.
+	Secrets bool
+	Version string
+	ID      string
+	Now     time.Time
+	// Say is told how far it is.
+	Say func(format string, args ...any)
+
+	spool       *spool
+	definitions []*unstructured.Unstructured
+	instances   map[object.Key]bool
+	managed     map[types.UID]*reading
+	kinds       kinds
+	notes       []string
+}
+
+// reading is what is remembered of a managed resource that was read.
+type reading struct {
+	key      object.Key
+	kind     schema.GroupVersionKind
+	deleting bool
+	// bound says that a Binding was read that speaks for it.
+	bound bool
+}
+
+// kinds are those of which objects are exported, in the version that is read.
+type kinds struct{ instances, managed, configs []schema.GroupVersionKind }
+
+// Run reads the control plane and writes the export. What makes an object is read
+// before the object: definitions, instances, managed resources, and Bindings last.
+// So whatever happens meanwhile, what is in the export knows no less of an external
+// resource than what would make it anew.
+func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, err error) {
+	if e.spool, err = newSpool(); err != nil {
+		return header, err
+	}
+	defer e.spool.close()
+	e.instances, e.managed = map[object.Key]bool{}, map[types.UID]*reading{}
+	installation, err := e.installation(ctx)
+	if err != nil {
+		return header, err
+	}
+	for _, read := range []func(context.Context) error{
+		e.readDefinitions, e.readKinds, e.readInstances, e.readManaged, e.readBindings, e.readAgain, e.readConfigs, e.readNamespaces,
+	} {
+		if err := read(ctx); err != nil {
+			return header, err
+		}
+	}
+	header = archive.NewHeader(e.ID, e.Now, installation, e.Version)
+	header.Selection, header.Requires, header.Notes = e.Selection, archive.Requires(e.definitions), e.notes
+	e.spool.count(header.Counts)
+	raw, err := header.Encode()
+	if err != nil {
+		return header, err
+	}
+	if _, err := w.Write(raw); err != nil {
+		return header, fmt.Errorf("write the export: %w", err)
+	}
+	var order []object.Key
+	for _, d := range e.definitions {
+		order = append(order, object.KeyOf(d))
+	}
+	return header, e.spool.copyTo(w, order)
+}
+
+func (e *Export) note(format string, args ...any) {
+	e.notes = append(e.notes, fmt.Sprintf(format, args...))
+}
+
+func (e *Export) readDefinitions(ctx context.Context) error {
+	var all []*unstructured.Unstructured
+	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
+		gvk := v1alpha1.GroupVersion.WithKind(kind)
+		forget := func() {
+			all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
+		}
+		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
+			if o.GetNamespace() == "" || e.Selection.In(o.GetNamespace()) {
+				all = append(all, o)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(e.Selection.Definitions) > 0 {
+		chosen, unknown := archive.With(all, e.Selection.Definitions)
+		if len(unknown) > 0 {
+			return fmt.Errorf("there is no definition %s", strings.Join(unknown, ", "))
+		}
+		all = chosen
+	}
+	e.definitions = archive.Order(all)
+	for _, d := range e.definitions {
+		if err := e.spool.put(archive.Definitions, d); err != nil {
+			return err
+		}
+	}
+	e.Say("read %d definitions", len(e.definitions))
+	return nil
+}
+
+// readKinds finds the kinds whose objects are exported: those of definitions, those
+// that call themselves managed, and those that configure the latter's providers.
+func (e *Export) readKinds(ctx context.Context) error {
+	defined := archive.Defined(e.definitions)
+	var configs []schema.GroupVersionKind
+	err := e.each(ctx, crdKind, func() { e.kinds, configs = kinds{}, nil }, func(o *unstructured.Unstructured) error {
+		var c apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
+			return fmt.Errorf("decode CustomResourceDefinition %s: %w", o.GetName(), err)
+		}
+		gvk, served := servedKind(&c)
+		_, owned := crd.Owner(&c)
+		switch {
+		case !served:
+		case owned && defined[gvk.GroupKind()]:
+			e.kinds.instances = append(e.kinds.instances, gvk)
+		case archive.IsConfig(gvk.GroupKind()):
+			configs = append(configs, gvk)
+		case !owned && slices.Contains(c.Spec.Names.Categories, "managed"):
+			e.kinds.managed = append(e.kinds.managed, gvk)
+		}
+		return nil
+	})
+	for _, c := range configs {
+		if slices.ContainsFunc(e.kinds.managed, func(m schema.GroupVersionKind) bool { return archive.Configures(c.GroupKind(), m.Group) }) {
+			e.kinds.configs = append(e.kinds.configs, c)
+		}
+	}
+	return err
+}
+
+// servedKind is a kind in the version that it is stored in, or else the first that
+// is served.
+func servedKind(c *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionKind, bool) {
+	if !crd.Established(c) {
+		return schema.GroupVersionKind{}, false
+	}
+	version := ""
+	for _, v := range c.Spec.Versions {
+		if v.Served && (version == "" || v.Storage) {
+			version = v.Name
+		}
+	}
+	return schema.GroupVersionKind{Group: c.Spec.Group, Version: version, Kind: c.Spec.Names.Kind}, version != ""
+}

@@ -1,0 +1,13 @@
+// Package export moves control planes from one API server to another, and takes
+// Bindings away, with the sandbox cloud behind them, and looks whether anything in the
+// cloud was made twice, or lost.
+package export
+
+import (
+	"os"
+	"testing"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }

@@ -1,0 +1,96 @@
+package export
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/cli"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+)
+
+// call runs the program against a plane.
+func (p plane) call(t *testing.T, verb string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = cli.Main(t.Context(), append([]string{verb, "--kubeconfig", p.kubeconfig(t)}, args...), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// managers are who owns fields of an object, sorted.
+func managers(o *unstructured.Unstructured) []string {
+	var out []string
+	for _, e := range o.GetManagedFields() {
+		out = append(out, e.Manager+"/"+e.Subresource)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
+	sky := open(t)
+	from := stocked(t, sky)
+	there, made, changed := serials(t, sky), calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate)
+	file := filepath.Join(t.TempDir(), "export.yaml")
+	if code, _, errs := from.call(t, "export", "--output", file, "-n", from.ns); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the export is %v, %v", info.Mode(), err)
+	}
+
+	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	t.Log("without the program's kinds nothing is written")
+	if code, _, errs := to.call(t, "import", file); code != 3 || !strings.Contains(errs, "kind Hold of espalier.dev/v1alpha1 isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	stop := to.run(t, sky)
+	defer func() { stop() }()
+	if code, out, errs := to.call(t, "import", "--dry-run", file); code != 0 || !strings.Contains(out, "create Store "+to.ns) {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := to.call(t, "import", file); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	to.ready(t)
+	if diff := cmp.Diff(there, serials(t, sky)); diff != "" {
+		t.Errorf("in the cloud, -before +after:\n%s", diff)
+	}
+	if c, u := calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate); c != made || u != changed {
+		t.Errorf("the cloud was asked for %d creations and %d updates", c-made, u-changed)
+	}
+	to.bound(t, len(from.bindings(t)))
+	if got := to.Get(t, to.kind("Store"), to.ns, to.store()).GetLabels()["team"]; got != "a" {
+		t.Errorf("the store's label is %q", got)
+	}
+	for _, o := range []*unstructured.Unstructured{to.Get(t, bucket, to.ns, to.store()), to.Get(t, to.kind("Store"), to.ns, to.store())} {
+		if got, want := managers(o), managers(from.Get(t, o.GroupVersionKind(), from.ns, o.GetName())); !cmp.Equal(got, want) {
+			t.Errorf("the fields of %s are owned by %v, and were by %v", o.GetKind(), got, want)
+		}
+	}
+	t.Log("imported again, there is nothing to do")
+	if code, _, errs := to.call(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	t.Log("a restart changes nothing")
+	stop()
+	stop = to.run(t, sky)
+	to.ready(t)
+
+	t.Log("deleted on the new side, all goes")
+	to.Delete(t, to.kind("Store"), to.ns, to.store())
+	to.Delete(t, bucket, to.ns, to.alone())
+	to.AwaitGone(t, to.kind("Store"), to.ns, to.store())
+	to.AwaitGone(t, bucket, to.ns, to.alone())
+	if left := serials(t, sky); len(left) > 0 {
+		t.Errorf("left in the cloud: %v", left)
+	}
+	to.awaitNoBindings(t)
+}
