@@ -42,6 +42,7 @@ var home = map[string]ring{
 	"internal/view":      pure,
 	"internal/outcome":   pure,
 	"internal/report":    pure,
+	"internal/xrd":       pure,
 
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
