@@ -5,5 +5,3 @@
 // +kubebuilder:object:generate=true
 // +groupName=pkg.crossplane.io
 package v1
-
-//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd:generateEmbeddedObjectMeta=false,maxDescLen=600 paths=. output:crd:dir=crds

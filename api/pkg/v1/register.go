@@ -1,8 +1,6 @@
 package v1
 
 import (
-	"embed"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,12 +17,6 @@ const (
 
 // PackageLabel names the package that a revision is of.
 const PackageLabel = "pkg.crossplane.io/package"
-
-// CRDs holds the generated CustomResourceDefinitions of this package's kinds, one YAML
-// document a file.
-//
-//go:embed crds/*.yaml
-var CRDs embed.FS
 
 // AddToScheme makes the kinds known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
