@@ -44,6 +44,7 @@ var home = map[string]ring{
 	"internal/outcome":   pure,
 	"internal/report":    pure,
 	"internal/archive":   pure,
+	"internal/xrd":       pure,
 
 	"internal/cluster":   effects,
 	"internal/watch":     effects,

@@ -1,0 +1,57 @@
+package v1
+
+// Types of conditions on definitions and revisions.
+const (
+	// Established: the composite kind is served and reconciled.
+	TypeEstablished = "Established"
+	// Offered: the kind that claims composites is served and reconciled.
+	TypeOffered = "Offered"
+	// ValidPipeline: all functions of a revision can do what compositions ask of
+	// them.
+	TypeValidPipeline = "ValidPipeline"
+)
+
+// Reasons of conditions on definitions and revisions.
+const (
+	ReasonWatchingComposite    = "WatchingCompositeResource"
+	ReasonWatchingClaim        = "WatchingCompositeResourceClaim"
+	ReasonTerminatingComposite = "TerminatingCompositeResource"
+	ReasonTerminatingClaim     = "TerminatingCompositeResourceClaim"
+
+	ReasonValidPipeline       = "ValidPipeline"
+	ReasonMissingCapabilities = "MissingCapabilities"
+)
+
+// Types of conditions on composites and claims. They are the machinery's: a function
+// can't set them.
+const (
+	TypeReady      = "Ready"
+	TypeSynced     = "Synced"
+	TypeHealthy    = "Healthy"
+	TypeResponsive = "Responsive"
+)
+
+// Reasons of conditions on composites and claims.
+const (
+	ReasonAvailable   = "Available"
+	ReasonUnavailable = "Unavailable"
+	ReasonCreating    = "Creating"
+	ReasonDeleting    = "Deleting"
+
+	ReasonReconcileSuccess = "ReconcileSuccess"
+	ReasonReconcileError   = "ReconcileError"
+	ReasonReconcilePaused  = "ReconcilePaused"
+
+	ReasonWatchCircuitOpen   = "WatchCircuitOpen"
+	ReasonWatchCircuitClosed = "WatchCircuitClosed"
+)
+
+// IsSystemCondition says whether a condition of the type is the machinery's own, so
+// that no function may set it.
+func IsSystemCondition(kind string) bool {
+	switch kind {
+	case TypeReady, TypeSynced, TypeHealthy, TypeResponsive:
+		return true
+	}
+	return false
+}

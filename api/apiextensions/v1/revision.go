@@ -1,0 +1,93 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// Labels of a revision.
+const (
+	// CompositionNameLabel is the name of the revision's composition.
+	CompositionNameLabel = "crossplane.io/composition-name"
+	// CompositionHashLabel tells whether a revision is what its composition is now.
+	CompositionHashLabel = "crossplane.io/composition-hash"
+)
+
+// CompositionRevision is what a composition was at some time. It is written by the
+// controller, and nobody else has to.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=crossplane,shortName=comprev
+// +kubebuilder:printcolumn:name="REVISION",type="string",JSONPath=".spec.revision"
+// +kubebuilder:printcolumn:name="XR-KIND",type="string",JSONPath=".spec.compositeTypeRef.kind"
+// +kubebuilder:printcolumn:name="XR-APIVERSION",type="string",JSONPath=".spec.compositeTypeRef.apiVersion"
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
+type CompositionRevision struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   CompositionRevisionSpec   `json:"spec,omitempty"`
+	Status CompositionRevisionStatus `json:"status,omitempty"`
+}
+
+// CompositionRevisionList is a list of CompositionRevision.
+//
+// +kubebuilder:object:root=true
+type CompositionRevisionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CompositionRevision `json:"items"`
+}
+
+// CompositionRevisionSpec is the composition's spec of that time, and its number.
+type CompositionRevisionSpec struct {
+	// CompositeTypeRef is the composite kind that the composition is for.
+	//
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
+	CompositeTypeRef TypeReference `json:"compositeTypeRef"`
+
+	// Mode is Pipeline: there is no other any more.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Pipeline
+	// +kubebuilder:default=Pipeline
+	Mode CompositionMode `json:"mode,omitempty"`
+
+	// Pipeline lists the functions that are called, one after the other.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=step
+	Pipeline []PipelineStep `json:"pipeline,omitempty"`
+
+	// WriteConnectionSecretsToNamespace is where the connection secrets of
+	// composites go that don't say where.
+	//
+	// +optional
+	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
+
+	// Revision is the higher the newer. It grows when a composition becomes again
+	// what it was: then its former revision is the newest once more.
+	Revision int64 `json:"revision"`
+}
+
+// CompositionRevisionStatus is what became of a revision.
+type CompositionRevisionStatus struct {
+	// Conditions are ValidPipeline.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
+}
+
+// Composition is the spec of the composition that the revision was made of.
+func (s *CompositionRevisionSpec) Composition() CompositionSpec {
+	return CompositionSpec{
+		CompositeTypeRef: s.CompositeTypeRef, Mode: s.Mode, Pipeline: s.Pipeline,
+		WriteConnectionSecretsToNamespace: s.WriteConnectionSecretsToNamespace,
+	}
+}

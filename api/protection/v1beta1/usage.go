@@ -1,0 +1,193 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// Usage keeps an object from being deleted while another, of the usage's namespace,
+// uses it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=crossplane
+// +kubebuilder:printcolumn:name="DETAILS",type="string",JSONPath=".metadata.annotations.crossplane\\.io/usage-details"
+// +kubebuilder:printcolumn:name="READY",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status"
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
+type Usage struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   UsageSpec   `json:"spec"`
+	Status UsageStatus `json:"status,omitempty"`
+}
+
+// UsageList is a list of Usage.
+//
+// +kubebuilder:object:root=true
+type UsageList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Usage `json:"items"`
+}
+
+// ClusterUsage keeps an object from being deleted while another uses it; both are
+// cluster-scoped.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=crossplane
+// +kubebuilder:printcolumn:name="DETAILS",type="string",JSONPath=".metadata.annotations.crossplane\\.io/usage-details"
+// +kubebuilder:printcolumn:name="READY",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status"
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
+type ClusterUsage struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterUsageSpec `json:"spec"`
+	Status UsageStatus      `json:"status,omitempty"`
+}
+
+// ClusterUsageList is a list of ClusterUsage.
+//
+// +kubebuilder:object:root=true
+type ClusterUsageList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterUsage `json:"items"`
+}
+
+// UsageSpec says what is used, by what or why.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
+type UsageSpec struct {
+	// Of is the object that is used. It may be in another namespace.
+	//
+	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
+	Of NamespacedResource `json:"of"`
+
+	// By is the object that uses it. Without one, the usage lasts until it is deleted
+	// itself.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
+	By *Resource `json:"by,omitempty"`
+
+	// Reason is told to whoever tries to delete the used object.
+	//
+	// +optional
+	Reason *string `json:"reason,omitempty"`
+
+	// ReplayDeletion has a deletion that was refused made again once the usage is
+	// gone.
+	//
+	// +optional
+	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
+}
+
+// ClusterUsageSpec says what is used, by what or why.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
+type ClusterUsageSpec struct {
+	// Of is the object that is used.
+	//
+	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
+	Of Resource `json:"of"`
+
+	// By is the object that uses it. Without one, the usage lasts until it is deleted
+	// itself.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
+	By *Resource `json:"by,omitempty"`
+
+	// Reason is told to whoever tries to delete the used object.
+	//
+	// +optional
+	Reason *string `json:"reason,omitempty"`
+
+	// ReplayDeletion has a deletion that was refused made again once the usage is
+	// gone.
+	//
+	// +optional
+	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
+}
+
+// UsageStatus is what became of a usage.
+type UsageStatus struct {
+	// Conditions are Ready.
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
+}
+
+// Resource is an object where the usage is.
+type Resource struct {
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// ResourceRef names the object.
+	//
+	// +optional
+	ResourceRef *ResourceRef `json:"resourceRef,omitempty"`
+	// ResourceSelector finds the object, unless it is named.
+	//
+	// +optional
+	ResourceSelector *ResourceSelector `json:"resourceSelector,omitempty"`
+}
+
+// ResourceRef names an object.
+type ResourceRef struct {
+	Name string `json:"name"`
+}
+
+// ResourceSelector finds an object.
+type ResourceSelector struct {
+	// MatchLabels are those that the object has.
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// MatchControllerRef asks for one with the same controller as the usage.
+	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
+}
+
+// NamespacedResource is an object that may be in another namespace than the usage.
+type NamespacedResource struct {
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// ResourceRef names the object.
+	//
+	// +optional
+	ResourceRef *NamespacedResourceRef `json:"resourceRef,omitempty"`
+	// ResourceSelector finds the object, unless it is named.
+	//
+	// +optional
+	ResourceSelector *NamespacedResourceSelector `json:"resourceSelector,omitempty"`
+}
+
+// NamespacedResourceRef names an object.
+type NamespacedResourceRef struct {
+	Name string `json:"name"`
+	// Namespace is the usage's own, unless it is said.
+	//
+	// +optional
+	Namespace *string `json:"namespace,omitempty"`
+}
+
+// NamespacedResourceSelector finds an object.
+type NamespacedResourceSelector struct {
+	// MatchLabels are those that the object has.
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// MatchControllerRef asks for one with the same controller as the usage.
+	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
+	// Namespace is the usage's own, unless it is said.
+	//
+	// +optional
+	Namespace *string `json:"namespace,omitempty"`
+}

@@ -1,0 +1,47 @@
+package xrd
+
+import (
+	"maps"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+)
+
+// SpecFromClaim is the spec that a claim gives its composite: the author's fields, and
+// the claim's choice of a composition. The revision is the claim's to choose only while
+// the composite, as it is now, follows none by itself. What is of the claim alone stays
+// with it, and the composite says whose it is.
+//
+// The result shares what it has with the claim.
+func SpecFromClaim(claim, composite Instance) map[string]any {
+	own := claimSpec(nil)
+	for name := range choosing() {
+		delete(own, name)
+	}
+	out := map[string]any{}
+	spec, _ := claim.object.Object["spec"].(map[string]any)
+	for name, value := range spec {
+		if _, stays := own[name]; !stays {
+			out[name] = value
+		}
+	}
+	if composite.UpdatePolicy() != v1.UpdateManual {
+		delete(out, "compositionRevisionRef")
+	}
+	o := claim.object
+	out["claimRef"] = map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "namespace": o.GetNamespace(), "name": o.GetName()}
+	return out
+}
+
+// StatusForClaim is the part of a composite's status that its claim shows: the author's
+// fields. Conditions and the like are each's own.
+//
+// The result shares what it has with the composite.
+func StatusForClaim(composite Instance) map[string]any {
+	status, _ := composite.object.Object["status"].(map[string]any)
+	out := map[string]any{}
+	maps.Copy(out, status)
+	for name := range compositeStatus(v1.LegacyClusterScope) {
+		delete(out, name)
+	}
+	return out
+}

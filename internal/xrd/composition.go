@@ -1,0 +1,123 @@
+package xrd
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// mostSteps is how many steps a pipeline can have.
+const mostSteps = 99
+
+// ValidateComposition lists all that keeps a composition from composing anything.
+func ValidateComposition(c *v1.Composition) diag.List {
+	var out diag.List
+	for _, problem := range validation.IsValidLabelValue(c.Name) {
+		out.Addf("metadata.name", "is also a label of the composition's revisions: %s", problem)
+	}
+	if c.Spec.Mode != "" && c.Spec.Mode != v1.PipelineMode {
+		out.Add(diag.Diagnostic{Path: "spec.mode", Problem: "is " + string(c.Spec.Mode), Expected: string(v1.PipelineMode)})
+	}
+	ref := c.Spec.CompositeTypeRef
+	if ref.Kind == "" || ref.GroupVersionKind().Group == "" {
+		out.Addf("spec.compositeTypeRef", "has to name the kind of the composites, with its group and version")
+	}
+	switch n := len(c.Spec.Pipeline); {
+	case n == 0:
+		out.Addf("spec.pipeline", "has to have a step")
+	case n > mostSteps:
+		out.Addf("spec.pipeline", "has %d steps; %d are the most", n, mostSteps)
+	}
+	seen := names{}
+	for i := range c.Spec.Pipeline {
+		s, at := &c.Spec.Pipeline[i], object.Path("spec.pipeline").Index(i)
+		seen.once(s.Step, at.Field("step"), &out)
+		if s.FunctionRef.Name == "" {
+			out.Addf(at.Field("functionRef", "name"), "is required")
+		}
+		checkCredentials(s.Credentials, at.Field("credentials"), &out)
+		if s.Requirements != nil {
+			checkRequirements(s.Requirements, at.Field("requirements"), &out)
+		}
+	}
+	return out.Sorted()
+}
+
+// UnknownFunctions lists the steps of a composition whose functions are none of the
+// given ones.
+func UnknownFunctions(c *v1.Composition, functions []string) diag.List {
+	known := map[string]bool{}
+	for _, name := range functions {
+		known[name] = true
+	}
+	var out diag.List
+	for i, s := range c.Spec.Pipeline {
+		if name := s.FunctionRef.Name; name != "" && !known[name] {
+			out.Add(diag.Diagnostic{
+				Path:    object.Path("spec.pipeline").Index(i).Field("functionRef", "name"),
+				Problem: "there is no function " + name, Nearest: diag.Nearest(name, functions),
+			})
+		}
+	}
+	return out.Sorted()
+}
+
+func checkCredentials(credentials []v1.FunctionCredentials, at object.Path, out *diag.List) {
+	seen := names{}
+	for i, c := range credentials {
+		at := at.Index(i)
+		seen.once(c.Name, at.Field("name"), out)
+		switch c.Source {
+		case v1.CredentialsNone:
+		case v1.CredentialsSecret:
+			if c.SecretRef == nil {
+				out.Addf(at.Field("secretRef"), "is required, since the source is Secret")
+			}
+		default:
+			out.Add(diag.Diagnostic{Path: at.Field("source"), Problem: "is " + string(c.Source), Expected: "None or Secret"})
+		}
+	}
+}
+
+func checkRequirements(r *v1.FunctionRequirements, at object.Path, out *diag.List) {
+	seen := names{}
+	for i, r := range r.RequiredResources {
+		at := at.Field("requiredResources").Index(i)
+		seen.once(r.RequirementName, at.Field("requirementName"), out)
+		if r.Name != nil && len(r.MatchLabels) > 0 {
+			out.Addf(at, "has both name and matchLabels; it can have one of them")
+		}
+		checkType(r.APIVersion, r.Kind, at, out)
+	}
+	seen = names{}
+	for i, r := range r.RequiredSchemas {
+		at := at.Field("requiredSchemas").Index(i)
+		seen.once(r.RequirementName, at.Field("requirementName"), out)
+		checkType(r.APIVersion, r.Kind, at, out)
+	}
+}
+
+func checkType(apiVersion, kind string, at object.Path, out *diag.List) {
+	if apiVersion == "" {
+		out.Addf(at.Field("apiVersion"), "is required")
+	}
+	if kind == "" {
+		out.Addf(at.Field("kind"), "is required")
+	}
+}
+
+// names are those that were seen.
+type names map[string]bool
+
+// once reports a name that is empty or was seen before.
+func (n names) once(name string, at object.Path, out *diag.List) {
+	switch {
+	case name == "":
+		out.Addf(at, "is required")
+	case n[name]:
+		out.Addf(at, "is %q, as that of another is", name)
+	}
+	n[name] = true
+}

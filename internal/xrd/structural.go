@@ -1,0 +1,105 @@
+package xrd
+
+import (
+	"regexp"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// checkSchema looks at the schema of a version as its author wrote it, and then as the
+// API server will: with the machinery's fields in it, for that is what rules see.
+func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *diag.List) {
+	author, err := parse(&d.Spec.Versions[i])
+	if err != nil {
+		out.Addf(at, "%v", err)
+		return
+	}
+	before := len(*out)
+	unsupported(author, at, out)
+	if len(*out) > before {
+		return // the API server's own code stops at the first of these, and says less
+	}
+	v := version(&d.Spec.Versions[i])
+	scope := d.ScopeOrDefault()
+	add(&v, compositeSpec(scope, nil), compositeStatus(scope))
+	var internal apiextensions.JSONSchemaProps
+	if err := extv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		out.Addf(at, "can't be read: %v", err)
+		return
+	}
+	s, err := structural.NewStructural(&internal)
+	if err != nil {
+		out.Addf(at, "is not structural: %v", err)
+		return
+	}
+	for _, problem := range structural.ValidateStructural(nil, s) {
+		out.Addf(below(at, problem.Field), "%s", problem.ErrorBody())
+	}
+	if len(*out) == before {
+		checkRules(s, at, true, out)
+	}
+}
+
+var index = regexp.MustCompile(`\[([A-Za-z_$][^\]]*)\]`)
+
+// below is a place that the API server's code names, below at.
+func below(at object.Path, field string) object.Path {
+	if field == "" {
+		return at
+	}
+	return at + object.Path("."+index.ReplaceAllString(field, ".$1"))
+}
+
+// unsupported lists keywords that the schema of a kind can't have.
+func unsupported(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
+	for _, keyword := range []struct {
+		name string
+		used bool
+	}{
+		{"$ref", s.Ref != nil && *s.Ref != ""},
+		{"id", s.ID != ""},
+		{"uniqueItems", s.UniqueItems},
+		{"definitions", len(s.Definitions) > 0},
+		{"dependencies", len(s.Dependencies) > 0},
+		{"patternProperties", len(s.PatternProperties) > 0},
+		{"additionalItems", s.AdditionalItems != nil},
+	} {
+		if keyword.used {
+			out.Addf(at.Field(keyword.name), "can't be used in the schema of a kind")
+		}
+	}
+	if s.AdditionalProperties != nil && len(s.Properties) > 0 {
+		out.Addf(at.Field("additionalProperties"), "can't be used beside properties")
+	}
+	if s.Items != nil && len(s.Items.JSONSchemas) > 0 {
+		out.Addf(at.Field("items"), "is a list, but all items have to have one schema")
+	}
+	children(s, at, func(child *extv1.JSONSchemaProps, at object.Path) { unsupported(child, at, out) })
+}
+
+// children calls visit with each schema directly below s.
+func children(s *extv1.JSONSchemaProps, at object.Path, visit func(*extv1.JSONSchemaProps, object.Path)) {
+	for name, child := range s.Properties {
+		visit(&child, at.Field("properties", name))
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		visit(s.Items.Schema, at.Field("items"))
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		visit(s.AdditionalProperties.Schema, at.Field("additionalProperties"))
+	}
+	if s.Not != nil {
+		visit(s.Not, at.Field("not"))
+	}
+	for name, several := range map[string][]extv1.JSONSchemaProps{"allOf": s.AllOf, "anyOf": s.AnyOf, "oneOf": s.OneOf} {
+		for i := range several {
+			visit(&several[i], at.Field(name).Index(i))
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package xrd
+
+import (
+	"slices"
+	"strings"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Validate lists all that keeps the kinds of a definition from being served.
+//
+// A field of the author's that has the name of one of the machinery's keeps nothing
+// from being served; Notes tells of it.
+func Validate(d *v1.CompositeResourceDefinition) diag.List {
+	var out diag.List
+	checkIdentity(d, &out)
+	checkScope(d, &out)
+	checkClaimNames(d, &out)
+	checkConversion(d.Spec.Conversion, &out)
+	if s := d.Spec.DefaultCompositionRevisionSelector; s != nil {
+		if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+			out.Addf("spec.defaultCompositionRevisionSelector", "selects nothing: %v", err)
+		}
+	}
+	checkVersions(d, &out)
+	return out.Sorted()
+}
+
+func checkIdentity(d *v1.CompositeResourceDefinition, out *diag.List) {
+	if want := d.Spec.Names.Plural + "." + d.Spec.Group; d.Name != want {
+		out.Addf("metadata.name", "is %q but has to be <spec.names.plural>.<spec.group>, %q", d.Name, want)
+	}
+	for _, problem := range validation.IsDNS1123Subdomain(d.Spec.Group) {
+		out.Addf("spec.group", "is not the name of a group: %s", problem)
+	}
+	checkNames(&d.Spec.Names, "spec.names", out)
+}
+
+func checkNames(n *extv1.CustomResourceDefinitionNames, at object.Path, out *diag.List) {
+	labels := map[string][]string{"kind": {strings.ToLower(n.Kind)}, "plural": {n.Plural}, "shortNames": n.ShortNames, "categories": n.Categories}
+	if n.Singular != "" {
+		labels["singular"] = []string{n.Singular}
+	}
+	if n.ListKind != "" {
+		labels["listKind"] = []string{strings.ToLower(n.ListKind)}
+	}
+	for field, values := range labels {
+		for _, value := range values {
+			for _, problem := range validation.IsDNS1035Label(value) {
+				out.Addf(at.Field(field), "can't be %q: %s", value, problem)
+			}
+		}
+	}
+}
+
+func checkScope(d *v1.CompositeResourceDefinition, out *diag.List) {
+	scope := d.ScopeOrDefault()
+	switch scope {
+	case v1.LegacyClusterScope:
+		return
+	case v1.NamespacedScope, v1.ClusterScope:
+	default:
+		out.Add(diag.Diagnostic{Path: "spec.scope", Problem: "is " + string(scope), Expected: "Namespaced, Cluster or LegacyCluster"})
+		return
+	}
+	if d.Spec.ClaimNames != nil {
+		out.Addf("spec.claimNames", "are only for the scope LegacyCluster; composites of the scope %s are used directly", scope)
+	}
+	if len(d.Spec.ConnectionSecretKeys) > 0 {
+		out.Addf("spec.connectionSecretKeys", "are only for the scope LegacyCluster; composites of the scope %s compose a Secret instead", scope)
+	}
+}
+
+func checkClaimNames(d *v1.CompositeResourceDefinition, out *diag.List) {
+	if d.Spec.ClaimNames == nil {
+		return
+	}
+	checkNames(d.Spec.ClaimNames, "spec.claimNames", out)
+	composite, claim := completed(d.Spec.Names), completed(*d.Spec.ClaimNames)
+	for _, same := range []struct{ field, one, other string }{
+		{"kind", claim.Kind, composite.Kind}, {"plural", claim.Plural, composite.Plural},
+		{"singular", claim.Singular, composite.Singular}, {"listKind", claim.ListKind, composite.ListKind},
+	} {
+		if same.one == same.other {
+			out.Addf(object.Path("spec.claimNames").Field(same.field), "is %q, as that of the composite kind is", same.one)
+		}
+	}
+	for _, name := range claim.ShortNames {
+		if slices.Contains(composite.ShortNames, name) {
+			out.Addf("spec.claimNames.shortNames", "has %q, as that of the composite kind has", name)
+		}
+	}
+}
+
+// completed are the names with what the API server takes for those that aren't said.
+func completed(n extv1.CustomResourceDefinitionNames) extv1.CustomResourceDefinitionNames {
+	if n.Singular == "" {
+		n.Singular = strings.ToLower(n.Kind)
+	}
+	if n.ListKind == "" {
+		n.ListKind = n.Kind + "List"
+	}
+	return n
+}
+
+func checkConversion(c *extv1.CustomResourceConversion, out *diag.List) {
+	if c == nil {
+		return
+	}
+	switch c.Strategy {
+	case extv1.NoneConverter:
+		if c.Webhook != nil {
+			out.Addf("spec.conversion.webhook", "is called for the strategy Webhook only")
+		}
+	case extv1.WebhookConverter:
+		if c.Webhook == nil || c.Webhook.ClientConfig == nil {
+			out.Addf("spec.conversion.webhook", "has to say where the webhook is, since the strategy is Webhook")
+		} else if len(c.Webhook.ConversionReviewVersions) == 0 {
+			out.Addf("spec.conversion.webhook.conversionReviewVersions", "is required")
+		}
+	default:
+		out.Add(diag.Diagnostic{Path: "spec.conversion.strategy", Problem: "is " + string(c.Strategy), Expected: "None or Webhook"})
+	}
+}
+
+func checkVersions(d *v1.CompositeResourceDefinition, out *diag.List) {
+	if len(d.Spec.Versions) == 0 {
+		out.Addf("spec.versions", "has to have a version")
+		return
+	}
+	referenceable, seen := 0, map[string]bool{}
+	for i := range d.Spec.Versions {
+		v, at := &d.Spec.Versions[i], object.Path("spec.versions").Index(i)
+		for _, problem := range validation.IsDNS1035Label(v.Name) {
+			out.Addf(at.Field("name"), "can't be %q: %s", v.Name, problem)
+		}
+		if seen[v.Name] {
+			out.Addf(at.Field("name"), "is %q, as that of another version is", v.Name)
+		}
+		seen[v.Name] = true
+		if v.Referenceable {
+			referenceable++
+			if referenceable > 1 {
+				out.Addf(at.Field("referenceable"), "is true for a second version; compositions can be for one only")
+			}
+			if !v.Served {
+				out.Addf(at.Field("served"), "is false, but compositions are for this version and have to read it")
+			}
+		}
+		checkVersion(d, i, at, out)
+	}
+	if referenceable == 0 {
+		out.Addf("spec.versions", "has no version that is referenceable; compositions are for that one")
+	}
+}
+
+// checkVersion looks at what a version says beside its schema, and at the schema.
+func checkVersion(d *v1.CompositeResourceDefinition, i int, at object.Path, out *diag.List) {
+	v := &d.Spec.Versions[i]
+	if v.DeprecationWarning != nil && (v.Deprecated == nil || !*v.Deprecated) {
+		out.Addf(at.Field("deprecationWarning"), "is only for a version that is deprecated")
+	}
+	for j, c := range v.AdditionalPrinterColumns {
+		at := at.Field("additionalPrinterColumns").Index(j)
+		if !slices.Contains([]string{"boolean", "date", "integer", "number", "string"}, c.Type) {
+			out.Add(diag.Diagnostic{Path: at.Field("type"), Problem: "is " + c.Type, Expected: "boolean, date, integer, number or string"})
+		}
+		if c.Name == "" {
+			out.Addf(at.Field("name"), "is required")
+		}
+		if c.JSONPath == "" {
+			out.Addf(at.Field("jsonPath"), "is required")
+		}
+	}
+	if v.Subresources != nil && v.Subresources.Scale != nil {
+		checkScale(v.Subresources.Scale, at.Field("subresources", "scale"), out)
+	}
+	checkSchema(d, i, at.Field("schema", "openAPIV3Schema"), out)
+}
+
+func checkScale(s *extv1.CustomResourceSubresourceScale, at object.Path, out *diag.List) {
+	if !strings.HasPrefix(s.SpecReplicasPath, ".spec.") {
+		out.Addf(at.Field("specReplicasPath"), "is %q but has to be below .spec", s.SpecReplicasPath)
+	}
+	if !strings.HasPrefix(s.StatusReplicasPath, ".status.") {
+		out.Addf(at.Field("statusReplicasPath"), "is %q but has to be below .status", s.StatusReplicasPath)
+	}
+	if p := s.LabelSelectorPath; p != nil && *p != "" && !strings.HasPrefix(*p, ".spec.") && !strings.HasPrefix(*p, ".status.") {
+		out.Addf(at.Field("labelSelectorPath"), "is %q but has to be below .spec or .status", *p)
+	}
+}
