@@ -43,6 +43,8 @@ var home = map[string]ring{
 	"internal/outcome":   pure,
 	"internal/report":    pure,
 
+	"internal/pipeline/structs": pure,
+
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
 	"internal/engine":    effects,
@@ -67,6 +69,7 @@ var home = map[string]ring{
 	"providers":           edges,
 	"sdk":                 edges,
 
+	"sdk/function/proto":   effects,
 	"sdk/managed/external": pure,
 	"sdk/managed/resource": pure,
 	"test":                 edges,
