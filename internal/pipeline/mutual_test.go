@@ -46,7 +46,7 @@ func TestMutualTLS(t *testing.T) {
 			"it is another function", ours.identity(t, ours), ours.identity(t, ours), "other.example", "certificate is valid for function.example",
 		},
 		"Our certificate is of another authority": {
-			"the function does not know us", ours.identity(t, ours), theirs.identity(t, ours), "", "connection error",
+			"the function does not know us", ours.identity(t, ours), theirs.identity(t, ours), "", "Unavailable",
 		},
 	}
 	for name, tc := range cases {
