@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/structpb"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -179,7 +179,7 @@ func unselective(s *fnv1.ResourceSelector) string {
 	}
 	switch match := s.GetMatch().(type) {
 	case *fnv1.ResourceSelector_MatchName:
-		if match.MatchName == "" || len(path.IsValidPathSegmentName(match.MatchName)) > 0 {
+		if match.MatchName == "" || len(content.IsPathSegmentName(match.MatchName)) > 0 {
 			return fmt.Sprintf("has a name that cannot be: %.80q", match.MatchName)
 		}
 	case *fnv1.ResourceSelector_MatchLabels:

@@ -25,9 +25,15 @@ func (f *Failure) Unwrap() error { return f.Err }
 // on has changed: it was a matter of the network or of a program that had ended.
 func (f *Failure) Passing() bool {
 	var call *CallError
+	if errors.As(f.Err, &call) {
+		return !lasting[call.Code]
+	}
 	var fetch *FetchError
-	return errors.As(f.Err, &call) || errors.As(f.Err, &fetch)
+	return errors.As(f.Err, &fetch)
 }
+
+// lasting are the codes of calls that fail again until somebody changes something.
+var lasting = map[string]bool{"TooLarge": true, "InvalidArgument": true, "FailedPrecondition": true, "Unimplemented": true}
 
 // FatalError is a function's word that it cannot do its work.
 type FatalError struct {

@@ -154,3 +154,23 @@ func TestTheFirstRunnerThatKnowsAFunctionRunsIt(t *testing.T) {
 		t.Errorf("want c to be unknown, got %v", err)
 	}
 }
+
+func TestWhichFailuresMayPass(t *testing.T) {
+	cases := map[string]struct {
+		err  error
+		want bool
+	}{
+		"A function that cannot be reached":  {&pipeline.CallError{Code: "Unavailable"}, true},
+		"A function that takes too long":     {&pipeline.CallError{Code: "DeadlineExceeded"}, true},
+		"A request that is too large":        {&pipeline.CallError{Code: "TooLarge"}, false},
+		"A program that is no function":      {&pipeline.CallError{Code: "Unimplemented"}, false},
+		"A requirement that cannot be read":  {&pipeline.FetchError{Err: errors.New("no")}, true},
+		"A function that says it has failed": {&pipeline.FatalError{}, false},
+		"A function that is not installed":   {&pipeline.UnknownError{}, false},
+	}
+	for name, tc := range cases {
+		if got := (&pipeline.Failure{Err: tc.err}).Passing(); got != tc.want {
+			t.Errorf("%s: want %t", name, tc.want)
+		}
+	}
+}

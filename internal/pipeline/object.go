@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -38,7 +38,7 @@ func nonsenseMetadata(metadata map[string]any) string {
 			return fmt.Sprintf("has a metadata.%s that is no text", field)
 		case value == "":
 		case field == "namespace" && len(validation.IsDNS1123Label(value)) > 0,
-			field != "namespace" && (len(value) > 253 || len(path.IsValidPathSegmentName(value)) > 0):
+			field != "namespace" && (len(value) > 253 || len(content.IsPathSegmentName(value)) > 0):
 			return fmt.Sprintf("has a metadata.%s that cannot be: %.80q", field, value)
 		}
 	}

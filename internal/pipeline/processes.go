@@ -114,7 +114,7 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 		return Endpoint{}, &UnknownError{Function: name}
 	}
 	for {
-		address, failure, changed := child.state()
+		address, changed, failure := child.state()
 		switch {
 		case failure != nil:
 			return Endpoint{}, failure

@@ -158,14 +158,16 @@ func minus[S proto.Message](of, others map[string]S) map[string]S {
 
 // union returns all requirements; where both have a key, the latter's counts.
 func union(r, others *fnv1.Requirements) *fnv1.Requirements {
-	out := without(r, &fnv1.Requirements{})
-	maps.Copy(out.Resources, others.GetResources())
-	maps.Copy(out.Schemas, others.GetSchemas())
-	if extra := others.GetExtraResources(); len(extra) > 0 { //nolint:staticcheck // functions still ask this way
-		if out.ExtraResources == nil { //nolint:staticcheck // functions still ask this way
-			out.ExtraResources = map[string]*fnv1.ResourceSelector{}
-		}
-		maps.Copy(out.ExtraResources, extra)
+	return &fnv1.Requirements{
+		ExtraResources: plus(r.GetExtraResources(), others.GetExtraResources()), //nolint:staticcheck // functions still ask this way
+		Resources:      plus(r.GetResources(), others.GetResources()),
+		Schemas:        plus(r.GetSchemas(), others.GetSchemas()),
 	}
+}
+
+func plus[S proto.Message](of, others map[string]S) map[string]S {
+	out := make(map[string]S, len(of)+len(others))
+	maps.Copy(out, of)
+	maps.Copy(out, others)
 	return out
 }

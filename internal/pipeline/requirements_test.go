@@ -184,7 +184,7 @@ func TestSchemasAndExtraResources(t *testing.T) {
 		last = r
 		out := on(r)
 		out.Requirements = &fnv1.Requirements{
-			ExtraResources: map[string]*fnv1.ResourceSelector{"old": byName("v1", "ConfigMap", "1"), "gone": byName("v1", "ConfigMap", "no")}, //nolint:staticcheck // functions still ask this way
+			ExtraResources: map[string]*fnv1.ResourceSelector{"old": byName("v1", "ConfigMap", "1"), "gone": byName("v1", "ConfigMap", "no")},
 			Schemas:        map[string]*fnv1.SchemaSelector{"app": {ApiVersion: "example.org/v1", Kind: "App"}, "none": {ApiVersion: "example.org/v1", Kind: "None"}},
 		}
 		return out

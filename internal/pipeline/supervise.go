@@ -29,13 +29,13 @@ type process struct {
 
 // state returns where the program is served or why it is not; with neither, it is
 // starting. The channel is closed when that changes.
-func (p *process) state() (address string, failure error, changed <-chan struct{}) {
+func (p *process) state() (address string, changed <-chan struct{}, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure != nil {
 		failure = p.failure
 	}
-	return p.address, failure, p.changed
+	return p.address, p.changed, failure
 }
 
 func (p *process) set(address string, failure *NotRunningError) {
