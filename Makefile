@@ -4,8 +4,9 @@ GO            ?= go
 GOLANGCI_LINT := v2.12.2
 LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
 
-# The control plane is a module of its own, so that the library's users do not depend on it.
-MODULES := . controlplane
+# The control plane and the maker of protobuf code are modules of their own, so that the library's users do not depend
+# on them.
+MODULES := . controlplane hack/protogen
 
 .DEFAULT_GOAL := help
 

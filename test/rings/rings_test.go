@@ -46,6 +46,8 @@ var home = map[string]ring{
 	"internal/archive":   pure,
 	"internal/xrd":       pure,
 
+	"internal/pipeline/structs": pure,
+
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
 	"internal/engine":    effects,
@@ -71,6 +73,7 @@ var home = map[string]ring{
 	"providers":           edges,
 	"sdk":                 edges,
 
+	"sdk/function/proto":   effects,
 	"sdk/managed/external": pure,
 	"sdk/managed/resource": pure,
 	"test":                 edges,

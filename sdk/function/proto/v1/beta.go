@@ -1,0 +1,50 @@
+package fnv1
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+)
+
+// The service by the name that it had before its first stable version. Its messages are
+// the same on the wire, and functions that know only this name are still in use.
+const (
+	BetaServiceName                              = "apiextensions.fn.proto.v1beta1.FunctionRunnerService"
+	FunctionRunnerService_RunFunction_BetaMethod = "/" + BetaServiceName + "/RunFunction"
+)
+
+// RegisterBetaFunctionRunnerServiceServer serves the function by the service's older
+// name, for senders that know only that.
+func RegisterBetaFunctionRunnerServiceServer(s grpc.ServiceRegistrar, function FunctionRunnerServiceServer) {
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: BetaServiceName,
+		HandlerType: (*FunctionRunnerServiceServer)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: "RunFunction", Handler: runBeta}},
+		Metadata:    FunctionRunnerService_ServiceDesc.Metadata,
+	}, function)
+}
+
+// runBeta answers a request that came by the older name, to interceptors as well.
+func runBeta(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+	request := new(RunFunctionRequest)
+	if err := decode(request); err != nil {
+		return nil, err
+	}
+	run := func(ctx context.Context, request any) (any, error) {
+		return server.(FunctionRunnerServiceServer).RunFunction(ctx, request.(*RunFunctionRequest))
+	}
+	if intercept == nil {
+		return run(ctx, request)
+	}
+	return intercept(ctx, request, &grpc.UnaryServerInfo{Server: server, FullMethod: FunctionRunnerService_RunFunction_BetaMethod}, run)
+}
+
+// RunBeta calls a function by the service's older name.
+func RunBeta(ctx context.Context, connection grpc.ClientConnInterface, request *RunFunctionRequest, options ...grpc.CallOption) (*RunFunctionResponse, error) {
+	options = append([]grpc.CallOption{grpc.StaticMethod()}, options...)
+	response := new(RunFunctionResponse)
+	if err := connection.Invoke(ctx, FunctionRunnerService_RunFunction_BetaMethod, request, response, options...); err != nil {
+		return nil, err
+	}
+	return response, nil
+}
