@@ -64,6 +64,7 @@ func (c *composition) compose(n *Node) plan.Node {
 	if len(out.Waits) == 0 {
 		c.render(n, &out)
 	}
+	c.passOn(out.Waits)
 	if out.Observed != nil {
 		c.vars[n.ID] = out.Observed.Object
 		out.Ready, out.Unready = c.readiness(n, out.Observed)

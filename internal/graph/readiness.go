@@ -3,10 +3,12 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/plan"
@@ -18,7 +20,11 @@ import (
 // definition's rule, which by default is that it exists.
 func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, plan.Problem) {
 	unready := func(format string, args ...any) (bool, plan.Problem) {
-		return false, plan.Problem{Reason: plan.NotReady, Message: n.ID + " is not ready: " + fmt.Sprintf(format, args...)}
+		message := n.ID + " is not ready: " + fmt.Sprintf(format, args...)
+		if complaint := n.complaint(o); complaint != "" {
+			message += "; it says " + complaint
+		}
+		return false, plan.Problem{Reason: plan.NotReady, Message: message}
 	}
 	if o.GetDeletionTimestamp() != nil && !n.External {
 		return unready("it is being deleted")
@@ -48,6 +54,28 @@ func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, pl
 	}
 	return true, plan.Problem{}
 }
+
+// complaint is what a node's object says is wrong with it, if that may be told.
+func (n *Node) complaint(o *unstructured.Unstructured) string {
+	if o == nil || n.conceals {
+		return ""
+	}
+	return diag.Cut(health.Complaint(o), longestComplaint)
+}
+
+// passOn adds to waits for fields of a node what that node's object says is wrong.
+func (c *composition) passOn(waits []plan.Wait) {
+	for i, w := range waits {
+		root, _, _ := strings.Cut(w.On, ".")
+		dep, source := c.nodes[root], c.graph.node(root)
+		if w.Reason == plan.WaitingForField && w.Detail == "" && dep != nil && source != nil {
+			waits[i].Detail = source.complaint(dep.Observed)
+		}
+	}
+}
+
+// longestComplaint bounds what is passed on of it, in bytes.
+const longestComplaint = 300
 
 // unmet says why a condition doesn't hold; empty when it does.
 func unmet(p *expr.Program, vars map[string]any, conceal bool) string {

@@ -59,6 +59,20 @@ func Says(o *unstructured.Unstructured) (said Said, ok bool) {
 	}, true
 }
 
+// Complaint is what a managed resource says is wrong with it, in its condition Synced:
+// what its external resource waits for, as deep as anybody knows. It is empty while
+// nothing is, and for objects that have no such condition.
+func Complaint(o *unstructured.Unstructured) string {
+	synced, ok := condition.Read(o).Get("Synced")
+	if !ok || synced.Status != condition.False {
+		return ""
+	}
+	if synced.Message == "" {
+		return synced.Reason
+	}
+	return synced.Reason + ": " + synced.Message
+}
+
 // Instance tells whether an instance of a definition is ready: its Ready
 // condition is true for its current generation. What it says while it isn't is
 // the deepest cause that it knows.

@@ -49,7 +49,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) 
 	if requested := v.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; requested != "" {
 		next["lastHandledReconcileAt"] = requested
 	}
-	if look := v.state.Look; look != nil && look.Presence == external.Present && look.AtProvider != nil {
+	if look := v.state.Look; look != nil && look.Presence == external.Present && look.AtProvider != nil && isOurs(v, step) {
 		next["atProvider"] = look.AtProvider
 	}
 	if object.Digest(status) != object.Digest(next) {
@@ -72,6 +72,12 @@ func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) 
 		return outcome.Wait(jittered(step.After))
 	}
 	return outcome.Done()
+}
+
+// isOurs says that what was seen is bound: of what is somebody else's nothing is shown
+// that others would build on.
+func isOurs(v *visit, step operation.Step) bool {
+	return v.state.Binding != nil && v.state.Binding.Ref != "" && step.Synced.Reason != resource.Conflict
 }
 
 // sorted puts Ready first.
