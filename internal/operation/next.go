@@ -43,6 +43,8 @@ func (s State) next() Step {
 		return rest(resource.ReconcileError, s.Resource.Policies.Validate().Error(), 0)
 	case s.PrepareFailed != nil:
 		return fails(fmt.Errorf("prepare the request: %w", s.PrepareFailed))
+	case s.Binding != nil && s.moved() && s.asks():
+		return s.elsewhere()
 	case s.Binding != nil && s.Binding.Operation != nil:
 		return s.carryOn()
 	case s.Resource.Deleting:
