@@ -68,13 +68,41 @@ func (s State) again() Step {
 
 // byToken repeats the call, if the API knows it again.
 func (s State) byToken() Step {
-	if ref := s.ref(); ref != "" {
-		return s.byName() // somebody has said which it is
+	switch ref := s.ref(); {
+	case ref != "" && s.Binding.Operation.Ref == "":
+		return s.bySaying(ref)
+	case ref != "":
+		return s.byName() // the API has said which it is
 	}
 	if s.Now.Sub(s.Binding.Operation.StartedAt.Time) < s.Caps.TokenTTL {
 		return s.again()
 	}
 	return s.byMark()
+}
+
+// bySaying looks at what somebody has said that a creation has made. That it isn't
+// there, or isn't ours, says nothing of what was made.
+func (s State) bySaying(ref external.Ref) Step {
+	if step, done := s.look(); done {
+		return step
+	}
+	why := fmt.Sprintf("there is no external resource %s", ref)
+	switch s.Look.Presence {
+	case external.Deleting:
+		why = fmt.Sprintf("the external resource %s is being deleted", ref)
+	case external.Present:
+		mark, notOurs := s.ours()
+		if notOurs == "" {
+			return s.bind(s.refOf(), mark)
+		}
+		why = notOurs
+	default:
+	}
+	step := s.unresolved(why)
+	if step.Do == Rest {
+		step.After = s.Resource.Poll
+	}
+	return step
 }
 
 // onTheWay is how long a call may take to arrive whose process has died. Only a
@@ -150,7 +178,7 @@ func (s State) unresolved(why string) Step {
 	case asked:
 		retry := s.open(external.Create, binding.BindingCreating)
 		if retry.Do == Record {
-			retry.Binding.Retried = s.Resource.Retry
+			retry.Binding.Retried, retry.Binding.Explicit = s.Resource.Retry, false
 		}
 		return retry
 	case s.Resource.ExternalName != "" && !b.Explicit:
@@ -161,7 +189,7 @@ func (s State) unresolved(why string) Step {
 		})
 	}
 	return rest(resource.CreateUnresolved, fmt.Sprintf("since %s it can't be told whether the creation begun at %s has had its effect: %s. Look for the resource; then set the annotation %s to its identity, or, if there is none, %s to any new value",
-		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), b.Unresolved.Message,
+		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), why,
 		resource.ExternalNameAnnotation, resource.RetryAnnotation), 0)
 }
 

@@ -1,0 +1,61 @@
+package operation_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// lost is a state of a creation whose answer nobody has, of an API that assigns
+// identities and knows neither tokens nor marks.
+func lost() operation.State {
+	at := metav1.NewMicroTime(start.Add(-time.Hour))
+	return operation.State{
+		Resource: operation.Resource{Claimed: true, Deletes: true}, Caps: external.Caps{Naming: external.ProviderAssigned}, Now: start,
+		Key: external.Key{Scope: "here", Type: "thing"}, MarkOwner: "us", Requests: map[external.Verb]external.Request{external.Create: nil},
+		Binding: &binding.BindingSpec{
+			Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1,
+			Operation:  &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at},
+			Unresolved: &binding.BindingUnresolved{Since: at, Message: "it can't be asked for"},
+		},
+	}
+}
+
+// TestAWrongNameResolvesNothing is about somebody who names a resource that isn't
+// there, or is another's, as what a lost creation has made.
+func TestAWrongNameResolvesNothing(t *testing.T) {
+	looks := map[string]external.Observation{
+		"there is none":        {Presence: external.Absent},
+		"it is somebody's":     {Presence: external.Present, Ref: "id-9", Mark: &external.Mark{ID: "x", Owner: "them"}},
+		"it is on its way out": {Presence: external.Deleting, Ref: "id-9"},
+	}
+	for name, look := range looks {
+		for _, deleting := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s := lost()
+				s.Resource.Deleting, s.Resource.ExternalName, s.Binding.Explicit, s.Look = deleting, "id-9", true, &look
+				for range 10 {
+					step := operation.Next(s)
+					switch {
+					case step.Do == operation.Begin:
+						t.Fatal("it is created once more")
+					case step.Do == operation.Record && step.Binding.Operation == nil:
+						t.Fatalf("the creation is closed, and nothing was known of it: %s", step.Binding.Phase)
+					case step.Do == operation.Record:
+						s.Stored(step.Binding)
+						continue
+					case step.Do != operation.Rest:
+						t.Fatalf("the next step is %s", step.Do)
+					}
+					return
+				}
+				t.Fatal("it doesn't rest")
+			})
+		}
+	}
+}
