@@ -109,6 +109,9 @@ func (s State) open(verb external.Verb, phase binding.BindingPhase) Step {
 		b.Attempts++
 		b.Phase = phase
 		b.Unresolved, b.AbsentSince = nil, nil
+		if verb == external.Create {
+			b.Retried = s.Resource.Retry // what was asked for before wasn't asked for this one
+		}
 		b.Operation = &binding.BindingOperation{
 			Verb: string(verb), Attempt: b.Attempts, Token: s.Random, Request: request,
 			Generation: s.Resource.Generation, StartedAt: metav1.NewMicroTime(s.Now),

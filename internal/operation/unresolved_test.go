@@ -9,6 +9,7 @@ import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/operation"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // lost is a state of a creation whose answer nobody has, of an API that assigns
@@ -57,5 +58,32 @@ func TestAWrongNameResolvesNothing(t *testing.T) {
 				t.Fatal("it doesn't rest")
 			})
 		}
+	}
+}
+
+// TestARetryIsAskedForAfterwards is about an annotation that was there before the
+// creation was begun that it is to repeat: nobody has looked for that one.
+func TestARetryIsAskedForAfterwards(t *testing.T) {
+	s := lost()
+	s.Resource.Retry = "1"
+	s.Binding.Operation, s.Binding.Unresolved, s.Binding.Phase, s.Binding.AbsentBefore = nil, nil, binding.BindingReserved, &metav1.MicroTime{Time: start}
+	begun := operation.Next(s)
+	if begun.Do != operation.Record || begun.Binding.Operation == nil {
+		t.Fatalf("the next step is %s", begun.Do)
+	}
+	s.Stored(begun.Binding)
+	s.Fresh = false // the process has died
+	s.Requests = map[external.Verb]external.Request{external.Create: nil}
+	parked := operation.Next(s)
+	if parked.Do != operation.Record || parked.Binding.Unresolved == nil || parked.Binding.Attempts != begun.Binding.Attempts {
+		t.Fatalf("it isn't parked: %s %+v", parked.Do, parked.Binding)
+	}
+	s.Stored(parked.Binding)
+	s.Resource.Retry = "2"
+	if again := operation.Next(s); again.Do != operation.Record || again.Binding.Attempts != begun.Binding.Attempts+1 {
+		t.Errorf("it isn't tried again when that is asked for: %s %s", again.Do, again.Synced.Reason)
+	}
+	if s.Resource.Retry = "1"; operation.Next(s).Synced.Reason != resource.CreateUnresolved {
+		t.Error("it isn't told")
 	}
 }
