@@ -39,19 +39,32 @@ func (s State) byName() Step {
 	default:
 	}
 	left := s.left(s.Binding.Operation.StartedAt)
-	if s.Resource.Deleting {
+	if s.unwanted() {
 		left += onTheWay // it isn't made for being deleted
 	}
 	switch {
 	case left > 0:
 		return s.settles(left)
-	case s.Resource.Deleting:
+	case s.unwanted():
 		return s.neverMade()
 	}
 	return s.again() // the API has one of a name at most
 }
 
-// neverMade closes a creation that has had no effect, of what is being deleted.
+// unwanted says that the open operation wouldn't be begun by now, so that it isn't
+// repeated either.
+func (s State) unwanted() bool {
+	switch external.Verb(s.Binding.Operation.Verb) {
+	case external.Create:
+		return s.Resource.Deleting || !s.Resource.Policies.Allow(resource.ActionCreate)
+	case external.Delete:
+		return !s.Resource.Deletes
+	case external.Update:
+	}
+	return !s.Resource.Policies.Allow(resource.ActionUpdate)
+}
+
+// neverMade closes a creation that has had no effect and isn't wanted any more.
 func (s State) neverMade() Step {
 	return s.record(func(b *binding.BindingSpec) {
 		b.Operation, b.Unresolved, b.Phase, b.Retried = nil, nil, binding.BindingReserved, s.Resource.Retry
@@ -127,7 +140,7 @@ func (s State) byMark() Step {
 		return s.several()
 	case len(s.Found) == 1:
 		return s.bind(s.Found[0].Ref, s.Binding.Mark)
-	case s.Resource.Deleting:
+	case s.unwanted():
 		return s.neverMade()
 	}
 	return s.open(external.Create, binding.BindingCreating) // it never came to be
@@ -173,7 +186,7 @@ func (s State) unresolved(why string) Step {
 	b := s.Binding
 	asked := s.Resource.Retry != "" && s.Resource.Retry != b.Retried
 	switch {
-	case asked && s.Resource.Deleting:
+	case asked && s.unwanted():
 		return s.neverMade()
 	case asked:
 		retry := s.open(external.Create, binding.BindingCreating)
@@ -205,8 +218,19 @@ func (s State) resolveUpdate() Step {
 		return s.busy()
 	case s.left(s.Binding.Operation.StartedAt) > 0:
 		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(s.ready())
+	case s.unwanted():
+		return s.letBe().with(s.ready())
 	}
 	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// letBe closes an operation that isn't wanted any more, of what is there, once it
+// can't be on its way.
+func (s State) letBe() Step {
+	if left := s.left(s.Binding.Operation.StartedAt) + onTheWay; left > 0 {
+		return s.settles(left)
+	}
+	return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
 // busy waits for an external resource that is changing.
@@ -234,6 +258,8 @@ func (s State) resolveDelete() Step {
 		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
 	case s.left(s.Binding.Operation.StartedAt) > 0:
 		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(deleting(s))
+	case s.unwanted():
+		return s.letBe().with(deleting(s))
 	}
 	return Step{Do: Begin, Intent: s.intent()}
 }
