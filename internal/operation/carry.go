@@ -121,6 +121,9 @@ func (s State) rejected(a external.Op) Step {
 			return s.repetitionRefused(a)
 		}
 	}
+	if external.Verb(op.Verb) == external.Create && op.Repeated && s.left(op.StartedAt)+onTheWay > 0 {
+		return s.unknown(a.Err) // the call before it may be on its way: the name tells, and not yet
+	}
 	return s.record(func(b *binding.BindingSpec) {
 		if external.Verb(op.Verb) == external.Create && !op.Repeated && s.Caps.Settle == 0 {
 			// None of ours has come to be: what is there by now is another's. Where the

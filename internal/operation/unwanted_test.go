@@ -50,3 +50,32 @@ func TestACallIsNotRepeatedThatIsNotWantedAnyMore(t *testing.T) {
 		})
 	}
 }
+
+// TestALateCallIsWaitedForThoughARepetitionIsRefused deletes while the first call of a
+// creation is on its way, whose repetition was refused: that says nothing of the first.
+func TestALateCallIsWaitedForThoughARepetitionIsRefused(t *testing.T) {
+	for class, c := range classes {
+		if c.caps.Naming != external.CallerAssigned {
+			continue
+		}
+		t.Run(class, func(t *testing.T) {
+			for n := 1; n < 12; n++ {
+				l := newLife(c.caps, c.async, policies("OCUD"))
+				l.crash, l.call, l.throttle = n, arrivesLate, 1
+				if died := l.pass(); !died {
+					break
+				}
+				l.crash, l.cloud.busy = 0, 1
+				l.pass() // the repetition is refused
+				l.resource.Deleting = true
+				if err := l.settle(); err != nil {
+					t.Error(err)
+				}
+				l.elapse(time.Minute)
+				if left := len(l.cloud.alive()); left > 0 {
+					t.Fatalf("after step %d: it is gone: %t, and %d external resources are left:\n%v", n, l.gone, left, l.log)
+				}
+			}
+		})
+	}
+}
