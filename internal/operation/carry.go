@@ -29,7 +29,11 @@ func (s State) carryOn() Step {
 	case op.Resume != "":
 		return Step{Do: Poll}
 	}
-	return s.resolve().with(s.underWay())
+	step := s.resolve()
+	if step.Ready.Reason == "" {
+		step.Ready = s.underWay() // nothing was seen that tells more
+	}
+	return step
 }
 
 // answered takes what the external API says of the open operation.

@@ -9,6 +9,7 @@ import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/operation"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // TestACallIsNotRepeatedThatIsNotWantedAnyMore is about policies that change while an
@@ -77,5 +78,22 @@ func TestALateCallIsWaitedForThoughARepetitionIsRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadyIsWhatWasSeen is about an update that is found out, while what is there
+// isn't ready any more.
+func TestReadyIsWhatWasSeen(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	s := operation.State{
+		Resource: operation.Resource{Claimed: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		Look: &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.CannotTell, Ready: external.No, State: "UPDATING"},
+		Binding: &binding.BindingSpec{
+			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Ref: "a", Attempts: 2,
+			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, StartedAt: at},
+		},
+	}
+	if step := operation.Next(s); step.Ready.Reason != resource.Unavailable {
+		t.Errorf("Ready says %+v", step.Ready)
 	}
 }
