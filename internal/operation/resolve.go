@@ -45,6 +45,8 @@ func (s State) byName() Step {
 	switch {
 	case left > 0:
 		return s.settles(left)
+	case s.Failed != nil && !(s.Binding.Operation.Repeated && left+onTheWay > 0):
+		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved }) // it has failed and left nothing
 	case s.unwanted():
 		return s.neverMade()
 	}
@@ -71,8 +73,12 @@ func (s State) neverMade() Step {
 	})
 }
 
-// again makes the same call once more, and remembers that.
+// again makes the same call once more, and remembers that. What has failed in this
+// pass is left for the next.
 func (s State) again() Step {
+	if s.Failed != nil {
+		return fails(s.Failed)
+	}
 	if !s.Binding.Operation.Repeated {
 		return s.record(func(b *binding.BindingSpec) { b.Operation.Repeated = true })
 	}
