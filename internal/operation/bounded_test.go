@@ -1,6 +1,8 @@
 package operation_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,6 +62,38 @@ func TestACreationThatFailsIsMadeOnceInAPass(t *testing.T) {
 				}
 			}
 			t.Errorf("it doesn't rest, and was called for %d times", begun)
+		})
+	}
+}
+
+// TestASearchThatFailsEndsThePass is about a doubt that can't be cleared now.
+func TestASearchThatFailsEndsThePass(t *testing.T) {
+	for _, deleting := range []bool{false, true} {
+		t.Run(fmt.Sprintf("deleting: %t", deleting), func(t *testing.T) {
+			at := metav1.NewMicroTime(start.Add(-time.Hour))
+			s := operation.State{
+				Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: deleting, ExternalName: "id-1"}, Now: start,
+				Caps: external.Caps{Naming: external.ProviderAssigned, Findable: true}, Key: external.Key{Scope: "here", Type: "thing"},
+				Binding: &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingBound, Ref: "id-1", Attempts: 2, Doubted: &at},
+			}
+			searches := 0
+			for range 64 {
+				switch step := operation.Next(s); step.Do {
+				case operation.Observe:
+					s.Look = &external.Observation{Presence: external.Present, Ref: "id-1"}
+				case operation.Search:
+					searches++
+					s.LookFailed = errors.New("it is down")
+				case operation.Rest:
+					if step.Err == nil {
+						t.Errorf("it isn't told: %+v", step.Synced)
+					}
+					return
+				default:
+					t.Fatalf("the next step is %s", step.Do)
+				}
+			}
+			t.Errorf("it searches %d times", searches)
 		})
 	}
 }

@@ -167,6 +167,8 @@ func (s State) doubt() (step Step, done bool) {
 		return s.settles(s.left(*s.Binding.Doubted)), true
 	case s.left(*s.Binding.Doubted) > 0:
 		return Step{}, false
+	case s.LookFailed != nil:
+		return fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
 	case !s.Searched:
 		return Step{Do: Search}, true
 	case len(s.Found) > 1:
