@@ -21,6 +21,8 @@ func (s State) remove() Step {
 		return rest(resource.ReconcileError, "it isn't deleted before the finalizers of others have gone", 0)
 	case b == nil && s.Resource.ExternalName == "":
 		return Step{Do: Unclaim} // nothing was ever asked of the external API
+	case b == nil && s.Taken != nil:
+		return Step{Do: Unclaim} // what is there is another's
 	case b == nil:
 		return s.reserve() // its binding was lost
 	case b.Phase == binding.BindingTombstone, b.Phase == binding.BindingReleased:
@@ -54,7 +56,7 @@ func (s State) remove() Step {
 func (s State) destroy() Step {
 	b := s.Binding
 	if b.Phase == binding.BindingReserved {
-		if _, why := s.ours(); why != "" {
+		if _, why := s.ours(); why != "" || s.IDTaken != nil {
 			return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
 		}
 		return s.takeOn()
