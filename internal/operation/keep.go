@@ -17,6 +17,8 @@ func (s State) keep() Step {
 		return Step{Do: Claim}
 	case s.Binding == nil:
 		return s.reserve()
+	case s.Binding.Shared && s.Resource.Policies.Exclusive():
+		return s.takeAlone()
 	case s.ref() == "":
 		return s.create() // it has no identity yet, so that there is nothing to look at
 	}

@@ -34,7 +34,7 @@ func (s State) asks() bool {
 		return true
 	}
 	never := b.Phase == binding.BindingReserved && b.Ref == "" && !b.Explicit
-	return s.Resource.Deletes && !b.Shared && !never
+	return s.Resource.Deletes && !never
 }
 
 // elsewhere is about a key that isn't the bound one any more. The client that is

@@ -31,6 +31,11 @@ func (s State) remove() Step {
 	if step, done := s.doubt(); done {
 		return step // also of what is to stay: nobody would ever be told of a second one
 	}
+	if s.Resource.Deletes && b.Shared {
+		if step := s.takeAlone(); step.Do != Rest || step.Synced.Reason == resource.ReconcileError {
+			return step
+		}
+	}
 	switch {
 	case !s.Resource.Deletes || b.Shared:
 		return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
