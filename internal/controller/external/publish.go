@@ -68,10 +68,11 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, o *unstructured.Unstru
 	return quietly(err)
 }
 
-// quietly is an error that can't quote what was written.
+// quietly is an error that can't quote what was written, and that isn't taken for one
+// about the managed resource.
 func quietly(err error) error {
 	if err == nil {
 		return nil
 	}
-	return cluster.Quiet(err)
+	return errors.New(cluster.Discreet(err))
 }
