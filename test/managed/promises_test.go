@@ -156,3 +156,30 @@ func TestWhatIsPausedIsNotResolved(t *testing.T) {
 	s.Delete(t, subnet, s.NS, "lost")
 	s.AwaitGone(t, subnet, s.NS, "lost")
 }
+
+// TestWhatWasOnlyLookedAtIsDeleted takes over, as people do, what was looked at first.
+func TestWhatWasOnlyLookedAtIsDeleted(t *testing.T) {
+	s := suite.Begin(t)
+	name := "b-" + s.NS
+	put(t, s, name, "", ", managementPolicies: [Observe, Create]")
+	s.Await(t, bucket, s.NS, name, named(name))
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	if inCloud(t, name) == nil {
+		t.Fatal("it was to stay")
+	}
+	put(t, s, name, "", ", managementPolicies: [Observe]")
+	s.Await(t, bucket, s.NS, name, named(name))
+	put(t, s, name, "", ", managementPolicies: ['*']")
+	s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
+		if is, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); is != o.GetGeneration() {
+			return fmt.Errorf("it is at %d", is)
+		}
+		return named(name)(o)
+	})
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	if inCloud(t, name) != nil {
+		t.Error("it is left")
+	}
+}
