@@ -119,7 +119,7 @@ func (s State) present() Step {
 	}
 	after := s.Resource.Poll
 	if s.Binding.Doubted != nil {
-		after = min(after, s.left(*s.Binding.Doubted))
+		after = min(after, s.doubted())
 	}
 	return Step{
 		Do: Rest, After: after, Ready: s.ready(),

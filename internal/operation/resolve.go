@@ -163,9 +163,9 @@ func (s State) doubt() (step Step, done bool) {
 	switch {
 	case s.Binding.Doubted == nil:
 		return Step{}, false
-	case s.left(*s.Binding.Doubted) > 0 && s.Resource.Deleting:
-		return s.settles(s.left(*s.Binding.Doubted)), true
-	case s.left(*s.Binding.Doubted) > 0:
+	case s.doubted() > 0 && s.Resource.Deleting:
+		return s.settles(s.doubted()), true
+	case s.doubted() > 0:
 		return Step{}, false
 	case s.LookFailed != nil:
 		return fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
@@ -175,6 +175,16 @@ func (s State) doubt() (step Step, done bool) {
 		return s.several(), true
 	}
 	return s.record(func(b *binding.BindingSpec) { b.Doubted = nil }), true
+}
+
+// doubted is how long it takes until a second resource would show: the first call may
+// be on its way, unless its token is honoured until it has arrived.
+func (s State) doubted() time.Duration {
+	left := s.left(*s.Binding.Doubted)
+	if s.Caps.Naming == external.ProviderAssigned && s.Caps.TokenTTL < onTheWay {
+		left += onTheWay
+	}
+	return left
 }
 
 func refs(found []external.Observation) string {

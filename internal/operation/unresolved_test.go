@@ -87,3 +87,24 @@ func TestARetryIsAskedForAfterwards(t *testing.T) {
 		t.Error("it isn't told")
 	}
 }
+
+// TestASecondOneIsToldThatComesLate is about a token that isn't honoured any more when
+// the first call arrives, on an API that shows everything at once.
+func TestASecondOneIsToldThatComesLate(t *testing.T) {
+	for n := 1; n < 12; n++ {
+		l := newLife(external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true, TokenTTL: time.Second}, 0, policies("*"))
+		l.crash, l.call = n, arrivesLate
+		if died := l.pass(); !died {
+			break
+		}
+		for range 3 {
+			if err := l.settle(); err != nil {
+				t.Error(err)
+			}
+			l.elapse(time.Minute)
+		}
+		if all := len(l.cloud.alive()); all > 1 && l.last.Synced.Reason != resource.Conflict {
+			t.Errorf("after step %d there are %d, and it says %s", n, all, l.last.Synced.Reason)
+		}
+	}
+}
