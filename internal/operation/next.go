@@ -82,6 +82,9 @@ func (s State) taken(by *binding.BindingSpec) Step {
 	what := fmt.Sprintf("%s %q in %s", s.Key.Type, s.Key.Name, s.Key.Scope)
 	switch by.Phase {
 	case binding.BindingTombstone:
+		if by.Until == nil {
+			return rest(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s", what, holder), 0)
+		}
 		return rest(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s, and its name can't be used again before %s", what, holder, by.Until.UTC().Format(time.RFC3339)), 0)
 	case binding.BindingDeleting, binding.BindingReleased:
 		return rest(resource.NameDeleting, fmt.Sprintf("%s is being deleted for %s; it is made anew when that has ended", what, holder), 0)

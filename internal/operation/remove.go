@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -99,10 +100,19 @@ func (s State) gone() Step {
 // leave sees to what is left of a managed resource that is being deleted and isn't
 // ours any more.
 func (s State) leave() Step {
-	if s.Binding != nil && (s.Binding.Phase == binding.BindingReleased || (s.Binding.Phase == binding.BindingTombstone && !s.Now.Before(s.Binding.Until.Time))) {
+	if s.Binding != nil && (s.Binding.Phase == binding.BindingReleased || (s.Binding.Phase == binding.BindingTombstone && kept(*s.Binding, s.Now) <= 0)) {
 		return Step{Do: Forget}
 	}
 	return Step{Do: Rest}
+}
+
+// kept is how long a tombstone keeps the key; one that doesn't say, which isn't of our
+// writing, keeps it no longer.
+func kept(b binding.BindingSpec, now time.Time) time.Duration {
+	if b.Until == nil {
+		return 0
+	}
+	return b.Until.Sub(now)
 }
 
 // Expire says what to do about a binding whose managed resource has gone.
@@ -111,7 +121,7 @@ func Expire(b binding.BindingSpec, now metav1.MicroTime) Step {
 	case binding.BindingReleased, binding.BindingReserved:
 		return Step{Do: Forget}
 	case binding.BindingTombstone:
-		if left := b.Until.Sub(now.Time); left > 0 {
+		if left := kept(b, now.Time); left > 0 {
 			return Step{Do: Rest, After: left}
 		}
 		return Step{Do: Forget}

@@ -75,3 +75,17 @@ func TestWhatNeverGotItsPlaceCanGo(t *testing.T) {
 		})
 	}
 }
+
+// TestATombstoneThatSaysNoTime is about one that somebody has written by hand.
+func TestATombstoneThatSaysNoTime(t *testing.T) {
+	b := binding.BindingSpec{Phase: binding.BindingTombstone}
+	if step := operation.Expire(b, metav1.NewMicroTime(start)); step.Do != operation.Forget {
+		t.Errorf("it expires by %s", step.Do)
+	}
+	if step := operation.Next(operation.State{Resource: operation.Resource{Deleting: true}, Now: start, Binding: &b}); step.Do != operation.Forget {
+		t.Errorf("its resource goes by %s", step.Do)
+	}
+	if step := operation.Next(operation.State{Resource: operation.Resource{Claimed: true}, Now: start, Taken: &b}); step.Do != operation.Rest {
+		t.Errorf("who waits for it does %s", step.Do)
+	}
+}
