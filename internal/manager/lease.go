@@ -77,5 +77,7 @@ func timingOf(duration time.Duration) timing {
 	if duration <= 0 {
 		duration = leaseDuration
 	}
+	// The lease says in whole seconds how long it lasts, and others go by that.
+	duration = (duration + time.Second - 1).Truncate(time.Second)
 	return timing{duration, duration * 2 / 3, duration * 2 / 15}
 }

@@ -29,7 +29,11 @@ func (s State) carryOn() Step {
 	case op.Resume != "":
 		return Step{Do: Poll}
 	}
-	return s.resolve().with(s.underWay())
+	step := s.resolve()
+	if step.Ready.Reason == "" {
+		step.Ready = s.underWay() // nothing was seen that tells more
+	}
+	return step
 }
 
 // answered takes what the external API says of the open operation.
@@ -120,6 +124,9 @@ func (s State) rejected(a external.Op) Step {
 		case op.Repeated: // that this call had no effect says nothing about the one before
 			return s.repetitionRefused(a)
 		}
+	}
+	if external.Verb(op.Verb) == external.Create && op.Repeated && s.left(op.StartedAt)+onTheWay > 0 {
+		return s.unknown(a.Err) // the call before it may be on its way: the name tells, and not yet
 	}
 	return s.record(func(b *binding.BindingSpec) {
 		if external.Verb(op.Verb) == external.Create && !op.Repeated && s.Caps.Settle == 0 {

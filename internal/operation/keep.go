@@ -17,9 +17,8 @@ func (s State) keep() Step {
 		return Step{Do: Claim}
 	case s.Binding == nil:
 		return s.reserve()
-	case s.moved():
-		return rest(resource.Conflict, fmt.Sprintf("this is bound to %s %q in %s; it can't become %s %q in %s. Set back what was changed, or make another object",
-			s.Binding.Key.Type, s.Binding.Key.Name, s.Binding.Key.Scope, s.Key.Type, s.Key.Name, s.Key.Scope), 0)
+	case s.Binding.Shared && s.Resource.Policies.Exclusive():
+		return s.takeAlone()
 	case s.ref() == "":
 		return s.create() // it has no identity yet, so that there is nothing to look at
 	}
@@ -35,14 +34,6 @@ func (s State) keep() Step {
 	default:
 	}
 	return s.present()
-}
-
-// moved says that the resource would be kept under another key now. A name that
-// comes of the annotation alone doesn't count: that is put back.
-func (s State) moved() bool {
-	k := s.key()
-	renamed := s.Caps.Naming == external.CallerAssigned && s.Key.Name != "" && s.Key.Name != k.Name && s.Key.Name != s.KeyFrom
-	return k.Scope != s.Key.Scope || k.Type != s.Key.Type || renamed
 }
 
 // missing is about an external resource that isn't there: not yet, or not any
@@ -128,7 +119,7 @@ func (s State) present() Step {
 	}
 	after := s.Resource.Poll
 	if s.Binding.Doubted != nil {
-		after = min(after, s.left(*s.Binding.Doubted))
+		after = min(after, s.doubted())
 	}
 	return Step{
 		Do: Rest, After: after, Ready: s.ready(),

@@ -43,6 +43,8 @@ func (s State) next() Step {
 		return rest(resource.ReconcileError, s.Resource.Policies.Validate().Error(), 0)
 	case s.PrepareFailed != nil:
 		return fails(fmt.Errorf("prepare the request: %w", s.PrepareFailed))
+	case s.Binding != nil && s.moved() && s.asks():
+		return s.elsewhere()
 	case s.Binding != nil && s.Binding.Operation != nil:
 		return s.carryOn()
 	case s.Resource.Deleting:
@@ -80,6 +82,9 @@ func (s State) taken(by *binding.BindingSpec) Step {
 	what := fmt.Sprintf("%s %q in %s", s.Key.Type, s.Key.Name, s.Key.Scope)
 	switch by.Phase {
 	case binding.BindingTombstone:
+		if by.Until == nil {
+			return rest(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s", what, holder), 0)
+		}
 		return rest(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s, and its name can't be used again before %s", what, holder, by.Until.UTC().Format(time.RFC3339)), 0)
 	case binding.BindingDeleting, binding.BindingReleased:
 		return rest(resource.NameDeleting, fmt.Sprintf("%s is being deleted for %s; it is made anew when that has ended", what, holder), 0)
@@ -107,6 +112,9 @@ func (s State) open(verb external.Verb, phase binding.BindingPhase) Step {
 		b.Attempts++
 		b.Phase = phase
 		b.Unresolved, b.AbsentSince = nil, nil
+		if verb == external.Create {
+			b.Retried = s.Resource.Retry // what was asked for before wasn't asked for this one
+		}
 		b.Operation = &binding.BindingOperation{
 			Verb: string(verb), Attempt: b.Attempts, Token: s.Random, Request: request,
 			Generation: s.Resource.Generation, StartedAt: metav1.NewMicroTime(s.Now),

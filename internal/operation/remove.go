@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,6 +22,8 @@ func (s State) remove() Step {
 		return rest(resource.ReconcileError, "it isn't deleted before the finalizers of others have gone", 0)
 	case b == nil && s.Resource.ExternalName == "":
 		return Step{Do: Unclaim} // nothing was ever asked of the external API
+	case b == nil && s.Taken != nil:
+		return Step{Do: Unclaim} // what is there is another's
 	case b == nil:
 		return s.reserve() // its binding was lost
 	case b.Phase == binding.BindingTombstone, b.Phase == binding.BindingReleased:
@@ -28,6 +31,11 @@ func (s State) remove() Step {
 	}
 	if step, done := s.doubt(); done {
 		return step // also of what is to stay: nobody would ever be told of a second one
+	}
+	if s.Resource.Deletes && b.Shared {
+		if step := s.takeAlone(); step.Do != Rest || step.Synced.Reason == resource.ReconcileError {
+			return step
+		}
 	}
 	switch {
 	case !s.Resource.Deletes || b.Shared:
@@ -54,7 +62,7 @@ func (s State) remove() Step {
 func (s State) destroy() Step {
 	b := s.Binding
 	if b.Phase == binding.BindingReserved {
-		if _, why := s.ours(); why != "" {
+		if _, why := s.ours(); why != "" || s.IDTaken != nil {
 			return s.record(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
 		}
 		return s.takeOn()
@@ -92,10 +100,19 @@ func (s State) gone() Step {
 // leave sees to what is left of a managed resource that is being deleted and isn't
 // ours any more.
 func (s State) leave() Step {
-	if s.Binding != nil && (s.Binding.Phase == binding.BindingReleased || (s.Binding.Phase == binding.BindingTombstone && !s.Now.Before(s.Binding.Until.Time))) {
+	if s.Binding != nil && (s.Binding.Phase == binding.BindingReleased || (s.Binding.Phase == binding.BindingTombstone && kept(*s.Binding, s.Now) <= 0)) {
 		return Step{Do: Forget}
 	}
 	return Step{Do: Rest}
+}
+
+// kept is how long a tombstone keeps the key; one that doesn't say, which isn't of our
+// writing, keeps it no longer.
+func kept(b binding.BindingSpec, now time.Time) time.Duration {
+	if b.Until == nil {
+		return 0
+	}
+	return b.Until.Sub(now)
 }
 
 // Expire says what to do about a binding whose managed resource has gone.
@@ -104,7 +121,7 @@ func Expire(b binding.BindingSpec, now metav1.MicroTime) Step {
 	case binding.BindingReleased, binding.BindingReserved:
 		return Step{Do: Forget}
 	case binding.BindingTombstone:
-		if left := b.Until.Sub(now.Time); left > 0 {
+		if left := kept(b, now.Time); left > 0 {
 			return Step{Do: Rest, After: left}
 		}
 		return Step{Do: Forget}

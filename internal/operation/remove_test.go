@@ -51,3 +51,41 @@ func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatNeverGotItsPlaceCanGo is about one of two managed resources that are after
+// the same external resource: the other has it.
+func TestWhatNeverGotItsPlaceCanGo(t *testing.T) {
+	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Namespace: "other", Name: "a"}, Phase: binding.BindingBound, Ref: "a"}
+	key := binding.BindingKey{Scope: "here", Type: "thing"}
+	cases := map[string]operation.State{
+		"named by us": {Caps: external.Caps{}, Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Taken: other},
+		"named by it": {
+			Caps: external.Caps{Naming: external.ProviderAssigned}, Key: external.Key{Scope: "here", Type: "thing"}, IDTaken: other,
+			Look:    &external.Observation{Presence: external.Present, Ref: "a"},
+			Binding: &binding.BindingSpec{Key: key, Mark: "m", Phase: binding.BindingReserved, Explicit: true},
+		},
+	}
+	for name, s := range cases {
+		t.Run(name, func(t *testing.T) {
+			s.Resource, s.Now = operation.Resource{Claimed: true, Deleting: true, Deletes: true, ExternalName: "a"}, start
+			step := operation.Next(s)
+			if released := step.Do == operation.Record && step.Binding.Phase == binding.BindingReleased; step.Do != operation.Unclaim && !released {
+				t.Errorf("it stays as long as the other has it: %s %s", step.Do, step.Synced.Reason)
+			}
+		})
+	}
+}
+
+// TestATombstoneThatSaysNoTime is about one that somebody has written by hand.
+func TestATombstoneThatSaysNoTime(t *testing.T) {
+	b := binding.BindingSpec{Phase: binding.BindingTombstone}
+	if step := operation.Expire(b, metav1.NewMicroTime(start)); step.Do != operation.Forget {
+		t.Errorf("it expires by %s", step.Do)
+	}
+	if step := operation.Next(operation.State{Resource: operation.Resource{Deleting: true}, Now: start, Binding: &b}); step.Do != operation.Forget {
+		t.Errorf("its resource goes by %s", step.Do)
+	}
+	if step := operation.Next(operation.State{Resource: operation.Resource{Claimed: true}, Now: start, Taken: &b}); step.Do != operation.Rest {
+		t.Errorf("who waits for it does %s", step.Do)
+	}
+}

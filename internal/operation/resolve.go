@@ -39,27 +39,46 @@ func (s State) byName() Step {
 	default:
 	}
 	left := s.left(s.Binding.Operation.StartedAt)
-	if s.Resource.Deleting {
+	if s.unwanted() {
 		left += onTheWay // it isn't made for being deleted
 	}
 	switch {
 	case left > 0:
 		return s.settles(left)
-	case s.Resource.Deleting:
+	case s.Failed != nil && !(s.Binding.Operation.Repeated && left+onTheWay > 0):
+		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved }) // it has failed and left nothing
+	case s.unwanted():
 		return s.neverMade()
 	}
 	return s.again() // the API has one of a name at most
 }
 
-// neverMade closes a creation that has had no effect, of what is being deleted.
+// unwanted says that the open operation wouldn't be begun by now, so that it isn't
+// repeated either.
+func (s State) unwanted() bool {
+	switch external.Verb(s.Binding.Operation.Verb) {
+	case external.Create:
+		return s.Resource.Deleting || !s.Resource.Policies.Allow(resource.ActionCreate)
+	case external.Delete:
+		return !s.Resource.Deletes
+	case external.Update:
+	}
+	return !s.Resource.Policies.Allow(resource.ActionUpdate)
+}
+
+// neverMade closes a creation that has had no effect and isn't wanted any more.
 func (s State) neverMade() Step {
 	return s.record(func(b *binding.BindingSpec) {
 		b.Operation, b.Unresolved, b.Phase, b.Retried = nil, nil, binding.BindingReserved, s.Resource.Retry
 	})
 }
 
-// again makes the same call once more, and remembers that.
+// again makes the same call once more, and remembers that. What has failed in this
+// pass is left for the next.
 func (s State) again() Step {
+	if s.Failed != nil {
+		return fails(s.Failed)
+	}
 	if !s.Binding.Operation.Repeated {
 		return s.record(func(b *binding.BindingSpec) { b.Operation.Repeated = true })
 	}
@@ -68,13 +87,41 @@ func (s State) again() Step {
 
 // byToken repeats the call, if the API knows it again.
 func (s State) byToken() Step {
-	if ref := s.ref(); ref != "" {
-		return s.byName() // somebody has said which it is
+	switch ref := s.ref(); {
+	case ref != "" && s.Binding.Operation.Ref == "":
+		return s.bySaying(ref)
+	case ref != "":
+		return s.byName() // the API has said which it is
 	}
 	if s.Now.Sub(s.Binding.Operation.StartedAt.Time) < s.Caps.TokenTTL {
 		return s.again()
 	}
 	return s.byMark()
+}
+
+// bySaying looks at what somebody has said that a creation has made. That it isn't
+// there, or isn't ours, says nothing of what was made.
+func (s State) bySaying(ref external.Ref) Step {
+	if step, done := s.look(); done {
+		return step
+	}
+	why := fmt.Sprintf("there is no external resource %s", ref)
+	switch s.Look.Presence {
+	case external.Deleting:
+		why = fmt.Sprintf("the external resource %s is being deleted", ref)
+	case external.Present:
+		mark, notOurs := s.ours()
+		if notOurs == "" {
+			return s.bind(s.refOf(), mark)
+		}
+		why = notOurs
+	default:
+	}
+	step := s.unresolved(why)
+	if step.Do == Rest {
+		step.After = s.Resource.Poll
+	}
+	return step
 }
 
 // onTheWay is how long a call may take to arrive whose process has died. Only a
@@ -99,7 +146,7 @@ func (s State) byMark() Step {
 		return s.several()
 	case len(s.Found) == 1:
 		return s.bind(s.Found[0].Ref, s.Binding.Mark)
-	case s.Resource.Deleting:
+	case s.unwanted():
 		return s.neverMade()
 	}
 	return s.open(external.Create, binding.BindingCreating) // it never came to be
@@ -116,16 +163,28 @@ func (s State) doubt() (step Step, done bool) {
 	switch {
 	case s.Binding.Doubted == nil:
 		return Step{}, false
-	case s.left(*s.Binding.Doubted) > 0 && s.Resource.Deleting:
-		return s.settles(s.left(*s.Binding.Doubted)), true
-	case s.left(*s.Binding.Doubted) > 0:
+	case s.doubted() > 0 && s.Resource.Deleting:
+		return s.settles(s.doubted()), true
+	case s.doubted() > 0:
 		return Step{}, false
+	case s.LookFailed != nil:
+		return fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
 	case !s.Searched:
 		return Step{Do: Search}, true
 	case len(s.Found) > 1:
 		return s.several(), true
 	}
 	return s.record(func(b *binding.BindingSpec) { b.Doubted = nil }), true
+}
+
+// doubted is how long it takes until a second resource would show: the first call may
+// be on its way, unless its token is honoured until it has arrived.
+func (s State) doubted() time.Duration {
+	left := s.left(*s.Binding.Doubted)
+	if s.Caps.Naming == external.ProviderAssigned && s.Caps.TokenTTL < onTheWay {
+		left += onTheWay
+	}
+	return left
 }
 
 func refs(found []external.Observation) string {
@@ -145,12 +204,12 @@ func (s State) unresolved(why string) Step {
 	b := s.Binding
 	asked := s.Resource.Retry != "" && s.Resource.Retry != b.Retried
 	switch {
-	case asked && s.Resource.Deleting:
+	case asked && s.unwanted():
 		return s.neverMade()
 	case asked:
 		retry := s.open(external.Create, binding.BindingCreating)
 		if retry.Do == Record {
-			retry.Binding.Retried = s.Resource.Retry
+			retry.Binding.Retried, retry.Binding.Explicit = s.Resource.Retry, false
 		}
 		return retry
 	case s.Resource.ExternalName != "" && !b.Explicit:
@@ -161,7 +220,7 @@ func (s State) unresolved(why string) Step {
 		})
 	}
 	return rest(resource.CreateUnresolved, fmt.Sprintf("since %s it can't be told whether the creation begun at %s has had its effect: %s. Look for the resource; then set the annotation %s to its identity, or, if there is none, %s to any new value",
-		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), b.Unresolved.Message,
+		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), why,
 		resource.ExternalNameAnnotation, resource.RetryAnnotation), 0)
 }
 
@@ -177,8 +236,19 @@ func (s State) resolveUpdate() Step {
 		return s.busy()
 	case s.left(s.Binding.Operation.StartedAt) > 0:
 		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(s.ready())
+	case s.unwanted():
+		return s.letBe().with(s.ready())
 	}
 	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// letBe closes an operation that isn't wanted any more, of what is there, once it
+// can't be on its way.
+func (s State) letBe() Step {
+	if left := s.left(s.Binding.Operation.StartedAt) + onTheWay; left > 0 {
+		return s.settles(left)
+	}
+	return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
 // busy waits for an external resource that is changing.
@@ -206,6 +276,8 @@ func (s State) resolveDelete() Step {
 		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
 	case s.left(s.Binding.Operation.StartedAt) > 0:
 		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(deleting(s))
+	case s.unwanted():
+		return s.letBe().with(deleting(s))
 	}
 	return Step{Do: Begin, Intent: s.intent()}
 }

@@ -26,7 +26,7 @@ func TestWhoHasMadeWhatCarriesNoMark(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			at := metav1.NewMicroTime(start)
+			at := metav1.NewMicroTime(start.Add(-time.Minute))
 			s := operation.State{
 				Resource: operation.Resource{Claimed: true}, Caps: external.Caps{Marked: tc.marked}, Now: start,
 				Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},

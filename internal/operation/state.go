@@ -164,5 +164,6 @@ func (s *State) Stored(next *binding.BindingSpec) {
 	open := next.Operation
 	s.Fresh = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
 	s.Answer = nil
+	s.IDReserved, s.IDTaken = false, nil // of what is stored now
 	s.Binding = next
 }

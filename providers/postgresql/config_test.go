@@ -139,3 +139,14 @@ func TestTheConnectionAsOneText(t *testing.T) {
 		})
 	}
 }
+
+// TestTheServerGivesUpFirst is about who ends a statement that takes too long: the
+// server's answer tells what came of it, and giving up tells nothing.
+func TestTheServerGivesUpFirst(t *testing.T) {
+	v := &visit{server: server{Timeout: time.Minute}}
+	for _, kind := range Provider().Kinds {
+		if limit := kind.Port().Timeout; limit < v.patience() {
+			t.Errorf("%s: a call ends after %s, and the answer is waited for %s", kind.Port().GVK.Kind, limit, v.patience())
+		}
+	}
+}

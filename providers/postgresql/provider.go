@@ -5,6 +5,7 @@ package postgresql
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -38,6 +39,10 @@ func Provider() managed.Provider {
 	}
 }
 
+// longestCall bounds a call; visit.patience, which the configuration says, is less as
+// a rule.
+const longestCall = time.Hour
+
 // serve makes a kind of what is special about it. Marked says that things carry their
 // mark from their creation on: a database, whose creation can't be in a transaction,
 // is given it by the next call.
@@ -46,6 +51,7 @@ func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked b
 		Kind:       v1alpha1.GroupVersion.WithKind(k.typ),
 		New:        empty,
 		References: references,
+		Timeout:    longestCall,
 		Caps:       func() external.Caps { return external.Caps{Naming: external.CallerAssigned, Marked: marked} },
 		Connect: func(_ context.Context, objects managed.Objects, m M) (managed.Client[M], error) {
 			s, err := configured(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -144,4 +145,41 @@ func TestWhatIsPausedIsLeftAlone(t *testing.T) {
 	s.Await(t, bucket, s.NS, name, named(name))
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)
+}
+
+// TestWhatIsPausedIsNotResolved pauses what refers to something that isn't there.
+func TestWhatIsPausedIsNotResolved(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Subnet\nmetadata: {name: lost, namespace: $NS, annotations: {crossplane.io/paused: 'true'}}\nspec: {forProvider: {cidr: 10.0.1.0/24, networkIDRef: {name: nowhere}}}\n")
+	subnet := v1alpha1.GroupVersion.WithKind("Subnet")
+	s.Await(t, subnet, s.NS, "lost", says("ReconcilePaused", "crossplane.io/paused"))
+	s.Delete(t, subnet, s.NS, "lost")
+	s.AwaitGone(t, subnet, s.NS, "lost")
+}
+
+// TestWhatWasOnlyLookedAtIsDeleted takes over, as people do, what was looked at first.
+func TestWhatWasOnlyLookedAtIsDeleted(t *testing.T) {
+	s := suite.Begin(t)
+	name := "b-" + s.NS
+	put(t, s, name, "", ", managementPolicies: [Observe, Create]")
+	s.Await(t, bucket, s.NS, name, named(name))
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	if inCloud(t, name) == nil {
+		t.Fatal("it was to stay")
+	}
+	put(t, s, name, "", ", managementPolicies: [Observe]")
+	s.Await(t, bucket, s.NS, name, named(name))
+	put(t, s, name, "", ", managementPolicies: ['*']")
+	s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
+		if is, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); is != o.GetGeneration() {
+			return fmt.Errorf("it is at %d", is)
+		}
+		return named(name)(o)
+	})
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	if inCloud(t, name) != nil {
+		t.Error("it is left")
+	}
 }

@@ -16,7 +16,7 @@ import (
 // carryOut does one step and adds what came of it to what is known. It settles the
 // pass if somebody has changed what it was decided on, whose event brings another.
 func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
-	err := carry.Out(ctx, v.session, store{r, v}, &v.state, step, r.Port.Timeout)
+	err := carry.Out(ctx, v.session, store{r, v}, &v.state, step, r.Port.Timeout, r.Until)
 	switch {
 	case cluster.IsGone(err) && !cluster.IsUnserved(err):
 		return outcome.Overtaken()

@@ -31,7 +31,7 @@ func (r *Reconciler) publish(ctx context.Context, v *visit, connection map[strin
 	if v.object.GetNamespace() != "" {
 		namespace = v.object.GetNamespace()
 	}
-	digest := object.Digest([]any{namespace, name, connection})
+	digest := publishedDigest(v.object, namespace, name, connection)
 	if v.object.GetAnnotations()[publishedAnnotation] == digest {
 		return nil
 	}
@@ -48,6 +48,12 @@ func (r *Reconciler) publish(ctx context.Context, v *visit, connection map[strin
 		return fmt.Errorf("write the connection secret %s/%s: %w", namespace, name, err)
 	}
 	return r.annotate(ctx, v, publishedAnnotation, digest)
+}
+
+// publishedDigest is of one incarnation: what was copied from it, by an import say, has
+// published nothing.
+func publishedDigest(o *unstructured.Unstructured, namespace, name string, connection map[string][]byte) string {
+	return object.Digest([]any{o.GetUID(), namespace, name, connection})
 }
 
 // apply writes an object of the managed resource's, unless one of the name is
@@ -68,10 +74,11 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, o *unstructured.Unstru
 	return quietly(err)
 }
 
-// quietly is an error that can't quote what was written.
+// quietly is an error that can't quote what was written, and that isn't taken for one
+// about the managed resource.
 func quietly(err error) error {
 	if err == nil {
 		return nil
 	}
-	return cluster.Quiet(err)
+	return errors.New(cluster.Discreet(err))
 }

@@ -116,6 +116,9 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 			v.binding = b
 		}
 	}
+	if own := carry.ResourceOf(cached, r.Poll); own.Paused || own.Policies.Paused() {
+		return v, outcome.Outcome{} // nothing is looked up, and nobody is connected to
+	}
 	if err := r.connect(ctx, v); err != nil {
 		v.lease.Commit()
 		if cluster.IsGone(err) || errors.Is(err, port.ErrNotYet) {

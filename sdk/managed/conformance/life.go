@@ -171,7 +171,7 @@ func (l *life) carryOut(ctx context.Context, session port.Session, s *operation.
 	if step.Binding != nil {
 		l.note("%s %s", step.Do, step.Binding.Phase)
 	}
-	if err := carry.Out(ctx, session, store{l}, s, step, l.port.Timeout); err != nil {
+	if err := carry.Out(ctx, session, store{l}, s, step, l.port.Timeout, nil); err != nil {
 		l.fails(SuiteMakesSense, "%s: %v", step.Do, err)
 	}
 	if dies {

@@ -22,6 +22,7 @@ func BindingName(b *binding.BindingSpec) string {
 func Reservation(of *binding.BindingSpec, ref external.Ref) (name string, spec *binding.BindingSpec) {
 	spec = of.DeepCopy()
 	spec.Key.Name, spec.Ref, spec.Operation, spec.Phase = string(ref), string(ref), nil, binding.BindingBound
+	spec.Shared = false
 	return keyName(spec.Key), spec
 }
 

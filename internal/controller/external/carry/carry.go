@@ -38,16 +38,19 @@ type Store interface {
 
 // Out does one step and adds what came of it to what is known. An error is the
 // store's: what the external API says, errors too, is part of what is known. A call of
-// the client may take so long; callLimit if that is 0.
-func Out(ctx context.Context, session port.Session, store Store, s *operation.State, step operation.Step, limit time.Duration) error {
+// the client may take so long; callLimit if that is 0. One that changes something ends
+// when another process may be at the same work, which until tells; nil for never.
+func Out(ctx context.Context, session port.Session, store Store, s *operation.State, step operation.Step, limit time.Duration, until func() time.Time) error {
 	switch step.Do {
 	case operation.Observe, operation.Search, operation.Trace, operation.Prepare, operation.Begin, operation.Poll:
-		until := time.Time{}
-		if step.Do == operation.Begin {
-			until = s.Until
-		}
-		ctx, done := limited(ctx, limit, until)
+		ctx, done := context.WithTimeout(ctx, cmp.Or(limit, callLimit))
 		defer done()
+		if step.Do == operation.Begin && until != nil {
+			if at := until(); !at.IsZero() && !time.Now().Before(at) {
+				done() // before anything is sent
+			}
+			go endWith(ctx, until, done)
+		}
 		ask(ctx, session, s, step)
 		return nil
 	case operation.Rest:
@@ -60,14 +63,23 @@ func Out(ctx context.Context, session port.Session, store Store, s *operation.St
 // callLimit is how long a call to an external API may take whose kind doesn't say.
 const callLimit = time.Minute
 
-// limited bounds one call of a client, by its kind's limit and by a time, if there
-// is one.
-func limited(ctx context.Context, limit time.Duration, until time.Time) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(cmp.Or(limit, callLimit))
-	if !until.IsZero() && until.Before(end) {
-		end = until
+// endWith ends a call when the leadership is over, however often that is renewed until
+// then.
+func endWith(ctx context.Context, until func() time.Time, end context.CancelFunc) {
+	for at := until(); !at.IsZero(); at = until() {
+		left := time.Until(at)
+		if left <= 0 {
+			end()
+			return
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
 	}
-	return context.WithDeadline(ctx, end)
 }
 
 // ask does what concerns the external API.

@@ -1,0 +1,55 @@
+package carry_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/controller/external/carry"
+	"github.com/espalier-dev/espalier/internal/controller/external/port"
+	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// slow is a client whose call takes a while.
+type slow struct {
+	port.Session
+	takes time.Duration
+}
+
+func (s slow) Begin(ctx context.Context, _ external.Intent) (external.Op, error) {
+	select {
+	case <-ctx.Done():
+		return external.Op{}, ctx.Err()
+	case <-time.After(s.takes):
+		return external.Op{Done: true}, nil
+	}
+}
+
+// TestACallLastsAsLongAsTheLeadership is about a call that takes longer than what is
+// left of the lease when it is begun: as long as that is renewed, nobody else is at it.
+func TestACallLastsAsLongAsTheLeadership(t *testing.T) {
+	for name, renewed := range map[string]bool{"a lease that is renewed": true, "one that isn't": false} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			until := func() time.Time {
+				if renewed {
+					return time.Now().Add(50 * time.Millisecond)
+				}
+				return began.Add(50 * time.Millisecond)
+			}
+			s := &operation.State{Until: until(), Binding: &binding.BindingSpec{Operation: &binding.BindingOperation{Verb: "Update"}}}
+			step := operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Update}}
+			if err := carry.Out(context.Background(), slow{takes: 200 * time.Millisecond}, nil, s, step, 0, until); err != nil {
+				t.Fatal(err)
+			}
+			if ended := s.Answer.Done; ended != renewed {
+				t.Errorf("it has ended well: %t; %v", ended, s.Answer.Err)
+			}
+			if took := time.Since(began); !renewed && took > 150*time.Millisecond {
+				t.Errorf("it was left after %s", took)
+			}
+		})
+	}
+}
