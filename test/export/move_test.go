@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/cli"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/test/suite"
 )
 
 // call runs the program against a plane.
@@ -93,4 +94,9 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 		t.Errorf("left in the cloud: %v", left)
 	}
 	to.awaitNoBindings(t)
+
+	from.eraseStock(t) // the next test's cloud is another
+	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
+		from.erase(t, from.Get(t, suite.RGD, "", from.text(name)))
+	}
 }

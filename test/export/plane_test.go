@@ -287,6 +287,17 @@ func (p plane) vanish(t *testing.T) {
 	t.Helper()
 	p.putHold(t, "vanish")
 	p.resting(t, "vanish")
+	p.eraseStock(t)
+	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
+		p.Delete(t, suite.RGD, "", p.text(name))
+		p.AwaitGone(t, suite.RGD, "", p.text(name))
+	}
+	p.Delete(t, hold, "", "vanish")
+}
+
+// eraseStock deletes the stock and its Bindings, and nothing in the cloud.
+func (p plane) eraseStock(t *testing.T) {
+	t.Helper()
 	for _, gvk := range []schema.GroupVersionKind{p.kind("Store"), p.kind("Shelf"), bucket, network, suite.ConfigMap} {
 		for _, o := range p.list(t, gvk, p.ns) {
 			p.erase(t, o)
@@ -295,11 +306,6 @@ func (p plane) vanish(t *testing.T) {
 	for _, b := range p.bindings(t) {
 		p.erase(t, b)
 	}
-	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
-		p.Delete(t, suite.RGD, "", p.text(name))
-		p.AwaitGone(t, suite.RGD, "", p.text(name))
-	}
-	p.Delete(t, hold, "", "vanish")
 }
 
 // erase deletes an object whatever its finalizers say.
