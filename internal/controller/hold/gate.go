@@ -130,7 +130,8 @@ func (g *Gate) Run(ctx context.Context) {
 			g.Log.Info("nothing is done about instances, managed resources and Bindings while there is a Hold", "hold", h.GetName())
 			status := map[string]any{"restingSince": g.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
 			if _, err := g.Cluster.WriteStatus(ctx, h, status, Manager); err != nil && !cluster.IsGone(err) && ctx.Err() == nil {
-				g.Log.Error(err, "can't tell on the Hold that it is obeyed, which it is", "hold", h.GetName())
+				g.Log.Error(err, "can't tell on the Hold that it is obeyed, which it is; it is tried again", "hold", h.GetName())
+				time.AfterFunc(lookAgain, g.tell) // nothing else brings it, since nothing goes on
 			}
 		}
 	}
