@@ -50,7 +50,7 @@ type input struct {
 func Run(r call.Request) call.Response {
 	in, ttl, problems := decode(r.Input)
 	if len(problems) > 0 {
-		return call.Fails(r, "invalid input: "+problems.Err().Error())
+		return call.Fails(r, "invalid input: "+call.Told(problems))
 	}
 	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl}
 	if len(in.Checks) > 0 || in.ChecksInside != "" {

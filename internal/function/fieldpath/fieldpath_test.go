@@ -108,8 +108,8 @@ func TestSet(t *testing.T) {
 		policy       Policy
 		want, err    string
 	}{
-		"Objects on the way are made":                        {"{}", "a.b", "1", Policy{}, "{a: {b: 1}}", ""},
-		"Lists on the way are made and filled with nulls":    {"{}", "a[1].b", "1", Policy{}, "{a: [null, {b: 1}]}", ""},
+		"Objects on the way are made":                     {"{}", "a.b", "1", Policy{}, "{a: {b: 1}}", ""},
+		"Lists on the way are made and filled with nulls": {"{}", "a[1].b", "1", Policy{}, "{a: [null, {b: 1}]}", ""},
 		"Lists grow":                                         {"{a: [x]}", "a[2]", "1", Policy{}, "{a: [x, null, 1]}", ""},
 		"Lists in lists grow":                                {"{a: [[x]]}", "a[0][1]", "1", Policy{}, "{a: [[x, 1]]}", ""},
 		"No list grows without end":                          {"{}", "a[1025]", "1", Policy{}, "{}", "index 1025 is greater than max allowed index 1024"},

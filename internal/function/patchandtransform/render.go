@@ -16,7 +16,7 @@ import (
 func Run(request call.Request) call.Response {
 	in, problems := Decode(request.Input)
 	if len(problems) > 0 {
-		return call.Fails(request, "invalid Function input: "+problems.Err().Error())
+		return call.Fails(request, "invalid Function input: "+call.Told(problems))
 	}
 	r := &rendering{Request: request, in: in, details: map[string][]byte{}}
 	before := call.State{Composite: clone(request.Desired.Composite), Resources: map[string]call.Resource{}}
