@@ -99,13 +99,7 @@ func bracketed(text string, at int) (Segment, int, error) {
 	if i := strings.IndexByte(inside, '['); i >= 0 {
 		return Segment{}, 0, unexpected(text, at+1+i)
 	}
-	end := at + len(inside) + 2
-	if end < len(text) && text[end] != '.' && text[end] != '[' {
-		// What follows a bracket without a period is a field all the same.
-		if text[end] == ']' {
-			return Segment{}, 0, unexpected(text, end)
-		}
-	}
+	end := at + len(inside) + 2 // what follows without a period is a field all the same
 	if i, err := strconv.ParseUint(inside, 10, 32); err == nil {
 		return Segment{Index: int(i), IsIndex: true}, end, nil
 	}

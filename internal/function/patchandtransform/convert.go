@@ -37,45 +37,50 @@ func (c *convert) apply(value any) (any, error) {
 	if from == to {
 		return value, nil
 	}
-	if how, ok := conversions[conversion{from, to, c.format()}]; ok {
-		return how(value)
+	by := conversion{from, to, c.format()}
+	if parse, ok := parses[by]; ok {
+		return parse(fmt.Sprint(value))
+	}
+	if cast, ok := casts[by]; ok {
+		return cast(value), nil
 	}
 	return nil, fmt.Errorf("conversion from %s to %s is not supported with format %s", from, c.ToType, c.format())
 }
 
 type conversion struct{ from, to, format string }
 
-var conversions = map[conversion]func(any) (any, error){
-	{"string", "int64", "none"}: func(v any) (any, error) { return strconv.ParseInt(v.(string), 10, 64) },
-	{"string", "bool", "none"}:  func(v any) (any, error) { return strconv.ParseBool(v.(string)) },
-	{"string", "float64", "none"}: func(v any) (any, error) {
-		return strconv.ParseFloat(v.(string), 64)
-	},
-	{"string", "float64", "quantity"}: func(v any) (any, error) {
-		q, err := resource.ParseQuantity(v.(string))
+// parses are the conversions of text, which can fail.
+var parses = map[conversion]func(string) (any, error){
+	{"string", "int64", "none"}:   func(v string) (any, error) { return strconv.ParseInt(v, 10, 64) },
+	{"string", "bool", "none"}:    func(v string) (any, error) { return strconv.ParseBool(v) },
+	{"string", "float64", "none"}: func(v string) (any, error) { return strconv.ParseFloat(v, 64) },
+	{"string", "float64", "quantity"}: func(v string) (any, error) {
+		q, err := resource.ParseQuantity(v)
 		return q.AsApproximateFloat64(), err
 	},
-	{"string", "object", "json"}: func(v any) (any, error) {
+	{"string", "object", "json"}: func(v string) (any, error) {
 		out := map[string]any{}
-		err := json.Unmarshal([]byte(v.(string)), &out)
+		err := json.Unmarshal([]byte(v), &out)
 		return out, err
 	},
-	{"string", "array", "json"}: func(v any) (any, error) {
+	{"string", "array", "json"}: func(v string) (any, error) {
 		var out []any
-		err := json.Unmarshal([]byte(v.(string)), &out)
+		err := json.Unmarshal([]byte(v), &out)
 		return out, err
 	},
-	{"int64", "string", "none"}:  func(v any) (any, error) { return strconv.FormatInt(v.(int64), 10), nil },
-	{"int64", "bool", "none"}:    func(v any) (any, error) { return v.(int64) == 1, nil },
-	{"int64", "float64", "none"}: func(v any) (any, error) { return float64(v.(int64)), nil },
-	{"bool", "string", "none"}:   func(v any) (any, error) { return strconv.FormatBool(v.(bool)), nil },
-	{"bool", "int64", "none"}:    func(v any) (any, error) { return one(v.(bool)), nil },
-	{"bool", "float64", "none"}:  func(v any) (any, error) { return float64(one(v.(bool))), nil },
-	{"float64", "string", "none"}: func(v any) (any, error) {
-		return strconv.FormatFloat(v.(float64), 'f', -1, 64), nil
-	},
-	{"float64", "int64", "none"}: func(v any) (any, error) { return int64(v.(float64)), nil },
-	{"float64", "bool", "none"}:  func(v any) (any, error) { return v.(float64) == 1, nil },
+}
+
+// casts are the conversions of everything else, which always give something.
+var casts = map[conversion]func(any) any{
+	{"int64", "string", "none"}:   func(v any) any { return strconv.FormatInt(v.(int64), 10) },
+	{"int64", "bool", "none"}:     func(v any) any { return v.(int64) == 1 },
+	{"int64", "float64", "none"}:  func(v any) any { return float64(v.(int64)) },
+	{"bool", "string", "none"}:    func(v any) any { return strconv.FormatBool(v.(bool)) },
+	{"bool", "int64", "none"}:     func(v any) any { return one(v.(bool)) },
+	{"bool", "float64", "none"}:   func(v any) any { return float64(one(v.(bool))) },
+	{"float64", "string", "none"}: func(v any) any { return strconv.FormatFloat(v.(float64), 'f', -1, 64) },
+	{"float64", "int64", "none"}:  func(v any) any { return int64(v.(float64)) },
+	{"float64", "bool", "none"}:   func(v any) any { return v.(float64) == 1 },
 }
 
 func one(yes bool) int64 {
