@@ -48,10 +48,17 @@ var home = map[string]ring{
 
 	"internal/pipeline/structs": pure,
 
+	"internal/function/autoready":         pure,
+	"internal/function/call":              pure,
+	"internal/function/fieldpath":         pure,
+	"internal/function/patchandtransform": pure,
+	"internal/function/strict":            pure,
+
 	"internal/cluster":   effects,
 	"internal/watch":     effects,
 	"internal/engine":    effects,
 	"internal/pipeline":  effects,
+	"internal/function":  effects,
 	"internal/telemetry": effects,
 
 	"internal/controller": controllers,

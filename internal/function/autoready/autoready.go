@@ -1,0 +1,97 @@
+// Package autoready is the function that says which composed resources are ready, where no
+// function before it did: what function-auto-ready does as a program, inside this one.
+//
+// A resource is ready once it is observed and its own status says so. It differs in
+// what it believes: a Ready condition that tells of an older generation than the object
+// has counts for nothing, and neither does a status that does. And kinds of Kubernetes
+// itself that have no status to speak of, such as a Role, are ready when they are there.
+//
+// Checks in CEL, which there are behind a feature gate, are not evaluated; an input that
+// has some is answered with a Warning.
+package autoready
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/strict"
+)
+
+// The names that compositions know this function by: the one that everybody gives it, and
+// the one that follows from its package.
+const (
+	Name        = "function-auto-ready"
+	PackageName = "crossplane-contrib-function-auto-ready"
+)
+
+// Kind is the kind of its input, which it can do without.
+const Kind = "Input"
+
+// versions are the API versions that the input's kind has had.
+var versions = []string{"autoready.fn.crossplane.io/v1beta1", "autoready.fn.crossplane.io/v1alpha1"}
+
+type input struct {
+	APIVersion   string            `json:"apiVersion"`
+	Kind         string            `json:"kind"`
+	Metadata     map[string]any    `json:"metadata"`
+	TTL          string            `json:"ttl"`
+	Checks       map[string]string `json:"celHealthCheckCustomization"`
+	ChecksInside string            `json:"celHealthCheckCustomizationFrom"`
+}
+
+// Run makes each desired resource ready that is observed to be and of which nothing has
+// been said yet. It never makes one unready.
+func Run(r call.Request) call.Response {
+	in, ttl, problems := decode(r.Input)
+	if len(problems) > 0 {
+		return call.Fails(r, "invalid input: "+call.Told(problems))
+	}
+	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl}
+	if len(in.Checks) > 0 || in.ChecksInside != "" {
+		response.Results = []call.Result{{
+			Severity: call.Warning,
+			Message:  "health checks in CEL are not evaluated by the function that is built in",
+		}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Desired.Resources)) {
+		desired := r.Desired.Resources[name]
+		observed, exists := r.Observed.Resources[name]
+		if exists && desired.Ready == call.Unspecified && Ready(&unstructured.Unstructured{Object: observed.Object}) {
+			desired.Ready = call.True
+			response.Desired.Resources[name] = desired
+		}
+	}
+	return response
+}
+
+func decode(object map[string]any) (input, time.Duration, diag.List) {
+	var in input
+	var problems diag.List
+	if len(object) == 0 {
+		return in, 0, nil
+	}
+	strict.Decode(object, &in, "", &problems)
+	if in.Kind != Kind {
+		problems.Addf("kind", "is %q, not %s", in.Kind, Kind)
+	}
+	if !slices.Contains(versions, in.APIVersion) {
+		problems.Add(diag.Diagnostic{
+			Path: "apiVersion", Problem: fmt.Sprintf("can't be %q", in.APIVersion),
+			Nearest: diag.Nearest(in.APIVersion, versions),
+		})
+	}
+	var ttl time.Duration
+	if in.TTL != "" {
+		var err error
+		if ttl, err = time.ParseDuration(in.TTL); err != nil || ttl < 0 {
+			problems.Addf("ttl", "%q is not a duration", in.TTL)
+		}
+	}
+	return in, ttl, problems.Sorted()
+}

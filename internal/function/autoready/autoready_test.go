@@ -1,0 +1,106 @@
+package autoready
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/fieldpath"
+)
+
+func parsed(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var raw map[string]any
+	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
+		t.Fatal(err)
+	}
+	object, err := fieldpath.JSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.(map[string]any)
+}
+
+func TestReady(t *testing.T) {
+	cases := map[string]struct {
+		object string
+		want   bool
+	}{
+		"A kind of somebody's own is ready by its condition":         {"{apiVersion: a.b/v1, kind: X, status: {conditions: [{type: Ready, status: 'True'}]}}", true},
+		"It is not while its condition is false":                     {"{apiVersion: a.b/v1, kind: X, status: {conditions: [{type: Ready, status: 'False'}]}}", false},
+		"It is not before anybody has looked at it":                  {"{apiVersion: a.b/v1, kind: X}", false},
+		"Another condition does not make it ready":                   {"{apiVersion: a.b/v1, kind: X, status: {conditions: [{type: Synced, status: 'True'}]}}", false},
+		"A condition of an older generation counts for nothing":      {"{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 1}]}}", false},
+		"A condition of this generation counts":                      {"{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}", true},
+		"A status of an older generation counts for nothing":         {"{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}}", false},
+		"A condition that tells no generation is believed":           {"{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {conditions: [{type: Ready, status: 'True'}]}}", true},
+		"A ConfigMap is ready when it is there":                      {"{apiVersion: v1, kind: ConfigMap}", true},
+		"A Secret is ready when it is there":                         {"{apiVersion: v1, kind: Secret}", true},
+		"A Role is ready when it is there":                           {"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role}", true},
+		"A Namespace is ready when it is there":                      {"{apiVersion: v1, kind: Namespace}", true},
+		"A Service of the cluster is ready when it is there":         {"{apiVersion: v1, kind: Service, spec: {type: ClusterIP}}", true},
+		"A load balancer waits for its address":                      {"{apiVersion: v1, kind: Service, spec: {type: LoadBalancer, clusterIP: 10.0.0.1}}", false},
+		"A load balancer with an address is ready":                   {"{apiVersion: v1, kind: Service, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", true},
+		"An Ingress waits for its address":                           {"{apiVersion: networking.k8s.io/v1, kind: Ingress}", false},
+		"A Deployment waits for its replicas":                        {"{apiVersion: apps/v1, kind: Deployment, metadata: {generation: 1}, spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2, updatedReplicas: 2, readyReplicas: 1, availableReplicas: 1}}", false},
+		"A Deployment with its replicas is ready":                    {"{apiVersion: apps/v1, kind: Deployment, metadata: {generation: 1}, spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, conditions: [{type: Available, status: 'True'}]}}", true},
+		"A Deployment whose controller lags is not":                  {"{apiVersion: apps/v1, kind: Deployment, metadata: {generation: 2}, spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, conditions: [{type: Available, status: 'True'}]}}", false},
+		"A Job that runs is not ready":                               {"{apiVersion: batch/v1, kind: Job, status: {startTime: '2026-01-01T00:00:00Z', active: 1}}", false},
+		"A Job that is complete is ready":                            {"{apiVersion: batch/v1, kind: Job, status: {conditions: [{type: Complete, status: 'True'}]}}", true},
+		"A Job that failed is not":                                   {"{apiVersion: batch/v1, kind: Job, status: {conditions: [{type: Failed, status: 'True'}]}}", false},
+		"A CronJob that is suspended is ready":                       {"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}", true},
+		"A CronJob that never ran is not":                            {"{apiVersion: batch/v1, kind: CronJob}", false},
+		"A CronJob whose last job succeeded is ready":                {"{apiVersion: batch/v1, kind: CronJob, status: {lastScheduleTime: '2026-01-01T00:00:00Z', lastSuccessfulTime: '2026-01-01T00:01:00Z'}}", true},
+		"A CronJob whose last job has not succeeded is not":          {"{apiVersion: batch/v1, kind: CronJob, status: {lastScheduleTime: '2026-01-01T00:02:00Z', lastSuccessfulTime: '2026-01-01T00:01:00Z'}}", false},
+		"A claim of storage waits until it is bound":                 {"{apiVersion: v1, kind: PersistentVolumeClaim, status: {phase: Pending}}", false},
+		"A claim of storage that is bound is ready":                  {"{apiVersion: v1, kind: PersistentVolumeClaim, status: {phase: Bound}}", true},
+		"A Pod that succeeded is ready though it is no longer Ready": {"{apiVersion: v1, kind: Pod, status: {phase: Succeeded, conditions: [{type: Ready, status: 'False', reason: PodCompleted}]}}", true},
+		"An autoscaler that scales is ready":                         {"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, status: {conditions: [{type: ScalingActive, status: 'True'}]}}", true},
+		"An autoscaler that finds nothing to scale is not":           {"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, status: {conditions: [{type: ScalingActive, status: 'True'}, {type: FailedGetScale, status: 'True'}]}}", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Ready(&unstructured.Unstructured{Object: parsed(t, tc.object)}); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestRun(t *testing.T) {
+	configMap := call.Resource{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	with := func(r call.Ready) call.Resource { c := configMap; c.Ready = r; return c }
+	r := Run(call.Request{
+		Observed: call.State{Resources: map[string]call.Resource{"here": configMap, "no": configMap, "yes": configMap, "extra": configMap}},
+		Desired:  call.State{Resources: map[string]call.Resource{"here": configMap, "no": with(call.False), "yes": with(call.True), "new": configMap}},
+		Context:  map[string]any{"k": "v"},
+	})
+	want := map[string]call.Resource{"here": with(call.True), "no": with(call.False), "yes": with(call.True), "new": configMap}
+	if diff := cmp.Diff(want, r.Desired.Resources); diff != "" {
+		t.Errorf("only what exists and nobody has spoken of becomes ready (-want +got):\n%s", diff)
+	}
+	if r.Context["k"] != "v" || len(r.Results) > 0 || r.TTL != 0 {
+		t.Errorf("got %v", r)
+	}
+}
+
+func TestInput(t *testing.T) {
+	cases := map[string]struct{ input, want string }{
+		"An input of the older version is known": {"{apiVersion: autoready.fn.crossplane.io/v1alpha1, kind: Input}", ""},
+		"It may say how long the answer holds":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 5m}", ""},
+		"Checks in CEL are told not to be run":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, celHealthCheckCustomization: {a_v1_X: 'true'}}", "health checks in CEL are not evaluated by the function that is built in"},
+		"All mistakes are told at once":          {"{apiVersion: autoready/v1, kind: Resources, ttl: x, tll: 1}", "invalid input: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input\ntll: no such field; did you mean \"ttl\"?\nttl: \"x\" is not a duration"},
+	}
+	for name, tc := range cases {
+		r, got := Run(call.Request{Input: parsed(t, tc.input)}), ""
+		if len(r.Results) > 0 {
+			got = r.Results[0].Message
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package patchandtransform
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/fieldpath"
+)
+
+// TestRunningTwiceIsRunningOnce runs each example again on what it wanted. It never
+// changes what is observed, nor what it was given in the context.
+func TestRunningTwiceIsRunningOnce(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no goldens: %v", err)
+	}
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := map[string]string{}
+		for _, f := range archive.Files {
+			in[f.Name] = string(f.Data)
+		}
+		first, again := request(t, in), request(t, in)
+		once := Run(first)
+		if diff := cmp.Diff(again.Observed, first.Observed); diff != "" {
+			t.Errorf("%s: what is observed was changed:\n%s", path, diff)
+		}
+		if diff := cmp.Diff(again.Context, first.Context); diff != "" {
+			t.Errorf("%s: the context that was given was changed:\n%s", path, diff)
+		}
+		again.Desired, again.Context = once.Desired, once.Context
+		if diff := cmp.Diff(told(t, once), told(t, Run(again))); diff != "" {
+			t.Errorf("%s: (-once +twice):\n%s", path, diff)
+		}
+	}
+}
+
+// FuzzInput feeds inputs: whatever they ask for, the function answers, and what it wants
+// can be held by objects.
+func FuzzInput(f *testing.F) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range txtar.Parse(data).Files {
+			if file.Name == "input.yaml" {
+				seed, err := json.Marshal(parsed(f, string(file.Data)))
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(seed)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var raw map[string]any
+		if json.Unmarshal(data, &raw) != nil {
+			return
+		}
+		input, err := fieldpath.JSON(raw)
+		if err != nil {
+			return
+		}
+		o := func() map[string]any {
+			return map[string]any{
+				"apiVersion": "v1", "kind": "XR", "metadata": map[string]any{"name": "x"},
+				"spec": map[string]any{"size": "small", "n": int64(3), "f": 0.5, "l": []any{"a", nil}}, "status": map[string]any{"ok": true},
+			}
+		}
+		r := Run(call.Request{
+			Input:    input.(map[string]any),
+			Observed: call.State{Composite: call.Resource{Object: o()}, Resources: map[string]call.Resource{"bucket": {Object: o()}, "a": {Object: o()}}},
+			Desired:  call.State{Resources: map[string]call.Resource{"worker": {Object: o()}}},
+		})
+		for name, resource := range r.Desired.Resources {
+			if _, err := json.Marshal(resource.Object); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
