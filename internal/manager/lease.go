@@ -60,9 +60,17 @@ func (l *lease) renewed(record resourcelock.LeaderElectionRecord, write func() e
 // got it, that is over.
 func (l *lease) until() time.Time {
 	if sent := l.sent.Load(); sent != nil {
-		return sent.Add(l.duration)
+		now := time.Now()
+		return now.Add(l.duration - passed(*sent, now))
 	}
 	return time.Unix(0, 0)
+}
+
+// passed is how long it has been by the clock that says more: the one that measures
+// time stands still while a machine is suspended, and the one on the wall may be set
+// back.
+func passed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
 // timing is how long a lease lasts, for how long a leader tries to renew it before
