@@ -6,6 +6,7 @@ package external
 
 import (
 	"context"
+	"io"
 	"os"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -21,7 +23,10 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
+func TestMain(m *testing.M) {
+	manager.NewLogger(io.Discard, 0) // before anything runs that would log
+	os.Exit(testkit.Main(m))
+}
 
 type silent struct{}
 
