@@ -33,7 +33,7 @@ func (s State) remove() Step {
 		return step // also of what is to stay: nobody would ever be told of a second one
 	}
 	if s.Resource.Deletes && b.Shared {
-		if step := s.takeAlone(); step.Do != Rest || step.Synced.Reason == resource.ReconcileError {
+		if step := s.takeAlone(); step.Do != Rest || step.Err != nil {
 			return step
 		}
 	}

@@ -13,11 +13,11 @@ import (
 func TestALostBindingIsRebuiltBeforeAnythingIsCreated(t *testing.T) {
 	for class, c := range classes {
 		for _, annotated := range []bool{true, false} {
+			if !annotated && !c.caps.Findable {
+				continue // nothing could tell
+			}
 			name := class + map[bool]string{true: ", annotated", false: ", not annotated"}[annotated]
 			t.Run(name, func(t *testing.T) {
-				if !annotated && !c.caps.Findable {
-					t.Skip("nothing could tell")
-				}
 				l := newLife(c.caps, c.async, policies("*"))
 				if err := l.settle(); err != nil {
 					t.Fatal(err)

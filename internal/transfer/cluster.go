@@ -74,17 +74,18 @@ func (c *Cluster) of(gvk schema.GroupVersionKind, namespace string) (dynamic.Res
 
 func isUnserved(err error) bool {
 	var group *discovery.ErrGroupDiscoveryFailed
-	return meta.IsNoMatchError(err) || errors.As(err, &group)
+	return meta.IsNoMatchError(err) || errors.As(err, &group) || cluster.IsUnserved(err)
 }
 
-// get reads an object; nil if there is none.
+// get reads an object; nil if there is none, as the API server says by name: a path
+// that it doesn't serve for a moment is no proof.
 func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	r, err := c.of(gvk, namespace)
 	if err != nil {
 		return nil, err
 	}
 	o, err := r.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if cluster.IsAbsent(err, name) {
 		return nil, nil
 	}
 	if err != nil {

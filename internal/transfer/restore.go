@@ -15,7 +15,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/archive"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -185,7 +187,7 @@ func (i *Import) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool,
 	if err != nil {
 		return false, err
 	}
-	if definition != nil && condition(definition, "Established", "status") != "True" {
+	if definition != nil && !condition.Read(definition).IsTrue("Established") {
 		return false, nil
 	}
 	var r dynamic.ResourceInterface
@@ -212,24 +214,15 @@ func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind
 			if err != nil {
 				return err
 			}
-			if live != nil && condition(live, "Ready", "message") != "" {
-				why = fmt.Sprintf("%s: %s", object.KeyOf(d), condition(live, "Ready", "message"))
+			if live == nil {
+				continue
+			}
+			if said, ok := health.Says(live); ok && said.Message != "" {
+				why = fmt.Sprintf("%s: %s", object.KeyOf(d), said.Message)
 			}
 		}
 		out.Waits = append(out.Waits, fmt.Sprintf("%s of %s: %s", gvk.Kind, gvk.GroupVersion(), why))
 	}
 	slices.Sort(out.Waits)
 	return out
-}
-
-// condition is a field of an object's condition; empty if it has none.
-func condition(o *unstructured.Unstructured, kind, field string) string {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, item := range list {
-		if c, ok := item.(map[string]any); ok && c["type"] == kind {
-			text, _ := c[field].(string)
-			return text
-		}
-	}
-	return ""
 }

@@ -52,8 +52,11 @@ func (c Change) String() string {
 		return fmt.Sprintf("%-18s %-16s %s", c.Row.Kind, c.Row.Name, c.Row.end)
 	}
 	text := fmt.Sprintf("%-18s %-16s %-7s %s", c.Row.Kind, c.Row.Name, c.Row.Ready, c.Row.Reason)
-	if c.Row.lasting != "" {
+	switch {
+	case c.Row.lasting != "" && c.Row.Reason != "":
 		text = strings.TrimRight(text, " ") + ": " + Cut(c.Row.lasting, longest)
+	case c.Row.lasting != "": // what is told of it may be older than it is
+		text += Cut(c.Row.lasting, longest)
 	}
 	return strings.TrimRight(text, " ")
 }

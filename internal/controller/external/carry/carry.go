@@ -7,6 +7,7 @@ package carry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
@@ -46,8 +47,9 @@ func Out(ctx context.Context, session port.Session, store Store, s *operation.St
 		ctx, done := context.WithTimeout(ctx, cmp.Or(limit, callLimit))
 		defer done()
 		if step.Do == operation.Begin && until != nil {
-			if at := until(); !at.IsZero() && !time.Now().Before(at) {
-				done() // before anything is sent
+			if isOver(until()) {
+				s.Answered(external.Op{}, errOver) // a client that heeds no context would send it
+				return nil
 			}
 			go endWith(ctx, until, done)
 		}
@@ -62,6 +64,13 @@ func Out(ctx context.Context, session port.Session, store Store, s *operation.St
 
 // callLimit is how long a call to an external API may take whose kind doesn't say.
 const callLimit = time.Minute
+
+// errOver is about a call that isn't made. That nothing was sent isn't concluded from
+// it: the next pass, this process's or another's, finds out.
+var errOver = errors.New("another process may be at the same work by now")
+
+// isOver says of until when this process may call whether that has passed.
+func isOver(until time.Time) bool { return !until.IsZero() && !time.Now().Before(until) }
 
 // endWith ends a call when the leadership is over, however often that is renewed until
 // then.

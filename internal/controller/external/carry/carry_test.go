@@ -53,3 +53,39 @@ func TestACallLastsAsLongAsTheLeadership(t *testing.T) {
 		})
 	}
 }
+
+// heedless is a client that looks at no context, as many do.
+type heedless struct {
+	port.Session
+	made *int
+}
+
+func (h heedless) Begin(context.Context, external.Intent) (external.Op, error) {
+	*h.made++
+	return external.Op{Done: true}, nil
+}
+
+// TestNoCallIsMadeOnceTheLeadershipIsOver is about the moment between the decision and
+// the call.
+func TestNoCallIsMadeOnceTheLeadershipIsOver(t *testing.T) {
+	for name, tc := range map[string]struct {
+		until time.Time
+		made  int
+	}{
+		"it lasts":                  {time.Now().Add(time.Hour), 1},
+		"it lasts as long as we do": {time.Time{}, 1},
+		"it is over":                {time.Now().Add(-time.Millisecond), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := 0
+			s := &operation.State{Binding: &binding.BindingSpec{Operation: &binding.BindingOperation{Verb: "Create"}}}
+			step := operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Create}}
+			if err := carry.Out(context.Background(), heedless{made: &made}, nil, s, step, 0, func() time.Time { return tc.until }); err != nil {
+				t.Fatal(err)
+			}
+			if made != tc.made || s.Answer == nil || (s.Answer.Err == nil) != (made == 1) {
+				t.Errorf("%d calls were made, and %+v is known", made, s.Answer)
+			}
+		})
+	}
+}
