@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Release takes labels and annotations off this very incarnation of an object,
-// and leaves the rest of it alone. What is gone already, or has been replaced by
-// another of its name, is no error.
-func (c *Client) Release(ctx context.Context, o *unstructured.Unstructured, labels, annotations []string, manager string) error {
+// Release takes labels and annotations off this very incarnation of an object, sets its
+// owner references unless they are nil, and leaves the rest of it alone. What is gone
+// already, or has been replaced by another of its name, is no error.
+func (c *Client) Release(ctx context.Context, o *unstructured.Unstructured, labels, annotations []string, owners []metav1.OwnerReference, manager string) error {
 	none := func(keys []string) map[string]any {
 		out := make(map[string]any, len(keys))
 		for _, key := range keys {
@@ -21,7 +21,11 @@ func (c *Client) Release(ctx context.Context, o *unstructured.Unstructured, labe
 		}
 		return out
 	}
-	return c.patchMetadata(ctx, o, map[string]any{"labels": none(labels), "annotations": none(annotations)}, manager)
+	change := map[string]any{"labels": none(labels), "annotations": none(annotations)}
+	if owners != nil {
+		change["ownerReferences"] = owners
+	}
+	return c.patchMetadata(ctx, o, change, manager)
 }
 
 // Annotate puts annotations onto this very incarnation of an object. What is gone

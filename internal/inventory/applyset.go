@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -127,79 +128,6 @@ func (v Inventory) namespacesText() string {
 	return strings.Join(slices.Sorted(maps.Keys(v.Namespaces)), ",")
 }
 
-// Claim is what an instance carries while its children exist.
-type Claim struct {
-	Labels      map[string]string
-	Annotations map[string]string
-	Finalizer   string
-}
-
-// ClaimOf says what the owner's instance is to carry for an inventory, and for
-// what its definition says of its deletion.
-func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
-	c := Claim{
-		Labels: map[string]string{
-			v1alpha1.OwnedLabel:          "true",
-			v1alpha1.VersionLabel:        o.Version,
-			v1alpha1.DefinitionIDLabel:   string(o.Definition.UID),
-			v1alpha1.DefinitionNameLabel: LabelValue(o.Definition.Name),
-			v1alpha1.ApplySetIDLabel:     o.ID(),
-		},
-		Annotations: map[string]string{
-			v1alpha1.ApplySetToolingAnnotation:    "kro/" + o.Version,
-			v1alpha1.ApplySetKindsAnnotation:      v.kindsText(),
-			v1alpha1.ApplySetNamespacesAnnotation: v.namespacesText(),
-			v1alpha1.ApplySetHashAnnotation:       signature(o.ID(), v.kindsText(), v.namespacesText()),
-		},
-		Finalizer: o.Definition.Finalizer(),
-	}
-	if text := defaults.text(); text != "" {
-		c.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
-	}
-	if o.Definition.Namespace != "" {
-		c.Labels[v1alpha1.DefinitionNSLabel] = o.Definition.Namespace
-	}
-	return c
-}
-
-// In says whether the instance carries the claim already. A different version
-// of this program alone is no reason to write.
-func (c Claim) In(instance *unstructured.Unstructured) bool {
-	if !slices.Contains(instance.GetFinalizers(), c.Finalizer) {
-		return false
-	}
-	labels, annotations := instance.GetLabels(), instance.GetAnnotations()
-	if annotations[v1alpha1.DeletionDefaultsAnnotation] != c.Annotations[v1alpha1.DeletionDefaultsAnnotation] {
-		return false
-	}
-	for k, want := range c.Labels {
-		if got, ok := labels[k]; k != v1alpha1.VersionLabel && (!ok || got != want) {
-			return false
-		}
-	}
-	for k, want := range c.Annotations {
-		if got, ok := annotations[k]; k != v1alpha1.ApplySetToolingAnnotation && (!ok || got != want) {
-			return false
-		}
-	}
-	return true
-}
-
-// Configuration is the claim as a server-side apply configuration. It carries
-// the instance's UID, so that a late write can't bring back an instance that is
-// gone.
-func (c Claim) Configuration(instance *unstructured.Unstructured) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(instance.GroupVersionKind())
-	u.SetName(instance.GetName())
-	u.SetNamespace(instance.GetNamespace())
-	u.SetUID(instance.GetUID())
-	u.SetLabels(c.Labels)
-	u.SetAnnotations(c.Annotations)
-	u.SetFinalizers([]string{c.Finalizer})
-	return u
-}
-
 var uidFinalizer = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}` + regexp.QuoteMeta(v1alpha1.FinalizerSuffix) + `$`)
 
 // Retired lists the dialect's finalizers that an instance carries beside the
@@ -219,5 +147,5 @@ func Retired(instance *unstructured.Unstructured, current string) []string {
 // IsFinalizer says whether the finalizer is one that instances carry for their
 // definition, in whatever incarnation or spelling.
 func IsFinalizer(f string) bool {
-	return f == v1alpha1.Finalizer || uidFinalizer.MatchString(f) || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
+	return f == v1alpha1.Finalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || uidFinalizer.MatchString(f) || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
 }

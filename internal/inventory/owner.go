@@ -28,22 +28,18 @@ type Owner struct {
 	Definition Definition
 	// Version is this program's version, for the dialect's version label.
 	Version string
+	// Family are the labels by which the composition dialect tells to whose tree an
+	// object belongs; a graph's children have none.
+	Family map[string]string
 }
 
 // Definition names the definition that serves a kind.
 type Definition struct {
 	Name      string
-	Namespace string // empty for a ResourceGraphDefinition
+	Namespace string // empty unless it is a ResourceGroup
 	UID       types.UID
-}
-
-// Finalizer is what the definition's instances carry. It derives from names
-// alone, so that a definition that was deleted and recreated finds them again.
-func (d Definition) Finalizer() string {
-	if d.Namespace == "" {
-		return v1alpha1.Finalizer
-	}
-	return d.Name + "." + d.Namespace + v1alpha1.FinalizerSuffix
+	// Dialect is that of the kind.
+	Dialect Dialect
 }
 
 // OwnerOf describes an instance as an owner.
@@ -55,6 +51,7 @@ func OwnerOf(instance *unstructured.Unstructured, d Definition, version string) 
 		UID:        instance.GetUID(),
 		Definition: d,
 		Version:    LabelValue(version),
+		Family:     d.Dialect.family(instance),
 	}
 }
 
@@ -72,11 +69,6 @@ func (o Owner) Key() object.Key {
 func ApplySetID(k object.Key) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{k.Name, k.Namespace, k.Kind, k.Group}, ".")))
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
-}
-
-// Owns says whether the object is one of the instance's children.
-func (o Owner) Owns(child *unstructured.Unstructured) bool {
-	return child.GetLabels()[v1alpha1.ApplySetPartOfLabel] == o.ID()
 }
 
 // Sign puts the digest of an object's content onto it, by which a pass knows
@@ -120,53 +112,4 @@ func LabelValue(text string) string {
 		value = value[:52] + "-" + object.Digest(text)[:10]
 	}
 	return strings.Trim(value, "-_.")
-}
-
-// IsUnowned says whether nobody keeps the object, as far as its metadata tell:
-// it is in no ApplySet and has no controller.
-func IsUnowned(o *unstructured.Unstructured) bool {
-	if o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" || o.GetLabels()[v1alpha1.OwnedLabel] != "" {
-		return false
-	}
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.Controller != nil && *ref.Controller {
-			return false
-		}
-	}
-	return true
-}
-
-// Whose names the owner of an object as its metadata tell it.
-func Whose(o *unstructured.Unstructured) string {
-	labels := o.GetLabels()
-	if name := labels[v1alpha1.InstanceNameLabel]; name != "" {
-		return object.Key{Kind: labels[v1alpha1.InstanceKindLabel], Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: name}.String()
-	}
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.Controller != nil && *ref.Controller {
-			return ref.Kind + " " + ref.Name
-		}
-	}
-	if by := labels[v1alpha1.ManagedByLabel]; by != "" {
-		return by
-	}
-	if set := labels[v1alpha1.ApplySetPartOfLabel]; set != "" {
-		return set
-	}
-	return "nobody here"
-}
-
-// InstanceOf names the instance that a child belongs to, in the version that made
-// the child, as its metadata tell.
-func InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
-	labels := child.GetLabels()
-	key = object.Key{
-		Group: labels[v1alpha1.InstanceGroupLabel], Kind: labels[v1alpha1.InstanceKindLabel],
-		Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: labels[v1alpha1.InstanceNameLabel],
-	}
-	if full := child.GetAnnotations()[v1alpha1.InstanceNameAnnotation]; full != "" && LabelValue(full) == key.Name {
-		key.Name = full
-	}
-	version = labels[v1alpha1.InstanceVersionLabel]
-	return key, version, key.Name != "" && version != "" && labels[v1alpha1.ApplySetPartOfLabel] == ApplySetID(key)
 }

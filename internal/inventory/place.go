@@ -1,12 +1,15 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
@@ -32,6 +35,34 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
+	delete(labels, v1alpha1.NodeIDLabel)
+	maps.Copy(labels, o.Family)
+	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
+	if o.Definition.Dialect == GraphDialect {
+		o.markLabels(labels, at.Node)
+		child.SetLabels(labels)
+		at.write(child)
+		if LabelValue(o.Name) != o.Name {
+			annotations := child.GetAnnotations()
+			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
+			child.SetAnnotations(annotations)
+		}
+		Sign(child, o.Version)
+		return
+	}
+	if o.Definition.Dialect == ClaimDialect {
+		labels[v1alpha1.NodeIDLabel] = at.Node
+	}
+	child.SetLabels(labels)
+	at.write(child)
+	if o.Definition.Dialect == CompositeDialect {
+		o.markComposed(child, at.Node)
+	}
+	Sign(child, "")
+}
+
+// markLabels are the graph dialect's labels of a child.
+func (o Owner) markLabels(labels map[string]string, node string) {
 	labels[v1alpha1.OwnedLabel] = "true"
 	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
 	labels[v1alpha1.InstanceIDLabel] = string(o.UID)
@@ -42,16 +73,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	if o.Namespace != "" {
 		labels[v1alpha1.InstanceNamespaceLabel] = o.Namespace
 	}
-	labels[v1alpha1.NodeIDLabel] = at.Node
-	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
-	child.SetLabels(labels)
-	at.write(child)
-	if LabelValue(o.Name) != o.Name {
-		annotations := child.GetAnnotations()
-		annotations[v1alpha1.InstanceNameAnnotation] = o.Name
-		child.SetAnnotations(annotations)
-	}
-	Sign(child, o.Version)
+	labels[v1alpha1.NodeIDLabel] = node
 }
 
 func (p Place) write(child *unstructured.Unstructured) {
@@ -91,7 +113,11 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 // because of its own say, and no other has taken it on since.
 func IsRetained(child *unstructured.Unstructured) bool {
 	from := child.GetAnnotations()[v1alpha1.RetainedFromAnnotation]
-	return from != "" && from == child.GetLabels()[v1alpha1.InstanceIDLabel]
+	if from == "" {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(child)
+	return from == child.GetLabels()[v1alpha1.InstanceIDLabel] || ref != nil && from == string(ref.UID)
 }
 
 // IsOrdered says whether a child tells what it depends on. One that an earlier
@@ -101,9 +127,13 @@ func IsOrdered(child *unstructured.Unstructured) bool {
 	return told
 }
 
-// Node is the id of the node that made a child; empty for what isn't one.
+// Node is the id of the node that made a child; empty for what isn't one. What a
+// composite is composed of has a name in the composition instead.
 func Node(child *unstructured.Unstructured) string {
-	return child.GetLabels()[v1alpha1.NodeIDLabel]
+	if id := child.GetLabels()[v1alpha1.NodeIDLabel]; id != "" {
+		return id
+	}
+	return child.GetAnnotations()[apiextensions.CompositionResourceNameAnnotation]
 }
 
 // Layer is a child's place in the order of application. What carries none, or
@@ -143,6 +173,8 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 			annotations = append(annotations, key)
 		}
 	}
+	l, a := composedMarks(child)
+	labels, annotations = append(labels, l...), append(annotations, a...)
 	if IsInstance(child) { // what its own definition says of it stays true
 		labels = slices.DeleteFunc(labels, func(key string) bool { return key == v1alpha1.OwnedLabel || key == v1alpha1.VersionLabel })
 	}

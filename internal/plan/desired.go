@@ -22,6 +22,31 @@ type Desired struct {
 	Unresolved []string
 	// Needs are further objects to read; with them, more may resolve.
 	Needs []Need
+	// Problem is why it isn't known what the instance wants, if it isn't: the nodes are
+	// what is known of it, and nothing is pruned.
+	Problem Problem
+	// Failure is what the problem came of, if it may pass when the same is tried again.
+	Failure error
+	// Fields are what the instance itself is to have before anything is made for it.
+	Fields []inventory.Field
+	// Conditions are the author's, to stand beside the dialect's own; of each the time
+	// isn't set. Those of another type than these aren't the author's any more.
+	Conditions []v1alpha1.Condition
+	// Ready overrules what follows from the nodes.
+	Ready *bool
+	// Results are what people should be told, as events.
+	Results []Result
+	// Again is after how long the answer may be another although nothing has changed; 0
+	// for never.
+	Again time.Duration
+}
+
+// Result is something that the author of an instance's definition has people told.
+type Result struct {
+	Warning         bool
+	Reason, Message string
+	// Claim says that it is for the users of the instance's claim as well.
+	Claim bool
 }
 
 // Node is what one node wants.
@@ -49,6 +74,8 @@ type Node struct {
 	Object *unstructured.Unstructured
 	// Waits is why the node can't be rendered yet.
 	Waits []Wait
+	// Refused is why the object isn't made, whatever comes, if it isn't.
+	Refused Problem
 	// Skipped says why the node is left out; empty when it isn't.
 	Skipped string
 

@@ -24,6 +24,8 @@ type Facts struct {
 	// Unread holds the kinds whose own objects can't be read now, and why. What
 	// an externalRef names is looked for apart, with its own luck.
 	Unread map[schema.GroupVersionKind]Blind
+	// Blind is why something else that was looked at can't be read now.
+	Blind []Blind
 	// Problems holds what stood in the way of a node's last write, by node.
 	Problems map[string]Problem
 	// Waits tells since when a node has been waiting for a thing.
@@ -107,6 +109,9 @@ func (f Facts) Patience(now time.Time, while time.Duration) time.Duration {
 		}
 	}
 	for _, blind := range f.Unread {
+		ask(blind)
+	}
+	for _, blind := range f.Blind {
 		ask(blind)
 	}
 	for _, look := range f.External {

@@ -71,8 +71,10 @@ type Plan struct {
 	// Settled says that there is nothing to apply or to wait for: what is
 	// wanted is there, though it may not be ready yet.
 	Settled bool
-	// Unresolved is Desired's.
+	// Unresolved, Problem and Ready are Desired's.
 	Unresolved []string
+	Problem    Problem
+	Ready      *bool
 }
 
 // Tolerated holds, by the UID of a child, the digest of the fields that the
@@ -83,7 +85,7 @@ type Tolerated map[types.UID]string
 // Compute decides what to do for an instance. It is a pure function: the same
 // input gives the same plan.
 func Compute(desired Desired, facts Facts, history History, owner inventory.Owner, manager string) Plan {
-	p := Plan{Settled: true, Unresolved: desired.Unresolved}
+	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem, Ready: desired.Ready}
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
 	for _, node := range desired.Nodes {
@@ -114,6 +116,9 @@ func decide(node Node, facts Facts, history History, owner inventory.Owner, mana
 	}
 	if blind, ok := facts.Unread[node.Kind]; ok && !node.External {
 		return hold(node, blind.Problem)
+	}
+	if node.Refused.Reason != "" {
+		return hold(node, node.Refused)
 	}
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)

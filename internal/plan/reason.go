@@ -25,6 +25,9 @@ const (
 	// Terminating: the node's object is being deleted; it is made anew once it
 	// is gone.
 	Terminating Reason = "Terminating"
+	// WaitingForRevision: the composition's revision that the instance is to be composed
+	// by isn't there yet.
+	WaitingForRevision Reason = "WaitingForRevision"
 	// Syncing: the watch of the node's kind hasn't caught up yet.
 	Syncing Reason = "Syncing"
 )
@@ -44,6 +47,10 @@ const (
 	EvaluationFailed Reason = "EvaluationFailed"
 	// DriftContested: somebody else keeps writing the same field.
 	DriftContested Reason = "DriftContested"
+	// CompositionMissing: there is no composition that the instance can be composed by.
+	CompositionMissing Reason = "CompositionMissing"
+	// PipelineFailed: a step of the composition's pipeline has failed.
+	PipelineFailed Reason = "PipelineFailed"
 	// Unavailable: a kind can't be watched, or a request failed for a reason
 	// that may pass.
 	Unavailable Reason = "Unavailable"
@@ -53,7 +60,7 @@ const (
 // between an instance in progress and one in error.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, DriftContested:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, DriftContested, CompositionMissing, PipelineFailed:
 		return true
 	default:
 		return false

@@ -16,6 +16,8 @@ type Summary struct {
 	// it is. Causes come before what follows from them.
 	Reason  Reason
 	Message string
+	// Unready says which nodes aren't ready, and why; the message has it too.
+	Unready string
 	// Unresolvable says which expressions have no value for these inputs.
 	Unresolvable string
 	// Stalled says which waits are past their limit.
@@ -36,7 +38,10 @@ const (
 // Summarize tells what a plan says of its instance as a whole.
 func Summarize(p Plan, now time.Time) Summary {
 	s := Summary{State: v1alpha1.InstanceActive}
-	var texts, unresolvable, stalled []string
+	var texts, unready, unresolvable, stalled []string
+	if p.Problem.Reason != "" {
+		s.Reason, texts = p.Problem.Reason, append(texts, p.Problem.Message)
+	}
 	for _, step := range p.Steps {
 		problem := step.problem()
 		if problem.Reason == "" {
@@ -45,7 +50,7 @@ func Summarize(p Plan, now time.Time) Summary {
 		if s.Reason == "" || (problem.Reason.IsError() && !s.Reason.IsError()) {
 			s.Reason = problem.Reason
 		}
-		texts = append(texts, problem.Message)
+		texts, unready = append(texts, problem.Message), append(unready, problem.Message)
 		if problem.Reason == EvaluationFailed {
 			unresolvable = append(unresolvable, problem.Message)
 		}
@@ -65,7 +70,7 @@ func Summarize(p Plan, now time.Time) Summary {
 	case s.Reason != "":
 		s.State = v1alpha1.InstanceInProgress
 	}
-	s.Message, s.Unresolvable, s.Stalled = join(texts), join(unresolvable), join(stalled)
+	s.Message, s.Unready, s.Unresolvable, s.Stalled = join(texts), join(unready), join(unresolvable), join(stalled)
 	return s
 }
 

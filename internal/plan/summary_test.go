@@ -87,6 +87,7 @@ func TestSummarize(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			tc.want.Unready = tc.want.Message // it is all about nodes
 			if diff := cmp.Diff(tc.want, plan.Summarize(plan.Plan{Steps: tc.steps}, now)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
@@ -105,5 +106,15 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	if len(got) > 1100 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
+	}
+}
+
+func TestWhatIsWantedMayNotBeKnown(t *testing.T) {
+	unknown := plan.Problem{Reason: plan.PipelineFailed, Message: "step a failed"}
+	steps := []plan.Step{{Node: "a", Action: plan.Keep, Unready: plan.Problem{Reason: plan.NotReady, Message: "a: 1/3"}}}
+	got := plan.Summarize(plan.Plan{Steps: steps, Problem: unknown}, now)
+	want := plan.Summary{State: v1alpha1.InstanceError, Reason: plan.PipelineFailed, Message: "step a failed; a: 1/3", Unready: "a: 1/3"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the problem comes before the nodes (-want +got):\n%s", diff)
 	}
 }

@@ -40,12 +40,27 @@ func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaP
 	if author != nil {
 		author.DeepCopyInto(&out)
 	}
-	fields := props{WaitingField: waiting(), DeletionField: deletion(), PruningField: pruning()}
+	fields := Fields(AllRoom)
 	maps.Copy(fields, out.Properties)
 	fields[StateField] = text("ACTIVE, IN_PROGRESS, DELETING or ERROR")
 	fields[ConditionsField] = conditions()
 	out.Properties = fields
 	return out
+}
+
+// Fields are the schemas of the engine's fields that there is room for, whatever the
+// dialect.
+func Fields(room Room) map[string]apiextensionsv1.JSONSchemaProps {
+	fields := props{}
+	for field, f := range map[string]struct {
+		free   bool
+		schema func() jsonSchema
+	}{WaitingField: {room.Waiting, waiting}, DeletionField: {room.Deletion, deletion}, PruningField: {room.Pruning, pruning}} {
+		if f.free {
+			fields[field] = f.schema()
+		}
+	}
+	return fields
 }
 
 func text(description string) jsonSchema { return jsonSchema{Type: "string", Description: description} }

@@ -68,7 +68,9 @@ func (s Status) Render(author map[string]any, room Room) map[string]any {
 	if out == nil {
 		out = map[string]any{}
 	}
-	out[StateField] = string(s.State)
+	if s.State != "" {
+		out[StateField] = string(s.State)
+	}
 	out[ConditionsField] = s.Conditions.Unstructured()
 	put := func(field string, free, said bool, value any) {
 		if !free {

@@ -36,11 +36,20 @@ func SpecFromClaim(claim, composite Instance) map[string]any {
 // fields. Conditions and the like are each's own.
 //
 // The result shares what it has with the composite.
-func StatusForClaim(composite Instance) map[string]any {
+func StatusForClaim(composite Instance, d *v1.CompositeResourceDefinition) map[string]any {
 	status, _ := composite.object.Object["status"].(map[string]any)
+	return AuthorStatus(status, d)
+}
+
+// AuthorStatus is the author's part of the status of a composite. It shares what it has
+// with the whole, but can be added to.
+func AuthorStatus(status map[string]any, d *v1.CompositeResourceDefinition) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, status)
-	for name := range compositeStatus(v1.LegacyClusterScope) {
+	for name := range compositeStatus(d.ScopeOrDefault()) {
+		delete(out, name)
+	}
+	for name := range progress(Room(d)) {
 		delete(out, name)
 	}
 	return out

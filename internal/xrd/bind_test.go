@@ -60,6 +60,6 @@ status:
   claimConditionTypes: [Backup]
   pendingResources: []
 `), xrd.PlacesOf(v1.LegacyClusterScope))
-	same(t, "status", map[string]any{"address": "db.example.com"}, xrd.StatusForClaim(composite))
-	same(t, "no status", map[string]any{}, xrd.StatusForClaim(instance()))
+	same(t, "status", map[string]any{"address": "db.example.com"}, xrd.StatusForClaim(composite, legacy()))
+	same(t, "no status", map[string]any{}, xrd.StatusForClaim(instance(), legacy()))
 }

@@ -43,8 +43,8 @@ func Claim(d *v1.CompositeResourceDefinition) (*extv1.CustomResourceDefinition, 
 func composite(d *v1.CompositeResourceDefinition) *extv1.CustomResourceDefinition {
 	scope := d.ScopeOrDefault()
 	out := kind(d, d.Spec.Names, compositeCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope)...)
-		add(v, compositeSpec(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatus(scope))
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, Room(d))...)
+		add(v, compositeSpec(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatus(scope), progress(Room(d)))
 	})
 	out.Name = d.Name
 	out.Spec.Scope = extv1.ClusterScoped
@@ -56,8 +56,8 @@ func composite(d *v1.CompositeResourceDefinition) *extv1.CustomResourceDefinitio
 
 func claim(d *v1.CompositeResourceDefinition) *extv1.CustomResourceDefinition {
 	out := kind(d, *d.Spec.ClaimNames, claimCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns()...)
-		add(v, claimSpec(d.Spec.DefaultCompositeDeletePolicy), claimStatus())
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(Room(d))...)
+		add(v, claimSpec(d.Spec.DefaultCompositeDeletePolicy), claimStatus(), progress(Room(d)))
 	})
 	out.Spec.Scope = extv1.NamespaceScoped
 	return out
@@ -124,8 +124,9 @@ func version(v *v1.DefinitionVersion) extv1.CustomResourceDefinitionVersion {
 }
 
 // add puts the machinery's fields beside the author's, in place of any of their names.
-func add(v *extv1.CustomResourceDefinitionVersion, spec, status fields) {
+func add(v *extv1.CustomResourceDefinitionVersion, spec, status, progress fields) {
 	root := v.Schema.OpenAPIV3Schema
 	maps.Copy(root.Properties["spec"].Properties, spec)
 	maps.Copy(root.Properties["status"].Properties, status)
+	maps.Copy(root.Properties["status"].Properties, progress)
 }

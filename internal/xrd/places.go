@@ -93,3 +93,21 @@ func choosingBelow(parent ...string) Places {
 		Conditions:                  Place{"status", "conditions"},
 	}
 }
+
+// Put sets the field in a status, or adds it; it does nothing where objects of the kind
+// don't have it.
+func (p Place) Put(status map[string]any, value any) {
+	if len(p) < 2 || p[0] != "status" {
+		return
+	}
+	at := status
+	for _, name := range p[1 : len(p)-1] {
+		below, ok := at[name].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			at[name] = below
+		}
+		at = below
+	}
+	at[p[len(p)-1]] = value
+}

@@ -27,7 +27,7 @@ func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *
 	}
 	v := version(&d.Spec.Versions[i])
 	scope := d.ScopeOrDefault()
-	add(&v, compositeSpec(scope, nil), compositeStatus(scope))
+	add(&v, compositeSpec(scope, nil), compositeStatus(scope), progress(Room(d)))
 	var internal apiextensions.JSONSchemaProps
 	if err := extv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 		out.Addf(at, "can't be read: %v", err)

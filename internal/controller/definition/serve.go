@@ -119,7 +119,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 	}
 	r.halt(e)
 	e.instances = &instance.Reconciler{
-		Kind: kind, Definition: v.owner,
+		Kind: kind, Definition: v.owner, Dialect: instance.Graphs{},
 		Cluster: r.Cluster, Kinds: r.Kinds, Hub: r.Hub, Events: r.Events,
 		Version: r.Version, Now: r.Now,
 		Wake: func() { r.wake(v.key) },

@@ -20,9 +20,13 @@ func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 	settled := v.plan.Settled && len(v.plan.Prune) == 0
 	next := inventory.Next(inventory.Read(v.instance), wantedInventory(v), v.unread, settled)
 	claim := inventory.ClaimOf(v.owner, next, v.composer.Defaults())
+	claim.Fields = v.desired.Fields
 	if !claim.In(v.instance) {
 		claimed, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
-			return r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)
+			if r.Definition.Dialect == inventory.GraphDialect {
+				return r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)
+			}
+			return r.Cluster.Patch(ctx, v.instance, claim.Change(v.instance), v1alpha1.InstanceManager)
 		})
 		if cluster.IsGone(err) {
 			return outcome.Done()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/report"
@@ -26,8 +25,8 @@ import (
 func (r *Reconciler) tellDeletion(ctx context.Context, v *visit, removal plan.Removal) outcome.Outcome {
 	before := v.told()
 	now := r.Now()
-	said := report.Status{State: v1alpha1.InstanceDeleting, Deletion: &removal.Deletion}
-	said.Conditions = deletingConditions(before.Conditions, removal, v.instance.GetGeneration(), now)
+	said := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
+	said.Conditions = r.Dialect.Leave(before.Conditions, removal, Moment{now, v.instance.GetGeneration()})
 	author, _, _ := unstructured.NestedMap(v.instance.Object, "status")
 	revision := v.instance.GetResourceVersion()
 	out := r.writeStatus(ctx, v, said.Render(author, r.room(v)))
@@ -65,19 +64,6 @@ func (r *Reconciler) room(v *visit) report.Room {
 		return (*composer).Room()
 	}
 	return report.AllRoom
-}
-
-func deletingConditions(set condition.Set, removal plan.Removal, generation int64, now time.Time) condition.Set {
-	message := plan.DeletionMessage(removal)
-	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
-		set = set.Mark(v1alpha1.Condition{Type: kind, Status: condition.False, Reason: "Deleting", Message: message, ObservedGeneration: generation}, now)
-	}
-	if !removal.Stalled {
-		return set.Drop(v1alpha1.InstanceStalled)
-	}
-	return set.Mark(v1alpha1.Condition{
-		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: "DeletionTimeout", Message: message, ObservedGeneration: generation,
-	}, now)
 }
 
 // announceDeletion tells, each once, what somebody may have to act on: what has

@@ -15,7 +15,7 @@ func FromGraph(g *graph.Graph) Composer { return graphComposer{g} }
 type graphComposer struct{ *graph.Graph }
 
 // Compose evaluates the graph; it is pure and can't fail.
-func (c graphComposer) Compose(_ context.Context, facts plan.Facts) (plan.Desired, error) {
+func (c graphComposer) Compose(_ context.Context, facts plan.Facts, _ World) (plan.Desired, error) {
 	return c.Graph.Compose(facts), nil
 }
 

@@ -29,6 +29,10 @@ type memory struct {
 	// composer that wrote them.
 	cut      int
 	composer Composer
+	// composed is what the composer remembers.
+	composed any
+	// said are the results that were told of as events.
+	said map[plan.Result]bool
 	// since is when waits began, also where the status has no room to say so.
 	since map[plan.WaitKey]time.Time
 	// tried is what is known of children that were asked to go.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -25,7 +26,7 @@ func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused b
 	for _, o := range m.Release {
 		labels, annotations := inventory.Marks(o)
 		calls = append(calls, &call{o: o, verb: "patch", releases: true, do: func() error {
-			return r.Cluster.Release(ctx, o, labels, annotations, v1alpha1.ChildManager)
+			return r.Cluster.Release(ctx, o, labels, annotations, ownersLeft(o, v.instance), v1alpha1.ChildManager)
 		}})
 	}
 	for _, o := range m.Retain {
@@ -83,4 +84,14 @@ func (r *Reconciler) takeAnswers(v *visit, calls []*call) (refused bool) {
 		r.Events.Event(v.instance, telemetry.Normal, "Orphaned", "left in place, without the labels of this instance: "+listed(released))
 	}
 	return refused
+}
+
+// ownersLeft is what an object that is let go of keeps of its owner references; nil where
+// that is all of them.
+func ownersLeft(o, instance *unstructured.Unstructured) []metav1.OwnerReference {
+	left, changed := inventory.Disown(o, instance)
+	if !changed {
+		return nil
+	}
+	return append([]metav1.OwnerReference{}, left...)
 }

@@ -27,21 +27,38 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 	v.facts.Owned = map[string][]*unstructured.Unstructured{}
 	v.facts.Unread = map[schema.GroupVersionKind]plan.Blind{}
 	v.facts.External = map[plan.Need]plan.Look{}
+	v.facts.Blind = nil
 	if v.facts.Problems == nil {
 		v.facts.Problems = map[string]plan.Problem{}
 	}
 	r.observeChildren(ctx, v)
 	r.observeBlockers(v)
 	for {
-		desired, err := v.composer.Compose(ctx, v.facts)
+		desired, err := v.composer.Compose(ctx, v.facts, world{r, v, ctx})
 		if err != nil {
 			return fmt.Errorf("compose: %w", err)
 		}
 		v.desired = desired
-		if !r.observeNeeds(v) {
-			return nil
+		if needed, found := r.observeNeeds(v), r.observeNewcomers(v); !needed && !found {
+			break
 		}
 	}
+	if v.desired.Failure != nil {
+		v.failures = append(v.failures, v.desired.Failure)
+	}
+	return nil
+}
+
+// observeNewcomers looks at the kinds of nodes that the composer didn't name
+// beforehand, and reports whether the instance has objects of them already.
+func (r *Reconciler) observeNewcomers(v *visit) (found bool) {
+	for _, node := range v.desired.Nodes {
+		if node.External || node.Kind.Kind == "" || v.looked[node.Kind.GroupKind()] {
+			continue
+		}
+		found = r.observeKind(v, node.Kind) || found
+	}
+	return found
 }
 
 // rewatch watches, before the first pass over an instance, what it recorded that
@@ -87,26 +104,35 @@ func (r *Reconciler) observeChildren(ctx context.Context, v *visit) {
 			kinds = append(kinds, gvk)
 		}
 	}
+	v.looked = make(map[schema.GroupKind]bool, len(kinds))
 	for _, gvk := range kinds {
-		children, state := v.lease.Children(gvk, v.owner.ID())
-		blind := blindness(gvk, state)
-		switch {
-		case blind != nil:
-		case r.Kinds.Terminating(gvk.GroupKind()):
-			blind = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
-		case v.composer.Untyped(gvk):
-			r.Wake()
-			blind = waitingForKind(recompiled)
-		}
-		if blind != nil {
-			v.unread = append(v.unread, gvk.GroupKind())
-			v.facts.Unread[gvk] = *blind
-		}
-		for _, child := range children {
-			node := inventory.Node(child)
-			v.facts.Owned[node] = append(v.facts.Owned[node], child)
-		}
+		r.observeKind(v, gvk)
 	}
+}
+
+// observeKind reads the instance's own objects of a kind, and reports whether there are
+// any.
+func (r *Reconciler) observeKind(v *visit, gvk schema.GroupVersionKind) bool {
+	v.looked[gvk.GroupKind()] = true
+	children, state := v.lease.Children(gvk, v.owner.ID())
+	blind := blindness(gvk, state)
+	switch {
+	case blind != nil:
+	case r.Kinds.Terminating(gvk.GroupKind()):
+		blind = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
+	case v.composer.Untyped(gvk):
+		r.Wake()
+		blind = waitingForKind(recompiled)
+	}
+	if blind != nil {
+		v.unread = append(v.unread, gvk.GroupKind())
+		v.facts.Unread[gvk] = *blind
+	}
+	for _, child := range children {
+		node := inventory.Node(child)
+		v.facts.Owned[node] = append(v.facts.Owned[node], child)
+	}
+	return len(children) > 0
 }
 
 // observeNeeds reads what the composition asked for and reports whether that

@@ -23,28 +23,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
-// Composer says what an instance wants now, given what has been observed of its
-// world. Implementations are immutable and safe for concurrent use.
-type Composer interface {
-	Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error)
-	// Written lists the kinds whose objects it may ask for.
-	Written() []schema.GroupVersionKind
-	// Depth bounds how often an answer may let more resolve: the number of
-	// layers of its nodes.
-	Depth() int
-	// Room says which of the engine's own fields the kind's status has room for.
-	Room() report.Room
-	// Defaults are what is to become of the instances when they are deleted.
-	Defaults() inventory.Defaults
-	// Untyped says whether the kind was unknown when the composer was made: its
-	// nodes wait for a new composer.
-	Untyped(schema.GroupVersionKind) bool
-}
-
 // Reconciler serves the instances of one kind.
 type Reconciler struct {
 	Kind       schema.GroupVersionKind
 	Definition inventory.Definition
+	Dialect    Dialect
 	Cluster    *cluster.Client
 	Kinds      *cluster.Kinds
 	Hub        *watch.Hub
@@ -73,6 +56,8 @@ type visit struct {
 	memory   *memory
 
 	facts plan.Facts
+	// looked are the kinds whose children have been looked at in this turn.
+	looked map[schema.GroupKind]bool
 	// unread are the kinds whose objects can't be told now.
 	unread []schema.GroupKind
 	// lookup is why a former kind couldn't even be looked up.
@@ -94,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	v, out := r.begin(ctx, key)
 	if out.Settled() {
 		return out
+	}
+	if why := r.Dialect.Resting(v.instance); why != "" {
+		return r.rest(ctx, v, why)
 	}
 	if v.instance.GetDeletionTimestamp() != nil {
 		return r.takeApart(ctx, v)

@@ -28,17 +28,31 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
 	before := condition.Read(v.instance)
-	conditions := conditionsOf(before, summary, v.instance.GetGeneration(), v.facts.Now)
-	said := report.Status{State: summary.State, Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning}
+	conditions := r.Dialect.Live(before, v.desired, summary, Moment{v.facts.Now, v.instance.GetGeneration()})
+	said := report.Status{State: r.Dialect.State(summary.State), Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning}
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.announce(v, before, conditions)
+	r.relay(v)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
 	}
-	return later(soonest(v.again, v.retry, summary.Retry))
+	return later(soonest(v.again, v.retry, summary.Retry, v.desired.Again))
+}
+
+// rest tells that an instance is left alone. What it recorded stays watched; an event
+// of its own ends the rest.
+func (r *Reconciler) rest(ctx context.Context, v *visit, why string) outcome.Outcome {
+	said := report.Read(v.instance)
+	said.State = "" // as it is
+	said.Conditions = r.Dialect.Rest(said.Conditions, why, Moment{r.Now(), v.instance.GetGeneration()})
+	author, _, _ := unstructured.NestedMap(v.instance.Object, "status")
+	if out := r.writeStatus(ctx, v, said.Render(author, r.room(v))); out.Settled() {
+		return out
+	}
+	return outcome.Done()
 }
 
 // soonest is the shortest of the delays; 0 is none.
@@ -55,36 +69,6 @@ func soonest(delays ...time.Duration) time.Duration {
 // mostCuts is how often a status that came back without some of its fields is
 // written again before that is taken for what the schema wants.
 const mostCuts = 3
-
-// conditionsOf turns a summary into the dialect's conditions.
-func conditionsOf(before condition.Set, s plan.Summary, generation int64, now time.Time) condition.Set {
-	set := before
-	mark := func(kind string, status bool, reason, message string) {
-		c := v1alpha1.Condition{Type: kind, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: generation}
-		if status {
-			c.Status = condition.True
-		}
-		set = set.Mark(c, now)
-	}
-	mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
-	if s.Unresolvable != "" {
-		mark(v1alpha1.InstanceGraphResolved, false, "ResolutionFailed", s.Unresolvable)
-	} else {
-		mark(v1alpha1.InstanceGraphResolved, true, "Resolved", "runtime graph created and all resources resolved")
-	}
-	if s.Reason != "" {
-		mark(v1alpha1.InstanceResourcesReady, false, string(s.Reason), s.Message)
-	} else {
-		mark(v1alpha1.InstanceResourcesReady, true, "AllResourcesReady", "all resources are created and ready")
-	}
-	set = set.Mark(set.Summarize(v1alpha1.InstanceReady, generation,
-		v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady), now)
-	if s.Stalled == "" {
-		return set.Drop(v1alpha1.InstanceStalled)
-	}
-	mark(v1alpha1.InstanceStalled, true, string(plan.WaitTimeout), s.Stalled)
-	return set
-}
 
 func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
 	out := make([]report.Waiting, len(waits))
@@ -133,17 +117,32 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
+// relay passes on what the author has people told, each once for as long as it is said.
+func (r *Reconciler) relay(v *visit) {
+	said := make(map[plan.Result]bool, len(v.desired.Results))
+	for _, result := range v.desired.Results {
+		if !said[result] && !v.memory.said[result] {
+			severity := telemetry.Normal
+			if result.Warning {
+				severity = telemetry.Warning
+			}
+			r.Events.Event(v.instance, severity, result.Reason, result.Message)
+		}
+		said[result] = true
+	}
+	v.memory.said = said
+}
+
 // announce tells of transitions that somebody may have to act on, and of their
 // end. What only repeats is not told again.
 func (r *Reconciler) announce(v *visit, before, after condition.Set) {
-	was, _ := before.Get(v1alpha1.InstanceReady)
-	is, _ := after.Get(v1alpha1.InstanceReady)
-	isError := is.Status == condition.False && plan.Reason(is.Reason).IsError()
+	was, _ := r.Dialect.Trouble(before)
+	is, message := r.Dialect.Trouble(after)
 	switch {
-	case isError && was.Reason != is.Reason:
+	case is != "" && is != was:
 		v.memory.alarmed = true
-		r.Events.Event(v.instance, telemetry.Warning, is.Reason, is.Message)
-	case v.memory.alarmed && is.Status == condition.True:
+		r.Events.Event(v.instance, telemetry.Warning, is, message)
+	case is == "" && v.memory.alarmed && after.IsTrue(v1alpha1.InstanceReady):
 		v.memory.alarmed = false
 		r.Events.Event(v.instance, telemetry.Normal, "Ready", "all resources are there and ready again")
 	}

@@ -1,0 +1,237 @@
+// Package claim keeps claims: a claim is a graph of one node, the composite that it
+// stands for, and, if it asks for one, a Secret with that one's connection details.
+package claim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/xrd"
+)
+
+// The nodes of a claim.
+const (
+	compositeNode = "composite"
+	secretNode    = "connection"
+)
+
+var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
+
+// Composer composes the claims of a kind. It is immutable.
+type Composer struct {
+	// Definition offers the claims.
+	Definition *v1.CompositeResourceDefinition
+}
+
+// Written are composites, and Secrets.
+func (c *Composer) Written() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{c.Definition.CompositeKind(), secretKind}
+}
+
+// Depth has the Secret after the composite.
+func (c *Composer) Depth() int { return 2 }
+
+// Room is what the author's status leaves.
+func (c *Composer) Room() report.Room { return xrd.Room(c.Definition) }
+
+// Defaults has nothing: the dialect knows no limits of deletion.
+func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
+
+// Untyped is no kind.
+func (c *Composer) Untyped(schema.GroupVersionKind) bool { return false }
+
+// Compose wants the composite to be what the claim says, and the claim to show what
+// became of it.
+func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.World) (plan.Desired, error) {
+	claim := xrd.At(facts.Instance, xrd.ClaimPlaces())
+	kind := c.Definition.CompositeKind()
+	name, bound := nameOf(claim)
+	observed := facts.Object(compositeNode, kind, "", name)
+	if observed == nil && bound {
+		observed = adopted(claim, world.Object(plan.Need{Kind: kind, Name: name}).Object)
+	}
+	composite := xrd.At(&unstructured.Unstructured{Object: map[string]any{}}, xrd.PlacesOf(v1.LegacyClusterScope))
+	if observed != nil {
+		composite = xrd.At(observed, composite.Places())
+	}
+	node := plan.Node{
+		ID: compositeNode, Kind: kind, AdoptUnowned: bound,
+		Object: c.object(claim, composite, name), Observed: observed,
+	}
+	if observed != nil {
+		node.Ready, node.Unready = readiness(observed)
+	}
+	desired := plan.Desired{Nodes: []plan.Node{node}, Status: map[string]any{}}
+	if observed != nil {
+		desired.Status = xrd.StatusForClaim(composite, c.Definition)
+		desired.Conditions = shown(composite)
+	}
+	if secret, wanted := c.secret(claim, composite, facts, world); wanted {
+		desired.Nodes = append(desired.Nodes, secret)
+		claim.Places().LastPublishedTime.Put(desired.Status, composite.LastPublished())
+	}
+	desired.Fields = c.fields(claim, composite, name)
+	return desired, nil
+}
+
+// nameOf is the name of the claim's composite: the one that the claim names, or else one
+// that follows from what it is, so that it is the same after a crash.
+func nameOf(claim xrd.Instance) (name string, bound bool) {
+	if ref, bound := claim.Composite(); bound {
+		return ref.Name, true
+	}
+	o := claim.Object()
+	const suffix = 5
+	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), 63-suffix-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffix], false
+}
+
+// adopted is a composite that the claim names and that says it belongs to it, though not
+// in the engine's words: another implementation of the dialect has made it.
+func adopted(claim xrd.Instance, composite *unstructured.Unstructured) *unstructured.Unstructured {
+	if composite == nil || !inventory.OwnerOf(claim.Object(), inventory.Definition{Dialect: inventory.ClaimDialect}, "").Owns(composite) {
+		return nil
+	}
+	return composite
+}
+
+// object is the composite as the claim wants it.
+func (c *Composer) object(claim, composite xrd.Instance, name string) *unstructured.Unstructured {
+	spec := xrd.SpecFromClaim(claim, composite)
+	if c.Definition.Spec.EnforcedCompositionRef != nil {
+		delete(spec, "compositionRef") // the composite has what is enforced, whatever the claim asks for
+		delete(spec, "compositionSelector")
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	o.SetGroupVersionKind(c.Definition.CompositeKind())
+	o.SetName(name)
+	labels := passedOn(claim.Object().GetLabels())
+	labels[v1.CompositeLabel] = inventory.LabelValue(name)
+	o.SetLabels(labels)
+	annotations := passedOn(claim.Object().GetAnnotations())
+	if external := composite.Object().GetAnnotations()[externalName]; external != "" {
+		annotations[externalName] = external // the composite's, once it has one
+	}
+	if len(annotations) > 0 {
+		o.SetAnnotations(annotations)
+	}
+	return o
+}
+
+const externalName = "crossplane.io/external-name"
+
+// passedOn are the labels or annotations of a claim that its composite gets: all but
+// what is Kubernetes' own and what says how the claim itself is kept.
+func passedOn(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range all {
+		domain, _, _ := strings.Cut(key, "/")
+		reserved := slices.ContainsFunc([]string{"kubernetes.io", "k8s.io", "kro.run", "espalier.dev"}, func(d string) bool {
+			return domain == d || strings.HasSuffix(domain, "."+d)
+		})
+		switch key {
+		case v1.CompositeLabel, v1.ClaimNameLabel, v1.ClaimNamespaceLabel, v1.CompositionResourceNameAnnotation, v1.PausedAnnotation:
+			reserved = true
+		}
+		if !reserved {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// readiness is the composite's own word, of its present generation.
+func readiness(o *unstructured.Unstructured) (bool, plan.Problem) {
+	h := health.Instance(o)
+	if h.Ready && o.GetDeletionTimestamp() == nil {
+		return true, plan.Problem{}
+	}
+	message := h.Message
+	if complaint := health.Complaint(o); complaint != "" {
+		message = complaint
+	}
+	return false, plan.Problem{Reason: plan.NotReady, Message: message}
+}
+
+// shown are those of the composite's conditions that its claim shows as well.
+func shown(composite xrd.Instance) []v1alpha1.Condition {
+	types := composite.ClaimConditionTypes()
+	var out condition.Set
+	for _, c := range composite.Conditions() {
+		if slices.Contains(types, c.Type) && c.Type != v1.TypeReady && c.Type != v1.TypeSynced {
+			c.LastTransitionTime = nil
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// fields are what the claim says of its composite, and what the composite has found out
+// for it.
+func (c *Composer) fields(claim, composite xrd.Instance, name string) []inventory.Field {
+	next := xrd.At(claim.Object().DeepCopy(), claim.Places())
+	apiVersion, kind := c.Definition.CompositeKind().ToAPIVersionAndKind()
+	next.SetComposite(xrd.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: name})
+	if chosen := composite.Composition(); chosen != "" && (claim.Composition() == "" || c.Definition.Spec.EnforcedCompositionRef != nil) {
+		next.SetComposition(chosen)
+	}
+	if composite.Revision() != "" && (composite.UpdatePolicy() == v1.UpdateAutomatic || claim.Revision() == "") {
+		next.SetRevision(composite.Revision())
+	}
+	fields := next.Fields(claim)
+	if external := composite.Object().GetAnnotations()[externalName]; external != "" && external != claim.Object().GetAnnotations()[externalName] {
+		fields = append(fields, inventory.Field{Path: []string{"metadata", "annotations", externalName}, Value: external})
+	}
+	return fields
+}
+
+// secret wants the connection details of the composite in a Secret beside the claim, if
+// the claim asks for that and the composite has some.
+func (c *Composer) secret(claim, composite xrd.Instance, facts plan.Facts, world instance.World) (plan.Node, bool) {
+	ref, wanted := claim.ConnectionSecret()
+	from, published := composite.ConnectionSecret()
+	if !wanted || !published {
+		return plan.Node{}, false
+	}
+	source := world.Object(plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name})
+	namespace := claim.Object().GetNamespace()
+	observed := facts.Object(secretNode, secretKind, namespace, ref.Name)
+	node := plan.Node{ID: secretNode, Kind: secretKind, Layer: 1, DependsOn: []string{compositeNode}, Observed: observed, Ready: observed != nil, Conceals: true}
+	o := &unstructured.Unstructured{Object: map[string]any{"type": "connection.crossplane.io/v1alpha1"}}
+	o.SetGroupVersionKind(secretKind)
+	o.SetNamespace(namespace)
+	o.SetName(ref.Name)
+	node.Object = o
+	switch {
+	case source.Object != nil && isOf(source.Object, composite):
+		data, _, _ := unstructured.NestedMap(source.Object.Object, "data")
+		o.Object["data"] = maps.Clone(data)
+	case source.Object != nil:
+		node.Refused = plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf("Secret %s/%s isn't the composite's, and isn't copied", from.Namespace, from.Name)}
+	case observed == nil:
+		return plan.Node{}, false // there is nothing to tell yet
+	default:
+		o.Object["data"] = observed.Object["data"] // as it was, until there is something again
+	}
+	return node, true
+}
+
+// isOf says whether a Secret is a composite's own: nobody gets another's by naming it.
+func isOf(secret *unstructured.Unstructured, composite xrd.Instance) bool {
+	return inventory.OwnerOf(composite.Object(), inventory.Definition{Dialect: inventory.CompositeDialect}, "").Owns(secret)
+}

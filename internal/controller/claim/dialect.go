@@ -1,0 +1,43 @@
+package claim
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/controller/composite"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// Dialect is how claims say how they are.
+type Dialect struct{ composite.Dialect }
+
+// reasonWaiting is why a claim isn't ready whose composite isn't.
+const reasonWaiting = "Waiting"
+
+// Resting is a claim while it is paused.
+func (Dialect) Resting(claim *unstructured.Unstructured) string { return composite.Paused(claim) }
+
+// Live says whether the claim's composite could be asked for, and whether it is ready.
+func (Dialect) Live(before condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
+	set := composite.Synced(before, s, at)
+	ready := v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable}
+	if s.Unready != "" {
+		ready.Status, ready.Reason = condition.False, reasonWaiting
+		ready.Message = "Claim is waiting for composite resource to become Ready: " + s.Unready
+	}
+	set = at.Mark(set, ready)
+	var theirs condition.Set
+	for _, c := range desired.Conditions {
+		theirs = append(theirs, c)
+		set = at.Mark(set, c)
+	}
+	for _, c := range set {
+		if _, told := theirs.Get(c.Type); !told && !composite.IsSystem(c.Type) {
+			set = set.Drop(c.Type)
+		}
+	}
+	return set
+}

@@ -1,0 +1,176 @@
+// Package composite composes composites: it runs the pipeline of the composition that a
+// composite is composed by, once for what is known now, and says what the functions
+// want in the engine's terms. How the composite itself says how it is, is here too.
+package composite
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/pipeline"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/xrd"
+)
+
+// Composer composes the composites of a kind by what its definition and compositions
+// are at one time. It is immutable.
+type Composer struct {
+	xrd.Snapshot
+	Runner pipeline.Runner
+	Now    func() time.Time
+}
+
+// Written is not known before the pipeline has run.
+func (c *Composer) Written() []schema.GroupVersionKind { return nil }
+
+// Depth is how often what functions see may let them want more, in one pass.
+func (c *Composer) Depth() int { return 8 }
+
+// Room is what the author's status leaves.
+func (c *Composer) Room() report.Room { return xrd.Room(c.Definition) }
+
+// Defaults has nothing: the dialect knows no limits of deletion.
+func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
+
+// Untyped is no kind: functions render without schemas.
+func (c *Composer) Untyped(schema.GroupVersionKind) bool { return false }
+
+// memory is what is remembered of a composite between passes.
+type memory struct {
+	// good is what the functions wanted when they last all ran.
+	good *pipeline.Desired
+	// required is what each step last required.
+	required map[string]*requirements
+}
+
+// sitting is one composition of one composite.
+type sitting struct {
+	*Composer
+	xr     xrd.Instance
+	facts  plan.Facts
+	world  instance.World
+	memory *memory
+}
+
+// Compose chooses the composition and runs its pipeline. What it can't find out or what
+// fails leaves what was last wanted in place.
+func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance.World) (plan.Desired, error) {
+	s := &sitting{
+		Composer: c, facts: facts, world: world, memory: remembered(world),
+		xr: xrd.At(facts.Instance, xrd.PlacesOf(c.Definition.ScopeOrDefault())),
+	}
+	choice := xrd.Select(c.Compositions, s.xr, c.Definition)
+	if choice.Lack != "" {
+		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
+	}
+	chosen := xrd.Revision(c.Revisions, choice.Name, s.xr, c.Definition)
+	if chosen.Lack != "" {
+		return s.stay(plan.Problem{Reason: plan.WaitingForRevision, Message: chosen.String()}), nil
+	}
+	observed := s.observed()
+	steps, problem := s.steps(chosen.Revision)
+	if problem.Reason != "" {
+		return s.stay(problem), nil
+	}
+	state, err := pipeline.Observed(s.composite(), s.observations(observed))
+	if err != nil {
+		return s.stay(plan.Problem{Reason: plan.PipelineFailed, Message: "what is observed can't be told to functions: " + err.Error()}), nil
+	}
+	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{world}}
+	outcome := run.Run(ctx, steps, pipeline.Request{Observed: state})
+	s.memory.note(outcome)
+	desired := s.conclude(outcome, observed)
+	desired.Fields = s.fields(choice, chosen, desired.Nodes)
+	if choice.Ambiguous() {
+		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: choice.String()})
+	}
+	return desired, nil
+}
+
+func remembered(world instance.World) *memory {
+	slot := world.Memory()
+	m, ok := (*slot).(*memory)
+	if !ok {
+		m = &memory{}
+		*slot = m
+	}
+	return m
+}
+
+// conclude says in the engine's terms how a run ended.
+func (s *sitting) conclude(outcome pipeline.Outcome, observed map[string]*unstructured.Unstructured) plan.Desired {
+	var desired plan.Desired
+	switch {
+	case outcome.Failure != nil:
+		desired = s.lastGood(failed(outcome.Failure), observed)
+		if outcome.Failure.Passing() {
+			desired.Failure = outcome.Failure
+		} else {
+			desired.Again = slowly
+		}
+	case outcome.Desired != nil:
+		s.memory.good = outcome.Desired
+		desired = plan.Desired{Nodes: s.nodes(outcome.Desired, observed), Again: outcome.TTL}
+		desired.Ready = ready(outcome.Desired.Ready)
+		desired.Status = s.status(outcome)
+	default:
+		desired = s.lastGood(waiting(outcome.Waiting), observed)
+	}
+	desired.Conditions, desired.Results = conditions(outcome), results(outcome)
+	return desired
+}
+
+// slowly is when a pipeline is run again whose function says that it can't do its work:
+// it may look at what nobody here can watch.
+const slowly = time.Minute
+
+// stay keeps everything as it is for now.
+func (s *sitting) stay(problem plan.Problem) plan.Desired {
+	return s.lastGood(problem, s.observed())
+}
+
+// lastGood wants what was last wanted, as far as that is known, with a problem that keeps
+// the rest from being touched.
+func (s *sitting) lastGood(problem plan.Problem, observed map[string]*unstructured.Unstructured) plan.Desired {
+	status, _, _ := unstructured.NestedMap(s.facts.Instance.Object, "status")
+	desired := plan.Desired{Problem: problem, Status: status}
+	if s.memory.good != nil {
+		desired.Nodes = s.nodes(s.memory.good, observed)
+	}
+	return desired
+}
+
+// fields are what the composite has to say before anything is made for it: by what it is
+// composed, and of what.
+func (s *sitting) fields(choice xrd.Choice, chosen xrd.RevisionChoice, nodes []plan.Node) []inventory.Field {
+	next := xrd.At(s.facts.Instance.DeepCopy(), s.xr.Places())
+	if next.Composition() != choice.Name {
+		next.SetComposition(choice.Name)
+	}
+	if next.Revision() != chosen.Name {
+		next.SetRevision(chosen.Name)
+	}
+	next.SetComposed(s.refs(nodes))
+	if ref, wanted := s.secretFor(chosen.Revision); wanted {
+		next.SetConnectionSecret(ref)
+	}
+	return next.Fields(s.xr)
+}
+
+// secretFor is where the connection details of a claimed composite go that doesn't say
+// where.
+func (s *sitting) secretFor(revision *v1.CompositionRevision) (xrd.SecretRef, bool) {
+	_, has := s.xr.ConnectionSecret()
+	namespace := revision.Spec.WriteConnectionSecretsToNamespace
+	if has || namespace == nil || *namespace == "" || len(s.xr.Places().ConnectionSecretRef) == 0 {
+		return xrd.SecretRef{}, false
+	}
+	return xrd.SecretRef{Namespace: *namespace, Name: string(s.facts.Instance.GetUID())}, true
+}

@@ -1,0 +1,127 @@
+package composite
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/plan"
+)
+
+// Dialect is how composites say how they are.
+type Dialect struct{}
+
+// Resting is a composite while it is paused.
+func (Dialect) Resting(xr *unstructured.Unstructured) string { return Paused(xr) }
+
+// Paused says that somebody has asked for an object of the dialect to be left alone.
+func Paused(o *unstructured.Unstructured) string {
+	if o.GetAnnotations()[v1.PausedAnnotation] != "true" {
+		return ""
+	}
+	if o.GetDeletionTimestamp() != nil {
+		return "its deletion waits: reconciliation is paused by the annotation " + v1.PausedAnnotation
+	}
+	return "reconciliation is paused by the annotation " + v1.PausedAnnotation
+}
+
+// Rest says that it is paused.
+func (Dialect) Rest(before condition.Set, why string, at instance.Moment) condition.Set {
+	return at.Mark(before, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.False, Reason: v1.ReasonReconcilePaused, Message: why})
+}
+
+// Trouble is why the composite couldn't be composed.
+func (Dialect) Trouble(set condition.Set) (reason, message string) {
+	if c, _ := set.Get(v1.TypeSynced); c.Status == condition.False && c.Reason == v1.ReasonReconcileError {
+		return c.Reason, c.Message
+	}
+	return "", ""
+}
+
+// State has no word in this dialect.
+func (Dialect) State(v1alpha1.InstanceState) v1alpha1.InstanceState { return "" }
+
+// Live says whether the composite could be composed, and whether what it is composed of is
+// ready. While it isn't known what is wanted, it is as ready as it was.
+func (Dialect) Live(before condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
+	set := Synced(before, s, at)
+	said, ok := before.Get(v1.TypeReady)
+	switch {
+	case s.Unready != "" && !overruled(desired.Ready, true):
+		set = at.Mark(set, Unready("Unready resources: "+s.Unready))
+	case overruled(desired.Ready, false):
+		set = at.Mark(set, Unready("a function of the pipeline says that the composite isn't ready"))
+	case desired.Problem.Reason == "":
+		set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable})
+	case !ok || said.Reason == v1.ReasonDeleting:
+		set = at.Mark(set, Unready(desired.Problem.Message))
+	}
+	return authors(set, desired, at)
+}
+
+func overruled(by *bool, as bool) bool { return by != nil && *by == as }
+
+// Unready is the condition of what isn't ready yet.
+func Unready(message string) v1alpha1.Condition {
+	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: v1.ReasonCreating, Message: message}
+}
+
+// Synced says whether what is wanted could be asked for.
+func Synced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set {
+	c := v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess}
+	if s.Reason.IsError() {
+		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Message
+	}
+	set = at.Mark(set, c)
+	if s.Stalled == "" {
+		return set.Drop(v1alpha1.InstanceStalled)
+	}
+	return at.Mark(set, v1alpha1.Condition{Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: string(plan.WaitTimeout), Message: s.Stalled})
+}
+
+// authors puts the functions' conditions into the set. Those that no function sets any
+// more go; those that a failure has kept functions from setting are unknown.
+func authors(set condition.Set, desired plan.Desired, at instance.Moment) condition.Set {
+	var mine condition.Set
+	for _, c := range desired.Conditions {
+		mine = append(mine, c)
+		set = at.Mark(set, c)
+	}
+	for _, c := range set {
+		_, said := mine.Get(c.Type)
+		switch {
+		case said || IsSystem(c.Type):
+		case desired.Problem.Reason == "":
+			set = set.Drop(c.Type)
+		case desired.Problem.Reason == plan.PipelineFailed:
+			set = at.Mark(set, v1alpha1.Condition{
+				Type: c.Type, Status: condition.Unknown, Reason: "FatalError",
+				Message: "the pipeline failed before a function could say how this is",
+			})
+		}
+	}
+	return set
+}
+
+// IsSystem says whether a type of conditions is not for functions to set.
+func IsSystem(kind string) bool {
+	switch kind {
+	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive, v1alpha1.InstanceStalled:
+		return true
+	}
+	return false
+}
+
+// Leave says that the composite is going, and what holds it up.
+func (Dialect) Leave(set condition.Set, removal plan.Removal, at instance.Moment) condition.Set {
+	return Leave(set, removal, at)
+}
+
+// Leave is what composites and claims say while they are being deleted.
+func Leave(set condition.Set, removal plan.Removal, at instance.Moment) condition.Set {
+	set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: v1.ReasonDeleting, Message: plan.DeletionMessage(removal)})
+	set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess})
+	return instance.Stalled(set, removal, at)
+}

@@ -1,0 +1,75 @@
+package composite
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/plan"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// fetcher reads what functions require from caches. What it has looked at wakes the
+// composite when it changes.
+type fetcher struct{ instance.World }
+
+func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
+	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
+	var (
+		found []*unstructured.Unstructured
+		blind *plan.Blind
+	)
+	if name := s.GetMatchName(); name != "" {
+		look := f.Object(plan.Need{Kind: kind, Namespace: s.GetNamespace(), Name: name})
+		blind = look.Blind
+		if look.Object != nil {
+			found = append(found, look.Object)
+		}
+	} else {
+		found, blind = f.Matching(kind, s.GetNamespace(), labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
+	}
+	if blind != nil {
+		return nil, false, unreadable(*blind)
+	}
+	for _, o := range found {
+		objects = append(objects, told(o))
+	}
+	return objects, true, nil
+}
+
+// unreadable is why something can't be read, unless it will be in a moment.
+func unreadable(blind plan.Blind) error {
+	if blind.Reason == plan.Syncing {
+		return nil
+	}
+	return errors.New(blind.Message)
+}
+
+func (f fetcher) Schema(_ context.Context, s *fnv1.SchemaSelector) (doc map[string]any, known bool, err error) {
+	doc, _, err = f.World.Schema(schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind()))
+	return doc, err == nil, err
+}
+
+// told is an object as functions see it: who manages which field is no matter of theirs.
+func told(o *unstructured.Unstructured) map[string]any {
+	metadata, ok := o.Object["metadata"].(map[string]any)
+	if _, has := metadata["managedFields"]; !ok || !has {
+		return o.Object
+	}
+	out := make(map[string]any, len(o.Object))
+	for key, value := range o.Object {
+		out[key] = value
+	}
+	kept := make(map[string]any, len(metadata))
+	for key, value := range metadata {
+		if key != "managedFields" {
+			kept[key] = value
+		}
+	}
+	out["metadata"] = kept
+	return out
+}

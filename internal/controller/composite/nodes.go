@@ -1,0 +1,207 @@
+package composite
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/pipeline"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/xrd"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// nodes are what the functions want, one node for each resource, in the order of their
+// names; the composite's connection details come last.
+func (s *sitting) nodes(d *pipeline.Desired, observed map[string]*unstructured.Unstructured) []plan.Node {
+	referred := map[string]xrd.ComposedRef{}
+	for _, ref := range s.xr.Composed() {
+		referred[ref.ResourceName] = ref
+	}
+	var nodes []plan.Node
+	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
+		nodes = append(nodes, s.node(name, d.Resources[name], observed[name], referred[name]))
+	}
+	if node, wanted := s.secretNode(d); wanted {
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+func (s *sitting) node(name string, r pipeline.Resource, observed *unstructured.Unstructured, ref xrd.ComposedRef) plan.Node {
+	o := &unstructured.Unstructured{Object: r.Object}
+	o = o.DeepCopy()
+	at := inventory.PlaceOf(o)
+	node := plan.Node{
+		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: true,
+		DependsOn: at.DependsOn, DeleteAfter: at.DeleteAfter, OnDelete: at.OnDelete,
+		Conceals: o.GroupVersionKind().GroupKind() == secretKind.GroupKind(),
+	}
+	if at.Layer < mostLayers {
+		node.Layer = at.Layer
+	}
+	clean(o)
+	node.Refused = s.settle(o)
+	if observed != nil && observed.GroupVersionKind().GroupKind() != node.Kind.GroupKind() {
+		observed = nil // it is another object now; the former goes when the new one is there
+	}
+	if o.GetName() == "" {
+		o.SetName(s.name(name, o, observed, ref))
+	}
+	o.SetGenerateName("")
+	if observed != nil && (observed.GetName() != o.GetName() || observed.GetNamespace() != o.GetNamespace()) {
+		observed = nil
+	}
+	node.Observed = observed
+	if observed != nil {
+		node.Ready, node.Unready = readiness(name, r.Ready, observed)
+	}
+	return node
+}
+
+// mostLayers bounds what a function may say of the order of deletion.
+const mostLayers = 1000
+
+// clean takes off what isn't for functions to say: an observed object that a function has
+// passed on carries the server's fields as well.
+func clean(o *unstructured.Unstructured) {
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o.Object, "status")
+	labels, annotations := inventory.Marks(o)
+	for _, key := range labels {
+		unstructured.RemoveNestedField(o.Object, "metadata", "labels", key)
+	}
+	for _, key := range annotations {
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations", key)
+	}
+}
+
+// settle puts an object where it belongs: what a composite of a namespace is composed of
+// is in that namespace.
+func (s *sitting) settle(o *unstructured.Unstructured) plan.Problem {
+	namespaced, known := s.world.Namespaced(o.GroupVersionKind())
+	own := s.facts.Instance.GetNamespace()
+	switch {
+	case known && !namespaced && own != "":
+		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is cluster-scoped; a composite of a namespace can be composed of objects of that namespace only", o.GetKind())}
+	case known && !namespaced:
+		o.SetNamespace("")
+	case own != "":
+		o.SetNamespace(own)
+	case known && o.GetNamespace() == "":
+		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is namespaced, and nothing says which namespace it is for; the composite is cluster-scoped, so the composition has to (metadata.namespace)", o.GetKind())}
+	}
+	return plan.Problem{}
+}
+
+// name is that of an object that nobody names: the one that it has; or the one that the
+// composite refers to it by, since that was written down before it was to be made; or one
+// that follows from names, and so is the same after a crash.
+func (s *sitting) name(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) string {
+	switch {
+	case observed != nil:
+		return observed.GetName()
+	case ref.Name != "" && ref.GroupVersionKind().GroupKind() == o.GroupVersionKind().GroupKind():
+		return ref.Name
+	}
+	prefix := o.GetGenerateName()
+	if prefix == "" {
+		prefix = inventory.RootOf(s.facts.Instance) + "-"
+	}
+	suffix := object.Digest([]string{object.KeyOf(s.facts.Instance).String(), s.facts.Instance.GroupVersionKind().Group, resource})[:suffixLength]
+	return strings.ToLower(prefix[:min(len(prefix), longestName-suffixLength)]) + suffix
+}
+
+const (
+	suffixLength = 12
+	longestName  = 63
+)
+
+// readiness is what the functions say, unless the object's own word on it is of an older
+// generation than it has.
+func readiness(name string, said fnv1.Ready, o *unstructured.Unstructured) (bool, plan.Problem) {
+	unready := func(why string) (bool, plan.Problem) {
+		return false, plan.Problem{Reason: plan.NotReady, Message: name + ": " + why}
+	}
+	switch {
+	case o.GetDeletionTimestamp() != nil:
+		return unready("it is being deleted")
+	case health.Stale(o):
+		return unready(fmt.Sprintf("its status tells of an older generation than %d", o.GetGeneration()))
+	case said == fnv1.Ready_READY_TRUE:
+		return true, plan.Problem{}
+	}
+	return unready(whyUnready(o))
+}
+
+// whyUnready is the deepest cause that an object tells itself.
+func whyUnready(o *unstructured.Unstructured) string {
+	complaint := diag.Cut(health.Complaint(o), longestComplaint)
+	said, ok := health.Says(o)
+	switch {
+	case complaint != "":
+		return complaint
+	case ok && said.Status != "True":
+		return cmp.Or(diag.Cut(said.Message, longestComplaint), said.Reason)
+	}
+	if h := health.Of(o); !h.Ready {
+		return diag.Cut(h.Message, longestComplaint)
+	}
+	return "no function of the pipeline says that it is ready"
+}
+
+// longestComplaint bounds what is passed on of it, in bytes.
+const longestComplaint = 500
+
+func ready(r fnv1.Ready) *bool {
+	switch r {
+	case fnv1.Ready_READY_TRUE:
+		return new(true)
+	case fnv1.Ready_READY_FALSE:
+		return new(false)
+	default:
+		return nil
+	}
+}
+
+// refs refer to what the composite is composed of: what is wanted, and what is there
+// still.
+func (s *sitting) refs(nodes []plan.Node) []xrd.ComposedRef {
+	var refs []xrd.ComposedRef
+	seen := map[where]bool{}
+	add := func(name string, o *unstructured.Unstructured, dependsOn []string) {
+		ref := s.refTo(o)
+		if seen[whereIs(ref)] || name == secretNode {
+			return
+		}
+		seen[whereIs(ref)] = true
+		ref.ResourceName, ref.DependsOn = name, dependsOn
+		refs = append(refs, ref)
+	}
+	for _, node := range nodes {
+		if node.Refused.Reason == "" {
+			add(node.ID, node.Object, node.DependsOn)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.facts.Owned)) {
+		for _, o := range s.facts.Owned[name] {
+			if name != "" {
+				add(name, o, nil)
+			}
+		}
+	}
+	slices.SortFunc(refs, func(a, b xrd.ComposedRef) int {
+		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return refs
+}

@@ -1,0 +1,117 @@
+package inventory
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// Dialect says in whose words an instance and its children tell that they belong
+// together. What the engine itself rests on (the ApplySet, the place, the digest of what
+// was applied) is on those of all dialects.
+type Dialect string
+
+// Dialects.
+const (
+	// GraphDialect is that of definitions of graphs.
+	GraphDialect Dialect = ""
+	// CompositeDialect is that of composites, and ClaimDialect that of their claims.
+	CompositeDialect Dialect = "composite"
+	ClaimDialect     Dialect = "claim"
+)
+
+// Finalizer is what the definition's instances carry. It derives from names
+// alone, so that a definition that was deleted and recreated finds them again.
+func (d Definition) Finalizer() string {
+	switch {
+	case d.Dialect == CompositeDialect:
+		return apiextensions.CompositeFinalizer
+	case d.Dialect == ClaimDialect:
+		return apiextensions.ClaimFinalizer
+	case d.Namespace == "":
+		return v1alpha1.Finalizer
+	}
+	return d.Name + "." + d.Namespace + v1alpha1.FinalizerSuffix
+}
+
+// family are the labels by which the children of an instance tell whose they are.
+func (d Dialect) family(instance *unstructured.Unstructured) map[string]string {
+	switch d {
+	case CompositeDialect:
+		out := map[string]string{apiextensions.CompositeLabel: RootOf(instance)}
+		for _, key := range []string{apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel} {
+			if value := instance.GetLabels()[key]; value != "" {
+				out[key] = value
+			}
+		}
+		return out
+	case ClaimDialect:
+		return map[string]string{
+			apiextensions.ClaimNameLabel:      LabelValue(instance.GetName()),
+			apiextensions.ClaimNamespaceLabel: instance.GetNamespace(),
+		}
+	}
+	return nil
+}
+
+// RootOf is the name of the composite at the top of a composite's tree, itself if it is
+// in none.
+func RootOf(composite *unstructured.Unstructured) string {
+	if root := composite.GetLabels()[apiextensions.CompositeLabel]; root != "" {
+		return root
+	}
+	return LabelValue(composite.GetName())
+}
+
+// controls says whether Kubernetes lets the owner be the controller of an object.
+func (o Owner) controls(child *unstructured.Unstructured) bool {
+	return o.Definition.Dialect == CompositeDialect && (o.Namespace == "" || o.Namespace == child.GetNamespace())
+}
+
+// markComposed puts the composition dialect's marks onto a child.
+func (o Owner) markComposed(child *unstructured.Unstructured, node string) {
+	annotations := child.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[apiextensions.CompositionResourceNameAnnotation] = node
+	child.SetAnnotations(annotations)
+	if !o.controls(child) {
+		return
+	}
+	refs := slices.DeleteFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
+	yes := true
+	child.SetOwnerReferences(append(refs, metav1.OwnerReference{
+		APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID,
+		Controller: &yes, BlockOwnerDeletion: &yes,
+	}))
+}
+
+// composedMarks are the composition dialect's labels and annotations on a child.
+func composedMarks(child *unstructured.Unstructured) (labels, annotations []string) {
+	own := []string{apiextensions.CompositeLabel, apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel}
+	if IsInstance(child) {
+		own = own[1:] // it is the root of its own tree from now on, or of none
+	}
+	for _, key := range own {
+		if _, ok := child.GetLabels()[key]; ok {
+			labels = append(labels, key)
+		}
+	}
+	if _, ok := child.GetAnnotations()[apiextensions.CompositionResourceNameAnnotation]; ok {
+		annotations = append(annotations, apiextensions.CompositionResourceNameAnnotation)
+	}
+	return labels, annotations
+}
+
+// Disown is what is left of an object's owner references without that to the instance;
+// changed says whether there was one.
+func Disown(child *unstructured.Unstructured, instance *unstructured.Unstructured) (left []metav1.OwnerReference, changed bool) {
+	all := child.GetOwnerReferences()
+	left = slices.DeleteFunc(slices.Clone(all), func(r metav1.OwnerReference) bool { return r.UID == instance.GetUID() })
+	return left, len(left) != len(all)
+}
