@@ -65,6 +65,7 @@ var home = map[string]ring{
 	"internal/controller": controllers,
 
 	"internal/cli":        edges,
+	"internal/compose":    edges,
 	"internal/demo":       edges,
 	"internal/embedded":   edges,
 	"internal/follow":     edges,
