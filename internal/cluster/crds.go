@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/crd"
 )
 
 // CRDs follows the CustomResourceDefinitions of a cluster. It is a watch of its
@@ -203,8 +203,8 @@ func slim(o any) (any, error) {
 		return o, nil
 	}
 	delete(c.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	if _, ours := c.Labels[v1alpha1.OwnedLabel]; ours {
-		return c, nil // all of it is ours to compare
+	if crd.IsCompared(c) {
+		return c, nil
 	}
 	c.ManagedFields = nil
 	for i := range c.Spec.Versions {

@@ -183,11 +183,17 @@ func (k *Kinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinit
 // OwnedBy lists the CustomResourceDefinitions that belong to a definition, sorted
 // by name. They are shared and must not be changed.
 func (k *Kinds) OwnedBy(owner inventory.Definition) []*apiextensionsv1.CustomResourceDefinition {
+	return k.Where(func(c *apiextensionsv1.CustomResourceDefinition) bool { return crd.BelongsTo(c, owner) })
+}
+
+// Where lists the CustomResourceDefinitions of which something is so, sorted by name.
+// They are shared and must not be changed.
+func (k *Kinds) Where(so func(*apiextensionsv1.CustomResourceDefinition) bool) []*apiextensionsv1.CustomResourceDefinition {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, c := range k.custom {
-		if crd.BelongsTo(c, owner) {
+		if so(c) {
 			out = append(out, c)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
@@ -35,7 +36,13 @@ func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.Definiti
 	if slices.ContainsFunc(spec.Resources, holdsSecret) {
 		return nil
 	}
-	raw, err := json.Marshal(spec)
+	return Note(c, spec)
+}
+
+// Note notes on a CustomResourceDefinition what it serves, in whatever dialect that is
+// written, unless it is too large to.
+func Note(c *apiextensionsv1.CustomResourceDefinition, what any) error {
+	raw, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("encode the definition: %w", err)
 	}
@@ -49,7 +56,7 @@ func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.Definiti
 	}
 	text := base64.StdEncoding.EncodeToString(packed.Bytes())
 	if len(text) <= mostAccepted {
-		c.Annotations[acceptedAnnotation] = text
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, acceptedAnnotation, text)
 	}
 	return nil
 }
@@ -90,21 +97,27 @@ func literal(value any) bool {
 // Accepted returns the definition that the CustomResourceDefinition was last
 // served by, if it is noted and readable.
 func Accepted(c *apiextensionsv1.CustomResourceDefinition) (*v1alpha1.DefinitionSpec, bool) {
-	packed, err := base64.StdEncoding.DecodeString(c.Annotations[acceptedAnnotation])
-	if err != nil || len(packed) == 0 {
-		return nil, false
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, false
-	}
-	raw, err := io.ReadAll(io.LimitReader(z, mostUnpacked))
-	if err != nil {
-		return nil, false
-	}
 	spec := &v1alpha1.DefinitionSpec{}
-	if json.Unmarshal(raw, spec) != nil {
+	if !Noted(c, spec) {
 		return nil, false
 	}
 	return spec, true
+}
+
+// Noted reads what is noted on a CustomResourceDefinition, if there is anything and it
+// is readable.
+func Noted(c *apiextensionsv1.CustomResourceDefinition, into any) bool {
+	packed, err := base64.StdEncoding.DecodeString(c.Annotations[acceptedAnnotation])
+	if err != nil || len(packed) == 0 {
+		return false
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return false
+	}
+	raw, err := io.ReadAll(io.LimitReader(z, mostUnpacked))
+	if err != nil {
+		return false
+	}
+	return json.Unmarshal(raw, into) == nil
 }

@@ -3,15 +3,20 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/compose"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
+	"github.com/espalier-dev/espalier/internal/controller/establish"
 	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -35,6 +40,11 @@ type Options struct {
 	Observe func(outcome.Pass)
 	// Providers serve managed resources.
 	Providers []managed.Provider
+	// Composites makes what serves composites and claims of the composition dialect, which
+	// isn't served without.
+	Composites establish.Kinds
+	// Functions are the names of those functions that are part of this program.
+	Functions []string
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
@@ -50,6 +60,8 @@ type Controllers struct {
 	*kernel.Kernel
 	options  Options
 	registry *definition.Registry
+	// composites is what is known of the composition dialect's definitions.
+	composites *establish.Registry
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -57,11 +69,11 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, registry: definition.NewRegistry()}
+	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry()}
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.registry.Concerned, Using: c.registry.Using,
+		Concerned: c.concerned, Using: c.registry.Using,
 	})
 	if err != nil {
 		return nil, err
@@ -69,7 +81,12 @@ func NewControllers(o Options) (*Controllers, error) {
 	return c, nil
 }
 
-// Run installs the dialect's kinds and runs the controllers until the context
+// concerned lists the definitions, of both dialects, that a change of a kind concerns.
+func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
+	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd))
+}
+
+// Run installs the dialects' kinds and runs the controllers until the context
 // ends, or something that can't be repaired fails. It returns when everything
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
@@ -78,6 +95,11 @@ func (c *Controllers) Run(ctx context.Context) error {
 			return err
 		}
 		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
+			return err
+		}
+		if err := compose.Start(ctx, c.Kernel, compose.Options{
+			Kinds: c.options.Composites, Registry: c.composites, Functions: c.options.Functions, Events: c.options.Events, Now: c.options.Now,
+		}); err != nil {
 			return err
 		}
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {

@@ -32,10 +32,12 @@ type Next struct {
 func NextRevision(c *v1.Composition, existing []*v1.CompositionRevision) Next {
 	hash := Hash(c)
 	var latest, same *v1.CompositionRevision
+	often := map[int64]int{} // how many have a number: two, where two programs were at it
 	for _, r := range existing {
 		if r.Labels[v1.CompositionNameLabel] != c.Name {
 			continue
 		}
+		often[r.Spec.Revision]++
 		if latest == nil || newer(r, latest) > 0 {
 			latest = r
 		}
@@ -50,7 +52,7 @@ func NextRevision(c *v1.Composition, existing []*v1.CompositionRevision) Next {
 	switch {
 	case same == nil:
 		return Next{Create: revisionOf(c, hash, number)}
-	case same != latest:
+	case same != latest || often[same.Spec.Revision] > 1:
 		again := same.DeepCopy()
 		again.Spec.Revision = number
 		return Next{Renumber: again}

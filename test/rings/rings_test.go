@@ -43,6 +43,7 @@ var home = map[string]ring{
 	"internal/view":      pure,
 	"internal/outcome":   pure,
 	"internal/report":    pure,
+	"internal/tally":     pure,
 	"internal/archive":   pure,
 	"internal/xrd":       pure,
 
@@ -64,6 +65,7 @@ var home = map[string]ring{
 	"internal/controller": controllers,
 
 	"internal/cli":        edges,
+	"internal/compose":    edges,
 	"internal/demo":       edges,
 	"internal/embedded":   edges,
 	"internal/follow":     edges,

@@ -18,6 +18,8 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/publish"
+	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/engine"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -68,7 +70,7 @@ type visit struct {
 	compiled compiled
 	// unsure is why it isn't known what the definition compiles to.
 	unsure error
-	kind   kindState
+	kind   publish.Standing
 }
 
 // Reconcile tells one pass: compile, publish the kind, serve it, report. Each
@@ -140,7 +142,7 @@ func (r *Reconciler) define(v *visit) {
 		kinds = append(kinds, v.wants)
 	}
 	for _, c := range r.Kinds.OwnedBy(v.owner) {
-		if gk := kindOf(c); gk != v.wants {
+		if gk := crd.GroupKind(c); gk != v.wants {
 			kinds = append(kinds, gk)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/engine"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/tally"
 )
 
 // Registry is what is known of all definitions: what each compiled to, what it
@@ -42,7 +43,7 @@ type entry struct {
 	own, served compilation
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
-	told remaining
+	told tally.Count
 }
 
 func (g *Registry) entry(key object.Key) *entry {
@@ -86,7 +87,7 @@ func (g *Registry) setDefines(e *entry, kinds []schema.GroupKind) {
 // CustomResourceDefinition concerns: those that use its kind, and those that
 // define it or want its name.
 func (g *Registry) Concerned(c *apiextensionsv1.CustomResourceDefinition) []object.Key {
-	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
+	gk := crd.GroupKind(c)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var out []object.Key

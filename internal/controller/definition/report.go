@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,12 +67,12 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", told(v.compiled.problems.Sorted().Err()))
 	}
 	switch {
-	case v.kind.ready:
+	case v.kind.Ready:
 		mark(v1alpha1.DefinitionKindReady, condition.True, "Ready", fmt.Sprintf("kind %s has been accepted and ready", v.spec.Schema.Kind))
-	case v.kind.unknown:
-		mark(v1alpha1.DefinitionKindReady, condition.Unknown, v.kind.reason, v.kind.message)
+	case v.kind.Unknown:
+		mark(v1alpha1.DefinitionKindReady, condition.Unknown, v.kind.Reason, v.kind.Message)
 	default:
-		mark(v1alpha1.DefinitionKindReady, condition.False, v.kind.reason, v.kind.message)
+		mark(v1alpha1.DefinitionKindReady, condition.False, v.kind.Reason, v.kind.Message)
 	}
 	switch {
 	case v.entry.serving == nil:
@@ -112,23 +111,6 @@ func told(err error) string {
 	return diag.Cut(err.Error(), longestMessage)
 }
 
-// Far from the end a count is told as it halves, or after a while: each telling
-// is a write.
-const (
-	exactBelow = 10
-	tellAfter  = 5 * time.Second
-)
-
-// due says when what is left deserves to be told, given what was told before: 0
-// means now.
-func (n remaining) due(before remaining, now time.Time) time.Duration {
-	sameKind := before.state.Phase == n.state.Phase && before.state.Message == n.state.Message
-	if !sameKind || n.count < exactBelow || before.count < n.count || before.count >= 2*n.count {
-		return 0
-	}
-	return max(0, before.at.Add(tellAfter).Sub(now))
-}
-
 // reportRemaining tells how many instances a deleted definition waits for, or
 // why that isn't known. While they are being read for the first time it is only a
 // moment, and nothing is told.
@@ -136,7 +118,8 @@ func (r *Reconciler) reportRemaining(ctx context.Context, v *visit, kind string,
 	if left.state.Phase == watch.Syncing {
 		return outcome.Done() // the lease wakes the definition
 	}
-	if wait := left.due(v.entry.told, r.Now()); wait > 0 {
+	count := left.tally(r.Now())
+	if wait := count.Due(v.entry.told, r.Now()); wait > 0 {
 		return outcome.Wait(wait)
 	}
 	before := condition.Read(v.raw)
@@ -153,8 +136,7 @@ func (r *Reconciler) reportRemaining(ctx context.Context, v *visit, kind string,
 	status.State, status.Conditions = v1alpha1.DefinitionInactive, conditions
 	out := r.writeStatus(ctx, v, before, status)
 	if out.Err == nil {
-		left.at = r.Now()
-		v.entry.told = left
+		v.entry.told = count
 	}
 	return out
 }

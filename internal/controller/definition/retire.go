@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/tally"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
@@ -68,7 +68,7 @@ func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextension
 		return r.attend(ctx, v, current, kind, left)
 	}
 	if r.AllowCRDDeletion && !left.hold() {
-		if err := r.deleteCRD(ctx, current); err != nil {
+		if err := r.publisher().Delete(ctx, current); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -89,12 +89,19 @@ func (r *Reconciler) attend(ctx context.Context, v *visit, current *apiextension
 type remaining struct {
 	count int
 	state watch.State
-	// at is when that was told.
-	at time.Time
 }
 
 // hold says whether there are instances, or may be.
 func (n remaining) hold() bool { return n.count > 0 || n.state.Phase != watch.Synced }
+
+// tally is what of it is told in figures.
+func (n remaining) tally(now time.Time) tally.Count {
+	out := tally.Count{N: n.count, At: now}
+	if n.state.Phase != watch.Synced {
+		out.Unknown = string(n.state.Phase) + ": " + n.state.Message
+	}
+	return out
+}
 
 // instances counts the instances of the kind. Its lease wakes the definition
 // when one goes or comes, or when they can be told again.
@@ -117,40 +124,19 @@ func (r *Reconciler) withdraw(ctx context.Context, v *visit, vacated *apiextensi
 	}
 	for _, c := range r.Kinds.OwnedBy(v.owner) {
 		switch {
-		case c.DeletionTimestamp != nil, vacated != nil && vacated.UID == c.UID, kindOf(c) != v.wants:
+		case c.DeletionTimestamp != nil, vacated != nil && vacated.UID == c.UID, crd.GroupKind(c) != v.wants:
 			continue
 		case crd.Established(c):
 			r.wake(v.key)
 			return outcome.Done()
 		}
-		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(crd.Kind)
-		o.SetName(c.Name)
-		o.SetUID(c.UID)
-		o.SetResourceVersion(c.ResourceVersion)
-		err := r.Cluster.DeleteUnchanged(ctx, o)
+		err := r.publisher().DeleteUnchanged(ctx, c)
 		if cluster.IsGone(err) {
 			return outcome.Done() // it has changed: its event brings the next pass
 		}
 		if err != nil {
-			return outcome.Fail(fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err))
+			return outcome.Fail(err)
 		}
 	}
 	return outcome.Outcome{}
-}
-
-func (r *Reconciler) deleteCRD(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) error {
-	if current.DeletionTimestamp != nil {
-		return nil
-	}
-	u, err := asConfiguration(current)
-	if err != nil {
-		return err
-	}
-	u.SetGroupVersionKind(crd.Kind)
-	u.SetUID(current.UID)
-	if err := r.Cluster.Delete(ctx, u); err != nil {
-		return fmt.Errorf("delete CustomResourceDefinition %s: %w", current.Name, err)
-	}
-	return nil
 }

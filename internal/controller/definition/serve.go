@@ -22,7 +22,7 @@ import (
 // must be looked after all the same.
 func (r *Reconciler) owned(ctx context.Context, v *visit) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
 	all := r.Kinds.OwnedBy(v.owner)
-	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.wants == kindOf(c) })
+	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.wants == crd.GroupKind(c) })
 	if v.wants.Kind == "" && len(all) > 0 {
 		i = 0
 	}
@@ -33,15 +33,11 @@ func (r *Reconciler) owned(ctx context.Context, v *visit) (current *apiextension
 	if s := v.spec.Schema; s != nil && slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return version.Name == s.APIVersion && version.Served
 	}) {
-		return current, kindOf(current).WithVersion(s.APIVersion), true
+		return current, crd.GroupKind(current).WithVersion(s.APIVersion), true
 	}
 	// One that isn't served in any version has its instances all the same.
-	kind, standing, err := r.Kinds.Standing(ctx, kindOf(current))
+	kind, standing, err := r.Kinds.Standing(ctx, crd.GroupKind(current))
 	return current, kind, err == nil && standing != cluster.Gone
-}
-
-func kindOf(c *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
-	return schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 }
 
 // serve starts the controller of the instances, or gives the one that runs a new
@@ -54,7 +50,7 @@ func (r *Reconciler) serve(ctx context.Context, v *visit) error {
 	}
 	r.start(v, kind)
 	var err error
-	if v.compiled.graph != nil && v.kind.ready {
+	if v.compiled.graph != nil && v.kind.Ready {
 		v.entry.served = v.entry.own
 		r.use(v, v.compiled.graph)
 	} else {

@@ -1,25 +1,21 @@
-package definition
+package tally
 
 import (
 	"testing"
 	"time"
-
-	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 func TestWhenACountIsTold(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	counted := func(count int, ago time.Duration) remaining {
-		return remaining{count: count, state: watch.State{Phase: watch.Synced}, at: now.Add(-ago)}
-	}
-	unknown := remaining{state: watch.State{Phase: watch.Unavailable, Message: "forbidden"}}
+	counted := func(n int, ago time.Duration) Count { return Count{N: n, At: now.Add(-ago)} }
+	unknown := Count{Unknown: "forbidden"}
 	cases := map[string]struct {
-		left, before remaining
+		left, before Count
 		want         time.Duration
 	}{
-		"The first is told at once":          {counted(1000, 0), remaining{}, 0},
+		"The first is told at once":          {counted(1000, 0), Count{}, 0},
 		"One less of many waits":             {counted(999, 0), counted(1000, time.Second), 4 * time.Second},
-		"It is told after a while":           {counted(999, 0), counted(1000, tellAfter), 0},
+		"It is told after a while":           {counted(999, 0), counted(1000, TellAfter), 0},
 		"And however long ago that is":       {counted(999, 0), counted(1000, time.Hour), 0},
 		"Half of them is told at once":       {counted(500, 0), counted(1000, time.Second), 0},
 		"More of them is":                    {counted(1001, 0), counted(1000, time.Second), 0},
@@ -28,7 +24,7 @@ func TestWhenACountIsTold(t *testing.T) {
 		"And that they can be counted again": {counted(1000, 0), unknown, 0},
 	}
 	for name, tc := range cases {
-		if got := tc.left.due(tc.before, now); got != tc.want {
+		if got := tc.left.Due(tc.before, now); got != tc.want {
 			t.Errorf("%s: want %s, got %s", name, tc.want, got)
 		}
 	}

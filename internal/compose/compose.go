@@ -1,0 +1,64 @@
+// Package compose starts what serves the composition dialect on a kernel.
+package compose
+
+import (
+	"context"
+	"io/fs"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	"github.com/espalier-dev/espalier/api/pkg"
+	"github.com/espalier-dev/espalier/internal/controller/establish"
+	"github.com/espalier-dev/espalier/internal/controller/revise"
+	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// Options say how the dialect is served.
+type Options struct {
+	// Kinds makes what serves composites and claims.
+	Kinds establish.Kinds
+	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind
+	// concerns.
+	Registry *establish.Registry
+	// Functions are the names of those functions that need no Function object.
+	Functions []string
+	Events    telemetry.Recorder
+	// Now tells the time.
+	Now func() time.Time
+}
+
+// Start installs the dialect's kinds and starts the controllers of definitions, of
+// compositions and of their revisions. Without what serves composites it does nothing.
+func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
+	if o.Kinds == nil {
+		return nil
+	}
+	for _, files := range []fs.FS{apiextensions.CRDs, pkg.CRDs} {
+		if err := k.Install(ctx, files); err != nil {
+			return err
+		}
+	}
+	// Of these much is read, and each is watched once.
+	for _, kind := range []schema.GroupVersionKind{revise.FunctionKind, revise.FunctionRevisionKind} {
+		k.Hub.Serve(kind, func(object.Key, watch.Cause) {})
+	}
+	revising := revise.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
+	k.Serve(revise.RevisionKind, &revise.Revisions{Config: revising})
+	k.Serve(revise.CompositionKind, &revise.Compositions{Config: revising})
+
+	library := establish.NewLibrary(k.Hub, func(gk schema.GroupKind) {
+		for _, key := range o.Registry.Wanting(gk) {
+			k.Wake(key)
+		}
+	})
+	k.Engine.Start(establish.Kind, establish.New(establish.Config{
+		Cluster: k.Client, Known: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
+		Registry: o.Registry, Library: library, Published: k.Published, Kinds: o.Kinds, Held: k.Gate.Keep,
+	}), nil)
+	return nil
+}
