@@ -14,14 +14,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/revise"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 // Options say how the dialect is served.
 type Options struct {
-	// Kinds makes what serves composites and claims.
-	Kinds establish.Kinds
+	// Kinds makes what serves composites and claims; the instance engine by default, with
+	// this Runner of functions.
+	Kinds  establish.Kinds
+	Runner pipeline.Runner
+	// Version is this program's version.
+	Version string
 	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind
 	// concerns.
 	Registry *establish.Registry
@@ -33,10 +38,10 @@ type Options struct {
 }
 
 // Start installs the dialect's kinds and starts the controllers of definitions, of
-// compositions and of their revisions. Without what serves composites it does nothing.
+// compositions and of their revisions.
 func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 	if o.Kinds == nil {
-		return nil
+		o.Kinds = kinds{k, o}
 	}
 	for _, files := range []fs.FS{apiextensions.CRDs, pkg.CRDs} {
 		if err := k.Install(ctx, files); err != nil {

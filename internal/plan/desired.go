@@ -36,6 +36,9 @@ type Desired struct {
 	Ready *bool
 	// Results are what people should be told, as events.
 	Results []Result
+	// Unsettled says that the answer would be another if the status were as it says: it is
+	// asked for once more before anything is told.
+	Unsettled bool
 	// Again is after how long the answer may be another although nothing has changed; 0
 	// for never.
 	Again time.Duration

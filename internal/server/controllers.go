@@ -15,9 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/compose"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
 	"github.com/espalier-dev/espalier/internal/controller/establish"
+	"github.com/espalier-dev/espalier/internal/function"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -40,8 +42,8 @@ type Options struct {
 	Observe func(outcome.Pass)
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Composites makes what serves composites and claims of the composition dialect, which
-	// isn't served without.
+	// Composites makes what serves composites and claims of the composition dialect; the
+	// instance engine by default.
 	Composites establish.Kinds
 	// Functions are the names of those functions that are part of this program.
 	Functions []string
@@ -98,7 +100,8 @@ func (c *Controllers) Run(ctx context.Context) error {
 			return err
 		}
 		if err := compose.Start(ctx, c.Kernel, compose.Options{
-			Kinds: c.options.Composites, Registry: c.composites, Functions: c.options.Functions, Events: c.options.Events, Now: c.options.Now,
+			Kinds: c.options.Composites, Runner: c.functions(), Version: c.options.Version,
+			Registry: c.composites, Functions: c.options.Functions, Events: c.options.Events, Now: c.options.Now,
 		}); err != nil {
 			return err
 		}
@@ -109,6 +112,17 @@ func (c *Controllers) Run(ctx context.Context) error {
 		return nil
 	})
 }
+
+// functions runs the functions of pipelines.
+func (c *Controllers) functions() pipeline.Runner {
+	var known pipeline.Functions
+	function.Register(&known)
+	once := func(string) string { return "" } // of this program there is one revision
+	return pipeline.NewCache(pipeline.Guard(&known, pipeline.Limits{}), once, answers, c.options.Now)
+}
+
+// answers is how many bytes of functions' answers are kept.
+const answers = 64 << 20
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
 	return definition.Config{

@@ -48,6 +48,9 @@ type memory struct {
 	good *pipeline.Desired
 	// required is what each step last required.
 	required map[string]*requirements
+	// status is what functions have wanted the author's part of the status to be in an
+	// earlier turn of the same pass; nil in the first.
+	status map[string]any
 }
 
 // sitting is one composition of one composite.
@@ -65,6 +68,9 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 	s := &sitting{
 		Composer: c, facts: facts, world: world, memory: remembered(world),
 		xr: xrd.At(facts.Instance, xrd.PlacesOf(c.Definition.ScopeOrDefault())),
+	}
+	if world.Turn() == 0 {
+		s.memory.status = nil
 	}
 	choice := xrd.Select(c.Compositions, s.xr, c.Definition)
 	if choice.Lack != "" {
@@ -120,6 +126,7 @@ func (s *sitting) conclude(outcome pipeline.Outcome, observed map[string]*unstru
 		desired = plan.Desired{Nodes: s.nodes(outcome.Desired, observed), Again: outcome.TTL}
 		desired.Ready = ready(outcome.Desired.Ready)
 		desired.Status = s.status(outcome)
+		desired.Unsettled = s.settleStatus(outcome)
 	default:
 		desired = s.lastGood(waiting(outcome.Waiting), observed)
 	}

@@ -97,9 +97,23 @@ func (s *sitting) observations(observed map[string]*unstructured.Unstructured) m
 	return out
 }
 
-// composite is the composite as functions see it.
+// composite is the composite as functions see it: with the status that they have wanted
+// in this pass, as if it were written already.
 func (s *sitting) composite() pipeline.Observation {
 	out := pipeline.Observation{Object: told(s.facts.Instance)}
+	if s.memory.status != nil {
+		out.Object = maps.Clone(out.Object)
+		before, _ := out.Object["status"].(map[string]any)
+		status := maps.Clone(before)
+		if status == nil {
+			status = map[string]any{}
+		}
+		for name := range xrd.AuthorStatus(before, s.Definition) {
+			delete(status, name)
+		}
+		maps.Copy(status, s.memory.status)
+		out.Object["status"] = status
+	}
 	if secret := s.secret(); secret != nil {
 		out.ConnectionDetails = secretData(secret)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/xrd"
@@ -32,6 +33,20 @@ func (s *sitting) status(outcome pipeline.Outcome) map[string]any {
 		places.ClaimConditionTypes.Put(status, types)
 	}
 	return status
+}
+
+// settleStatus notes what the functions want of the author's part of the status, which
+// they see in the next turn, and reports whether it is something else than they have seen
+// in this one.
+func (s *sitting) settleStatus(outcome pipeline.Outcome) (changed bool) {
+	seen := s.memory.status
+	if seen == nil {
+		status, _ := s.facts.Instance.Object["status"].(map[string]any)
+		seen = xrd.AuthorStatus(status, s.Definition)
+	}
+	wanted, _ := outcome.Desired.Composite["status"].(map[string]any)
+	s.memory.status = xrd.AuthorStatus(wanted, s.Definition)
+	return object.Digest(seen) != object.Digest(s.memory.status)
 }
 
 // conditions are those that functions set.

@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/engine"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // Kinds makes what serves the kinds of a definition: one Served for each time that a kind
@@ -32,8 +33,4 @@ type Served interface {
 // Snapshot is a definition as its kinds are served by, with all compositions that are for
 // its composite kind, in whatever version of it, and all of their revisions, both sorted
 // by name. It is immutable, and so is all that it holds.
-type Snapshot struct {
-	Definition   *v1.CompositeResourceDefinition
-	Compositions []*v1.Composition
-	Revisions    []*v1.CompositionRevision
-}
+type Snapshot = xrd.Snapshot

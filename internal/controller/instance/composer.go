@@ -50,6 +50,8 @@ type World interface {
 	// Schema is the OpenAPI v3 schema of a kind, nil for one that has none; unknown is one
 	// that no server knows now.
 	Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error)
+	// Turn counts the rounds of observing and acting in this pass, from 0.
+	Turn() int
 	// Memory is what the composer remembers of the instance. Losing it costs a request or
 	// two: it is gone after a restart.
 	Memory() *any
@@ -98,5 +100,7 @@ func (w world) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
 	resource, err := w.r.Kinds.Resolve(w.ctx, kind)
 	return resource.Namespaced, err == nil
 }
+
+func (w world) Turn() int { return w.v.turn }
 
 func (w world) Memory() *any { return &w.v.memory.composed }

@@ -55,6 +55,8 @@ type visit struct {
 	lease    *watch.Lease
 	memory   *memory
 
+	// turn counts the rounds of observing, deciding and acting, from 0.
+	turn  int
 	facts plan.Facts
 	// looked are the kinds whose children have been looked at in this turn.
 	looked map[schema.GroupKind]bool
@@ -91,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	}
 	defer v.lease.Discard() // keeps the previous lease, unless this one is committed
 	v.again = time.Second   // unless the last turn has nothing more to do
-	for range v.composer.Depth() + 1 {
+	for v.turn = range v.composer.Depth() + 1 {
 		if err := r.observe(ctx, v); err != nil {
 			return outcome.Fail(err)
 		}
@@ -99,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 		if out := r.claim(ctx, v); out.Settled() {
 			return out
 		}
-		if !r.act(ctx, v) {
+		if changed := r.act(ctx, v); !changed && !v.desired.Unsettled {
 			v.again = 0
 			break
 		}

@@ -1,0 +1,35 @@
+package compose
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/controller/claim"
+	"github.com/espalier-dev/espalier/internal/controller/composite"
+	"github.com/espalier-dev/espalier/internal/controller/establish"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/kernel"
+)
+
+// kinds makes what serves composites and claims: the instance engine in their dialects.
+type kinds struct {
+	kernel *kernel.Kernel
+	Options
+}
+
+func (k kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
+	return &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{}), Runner: k.Runner}
+}
+
+func (k kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
+	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, inventory.ClaimDialect, claim.Dialect{})}
+}
+
+func (k kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words inventory.Dialect, dialect instance.Dialect) *instance.Reconciler {
+	return &instance.Reconciler{
+		Kind: kind, Definition: inventory.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
+		Cluster: k.kernel.Client, Kinds: k.kernel.Kinds, Hub: k.kernel.Hub, Events: k.Events,
+		Version: k.Version, Now: k.Now, Wake: wake,
+	}
+}
