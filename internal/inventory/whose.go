@@ -21,7 +21,7 @@ func (o Owner) Owns(child *unstructured.Unstructured) bool {
 		ref := metav1.GetControllerOfNoCopy(child)
 		return ref != nil && ref.UID == o.UID
 	case ClaimDialect:
-		key, _, claimed := claimOf(child)
+		key, _, claimed := ClaimedBy(child)
 		return claimed && key == o.Key()
 	}
 	return false
@@ -33,7 +33,7 @@ func IsUnowned(o *unstructured.Unstructured) bool {
 	if o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" || o.GetLabels()[v1alpha1.OwnedLabel] != "" {
 		return false
 	}
-	_, _, claimed := claimOf(o)
+	_, _, claimed := ClaimedBy(o)
 	return !claimed && metav1.GetControllerOfNoCopy(o) == nil
 }
 
@@ -46,7 +46,7 @@ func Whose(o *unstructured.Unstructured) string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.Kind + " " + ref.Name
 	}
-	if key, _, claimed := claimOf(o); claimed {
+	if key, _, claimed := ClaimedBy(o); claimed {
 		return key.String()
 	}
 	if by := labels[v1alpha1.ManagedByLabel]; by != "" {
@@ -65,7 +65,7 @@ func InstanceOf(child *unstructured.Unstructured) (key object.Key, version strin
 	if set == "" {
 		return object.Key{}, "", false
 	}
-	for _, told := range []func(*unstructured.Unstructured) (object.Key, string, bool){graphOf, claimOf, controllerOf, clusterControllerOf} {
+	for _, told := range []func(*unstructured.Unstructured) (object.Key, string, bool){graphOf, ClaimedBy, controllerOf, clusterControllerOf} {
 		if key, version, ok := told(child); ok && set == ApplySetID(key) {
 			return key, version, true
 		}
@@ -87,8 +87,8 @@ func graphOf(child *unstructured.Unstructured) (key object.Key, version string, 
 	return key, version, key.Name != "" && version != ""
 }
 
-// claimOf is the claim that a composite says it belongs to.
-func claimOf(composite *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+// ClaimedBy is the claim that a composite says it belongs to, in the version that made it.
+func ClaimedBy(composite *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	ref, _, _ := unstructured.NestedStringMap(composite.Object, "spec", "claimRef")
 	gvk := schema.FromAPIVersionAndKind(ref["apiVersion"], ref["kind"])
 	key = object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: ref["namespace"], Name: ref["name"]}

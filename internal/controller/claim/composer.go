@@ -84,6 +84,8 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.W
 	}
 	if secret, wanted := c.secret(claim, composite, facts, world); wanted {
 		desired.Nodes = append(desired.Nodes, secret)
+	}
+	if composite.LastPublished() != "" {
 		claim.Places().LastPublishedTime.Put(desired.Status, composite.LastPublished())
 	}
 	desired.Fields = c.fields(claim, composite, name)

@@ -48,6 +48,9 @@ type memory struct {
 	good *pipeline.Desired
 	// required is what each step last required.
 	required map[string]*requirements
+	// chance is what was said of the choice of a composition that could have been another,
+	// in this pass: from then on the composite names the one that was chosen.
+	chance string
 	// status is what functions have wanted the author's part of the status to be in an
 	// earlier turn of the same pass; nil in the first.
 	status map[string]any
@@ -70,7 +73,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 		xr: xrd.At(facts.Instance, xrd.PlacesOf(c.Definition.ScopeOrDefault())),
 	}
 	if world.Turn() == 0 {
-		s.memory.status = nil
+		s.memory.status, s.memory.chance = nil, ""
 	}
 	choice := xrd.Select(c.Compositions, s.xr, c.Definition)
 	if choice.Lack != "" {
@@ -95,7 +98,10 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 	desired := s.conclude(outcome, observed)
 	desired.Fields = s.fields(choice, chosen, desired.Nodes)
 	if choice.Ambiguous() {
-		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: choice.String()})
+		s.memory.chance = choice.String()
+	}
+	if s.memory.chance != "" {
+		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.chance})
 	}
 	return desired, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/plan"
@@ -35,7 +36,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.announce(v, before, conditions)
-	r.relay(v)
+	r.relay(v, before)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
 	}
@@ -118,19 +119,33 @@ func same(a, b any) bool {
 }
 
 // relay passes on what the author has people told, each once for as long as it is said.
-func (r *Reconciler) relay(v *visit) {
+// After a restart, what is said of an instance that has been told of before isn't news.
+func (r *Reconciler) relay(v *visit, before condition.Set) {
+	ready, _ := before.Get(v1alpha1.InstanceReady)
+	known := v.memory.said == nil && ready.ObservedGeneration == v.instance.GetGeneration()
 	said := make(map[plan.Result]bool, len(v.desired.Results))
 	for _, result := range v.desired.Results {
-		if !said[result] && !v.memory.said[result] {
-			severity := telemetry.Normal
-			if result.Warning {
-				severity = telemetry.Warning
-			}
-			r.Events.Event(v.instance, severity, result.Reason, result.Message)
+		if !known && !said[result] && !v.memory.said[result] {
+			r.tell(v, result)
 		}
 		said[result] = true
 	}
 	v.memory.said = said
+}
+
+func (r *Reconciler) tell(v *visit, result plan.Result) {
+	severity := telemetry.Normal
+	if result.Warning {
+		severity = telemetry.Warning
+	}
+	r.Events.Event(v.instance, severity, result.Reason, result.Message)
+	key, version, claimed := inventory.ClaimedBy(v.instance)
+	if !claimed || !result.Claim {
+		return
+	}
+	if claim, there := r.Hub.Served(key.GroupKind().WithVersion(version), key.Namespace, key.Name); there {
+		r.Events.Event(claim, severity, result.Reason, result.Message)
+	}
 }
 
 // announce tells of transitions that somebody may have to act on, and of their
