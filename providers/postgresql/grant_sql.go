@@ -53,9 +53,16 @@ func (s grantState) wanted(p v1alpha1.GrantParameters) []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-// things is what is meant, as a statement says it.
+// things is what is meant, as a statement says it. A database and a schema are said
+// by their own names, whether they were seen or not: what is asked for too early is
+// refused in words about them, and is right when it is asked for again.
 func (t target) things(objects []string) string {
-	if (t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions) && len(t.objects) == 0 {
+	switch {
+	case t.on == v1alpha1.OnDatabase:
+		objects = []string{ident(t.database)}
+	case t.on == v1alpha1.OnSchema:
+		objects = []string{ident(t.schema)}
+	case len(t.objects) == 0:
 		return words[t.on].all + " IN SCHEMA " + ident(t.schema)
 	}
 	return words[t.on].one + " " + strings.Join(objects, ", ")

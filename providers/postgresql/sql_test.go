@@ -159,6 +159,14 @@ func TestWhatAGrantNeeds(t *testing.T) {
 			place: `shop "app" on tables of "s": "a", "b"`, grant: `GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app"`,
 			change: `REVOKE GRANT OPTION FOR SELECT ON TABLE "s"."a" FROM "app"`, revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a", "s"."b" FROM "app"`,
 		},
+		"a schema that isn't there yet": {
+			want: v1alpha1.GrantParameters{Role: is("app"), Database: is("shop"), ObjectType: v1alpha1.OnSchema, Schema: is("s"), Privileges: []v1alpha1.Privilege{"USAGE"}},
+			place: `shop "app" on schema "s"`, grant: `GRANT USAGE ON SCHEMA "s" TO "app"`, revoke: `REVOKE ALL PRIVILEGES ON SCHEMA "s" FROM "app"`,
+		},
+		"a database that isn't there yet": {
+			want:  v1alpha1.GrantParameters{Role: is("app"), Database: is("shop"), Privileges: []v1alpha1.Privilege{"CONNECT"}},
+			place: ` "app" on database "shop"`, grant: `GRANT CONNECT ON DATABASE "shop" TO "app"`, revoke: `REVOKE ALL PRIVILEGES ON DATABASE "shop" FROM "app"`,
+		},
 		"a membership": {
 			want: member, place: ` "app" in "group"`, grant: `GRANT "group" TO "app"`, revoke: `REVOKE "group" FROM "app"`,
 		},
