@@ -67,7 +67,19 @@ func TestWhatAConfigurationSays(t *testing.T) {
 		},
 		"a namespace's own has its Secrets there": {
 			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"host": "h", "credentials": ref("")}), "Secret team/login": login},
-			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, scope: "h:6432",
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, scope: "team/h:6432",
+		},
+		"and can't make itself out to be another by its Secret": {
+			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"credentials": ref("")}), "Secret team/login": holding("username", "admin", "endpoint", "a:1/../other")},
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, says: "is neither a name, an address nor a socket's directory",
+		},
+		"nor by several hosts at once": {
+			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"host": "a,b", "credentials": ref("")}), "Secret team/login": login},
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, says: "is neither a name, an address nor a socket's directory",
+		},
+		"the cluster's can have a socket": {
+			objects: shelf{"ClusterProviderConfig /default": spec(map[string]any{"host": "/run/postgresql", "credentials": ref("infra")}), "Secret infra/login": login},
+			scope:   "/run/postgresql:6432",
 		},
 		"and nowhere else": {
 			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"host": "h", "credentials": ref("infra")}), "Secret infra/login": login},
@@ -88,7 +100,7 @@ func TestWhatAConfigurationSays(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := configured(tc.objects, "team", tc.ref)
+			got, err := Options{}.configured(tc.objects, "team", tc.ref)
 			switch {
 			case tc.notYet && !errors.Is(err, errNotYet):
 				t.Errorf("it is said: %v", err)
@@ -144,7 +156,7 @@ func TestTheConnectionAsOneText(t *testing.T) {
 // server's answer tells what came of it, and giving up tells nothing.
 func TestTheServerGivesUpFirst(t *testing.T) {
 	v := &visit{server: server{Timeout: time.Minute}}
-	for _, kind := range Provider().Kinds {
+	for _, kind := range Provider(Options{}).Kinds {
 		if limit := kind.Port().Timeout; limit < v.patience() {
 			t.Errorf("%s: a call ends after %s, and the answer is waited for %s", kind.Port().GVK.Kind, limit, v.patience())
 		}

@@ -6,8 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,6 +33,9 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 	}
 	c.Host, c.Port, c.Database, c.User, c.Password = s.Host, s.Port, database, s.User, s.Password
 	c.Fallbacks, c.ValidateConnect, c.AfterConnect, c.ConnectTimeout = nil, nil, nil, connectTimeout
+	if s.Away {
+		c.DialFunc = (&net.Dialer{Control: elsewhere}).DialContext
+	}
 	c.KerberosSrvName, c.KerberosSpn, c.ChannelBinding = "", "", "prefer"
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.RuntimeParams = map[string]string{
@@ -41,6 +47,19 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 		"lock_timeout":      strconv.FormatInt((s.Timeout / 2).Milliseconds(), 10),
 	}
 	return c, nil
+}
+
+// elsewhere refuses a connection to this machine: what listens on a socket or on
+// loopback often asks nobody for a password, since who comes that way is on the
+// machine already. It is asked with the address that is connected to, whatever name
+// has led there.
+func elsewhere(network, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	ip := to.Addr().Unmap()
+	if err == nil && strings.HasPrefix(network, "tcp") && !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() {
+		return nil
+	}
+	return errors.New("a ProviderConfig's server can't be on the machine on which Espalier runs, unless that was started with --postgresql-local-servers; a ClusterProviderConfig's can")
 }
 
 // tls is what is asked of the connection; nil for none.

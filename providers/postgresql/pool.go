@@ -17,8 +17,9 @@ const idle = 15 * time.Second
 // that nobody has used for a while is closed, and so is that of a configuration that
 // has changed, which nobody uses any more.
 type pools struct {
-	mu  sync.Mutex
-	all map[server]*pool
+	allowed Options
+	mu      sync.Mutex
+	all     map[server]*pool
 }
 
 // pool are the connections of one configuration. Those to the database that it names

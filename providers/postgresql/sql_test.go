@@ -160,7 +160,7 @@ func TestWhatAGrantNeeds(t *testing.T) {
 			change: `REVOKE GRANT OPTION FOR SELECT ON TABLE "s"."a" FROM "app"`, revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a", "s"."b" FROM "app"`,
 		},
 		"a schema that isn't there yet": {
-			want: v1alpha1.GrantParameters{Role: is("app"), Database: is("shop"), ObjectType: v1alpha1.OnSchema, Schema: is("s"), Privileges: []v1alpha1.Privilege{"USAGE"}},
+			want:  v1alpha1.GrantParameters{Role: is("app"), Database: is("shop"), ObjectType: v1alpha1.OnSchema, Schema: is("s"), Privileges: []v1alpha1.Privilege{"USAGE"}},
 			place: `shop "app" on schema "s"`, grant: `GRANT USAGE ON SCHEMA "s" TO "app"`, revoke: `REVOKE ALL PRIVILEGES ON SCHEMA "s" FROM "app"`,
 		},
 		"a database that isn't there yet": {
