@@ -197,12 +197,15 @@ func TestAGrantThatMakesNoSenseIsRefused(t *testing.T) {
 		p    v1alpha1.GrantParameters
 		word string
 	}{
-		"to nobody":                      {v1alpha1.GrantParameters{}, "role is empty"},
-		"of nothing":                     {v1alpha1.GrantParameters{Role: is("a"), Database: is("d")}, "privileges is empty"},
-		"of a membership and of a thing": {v1alpha1.GrantParameters{Role: is("a"), MemberOf: is("g"), Database: is("d")}, "stands for itself"},
-		"of a database's schema":         {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Schema: is("s"), Privileges: []v1alpha1.Privilege{"CONNECT"}}, "schema is set"},
-		"of tables of no schema":         {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), ObjectType: v1alpha1.OnTables, Privileges: []v1alpha1.Privilege{"SELECT"}}, "schema is empty"},
-		"of objects of a database":       {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Objects: []string{"t"}, Privileges: []v1alpha1.Privilege{"CONNECT"}}, "objects are set"},
+		"to nobody":                             {v1alpha1.GrantParameters{}, "role is empty"},
+		"of nothing":                            {v1alpha1.GrantParameters{Role: is("a"), Database: is("d")}, "privileges is empty"},
+		"of a membership and of a thing":        {v1alpha1.GrantParameters{Role: is("a"), MemberOf: is("g"), Database: is("d")}, "stands for itself"},
+		"of a database's schema":                {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Schema: is("s"), Privileges: []v1alpha1.Privilege{"CONNECT"}}, "schema is set"},
+		"of tables of no schema":                {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), ObjectType: v1alpha1.OnTables, Privileges: []v1alpha1.Privilege{"SELECT"}}, "schema is empty"},
+		"of words that are no privilege":        {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Privileges: []v1alpha1.Privilege{"CONNECT ON DATABASE d TO b; --"}}, "is no privilege"},
+		"of no kind of thing":                   {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Schema: is("s"), ObjectType: "Tables x", Privileges: []v1alpha1.Privilege{"SELECT"}}, "objectType"},
+		"to all under a role's name in a group": {v1alpha1.GrantParameters{Role: is("public"), MemberOf: is("g")}, "public"},
+		"of objects of a database":              {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Objects: []string{"t"}, Privileges: []v1alpha1.Privilege{"CONNECT"}}, "objects are set"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
