@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,9 @@ func lookAtDatabase(ctx context.Context, v *visit, m *v1alpha1.Database, name st
 	if err != nil {
 		return nil, err
 	}
+	if err := checkDatabase(begin); err != nil && m.DeletionTimestamp == nil {
+		return nil, err
+	}
 	var state *databaseState
 	err = v.on(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = readDatabase(ctx, conn, name)
@@ -81,6 +85,14 @@ func lookAtDatabase(ctx context.Context, v *visit, m *v1alpha1.Database, name st
 		s.connection[key] = []byte(value)
 	}
 	return s, nil
+}
+
+// checkDatabase says which name, or which text, can't be one.
+func checkDatabase(p v1alpha1.DatabaseParameters) error {
+	return cmp.Or(
+		checkOptional("owner", p.Owner), checkOptional("template", p.Template), checkOptional("tablespace", p.Tablespace),
+		checkText("encoding", said(p.Encoding, "")), checkText("lcCollate", said(p.LCCollate, "")), checkText("lcCType", said(p.LCCType, "")),
+	)
 }
 
 func (s *databaseState) shown() map[string]any {

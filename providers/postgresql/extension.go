@@ -44,6 +44,9 @@ func lookAtExtension(ctx context.Context, v *visit, m *v1alpha1.Extension, name 
 	if err != nil {
 		return nil, err
 	}
+	if err := cmp.Or(checkOptional("schema", begin.Schema), checkText("version", said(begin.Version, ""))); err != nil && m.DeletionTimestamp == nil {
+		return nil, err
+	}
 	p := m.Spec.ForProvider
 	database := *p.Database
 	var state *extensionState

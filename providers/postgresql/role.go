@@ -27,7 +27,10 @@ func lookAtRole(ctx context.Context, v *visit, m *v1alpha1.Role, name string) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := checkConfiguration(begin); err != nil {
+	if err := checkOptional("reassignOwnedTo", begin.ReassignOwnedTo); err != nil {
+		return nil, err
+	}
+	if err := checkRole(begin); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	var state *roleState

@@ -42,6 +42,9 @@ func lookAtSchema(ctx context.Context, v *visit, m *v1alpha1.Schema, name string
 	if err != nil {
 		return nil, err
 	}
+	if err := checkOptional("owner", begin.Owner); err != nil && m.DeletionTimestamp == nil {
+		return nil, err
+	}
 	p := m.Spec.ForProvider
 	database := *p.Database
 	var state *schemaState
