@@ -11,14 +11,16 @@ import (
 
 // roleState is a role as the server has it.
 type roleState struct {
-	Name    string
-	OID     int64
-	Is      map[string]bool // by the attributes' words, such as LOGIN
-	Limit   int32
-	Until   *time.Time
-	Comment string
-	Member  []string
-	Config  map[string]string
+	Name string
+	OID  int64
+	// Connects says that it is the role as which this program is logged in.
+	Connects bool
+	Is       map[string]bool // by the attributes' words, such as LOGIN
+	Limit    int32
+	Until    *time.Time
+	Comment  string
+	Member   []string
+	Config   map[string]string
 	// Stored is the verifier of its password, if Readable says that it can be read.
 	Stored   string
 	Readable bool
@@ -34,7 +36,7 @@ var attributes = []struct{ word, column string }{
 	{"REPLICATION", "rolreplication"}, {"BYPASSRLS", "rolbypassrls"}, {"INHERIT", "rolinherit"},
 }
 
-const roleQuery = `SELECT r.oid::int8, r.rolcanlogin, r.rolsuper, r.rolcreatedb, r.rolcreaterole, r.rolreplication, r.rolbypassrls, r.rolinherit,
+const roleQuery = `SELECT r.oid::int8, r.rolname = session_user, r.rolcanlogin, r.rolsuper, r.rolcreatedb, r.rolcreaterole, r.rolreplication, r.rolbypassrls, r.rolinherit,
 	r.rolconnlimit, extract(epoch FROM nullif(r.rolvaliduntil, 'infinity'))::float8, coalesce(shobj_description(r.oid, 'pg_authid'), ''),
 	ARRAY(SELECT DISTINCT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid ORDER BY 1),
 	coalesce((SELECT s.setconfig FROM pg_db_role_setting s WHERE s.setrole = r.oid AND s.setdatabase = 0), '{}'),
@@ -49,7 +51,7 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 	flags := make([]bool, len(attributes))
 	var until *float64
 	var config []string
-	to := []any{&s.OID}
+	to := []any{&s.OID, &s.Connects}
 	for i := range flags {
 		to = append(to, &flags[i])
 	}
