@@ -42,7 +42,10 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 		"application_name": "espalier", "client_encoding": "UTF8", "standard_conforming_strings": "on",
 		// What others have put into a database must not be found in place of what is
 		// meant: these statements may be a superuser's.
-		"search_path":       "pg_catalog",
+		"search_path": "pg_catalog",
+		// A database's owner says what sessions in it begin with; what is said here
+		// comes before that.
+		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed",
 		"statement_timeout": strconv.FormatInt(s.Timeout.Milliseconds(), 10),
 		"lock_timeout":      strconv.FormatInt((s.Timeout / 2).Milliseconds(), 10),
 	}
