@@ -39,7 +39,7 @@ type databaseState struct {
 func readDatabase(ctx context.Context, conn *pgx.Conn, name string) (*databaseState, error) {
 	s := &databaseState{Name: name}
 	err := conn.QueryRow(ctx, `SELECT d.oid::int8, pg_get_userbyid(d.datdba), pg_encoding_to_char(d.encoding), coalesce(d.datcollate, ''), coalesce(d.datctype, ''),
-		t.spcname, d.datallowconn, d.datistemplate, d.datconnlimit, coalesce(shobj_description(d.oid, 'pg_database'), '')
+		t.spcname, d.datallowconn, d.datistemplate, d.datconnlimit, left(coalesce(shobj_description(d.oid, 'pg_database'), ''), 1000)
 		FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace WHERE d.datname = $1`, name).
 		Scan(&s.OID, &s.Owner, &s.Encoding, &s.Collate, &s.CTyp, &s.Tablespace, &s.Allow, &s.Template, &s.Limit, &s.Comment)
 	if errors.Is(err, pgx.ErrNoRows) {

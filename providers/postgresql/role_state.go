@@ -37,7 +37,7 @@ var attributes = []struct{ word, column string }{
 }
 
 const roleQuery = `SELECT r.oid::int8, r.rolname = session_user, r.rolcanlogin, r.rolsuper, r.rolcreatedb, r.rolcreaterole, r.rolreplication, r.rolbypassrls, r.rolinherit,
-	r.rolconnlimit, extract(epoch FROM nullif(r.rolvaliduntil, 'infinity'))::float8, coalesce(shobj_description(r.oid, 'pg_authid'), ''),
+	r.rolconnlimit, extract(epoch FROM nullif(r.rolvaliduntil, 'infinity'))::float8, left(coalesce(shobj_description(r.oid, 'pg_authid'), ''), 1000),
 	ARRAY(SELECT DISTINCT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid ORDER BY 1),
 	coalesce((SELECT s.setconfig FROM pg_db_role_setting s WHERE s.setrole = r.oid AND s.setdatabase = 0), '{}'),
 	has_column_privilege('pg_authid', 'rolpassword', 'SELECT'),
