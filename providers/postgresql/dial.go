@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strconv"
@@ -14,9 +15,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
+
+// longestMessage bounds what a server can make this program keep at once.
+const longestMessage = 16 << 20
 
 // connectTimeout is how long a server may take to answer at all.
 const connectTimeout = 10 * time.Second
@@ -33,6 +38,11 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 	}
 	c.Host, c.Port, c.Database, c.User, c.Password = s.Host, s.Port, database, s.User, s.Password
 	c.Fallbacks, c.ValidateConnect, c.AfterConnect, c.ConnectTimeout = nil, nil, nil, connectTimeout
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := pgproto3.NewFrontend(r, w)
+		f.SetMaxBodyLen(longestMessage)
+		return f
+	}
 	if s.Away {
 		c.DialFunc = (&net.Dialer{Control: elsewhere}).DialContext
 	}
