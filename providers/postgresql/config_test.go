@@ -117,7 +117,8 @@ func TestWhatAConfigurationSays(t *testing.T) {
 
 // TestNothingComesOfTheEnvironment sets what other programs connect by.
 func TestNothingComesOfTheEnvironment(t *testing.T) {
-	for name, value := range map[string]string{"PGPASSWORD": "x", "PGUSER": "x", "PGDATABASE": "x", "PGHOST": "x", "PGOPTIONS": "-c role=x", "PGSSLMODE": "disable", "PGTARGETSESSIONATTRS": "read-write", "PGAPPNAME": "x"} {
+	for name, value := range map[string]string{"PGPASSWORD": "x", "PGUSER": "x", "PGDATABASE": "x", "PGHOST": "x", "PGOPTIONS": "-c role=x", "PGSSLMODE": "disable", "PGTARGETSESSIONATTRS": "read-write", "PGAPPNAME": "x",
+		"PGREQUIREAUTH": "none", "PGSSLNEGOTIATION": "direct", "PGCONNECT_TIMEOUT": "x", "PGMAXPROTOCOLVERSION": "x", "PGMINPROTOCOLVERSION": "x", "PGCHANNELBINDING": "require", "PGTZ": "x"} {
 		t.Setenv(name, value)
 	}
 	c, err := server{Host: "h", Port: 1, User: "u", ServerName: "h", TLS: v1alpha1.TLSVerifyFull, Timeout: time.Second}.dialled("d")
@@ -126,6 +127,9 @@ func TestNothingComesOfTheEnvironment(t *testing.T) {
 	}
 	if c.Host != "h" || c.User != "u" || c.Password != "" || c.Database != "d" || c.TLSConfig == nil || c.TLSConfig.InsecureSkipVerify || len(c.Fallbacks) > 0 || c.ValidateConnect != nil {
 		t.Errorf("it connects to %s as %s", c.Host, c.User)
+	}
+	if c.RequireAuth != "" || c.SSLNegotiation == "direct" || c.ChannelBinding != "prefer" || c.RuntimeParams["timezone"] != "" {
+		t.Errorf("it asks for %q, %q, %q", c.RequireAuth, c.SSLNegotiation, c.ChannelBinding)
 	}
 	if c.RuntimeParams["options"] != "" || c.RuntimeParams["application_name"] != "espalier" || c.RuntimeParams["search_path"] != "pg_catalog" {
 		t.Errorf("its parameters are %v", c.RuntimeParams)

@@ -26,10 +26,16 @@ const longestMessage = 16 << 20
 // connectTimeout is how long a server may take to answer at all.
 const connectTimeout = 10 * time.Second
 
+// nothing is what a connection is prepared of, to be filled in. It says all that would
+// be taken from this program's environment otherwise, and could be such that it can't
+// be read.
+const nothing = "host=localhost user=nobody sslmode=disable sslnegotiation=postgres connect_timeout=10 target_session_attrs=any " +
+	"channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0"
+
 // dialled is how to connect to one database of the server. Nothing of it comes from
 // this program's environment.
 func (s server) dialled(database string) (*pgx.ConnConfig, error) {
-	c, err := pgx.ParseConfig("host=localhost user=nobody sslmode=disable")
+	c, err := pgx.ParseConfig(nothing)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a connection: %w", err)
 	}
@@ -47,6 +53,9 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 		c.DialFunc = (&net.Dialer{Control: elsewhere}).DialContext
 	}
 	c.KerberosSrvName, c.KerberosSpn, c.ChannelBinding = "", "", "prefer"
+	if c.TLSConfig == nil && !strings.HasPrefix(s.Host, "/") {
+		c.RequireAuth = "!password" // whoever is on the way, or in the server's place, could ask for it
+	}
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.RuntimeParams = map[string]string{
 		"application_name": "espalier", "client_encoding": "UTF8", "standard_conforming_strings": "on",

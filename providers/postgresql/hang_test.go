@@ -15,9 +15,10 @@ import (
 )
 
 // answering is a server that answers the first packet of each guest with some bytes,
-// and then nothing.
-func answering(t *testing.T, answer []byte) server {
+// and then nothing. Said is what a guest has said to that when he goes.
+func answering(t *testing.T, answer []byte) (s server, said <-chan string) {
 	t.Helper()
+	heard := make(chan string, 10)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -36,11 +37,12 @@ func answering(t *testing.T, answer []byte) server {
 					_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:]))-4)
 				}
 				_, _ = conn.Write(answer)
-				_, _ = io.Copy(io.Discard, conn)
+				rest, _ := io.ReadAll(conn)
+				heard <- string(rest)
 			}()
 		}
 	}()
-	return server{Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port), User: "u", Database: "d", TLS: "disable", Connections: 4, Timeout: time.Minute}
+	return server{Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port), User: "u", Password: "my word", Database: "d", TLS: "disable", Connections: 4, Timeout: time.Minute}, heard
 }
 
 // message is one of the server's.
@@ -50,7 +52,7 @@ func message(kind byte, body string) []byte {
 
 // TestAServerThatSaysTooMuchIsToldBriefly is about a server that is somebody's own.
 func TestAServerThatSaysTooMuchIsToldBriefly(t *testing.T) {
-	s := answering(t, message('E', "SFATAL\x00VFATAL\x00C28000\x00M"+strings.Repeat("no! ", 1<<20)+"\x00\x00"))
+	s, _ := answering(t, message('E', "SFATAL\x00VFATAL\x00C28000\x00M"+strings.Repeat("no! ", 1<<20)+"\x00\x00"))
 	v := &visit{server: s, servers: &pools{}}
 	defer v.close()
 	err := v.on(t.Context(), "", func(context.Context, *pgx.Conn) error { return nil })
@@ -59,9 +61,23 @@ func TestAServerThatSaysTooMuchIsToldBriefly(t *testing.T) {
 	}
 }
 
+// TestAPasswordIsNotSaidInTheClear lets a server, or who is in its place, ask for it.
+func TestAPasswordIsNotSaidInTheClear(t *testing.T) {
+	s, said := answering(t, message('R', "\x00\x00\x00\x03"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := s.dial(ctx, "d")
+	if heard := <-said; strings.Contains(heard, s.Password) {
+		t.Error("it was said")
+	}
+	if err == nil || strings.Contains(err.Error(), s.Password) {
+		t.Errorf("it is said: %v", err)
+	}
+}
+
 // TestAServerDoesNotFillTheMemory lets it announce a message of half a gigabyte.
 func TestAServerDoesNotFillTheMemory(t *testing.T) {
-	s := answering(t, append([]byte{'E'}, 0x20, 0, 0, 0))
+	s, _ := answering(t, append([]byte{'E'}, 0x20, 0, 0, 0))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := s.dial(ctx, "d"); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "expected at most") {

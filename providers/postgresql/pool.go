@@ -100,7 +100,7 @@ func newPool(s server) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := pgxpool.ParseConfig("host=localhost user=nobody sslmode=disable")
+	c, err := pgxpool.ParseConfig(nothing)
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections: %w", err)
 	}
