@@ -26,6 +26,7 @@ type controllerFlags struct {
 	allowCRDDeletion bool
 	verbosity        int
 	postgresql       bool
+	localServers     bool
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
@@ -37,6 +38,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.DurationVar(&f.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
+	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -55,7 +57,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 // providers are those that were asked for.
 func (f *controllerFlags) providers() []managed.Provider {
 	if f.postgresql {
-		return []managed.Provider{postgresql.Provider()}
+		return []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: f.localServers})}
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func named(m managed.Object) string {
 func (c *client[M]) Observe(ctx context.Context, m M, ref external.Ref) (external.Observation, error) {
 	s, err := c.look(ctx, c.visit, m, string(ref))
 	if err != nil {
-		return external.Observation{}, err
+		return external.Observation{}, briefError{err}
 	}
 	if s.comment == "" && s.changes.Mark != "" && c.spec(m).ManagementPolicies.Exclusive() {
 		s.differs = append(s.differs, "it carries no mark")
@@ -100,7 +100,7 @@ func (s *sight) observation(ref external.Ref) external.Observation {
 	case s.waits != "":
 		o.UpToDate, o.State = external.CannotTell, s.waits
 	case len(s.differs) > 0:
-		o.UpToDate, o.Diff = external.No, strings.Join(s.differs, "; ")
+		o.UpToDate, o.Diff = external.No, brief(strings.Join(s.differs, "; "))
 	}
 	if s.unready != "" {
 		o.Ready, o.Message = external.No, s.unready

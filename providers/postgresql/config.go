@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,10 @@ var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 // server is how to reach a server, and as whom: a ProviderConfig with all that it
 // names. Two that are equal are the same connection.
 type server struct {
+	// Namespace is that of a ProviderConfig; a ClusterProviderConfig has none.
+	Namespace string
+	// Away says that the server can't be on the machine on which this program runs.
+	Away           bool
 	Host           string
 	Port           uint16
 	Database       string
@@ -37,18 +42,28 @@ type server struct {
 }
 
 // scope is the place in which names are unique: the server by its host and port,
-// whatever the configuration is called that says so. A server that is reached under
-// two names is two scopes; the marks on what is there tell that, and no reservation
-// does.
+// whatever the configuration is called that says so. What a ProviderConfig says of
+// its server is true in its own namespace alone: anybody could say that his was
+// another's, and take the names there. A server that is reached under two names, or
+// from two namespaces, is two scopes; the marks on what is there tell that, and no
+// reservation does.
 func (s server) scope() string {
-	return net.JoinHostPort(strings.ToLower(s.Host), strconv.Itoa(int(s.Port)))
+	place := net.JoinHostPort(strings.ToLower(s.Host), strconv.Itoa(int(s.Port)))
+	if s.Namespace != "" {
+		return s.Namespace + "/" + place
+	}
+	return place
 }
+
+// hosts are names, addresses, and directories of sockets. The host may be of a Secret,
+// which no schema checks.
+var hosts = regexp.MustCompile(`^([A-Za-z0-9_.:-]{1,253}|/[A-Za-z0-9_./:-]{1,252})$`)
 
 // within is the scope of what is in a database.
 func (s server) within(database string) string { return s.scope() + "/" + database }
 
 // configured reads the configuration that a managed resource names.
-func configured(objects managed.Objects, namespace string, ref *resource.ProviderConfigReference) (server, error) {
+func (o Options) configured(objects managed.Objects, namespace string, ref *resource.ProviderConfigReference) (server, error) {
 	kind, name := v1alpha1.ClusterProviderConfigKind, "default"
 	if ref != nil {
 		kind, name = cmp.Or(ref.Kind, kind), ref.Name
@@ -61,15 +76,15 @@ func configured(objects managed.Objects, namespace string, ref *resource.Provide
 	default:
 		return server{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it can be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
 	}
-	o, err := objects.Get(v1alpha1.GroupVersion.WithKind(kind), from.namespace, name)
+	config, err := objects.Get(v1alpha1.GroupVersion.WithKind(kind), from.namespace, name)
 	if err != nil {
 		return server{}, err
 	}
-	if o == nil {
+	if config == nil {
 		return server{}, fmt.Errorf("there is no %s %s, which spec.providerConfigRef names", kind, name)
 	}
 	var spec v1alpha1.ProviderConfigSpec
-	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
+	raw, _, _ := unstructured.NestedMap(config.Object, "spec")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
 		return server{}, fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
@@ -77,6 +92,7 @@ func configured(objects managed.Objects, namespace string, ref *resource.Provide
 	if err != nil {
 		return server{}, fmt.Errorf("%s %s: %w", kind, name, err)
 	}
+	s.Namespace, s.Away = from.namespace, from.namespace != "" && !o.LocalServers
 	return s, nil
 }
 
@@ -110,6 +126,8 @@ func (r reader) server(spec v1alpha1.ProviderConfigSpec) (server, error) {
 	switch {
 	case s.Host == "":
 		return server{}, errors.New(`there is neither spec.host nor a key "endpoint" in the credentials' Secret`)
+	case !hosts.MatchString(s.Host):
+		return server{}, fmt.Errorf("the host %q is neither a name, an address nor a socket's directory", s.Host)
 	case s.User == "":
 		return server{}, errors.New(`the credentials' Secret has no key "username"`)
 	}

@@ -67,7 +67,19 @@ func TestWhatAConfigurationSays(t *testing.T) {
 		},
 		"a namespace's own has its Secrets there": {
 			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"host": "h", "credentials": ref("")}), "Secret team/login": login},
-			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, scope: "h:6432",
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, scope: "team/h:6432",
+		},
+		"and can't make itself out to be another by its Secret": {
+			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"credentials": ref("")}), "Secret team/login": holding("username", "admin", "endpoint", "a:1/../other")},
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, says: "is neither a name, an address nor a socket's directory",
+		},
+		"nor by several hosts at once": {
+			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"host": "a,b", "credentials": ref("")}), "Secret team/login": login},
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, says: "is neither a name, an address nor a socket's directory",
+		},
+		"the cluster's can have a socket": {
+			objects: shelf{"ClusterProviderConfig /default": spec(map[string]any{"host": "/run/postgresql", "credentials": ref("infra")}), "Secret infra/login": login},
+			scope:   "/run/postgresql:6432",
 		},
 		"and nowhere else": {
 			objects: shelf{"ProviderConfig team/mine": spec(map[string]any{"host": "h", "credentials": ref("infra")}), "Secret infra/login": login},
@@ -88,7 +100,7 @@ func TestWhatAConfigurationSays(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := configured(tc.objects, "team", tc.ref)
+			got, err := Options{}.configured(tc.objects, "team", tc.ref)
 			switch {
 			case tc.notYet && !errors.Is(err, errNotYet):
 				t.Errorf("it is said: %v", err)
@@ -105,7 +117,8 @@ func TestWhatAConfigurationSays(t *testing.T) {
 
 // TestNothingComesOfTheEnvironment sets what other programs connect by.
 func TestNothingComesOfTheEnvironment(t *testing.T) {
-	for name, value := range map[string]string{"PGPASSWORD": "x", "PGUSER": "x", "PGDATABASE": "x", "PGHOST": "x", "PGOPTIONS": "-c role=x", "PGSSLMODE": "disable", "PGTARGETSESSIONATTRS": "read-write", "PGAPPNAME": "x"} {
+	for name, value := range map[string]string{"PGPASSWORD": "x", "PGUSER": "x", "PGDATABASE": "x", "PGHOST": "x", "PGOPTIONS": "-c role=x", "PGSSLMODE": "disable", "PGTARGETSESSIONATTRS": "read-write", "PGAPPNAME": "x",
+		"PGREQUIREAUTH": "none", "PGSSLNEGOTIATION": "direct", "PGCONNECT_TIMEOUT": "x", "PGMAXPROTOCOLVERSION": "x", "PGMINPROTOCOLVERSION": "x", "PGCHANNELBINDING": "require", "PGTZ": "x"} {
 		t.Setenv(name, value)
 	}
 	c, err := server{Host: "h", Port: 1, User: "u", ServerName: "h", TLS: v1alpha1.TLSVerifyFull, Timeout: time.Second}.dialled("d")
@@ -114,6 +127,9 @@ func TestNothingComesOfTheEnvironment(t *testing.T) {
 	}
 	if c.Host != "h" || c.User != "u" || c.Password != "" || c.Database != "d" || c.TLSConfig == nil || c.TLSConfig.InsecureSkipVerify || len(c.Fallbacks) > 0 || c.ValidateConnect != nil {
 		t.Errorf("it connects to %s as %s", c.Host, c.User)
+	}
+	if c.RequireAuth != "" || c.SSLNegotiation == "direct" || c.ChannelBinding != "prefer" || c.RuntimeParams["timezone"] != "" {
+		t.Errorf("it asks for %q, %q, %q", c.RequireAuth, c.SSLNegotiation, c.ChannelBinding)
 	}
 	if c.RuntimeParams["options"] != "" || c.RuntimeParams["application_name"] != "espalier" || c.RuntimeParams["search_path"] != "pg_catalog" {
 		t.Errorf("its parameters are %v", c.RuntimeParams)
@@ -144,7 +160,7 @@ func TestTheConnectionAsOneText(t *testing.T) {
 // server's answer tells what came of it, and giving up tells nothing.
 func TestTheServerGivesUpFirst(t *testing.T) {
 	v := &visit{server: server{Timeout: time.Minute}}
-	for _, kind := range Provider().Kinds {
+	for _, kind := range Provider(Options{}).Kinds {
 		if limit := kind.Port().Timeout; limit < v.patience() {
 			t.Errorf("%s: a call ends after %s, and the answer is waited for %s", kind.Port().GVK.Kind, limit, v.patience())
 		}

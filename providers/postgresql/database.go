@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type databaseState struct {
 func readDatabase(ctx context.Context, conn *pgx.Conn, name string) (*databaseState, error) {
 	s := &databaseState{Name: name}
 	err := conn.QueryRow(ctx, `SELECT d.oid::int8, pg_get_userbyid(d.datdba), pg_encoding_to_char(d.encoding), coalesce(d.datcollate, ''), coalesce(d.datctype, ''),
-		t.spcname, d.datallowconn, d.datistemplate, d.datconnlimit, coalesce(shobj_description(d.oid, 'pg_database'), '')
+		t.spcname, d.datallowconn, d.datistemplate, d.datconnlimit, left(coalesce(shobj_description(d.oid, 'pg_database'), ''), 1000)
 		FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace WHERE d.datname = $1`, name).
 		Scan(&s.OID, &s.Owner, &s.Encoding, &s.Collate, &s.CTyp, &s.Tablespace, &s.Allow, &s.Template, &s.Limit, &s.Comment)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -50,6 +51,9 @@ func readDatabase(ctx context.Context, conn *pgx.Conn, name string) (*databaseSt
 func lookAtDatabase(ctx context.Context, v *visit, m *v1alpha1.Database, name string) (*sight, error) {
 	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkDatabase(begin); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	var state *databaseState
@@ -81,6 +85,14 @@ func lookAtDatabase(ctx context.Context, v *visit, m *v1alpha1.Database, name st
 		s.connection[key] = []byte(value)
 	}
 	return s, nil
+}
+
+// checkDatabase says which name, or which text, can't be one.
+func checkDatabase(p v1alpha1.DatabaseParameters) error {
+	return cmp.Or(
+		checkOptional("owner", p.Owner), checkOptional("template", p.Template), checkOptional("tablespace", p.Tablespace),
+		checkText("encoding", said(p.Encoding, "")), checkText("lcCollate", said(p.LCCollate, "")), checkText("lcCType", said(p.LCCType, "")),
+	)
 }
 
 func (s *databaseState) shown() map[string]any {

@@ -25,7 +25,7 @@ func opError(err error) *external.OpError {
 	var answer *pgconn.PgError
 	switch {
 	case !errors.As(err, &answer):
-		return &external.OpError{Class: external.Ambiguous, Message: err.Error()}
+		return &external.OpError{Class: external.Ambiguous, Message: brief(err.Error())}
 	case severity(answer) != "ERROR" || answer.Code == completionUnknown:
 		return &external.OpError{Class: external.Ambiguous, Code: answer.Code, Message: told(answer)}
 	}
@@ -34,7 +34,7 @@ func opError(err error) *external.OpError {
 
 // unsent is an error before anything was sent that changes something.
 func unsent(err error) *external.OpError {
-	out := &external.OpError{Class: external.Rejected, Message: err.Error()}
+	out := &external.OpError{Class: external.Rejected, Message: brief(err.Error())}
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
 		out.Code = answer.Code
@@ -50,9 +50,6 @@ func severity(e *pgconn.PgError) string {
 	return e.Severity
 }
 
-// mostTold bounds how much of what stands in the way is told.
-const mostTold = 1000
-
 // told is what the server says, with what it names as standing in the way. The
 // server's own messages quote no statement: that is in fields that aren't told.
 func told(e *pgconn.PgError) string {
@@ -60,10 +57,7 @@ func told(e *pgconn.PgError) string {
 	if e.Detail != "" {
 		text += ": " + strings.ReplaceAll(strings.TrimSpace(e.Detail), "\n", "; ")
 	}
-	if len(text) > mostTold {
-		text = strings.ToValidUTF8(text[:mostTold], "") + " …"
-	}
-	return text
+	return brief(text)
 }
 
 // isCode says whether the server has answered with a SQLSTATE.

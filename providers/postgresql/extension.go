@@ -30,7 +30,7 @@ type extensionState struct {
 
 func readExtension(ctx context.Context, conn *pgx.Conn, name string) (*extensionState, error) {
 	var s extensionState
-	err := conn.QueryRow(ctx, `SELECT e.oid::int8, e.extversion, n.nspname, coalesce(obj_description(e.oid, 'pg_extension'), '')
+	err := conn.QueryRow(ctx, `SELECT e.oid::int8, e.extversion, n.nspname, left(coalesce(obj_description(e.oid, 'pg_extension'), ''), 1000)
 		FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = $1`, name).
 		Scan(&s.OID, &s.Version, &s.Schema, &s.Comment)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -42,6 +42,9 @@ func readExtension(ctx context.Context, conn *pgx.Conn, name string) (*extension
 func lookAtExtension(ctx context.Context, v *visit, m *v1alpha1.Extension, name string) (*sight, error) {
 	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(checkOptional("schema", begin.Schema), checkText("version", said(begin.Version, ""))); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	p := m.Spec.ForProvider

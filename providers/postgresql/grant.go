@@ -120,8 +120,10 @@ func (v *visit) readGrant(ctx context.Context, database string, t target) (s gra
 		if s.All, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		var role uint32
-		err = conn.QueryRow(ctx, `SELECT oid FROM pg_roles WHERE rolname = $1`, t.role).Scan(&role)
+		// In what was granted, 0 is everybody. A role that isn't there is none, which
+		// nothing was granted to.
+		var role *uint32
+		err = conn.QueryRow(ctx, `SELECT oid FROM pg_roles WHERE rolname = $1 UNION SELECT 0 WHERE $1 = $2`, t.role, everybody).Scan(&role)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -130,7 +132,7 @@ func (v *visit) readGrant(ctx context.Context, database string, t target) (s gra
 	return s, err
 }
 
-func (s *grantState) readThings(ctx context.Context, conn *pgx.Conn, t target, role uint32) error {
+func (s *grantState) readThings(ctx context.Context, conn *pgx.Conn, t target, role *uint32) error {
 	query, args := relationQuery, []any{t.schema, append([]string{}, t.objects...), role}
 	switch t.on {
 	case v1alpha1.OnDatabase:

@@ -36,14 +36,35 @@ func targetOf(p v1alpha1.GrantParameters) (target, error) {
 		if p.ObjectType != "" || t.database != "" || t.schema != "" || len(p.Objects) > 0 || len(p.Privileges) > 0 {
 			return target{}, errors.New("spec.forProvider.memberOf stands for itself: leave out objectType, database, schema, objects and privileges")
 		}
+		if t.role == everybody {
+			return target{}, errors.New("spec.forProvider.role is public, which is everybody, and can't be a member")
+		}
 		return target{role: t.role, group: t.group}, checkName("spec.forProvider.memberOf", t.group)
 	}
-	return t, t.check(len(p.Privileges))
+	return t, t.check(p.Privileges)
 }
 
-func (t target) check(privileges int) error {
-	if privileges == 0 {
+// everybody is what the server takes for all roles that there are and will be, in
+// quotes as well; there is no role of that name.
+const everybody = "public"
+
+// privileges are the words for what can be granted. They are no names, and nothing
+// quotes them.
+var privileges = []v1alpha1.Privilege{
+	"ALL", "CONNECT", "CREATE", "TEMPORARY", "USAGE", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "EXECUTE", "MAINTAIN",
+}
+
+func (t target) check(asked []v1alpha1.Privilege) error {
+	if len(asked) == 0 {
 		return errors.New("spec.forProvider.privileges is empty, and there is no memberOf")
+	}
+	for _, privilege := range asked {
+		if !slices.Contains(privileges, privilege) {
+			return fmt.Errorf("spec.forProvider.privileges: %q is no privilege", privilege)
+		}
+	}
+	if _, known := words[t.on]; !known {
+		return fmt.Errorf("spec.forProvider.objectType: nothing of the kind %q can be granted", t.on)
 	}
 	if err := checkName("spec.forProvider.database", t.database); err != nil {
 		return err

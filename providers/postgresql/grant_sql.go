@@ -53,12 +53,44 @@ func (s grantState) wanted(p v1alpha1.GrantParameters) []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-// things is what is meant, as a statement says it.
+// things is what is meant, as a statement says it. A database and a schema are said
+// by their own names, whether they were seen or not: what is asked for too early is
+// refused in words about them, and is right when it is asked for again.
 func (t target) things(objects []string) string {
-	if (t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions) && len(t.objects) == 0 {
+	switch {
+	case t.on == v1alpha1.OnDatabase:
+		objects = []string{ident(t.database)}
+	case t.on == v1alpha1.OnSchema:
+		objects = []string{ident(t.schema)}
+	case t.whole():
 		return words[t.on].all + " IN SCHEMA " + ident(t.schema)
 	}
-	return words[t.on].one + " " + strings.Join(objects, ", ")
+	return words[t.on].one + " " + strings.Join(some(objects), ", ")
+}
+
+// whole says that all that the schema has is meant.
+func (t target) whole() bool {
+	return len(t.objects) == 0 && (t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions)
+}
+
+// A statement is stored in an object before it is sent, and objects can't be large.
+// Of more than mostNamed things of a whole schema it says that they are all; otherwise
+// it names as many as fit into mostBytes, and the next call others: a function's name
+// may stand for thousands of functions.
+const (
+	mostNamed = 100
+	mostBytes = 100 << 10
+)
+
+// some are as many of the things as a statement can name, and one at least.
+func some(things []string) []string {
+	size := 0
+	for i, thing := range things {
+		if size += len(thing); size > mostBytes && i > 0 {
+			return things[:i]
+		}
+	}
+	return things
 }
 
 // grant is the statement that grants all.
@@ -84,7 +116,8 @@ func (t target) revoke(s grantState) []string {
 	if t.group != "" {
 		return []string{"REVOKE " + ident(t.group) + " FROM " + ident(t.role)}
 	}
-	return []string{fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.things(s.objects()), ident(t.role))}
+	having := slices.DeleteFunc(s.objects(), func(thing string) bool { return len(s.Privileges[thing]) == 0 })
+	return []string{fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.things(having), ident(t.role))}
 }
 
 // changes make what the role may do what it is to be.
@@ -101,7 +134,10 @@ func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []s
 		}
 	}
 	for _, need := range slices.Sorted(maps.Keys(needs)) {
-		things := words[t.on].one + " " + strings.Join(needs[need], ", ")
+		things := words[t.on].one + " " + strings.Join(some(needs[need]), ", ")
+		if t.whole() && len(needs[need]) > mostNamed {
+			things = t.things(nil) // those that need nothing are as they are to be afterwards too
+		}
 		sql = append(sql, strings.Replace(need, "$THINGS", things, 1))
 		diff = append(diff, fmt.Sprintf("%d of %d: %s", len(needs[need]), len(s.Privileges), strings.Replace(need, " ON $THINGS", "", 1)))
 	}

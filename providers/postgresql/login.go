@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
@@ -34,7 +36,11 @@ func (v *visit) login(ctx context.Context, role, password string) external.Answe
 	defer cancel()
 	as := v.server
 	as.User, as.Password, as.Cert, as.Key = role, password, "", ""
-	conn, err := as.dial(ctx, as.Database)
+	var conn *pgx.Conn
+	err := v.servers.turn(ctx, as, func() (err error) {
+		conn, err = as.dial(ctx, as.Database)
+		return err
+	})
 	switch {
 	case err == nil:
 		_ = conn.Close(ctx) // nothing was done on it

@@ -17,8 +17,47 @@ const idle = 15 * time.Second
 // that nobody has used for a while is closed, and so is that of a configuration that
 // has changed, which nobody uses any more.
 type pools struct {
-	mu  sync.Mutex
-	all map[server]*pool
+	allowed Options
+	mu      sync.Mutex
+	all     map[server]*pool
+	turns   map[string]chan struct{} // by namespace
+}
+
+// A server that doesn't answer keeps who asks it waiting, and with him a worker of the
+// whole program. Whose server that is can make any number of objects for it; of a
+// namespace's own servers, so many are asked at a time, and who would be the next gives
+// up before long, to come again.
+const (
+	mostOfANamespace = 3
+	longestQueue     = 2 * time.Second
+)
+
+// turn does something on a server, if not too much waits for those of its namespace.
+func (p *pools) turn(ctx context.Context, s server, do func() error) error {
+	if s.Namespace == "" {
+		return do()
+	}
+	p.mu.Lock()
+	if p.turns == nil {
+		p.turns = map[string]chan struct{}{}
+	}
+	turns, there := p.turns[s.Namespace]
+	if !there {
+		turns = make(chan struct{}, mostOfANamespace)
+		p.turns[s.Namespace] = turns
+	}
+	p.mu.Unlock()
+	queue := time.NewTimer(longestQueue)
+	defer queue.Stop()
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+		return do()
+	case <-queue.C:
+		return &connectError{fmt.Errorf("%d others of namespace %s wait for its servers to answer; this one comes after them", mostOfANamespace, s.Namespace)}
+	case <-ctx.Done():
+		return &connectError{context.Cause(ctx)}
+	}
 }
 
 // pool are the connections of one configuration. Those to the database that it names
@@ -61,7 +100,7 @@ func newPool(s server) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := pgxpool.ParseConfig("host=localhost user=nobody sslmode=disable")
+	c, err := pgxpool.ParseConfig(nothing)
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections: %w", err)
 	}

@@ -14,9 +14,16 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
+// Options say what is allowed.
+type Options struct {
+	// LocalServers lets the ProviderConfigs of namespaces name servers on the machine
+	// on which this program runs.
+	LocalServers bool
+}
+
 // Provider serves the kinds of the provider.
-func Provider() managed.Provider {
-	servers := &pools{}
+func Provider(o Options) managed.Provider {
+	servers := &pools{allowed: o}
 	database := managed.Reference{Field: "database", To: v1alpha1.GroupVersion.WithKind("Database")}
 	inSchema := managed.Reference{Field: "schema", To: v1alpha1.GroupVersion.WithKind("Schema")}
 	role := func(field string) managed.Reference {
@@ -54,7 +61,7 @@ func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked b
 		Timeout:    longestCall,
 		Caps:       func() external.Caps { return external.Caps{Naming: external.CallerAssigned, Marked: marked} },
 		Connect: func(_ context.Context, objects managed.Objects, m M) (managed.Client[M], error) {
-			s, err := configured(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)
+			s, err := servers.allowed.configured(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)
 			if err != nil {
 				return nil, err
 			}

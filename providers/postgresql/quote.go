@@ -25,6 +25,22 @@ func checkName(what, name string) error {
 	return nil
 }
 
+// checkOptional checks a name that may be left out.
+func checkOptional(what string, name *string) error {
+	if name == nil {
+		return nil
+	}
+	return checkName(what, *name)
+}
+
+// checkText says why something can't be a text on a server.
+func checkText(what, text string) error {
+	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
+		return fmt.Errorf("%s has a byte that ends it, or one that is no part of a letter", what)
+	}
+	return nil
+}
+
 // ident quotes a name, or several that belong together, such as a schema and a
 // table in it.
 func ident(parts ...string) string { return pgx.Identifier(parts).Sanitize() }

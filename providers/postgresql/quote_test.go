@@ -17,6 +17,7 @@ func TestNamesAndTextsAreQuoted(t *testing.T) {
 		"a parameter of an extension":          {parameter("MyApp.level"), `"myapp"."level"`},
 		"a value":                              {setting("statement_timeout", "5s'"), `'5s'''`},
 		"a list of names":                      {setting("search_path", `"$user", app,x'y`), `'$user', 'app', 'x''y'`},
+		"a list of names in quotes":            {setting("search_path", `"a,b" , "c ""d""",e,"f g" x`), `'a,b', 'c "d"', 'e', '"f g" x'`},
 		"a list of none":                       {setting("search_path", " "), `''`},
 		"no byte that ends a text comes along": {literal("a\x00b"), `'ab'`},
 	}

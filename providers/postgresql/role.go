@@ -22,12 +22,20 @@ var roles = kind[*v1alpha1.Role]{
 	look: lookAtRole,
 }
 
+// connecting is the mark of the role as which this program is logged in, whatever its
+// comment says: with it in the hands of a managed resource the configuration would
+// connect no more, and who made that would have the password, and all that the role may.
+var connecting = external.Mark{ID: "connecting", Owner: "the configuration, which connects as it"}
+
 func lookAtRole(ctx context.Context, v *visit, m *v1alpha1.Role, name string) (*sight, error) {
 	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkConfiguration(begin); err != nil {
+	if err := checkOptional("reassignOwnedTo", begin.ReassignOwnedTo); err != nil {
+		return nil, err
+	}
+	if err := checkRole(begin); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	var state *roleState
@@ -44,10 +52,13 @@ func lookAtRole(ctx context.Context, v *visit, m *v1alpha1.Role, name string) (*
 		return s, nil
 	}
 	s.presence, s.comment, s.at = external.Present, state.Comment, state.shown()
+	if state.Connects {
+		s.comment = commentOf(connecting)
+	}
 	s.changes.Mark = mark
 	s.changes.SQL, s.differs = state.changes(m.Spec.ForProvider)
 	s.remove = state.removal(m.Spec.ForProvider.ReassignOwnedTo)
-	if m.DeletionTimestamp != nil {
+	if m.DeletionTimestamp != nil || state.Connects {
 		return s, nil
 	}
 	return s, s.credentials(v, m, state, v.has(ctx, state))

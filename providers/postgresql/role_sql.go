@@ -132,14 +132,22 @@ func (s roleState) configuration(p v1alpha1.RoleParameters, t teller) []string {
 // parameterName is what parameters are called; one of an extension has a dot.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 
-// checkConfiguration says which parameter can't be one.
-func checkConfiguration(p v1alpha1.RoleParameters) error {
-	for name := range p.Configuration {
+// checkRole says which name, or which text, can't be one.
+func checkRole(p v1alpha1.RoleParameters) error {
+	for _, group := range p.MemberOf {
+		if err := checkName("memberOf", group); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Configuration)) {
 		if !parameterName.MatchString(name) || len(name) > longestName {
 			return fmt.Errorf("configuration: %q is no parameter's name", name)
 		}
+		if err := checkText("configuration."+name, p.Configuration[name]); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkOptional("database", p.Database)
 }
 
 func parameter(name string) string { return ident(strings.Split(strings.ToLower(name), ".")...) }
@@ -165,13 +173,20 @@ func setting(name, value string) string {
 	return strings.Join(items, ", ")
 }
 
-// listItems are the names in a list, without quotes.
+// quotedItem is a name in quotes, with the comma after it.
+var quotedItem = regexp.MustCompile(`^"((?:[^"]|"")*)"\s*(?:,\s*|$)`)
+
+// listItems are the names in a list, without quotes. In quotes a comma is a part of a
+// name.
 func listItems(value string) []string {
 	var out []string
-	for item := range strings.SplitSeq(value, ",") {
-		item = strings.TrimSpace(item)
-		if len(item) > 1 && strings.HasPrefix(item, `"`) && strings.HasSuffix(item, `"`) {
-			item = strings.ReplaceAll(item[1:len(item)-1], `""`, `"`)
+	for rest := strings.TrimSpace(value); rest != ""; {
+		var item string
+		if m := quotedItem.FindStringSubmatch(rest); m != nil {
+			item, rest = strings.ReplaceAll(m[1], `""`, `"`), rest[len(m[0]):]
+		} else {
+			item, rest, _ = strings.Cut(rest, ",")
+			item, rest = strings.TrimSpace(item), strings.TrimSpace(rest)
 		}
 		if item != "" {
 			out = append(out, item)

@@ -11,14 +11,16 @@ import (
 
 // roleState is a role as the server has it.
 type roleState struct {
-	Name    string
-	OID     int64
-	Is      map[string]bool // by the attributes' words, such as LOGIN
-	Limit   int32
-	Until   *time.Time
-	Comment string
-	Member  []string
-	Config  map[string]string
+	Name string
+	OID  int64
+	// Connects says that it is the role as which this program is logged in.
+	Connects bool
+	Is       map[string]bool // by the attributes' words, such as LOGIN
+	Limit    int32
+	Until    *time.Time
+	Comment  string
+	Member   []string
+	Config   map[string]string
 	// Stored is the verifier of its password, if Readable says that it can be read.
 	Stored   string
 	Readable bool
@@ -34,13 +36,13 @@ var attributes = []struct{ word, column string }{
 	{"REPLICATION", "rolreplication"}, {"BYPASSRLS", "rolbypassrls"}, {"INHERIT", "rolinherit"},
 }
 
-const roleQuery = `SELECT r.oid::int8, r.rolcanlogin, r.rolsuper, r.rolcreatedb, r.rolcreaterole, r.rolreplication, r.rolbypassrls, r.rolinherit,
-	r.rolconnlimit, extract(epoch FROM nullif(r.rolvaliduntil, 'infinity'))::float8, coalesce(shobj_description(r.oid, 'pg_authid'), ''),
-	coalesce((SELECT string_agg(g.rolname, chr(10) ORDER BY g.rolname) FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid), ''),
-	coalesce((SELECT array_to_string(s.setconfig, chr(30)) FROM pg_db_role_setting s WHERE s.setrole = r.oid AND s.setdatabase = 0), ''),
+const roleQuery = `SELECT r.oid::int8, r.rolname = session_user, r.rolcanlogin, r.rolsuper, r.rolcreatedb, r.rolcreaterole, r.rolreplication, r.rolbypassrls, r.rolinherit,
+	r.rolconnlimit, extract(epoch FROM nullif(r.rolvaliduntil, 'infinity'))::float8, left(coalesce(shobj_description(r.oid, 'pg_authid'), ''), 1000),
+	ARRAY(SELECT DISTINCT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid ORDER BY 1),
+	coalesce((SELECT s.setconfig FROM pg_db_role_setting s WHERE s.setrole = r.oid AND s.setdatabase = 0), '{}'),
 	has_column_privilege('pg_authid', 'rolpassword', 'SELECT'),
-	coalesce((SELECT string_agg(DISTINCT coalesce(d.datname, ''), chr(10) ORDER BY coalesce(d.datname, '')) FROM pg_shdepend x LEFT JOIN pg_database d ON d.oid = x.dbid
-		WHERE x.refclassid = 'pg_authid'::regclass AND x.refobjid = r.oid AND x.deptype IN ('o', 'a', 'r', 'i')), '<none>')
+	ARRAY(SELECT DISTINCT coalesce(d.datname::text, '') FROM pg_shdepend x LEFT JOIN pg_database d ON d.oid = x.dbid
+		WHERE x.refclassid = 'pg_authid'::regclass AND x.refobjid = r.oid AND x.deptype IN ('o', 'a', 'r', 'i') ORDER BY 1)
 	FROM pg_roles r WHERE r.rolname = $1`
 
 // readRole reads a role; nil if there is none.
@@ -48,12 +50,12 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 	s := &roleState{Name: name, Is: map[string]bool{}}
 	flags := make([]bool, len(attributes))
 	var until *float64
-	var member, config, holdings string
-	to := []any{&s.OID}
+	var config []string
+	to := []any{&s.OID, &s.Connects}
 	for i := range flags {
 		to = append(to, &flags[i])
 	}
-	to = append(to, &s.Limit, &until, &s.Comment, &member, &config, &s.Readable, &holdings)
+	to = append(to, &s.Limit, &until, &s.Comment, &s.Member, &config, &s.Readable, &s.Holdings)
 	err := conn.QueryRow(ctx, roleQuery, name).Scan(to...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
@@ -68,10 +70,7 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 		at := time.UnixMicro(int64(*until * 1e6)).UTC()
 		s.Until = &at
 	}
-	s.Member, s.Config = lines(member), settings(config)
-	if holdings != "<none>" {
-		s.Holdings = strings.Split(holdings, "\n")
-	}
+	s.Config = settings(config)
 	if s.Readable {
 		err = conn.QueryRow(ctx, `SELECT coalesce(rolpassword, '') FROM pg_authid WHERE rolname = $1`, name).Scan(&s.Stored)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -81,18 +80,10 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 	return s, err
 }
 
-// lines are the lines of a text; none of an empty one.
-func lines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
-
 // settings reads parameters as the server stores them, name=value.
-func settings(text string) map[string]string {
+func settings(list []string) map[string]string {
 	out := map[string]string{}
-	for _, item := range strings.Split(text, "\x1e") {
+	for _, item := range list {
 		if name, value, ok := strings.Cut(item, "="); ok {
 			out[name] = value
 		}

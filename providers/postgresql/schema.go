@@ -29,7 +29,7 @@ type schemaState struct {
 
 func readSchema(ctx context.Context, conn *pgx.Conn, name string) (*schemaState, error) {
 	var s schemaState
-	err := conn.QueryRow(ctx, `SELECT oid::int8, pg_get_userbyid(nspowner), coalesce(obj_description(oid, 'pg_namespace'), '')
+	err := conn.QueryRow(ctx, `SELECT oid::int8, pg_get_userbyid(nspowner), left(coalesce(obj_description(oid, 'pg_namespace'), ''), 1000)
 		FROM pg_namespace WHERE nspname = $1`, name).Scan(&s.OID, &s.Owner, &s.Comment)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
@@ -40,6 +40,9 @@ func readSchema(ctx context.Context, conn *pgx.Conn, name string) (*schemaState,
 func lookAtSchema(ctx context.Context, v *visit, m *v1alpha1.Schema, name string) (*sight, error) {
 	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkOptional("owner", begin.Owner); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	p := m.Spec.ForProvider

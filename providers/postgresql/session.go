@@ -41,11 +41,26 @@ func (v *visit) close() {
 // to give up by itself, so that its answer tells what came of it.
 func (v *visit) patience() time.Duration { return v.server.Timeout + connectTimeout + 5*time.Second }
 
-// on runs something on a connection to a database; to that of the configuration if
+// longestLook bounds how long is waited for what a look asks, however long a statement
+// that changes something may take: those who are looked at hold a worker.
+const longestLook = 45 * time.Second
+
+// on looks at something on a connection to a database; to that of the configuration if
 // none is named.
-func (v *visit) on(ctx context.Context, database string, do func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, v.patience())
-	defer cancel()
+func (v *visit) on(ctx context.Context, database string, look func(context.Context, *pgx.Conn) error) error {
+	return v.within(ctx, min(v.patience(), longestLook), database, look)
+}
+
+// within runs something on a connection to a database, for so long.
+func (v *visit) within(ctx context.Context, limit time.Duration, database string, do func(context.Context, *pgx.Conn) error) error {
+	return v.servers.turn(ctx, v.server, func() error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return v.run(ctx, database, do)
+	})
+}
+
+func (v *visit) run(ctx context.Context, database string, do func(context.Context, *pgx.Conn) error) error {
 	pool, err := v.connections()
 	if err != nil {
 		return &connectError{err}
@@ -74,10 +89,9 @@ func (e *connectError) Unwrap() error { return e.error }
 // call sends what is to be changed as one text, and says what came of it.
 func (v *visit) call(ctx context.Context, database, sql string) *external.OpError {
 	sent := false
-	err := v.on(ctx, database, func(ctx context.Context, conn *pgx.Conn) error {
+	err := v.within(ctx, v.patience(), database, func(ctx context.Context, conn *pgx.Conn) error {
 		sent = true
-		_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
-		return err
+		return conn.PgConn().Exec(ctx, sql).Close() // which reads all answers, and keeps none
 	})
 	switch {
 	case err == nil:

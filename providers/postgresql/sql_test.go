@@ -159,6 +159,14 @@ func TestWhatAGrantNeeds(t *testing.T) {
 			place: `shop "app" on tables of "s": "a", "b"`, grant: `GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app"`,
 			change: `REVOKE GRANT OPTION FOR SELECT ON TABLE "s"."a" FROM "app"`, revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a", "s"."b" FROM "app"`,
 		},
+		"a schema that isn't there yet": {
+			want:  v1alpha1.GrantParameters{Role: is("app"), Database: is("shop"), ObjectType: v1alpha1.OnSchema, Schema: is("s"), Privileges: []v1alpha1.Privilege{"USAGE"}},
+			place: `shop "app" on schema "s"`, grant: `GRANT USAGE ON SCHEMA "s" TO "app"`, revoke: `REVOKE ALL PRIVILEGES ON SCHEMA "s" FROM "app"`,
+		},
+		"a database that isn't there yet": {
+			want:  v1alpha1.GrantParameters{Role: is("app"), Database: is("shop"), Privileges: []v1alpha1.Privilege{"CONNECT"}},
+			place: ` "app" on database "shop"`, grant: `GRANT CONNECT ON DATABASE "shop" TO "app"`, revoke: `REVOKE ALL PRIVILEGES ON DATABASE "shop" FROM "app"`,
+		},
 		"a membership": {
 			want: member, place: ` "app" in "group"`, grant: `GRANT "group" TO "app"`, revoke: `REVOKE "group" FROM "app"`,
 		},
@@ -189,12 +197,15 @@ func TestAGrantThatMakesNoSenseIsRefused(t *testing.T) {
 		p    v1alpha1.GrantParameters
 		word string
 	}{
-		"to nobody":                      {v1alpha1.GrantParameters{}, "role is empty"},
-		"of nothing":                     {v1alpha1.GrantParameters{Role: is("a"), Database: is("d")}, "privileges is empty"},
-		"of a membership and of a thing": {v1alpha1.GrantParameters{Role: is("a"), MemberOf: is("g"), Database: is("d")}, "stands for itself"},
-		"of a database's schema":         {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Schema: is("s"), Privileges: []v1alpha1.Privilege{"CONNECT"}}, "schema is set"},
-		"of tables of no schema":         {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), ObjectType: v1alpha1.OnTables, Privileges: []v1alpha1.Privilege{"SELECT"}}, "schema is empty"},
-		"of objects of a database":       {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Objects: []string{"t"}, Privileges: []v1alpha1.Privilege{"CONNECT"}}, "objects are set"},
+		"to nobody":                             {v1alpha1.GrantParameters{}, "role is empty"},
+		"of nothing":                            {v1alpha1.GrantParameters{Role: is("a"), Database: is("d")}, "privileges is empty"},
+		"of a membership and of a thing":        {v1alpha1.GrantParameters{Role: is("a"), MemberOf: is("g"), Database: is("d")}, "stands for itself"},
+		"of a database's schema":                {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Schema: is("s"), Privileges: []v1alpha1.Privilege{"CONNECT"}}, "schema is set"},
+		"of tables of no schema":                {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), ObjectType: v1alpha1.OnTables, Privileges: []v1alpha1.Privilege{"SELECT"}}, "schema is empty"},
+		"of words that are no privilege":        {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Privileges: []v1alpha1.Privilege{"CONNECT ON DATABASE d TO b; --"}}, "is no privilege"},
+		"of no kind of thing":                   {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Schema: is("s"), ObjectType: "Tables x", Privileges: []v1alpha1.Privilege{"SELECT"}}, "objectType"},
+		"to all under a role's name in a group": {v1alpha1.GrantParameters{Role: is("public"), MemberOf: is("g")}, "public"},
+		"of objects of a database":              {v1alpha1.GrantParameters{Role: is("a"), Database: is("d"), Objects: []string{"t"}, Privileges: []v1alpha1.Privilege{"CONNECT"}}, "objects are set"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	return suite.Main(m, server.Options{Providers: []sdk.Provider{postgresql.Provider()}}, nil)
+	return suite.Main(m, server.Options{Providers: []sdk.Provider{postgresql.Provider(postgresql.Options{LocalServers: true})}}, nil)
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit/postgres"
@@ -147,10 +148,13 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 }
 
 // look asks for a look at a grant now.
-func (c corner) look(t *testing.T, name string) {
+func (c corner) look(t *testing.T, name string) { t.Helper(); c.lookAt(t, grant, name) }
+
+// lookAt asks for a look now.
+func (c corner) lookAt(t *testing.T, kind schema.GroupVersionKind, name string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"metadata":{"annotations":{"crossplane.io/reconcile-requested-at":%q}}}`, time.Now().Format(time.RFC3339Nano))
-	if _, err := c.Of(t, grant, c.NS).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+	if _, err := c.Of(t, kind, c.NS).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
 }

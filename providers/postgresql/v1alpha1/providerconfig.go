@@ -62,8 +62,10 @@ type ProviderConfigSpec struct {
 	// Host is the server's name or address, or the directory of its socket. Left
 	// out, it is the key "endpoint" of the credentials' Secret.
 	//
-	// What is managed is known by host and port: two ProviderConfigs with the same
-	// ones are the same server, and one server under two names is taken for two.
+	// What is managed is known by host and port: two ClusterProviderConfigs with the
+	// same ones are the same server, as are two ProviderConfigs of one namespace; one
+	// server under two names, or of two namespaces, is taken for two. A ProviderConfig's
+	// server can't be on the machine on which Espalier runs, unless that was allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -45,7 +45,7 @@ func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 func run(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
 	c, err := server.NewControllers(server.Options{
-		Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, Providers: []managed.Provider{postgresql.Provider()},
+		Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, Providers: []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: true})},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,29 @@
+package postgresql
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestATenantDoesNotTakeNamesOnAServerThatIsNotHis lets a namespace say of a server
+// that it can't log in to that it is its own.
+func TestATenantDoesNotTakeNamesOnAServerThatIsNotHis(t *testing.T) {
+	c := begin(t)
+	id := c.id()
+	c.Put(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: guessed, namespace: $NS}
+stringData: {username: postgres, password: guessed}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: squat, namespace: $NS}
+spec: {host: 127.0.0.1, port: %d, credentials: {secretRef: {name: guessed}}, tls: {mode: disable}}
+`, c.pg.Port))
+	c.make(t, role, "squatter", "crossplane.io/external-name: "+id, "forProvider: {}, providerConfigRef: {kind: ProviderConfig, name: squat}")
+	c.Await(t, role, c.NS, "squatter", says("ReconcileError", "28P01"))
+	c.make(t, role, id, "", "forProvider: {}")
+	c.ready(t, role, id)
+	c.gone(t, role, id)
+}
