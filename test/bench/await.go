@@ -107,16 +107,16 @@ func condition(o *unstructured.Unstructured, kind string) (status string, observ
 	return status, observed
 }
 
-// awaitReady waits until an object is ready.
-func (b *bench) awaitReady(ctx context.Context, gvr schema.GroupVersionResource, name string) error {
+// awaitCondition waits until a condition of an object is true.
+func (b *bench) awaitCondition(ctx context.Context, gvr schema.GroupVersionResource, name, kind string) error {
 	w, err := b.watch(ctx, gvr)
 	if err != nil {
 		return err
 	}
 	defer w.stop()
-	ready := isReady(1)
 	_, err = w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
-		return o.GetName() == name && ready(t, o)
+		status, _ := condition(o, kind)
+		return o.GetName() == name && t != watch.Deleted && status == "True"
 	})
 	return err
 }

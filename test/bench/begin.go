@@ -34,6 +34,9 @@ var (
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	definitions = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
+
+	composites   = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v2", Resource: "compositeresourcedefinitions"}
+	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
 )
 
 // ours is a resource of the benchmark's own kinds.
@@ -104,7 +107,10 @@ func (b *bench) of(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 }
 
 func (b *bench) applyManifests(ctx context.Context) error {
-	resources := map[string]schema.GroupVersionResource{"CustomResourceDefinition": crds, "ResourceGraphDefinition": definitions}
+	resources := map[string]schema.GroupVersionResource{
+		"CustomResourceDefinition": crds, "ResourceGraphDefinition": definitions,
+		"CompositeResourceDefinition": composites, "Composition": compositions,
+	}
 	objects, err := readManifests()
 	if err != nil {
 		return err
@@ -114,8 +120,11 @@ func (b *bench) applyManifests(ctx context.Context) error {
 		if _, err := b.of(gvr).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
 			return fmt.Errorf("apply %s: %w", o.GetName(), err)
 		}
-		if gvr == definitions {
-			if err := b.awaitReady(ctx, definitions, o.GetName()); err != nil {
+		for gvr, kind := range map[schema.GroupVersionResource]string{definitions: "Ready", composites: "Established"} {
+			if gvr != resources[o.GetKind()] {
+				continue
+			}
+			if err := b.awaitCondition(ctx, gvr, o.GetName(), kind); err != nil {
 				return err
 			}
 		}

@@ -13,18 +13,19 @@ import (
 // flats are instances of five ConfigMaps, watched.
 type flats struct {
 	*bench
-	seen *watching
+	kind, plural string
+	seen         *watching
 }
 
-func (b *bench) flats(ctx context.Context) (flats, error) {
-	w, err := b.watch(ctx, ours("flats"))
-	return flats{b, w}, err
+func (b *bench) flats(ctx context.Context, kind, plural string) (flats, error) {
+	w, err := b.watch(ctx, ours(plural))
+	return flats{b, kind, plural, w}, err
 }
 
 // measureFlat measures instances of five ConfigMaps: made, left alone, changed
 // and deleted.
 func measureFlat(ctx context.Context, b *bench) error {
-	f, err := b.flats(ctx)
+	f, err := b.flats(ctx, "Flat", "flats")
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,13 @@ func measureFlat(ctx context.Context, b *bench) error {
 	b.add(rounds.rows(b.instances)...)
 	b.notes = append(b.notes, rounds.notes(b.instances)...)
 	last := prefixOf(b.rounds - 1)
+	return f.afterwards(ctx, last)
+}
+
+// afterwards measures what comes after the making.
+func (f flats) afterwards(ctx context.Context, prefix string) error {
 	for _, measure := range []func(context.Context, string) error{f.idling, f.updating, f.deleting} {
-		if err := measure(ctx, last); err != nil {
+		if err := measure(ctx, prefix); err != nil {
 			return err
 		}
 	}
@@ -85,7 +91,7 @@ func (f flats) warmUp(ctx context.Context) (*raw, error) {
 // the first create until the last instance was ready.
 func (f flats) make(ctx context.Context, prefix string, n int) (time.Duration, error) {
 	return f.with(ctx, n, named(prefix, isReady(1)), func(ctx context.Context, i int) error {
-		_, err := f.of(ours("flats")).Create(ctx, instance("Flat", nth(prefix, i)), metav1.CreateOptions{FieldManager: manager})
+		_, err := f.of(ours(f.plural)).Create(ctx, instance(f.kind, nth(prefix, i)), metav1.CreateOptions{FieldManager: manager})
 		return err
 	})
 }
@@ -100,14 +106,37 @@ func (f flats) idling(ctx context.Context, _ string) error {
 			return context.Cause(ctx)
 		}
 	})
-	f.add(row{Work: fmt.Sprintf("nothing changes for %s, with %d instances", f.idle, f.instances), Unit: "requests", Value: float64(r.of(work))})
+	f.add(row{Work: fmt.Sprintf("nothing changes for %s, with %d %s", f.idle, f.instances, f.words()), Unit: "requests", Value: float64(r.of(work))})
 	return err
+}
+
+// claimed is by how much the first pass raises an instance's generation: a composite
+// says in its spec what it is composed of.
+func (f flats) claimed() int64 {
+	if f.kind == "Composed" {
+		return 1
+	}
+	return 0
+}
+
+func (f flats) words() string {
+	if f.kind == "Composed" {
+		return "composites"
+	}
+	return "instances"
+}
+
+func (f flats) suffix() string {
+	if f.kind == "Composed" {
+		return ", of a composite"
+	}
+	return ""
 }
 
 // updating changes, in all instances, the one field that reaches all children.
 func (f flats) updating(ctx context.Context, prefix string) error {
 	var took time.Duration
-	own := requests{{"PATCH", "flats"}: f.instances}
+	own := requests{{"PATCH", f.plural}: f.instances}
 	r, err := f.during(ctx, "one field that reaches 5 children", f.instances, own, func() (err error) {
 		took, err = f.update(ctx, prefix, f.instances, 2)
 		return err
@@ -123,7 +152,7 @@ func (f flats) updating(ctx context.Context, prefix string) error {
 		}
 		single = append(single, one)
 	}
-	f.add(row{Work: "one spec field that reaches 5 children", Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 7,
+	f.add(row{Work: "one spec field that reaches 5 children" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 7,
 		Detail: fmt.Sprintf("%.0f ms alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances), f.instances)})
 	return nil
 }
@@ -131,13 +160,13 @@ func (f flats) updating(ctx context.Context, prefix string) error {
 // update changes the field in n instances, of which the prefix is the whole
 // name if n is 1. It returns how long it took until all were ready again.
 func (f flats) update(ctx context.Context, prefix string, n, wording int) (time.Duration, error) {
-	return f.with(ctx, n, named(prefix, isReady(int64(wording))), func(ctx context.Context, i int) error {
+	return f.with(ctx, n, named(prefix, isReady(int64(wording)+f.claimed())), func(ctx context.Context, i int) error {
 		name := prefix
 		if n > 1 {
 			name = nth(prefix, i)
 		}
 		patch := fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, wording))
-		_, err := f.of(ours("flats")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		_, err := f.of(ours(f.plural)).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
 }
@@ -145,12 +174,12 @@ func (f flats) update(ctx context.Context, prefix string, n, wording int) (time.
 // deleting deletes all instances.
 func (f flats) deleting(ctx context.Context, prefix string) error {
 	var took time.Duration
-	own := requests{{"DELETE", "flats"}: f.instances}
+	own := requests{{"DELETE", f.plural}: f.instances}
 	r, err := f.during(ctx, "deletion", f.instances, own, func() (err error) {
 		took, err = f.delete(ctx, prefix, f.instances)
 		return err
 	})
-	f.add(row{Work: "deletion of such an instance", Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 9,
+	f.add(row{Work: "deletion of such an instance" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 9,
 		Detail: fmt.Sprintf("%.1f ms each when all %d go", milliseconds(took)/float64(f.instances), f.instances)})
 	return err
 }
@@ -159,7 +188,7 @@ func (f flats) deleting(ctx context.Context, prefix string) error {
 // gone.
 func (f flats) delete(ctx context.Context, prefix string, n int) (time.Duration, error) {
 	return f.with(ctx, n, named(prefix, isGone), func(ctx context.Context, i int) error {
-		return f.of(ours("flats")).Delete(ctx, nth(prefix, i), metav1.DeleteOptions{})
+		return f.of(ours(f.plural)).Delete(ctx, nth(prefix, i), metav1.DeleteOptions{})
 	})
 }
 

@@ -66,7 +66,7 @@ func (f flats) byRaw(ctx context.Context, raw raw, prefix string, into *[]effort
 
 func (f flats) byEngine(ctx context.Context, round int, into *fresh) error {
 	var took effort
-	own := requests{{"POST", "flats"}: f.instances}
+	own := requests{{"POST", f.plural}: f.instances}
 	r, err := f.during(ctx, "fresh instances", f.instances, own, func() (err error) {
 		took, err = f.effort(ctx, func() (time.Duration, error) {
 			return f.make(ctx, prefixOf(round), f.instances)

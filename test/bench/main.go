@@ -134,6 +134,7 @@ type scenario struct {
 
 var scenarios = []scenario{
 	{"flat", measureFlat},
+	{"composite", measureComposite},
 	{"nest", measureNest},
 	{"restart", measureRestart},
 }

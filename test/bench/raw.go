@@ -174,7 +174,7 @@ func instance(kind, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": kind}}
 	o.SetName(name)
 	o.SetNamespace(namespace)
-	if kind == "Flat" || kind == "Plain" {
+	if kind == "Flat" || kind == "Plain" || kind == "Composed" {
 		o.Object["spec"] = map[string]any{"text": text(name, 1)}
 	}
 	return o

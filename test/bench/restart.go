@@ -19,7 +19,7 @@ func measureRestart(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	f, err := b.flats(ctx)
+	f, err := b.flats(ctx, "Flat", "flats")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// measureComposite measures composites of five ConfigMaps that two functions inside the
+// process want: made, left alone, changed and deleted.
+func measureComposite(ctx context.Context, b *bench) error {
+	f, err := b.flats(ctx, "Composed", "composeds")
+	if err != nil {
+		return err
+	}
+	defer f.seen.stop()
+	const few = 30
+	if _, err := f.make(ctx, "warm", few); err != nil {
+		return err
+	}
+	if _, err := f.delete(ctx, "warm", few); err != nil {
+		return err
+	}
+	var made fresh
+	if err := f.byEngine(ctx, 0, &made); err != nil {
+		return err
+	}
+	b.add(row{
+		Work: "a fresh composite of 5 resources by 2 functions in the process", Unit: "requests", Budget: 9,
+		Value:  float64(made.requests.of(work)) / float64(b.instances),
+		Detail: fmt.Sprintf("%.1f ms each when %d are made", milliseconds(made.engine[0].clock)/float64(b.instances), b.instances),
+	})
+	return f.afterwards(ctx, prefixOf(0))
+}
