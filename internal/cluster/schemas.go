@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
 	specschema "github.com/espalier-dev/espalier/internal/schema"
@@ -27,13 +30,23 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (graph.
 	}
 	kind := graph.Kind{Namespaced: r.Namespaced}
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
-		_, kind.Nested = crd.Owner(c)
+		kind.Nested = isServedHere(c)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
 		kind.Schema = crdSchema(c, gvk.Version)
 		return kind, true, nil
 	}
 	kind.Schema, err = k.serverSchema(ctx, gvk)
 	return kind, err == nil, err
+}
+
+// isServedHere says whether a kind is a definition's, in either dialect: its objects say
+// themselves whether they are ready.
+func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
+	if _, owned := crd.Owner(c); owned {
+		return true
+	}
+	ref := metav1.GetControllerOfNoCopy(c)
+	return ref != nil && ref.Kind == apiextensions.DefinitionKind && strings.HasPrefix(ref.APIVersion, apiextensions.GroupVersion.Group+"/")
 }
 
 func crdSchema(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
