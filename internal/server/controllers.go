@@ -3,14 +3,17 @@ package server
 
 import (
 	"context"
+	"io/fs"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/api/pkg"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
+	"github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/provide"
@@ -38,6 +41,8 @@ type Options struct {
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
+	// Functions say what is known of functions beside the cluster's objects.
+	Functions functions.Options
 	// Until is until when no other process can be at the same work; optional, and
 	// zero for as long as this one likes.
 	Until func() time.Time
@@ -48,6 +53,9 @@ type Options struct {
 // Controllers are everything that runs against one API server.
 type Controllers struct {
 	*kernel.Kernel
+	// Functions calls the functions of the cluster's compositions.
+	Functions *functions.Catalog
+
 	options  Options
 	registry *definition.Registry
 }
@@ -66,6 +74,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Functions = functions.New(c.Hub, o.Functions)
 	return c, nil
 }
 
@@ -73,10 +82,14 @@ func NewControllers(o Options) (*Controllers, error) {
 // ends, or something that can't be repaired fails. It returns when everything
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
+	defer c.Functions.Close()
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
-		if err := c.Install(ctx, v1alpha1.CRDs); err != nil {
-			return err
+		for _, files := range []fs.FS{v1alpha1.CRDs, pkg.CRDs} {
+			if err := c.Install(ctx, files); err != nil {
+				return err
+			}
 		}
+		c.startFunctions()
 		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
 			return err
 		}
@@ -86,6 +99,14 @@ func (c *Controllers) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// startFunctions begins to call functions, and to tell how they fare.
+func (c *Controllers) startFunctions() {
+	r := functions.Reconciler{Catalog: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
+	c.Serve(functions.FunctionKind, &r)
+	c.Serve(functions.RevisionKind, &functions.Revisions{Reconciler: r})
+	c.Functions.Start(c.Wake)
 }
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
