@@ -125,6 +125,9 @@ func (c *Catalog) Close() {
 // developed changes without a word: of that nothing is remembered.
 func (c *Catalog) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	p := c.Place(name)
+	if p.Problem.Reason == Unseen {
+		p = c.expect(name)
+	}
 	if p.Problem.Reason == Unknown {
 		return nil, &pipeline.UnknownError{Function: name}
 	}
@@ -148,6 +151,20 @@ func (c *Catalog) Place(name string) Place {
 		return p
 	}
 	return decide(c.facts(name))
+}
+
+// expect remembers a function that somebody has asked for too early, so that what is
+// found out about it is told, if only that there is none. It returns where it is now.
+func (c *Catalog) expect(name string) Place {
+	c.mu.Lock()
+	tell := c.decide(name)
+	p, ok := c.places[name]
+	if !ok {
+		p = decide(c.facts(name))
+	}
+	c.mu.Unlock()
+	tell()
+	return p
 }
 
 // Revision tells one incarnation of a function from another: what one answers need not
