@@ -45,7 +45,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	labels[v1alpha1.NodeIDLabel] = at.Node
 	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
 	child.SetLabels(labels)
-	at.write(child)
+	at.Annotate(child)
 	if LabelValue(o.Name) != o.Name {
 		annotations := child.GetAnnotations()
 		annotations[v1alpha1.InstanceNameAnnotation] = o.Name
@@ -54,7 +54,8 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	Sign(child, o.Version)
 }
 
-func (p Place) write(child *unstructured.Unstructured) {
+// Annotate writes the place on a child, but for the node, which a label names.
+func (p Place) Annotate(child *unstructured.Unstructured) {
 	annotations := child.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
