@@ -166,4 +166,3 @@ func serve(t *testing.T, run function.Func, options ...function.Option) string {
 	})
 	return listener.Addr().String()
 }
-

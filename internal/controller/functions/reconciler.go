@@ -83,7 +83,7 @@ func (c *Catalog) reportFunction(name string) reported {
 	case f.object.foreign || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.foreign }):
 		return reported{retract: true}
 	}
-	return reportFunction(name, decide(f), f.given)
+	return reportFunction(decide(f), f.given)
 }
 
 // reportRevision is what is to be said about a FunctionRevision.

@@ -37,7 +37,7 @@ type reported struct {
 }
 
 // reportFunction says how a Function fares; nothing while that isn't known.
-func reportFunction(name string, p Place, given *Given) reported {
+func reportFunction(p Place, given *Given) reported {
 	installed := v1alpha1.Condition{Type: v1.TypeInstalled, Status: condition.True}
 	switch p.By {
 	case ByProgram:

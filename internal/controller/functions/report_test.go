@@ -36,7 +36,7 @@ func TestWhatIsToldOfAFunction(t *testing.T) {
 		"One that has no endpoint (yet)": {nowhere(NoEndpoint, ""), []string{"Installed=False NoEndpoint", "Healthy=False NoEndpoint"}},
 	}
 	for name, tc := range cases {
-		set := reportFunction("f", tc.place, &Given{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
+		set := reportFunction(tc.place, &Given{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
 		if diff := cmp.Diff(tc.want, short(set)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

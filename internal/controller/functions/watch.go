@@ -142,6 +142,9 @@ func (c *Catalog) decide(names ...string) (tell func()) {
 	var changed []string
 	var wake []object.Key
 	for _, name := range names {
+		if name == "" {
+			continue // a revision that doesn't say whose it is
+		}
 		was, there := c.places[name]
 		is := decide(c.facts(name))
 		if is.Problem.Reason == Unknown {
@@ -149,7 +152,7 @@ func (c *Catalog) decide(names ...string) (tell func()) {
 		} else {
 			c.places[name] = is
 		}
-		if name != "" && (was != is && there || !there && is.Problem.Reason != Unknown) {
+		if was != is && there || !there && is.Problem.Reason != Unknown {
 			changed = append(changed, name)
 		}
 		wake = append(wake, object.Key{Group: FunctionKind.Group, Kind: FunctionKind.Kind, Name: name})
