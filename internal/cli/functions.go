@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/controller/functions"
@@ -25,7 +25,8 @@ type functionFlags struct {
 	secret       string
 }
 
-func (f *functionFlags) add(flags *pflag.FlagSet) {
+func (f *functionFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringArrayVar(&f.given, "function", nil, "how a function is served, whatever the cluster says: NAME=./program is run here, NAME=HOST:PORT is called on this machine; repeatable")
 	flags.StringVar(&f.certificates, "function-certificates", "", "the directory of the ca.crt, tls.crt and tls.key with which functions of packages are called")
 	flags.StringVar(&f.secret, "function-certificates-secret", "", "the Secret with these, as NAMESPACE/NAME, instead of the directory")
