@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/introspect"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/provide"
@@ -27,6 +28,7 @@ type controllerFlags struct {
 	verbosity        int
 	postgresql       bool
 	localServers     bool
+	functions        functionFlags
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
@@ -39,10 +41,11 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
+	f.functions.add(cmd)
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
-func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.ManagerOptions {
+func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served functions.Options) server.ManagerOptions {
 	return server.ManagerOptions{
 		Options: manager.Options{
 			Name: "espalier", Config: config, Log: log, Version: Version(),
@@ -50,7 +53,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
-		Providers: f.providers(),
+		Providers: f.providers(), Functions: served,
 	}
 }
 
@@ -101,11 +104,15 @@ func newRun() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return err
 			}
+			served, err := flags.functions.options(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
 			config, err := where.config()
 			if err != nil {
 				return err
 			}
-			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
+			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity), served)
 			options.LeaderElection = elect
 			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
 			if elect && leaseNamespace == "" {

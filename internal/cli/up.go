@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
@@ -40,7 +41,11 @@ func newUp() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return err
 			}
-			return up(cmd, flags, options, sky)
+			served, err := flags.functions.options(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return up(cmd, flags, options, sky, served)
 		},
 	}
 	flags.add(cmd, "0", "0")
@@ -59,7 +64,7 @@ func defaultDataDir() string {
 	return ".espalier"
 }
 
-func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky bool) (err error) {
+func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky bool, served functions.Options) (err error) {
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	options.Log = cmd.ErrOrStderr()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
@@ -88,7 +93,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 		}
 	}()
 	ready := make(chan struct{})
-	managed := flags.options(plane.Config(), manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
+	managed := flags.options(plane.Config(), manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity), served)
 	managed.Ready = ready
 	if sky {
 		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox"), cloud.Options{Behaviours: sandbox.Usual()})

@@ -55,14 +55,14 @@ func TestWatchesOfUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range all {
-			if w.Group == "kro.run" && w.Selection == "all" && w.State == "Synced" {
+			if (w.Group == "kro.run" || w.Group == "pkg.crossplane.io") && w.Selection == "all" && w.State == "Synced" {
 				kinds += w.Kind + " "
 			}
 		}
 		return kinds
 	}
 
-	const want = "ResourceGraphDefinition ResourceGroup "
+	const want = "ResourceGraphDefinition ResourceGroup Function FunctionRevision "
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for limit := time.After(testkit.Patience); synced() != want; {

@@ -3,20 +3,15 @@ package compose
 
 import (
 	"context"
-	"io/fs"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/api/apiextensions"
-	"github.com/espalier-dev/espalier/api/pkg"
 	"github.com/espalier-dev/espalier/internal/controller/establish"
 	"github.com/espalier-dev/espalier/internal/controller/revise"
 	"github.com/espalier-dev/espalier/internal/kernel"
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 // Options say how the dialect is served.
@@ -25,6 +20,8 @@ type Options struct {
 	// this Runner of functions.
 	Kinds  establish.Kinds
 	Runner pipeline.Runner
+	// Changed tells of functions that answer otherwise from now on.
+	Changed func(tell func(name string)) (stop func())
 	// Version is this program's version.
 	Version string
 	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind
@@ -37,20 +34,14 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Start installs the dialect's kinds and starts the controllers of definitions, of
-// compositions and of their revisions.
+// Start starts the controllers of definitions, of compositions and of their revisions. The
+// kinds of the dialect, and those of functions, have to be installed; functions are
+// watched by others.
 func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 	if o.Kinds == nil {
-		o.Kinds = kinds{k, o}
-	}
-	for _, files := range []fs.FS{apiextensions.CRDs, pkg.CRDs} {
-		if err := k.Install(ctx, files); err != nil {
-			return err
-		}
-	}
-	// Of these much is read, and each is watched once.
-	for _, kind := range []schema.GroupVersionKind{revise.FunctionKind, revise.FunctionRevisionKind} {
-		k.Hub.Serve(kind, func(object.Key, watch.Cause) {})
+		made := &kinds{kernel: k, Options: o}
+		o.Kinds = made
+		context.AfterFunc(ctx, o.Changed(made.functionChanged))
 	}
 	revising := revise.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
 	k.Serve(revise.RevisionKind, &revise.Revisions{Config: revising})

@@ -1,6 +1,9 @@
 package compose
 
 import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
@@ -10,23 +13,51 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 // kinds makes what serves composites and claims: the instance engine in their dialects.
 type kinds struct {
 	kernel *kernel.Kernel
 	Options
+
+	mu sync.Mutex
+	// composites are what serves each composite kind.
+	composites map[schema.GroupKind]*composite.Served
 }
 
-func (k kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
-	return &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{}), Runner: k.Runner}
+func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
+	served := &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{}), Runner: k.Runner}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.composites == nil {
+		k.composites = map[schema.GroupKind]*composite.Served{}
+	}
+	k.composites[kind.GroupKind()] = served
+	return served
 }
 
-func (k kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
+// functionChanged asks for a pass over all composites that a function composes, when there
+// is nothing more urgent. What isn't served any more nobody looks at.
+func (k *kinds) functionChanged(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, served := range k.composites {
+		if !served.Calls(name) {
+			continue
+		}
+		for _, o := range k.kernel.Hub.Select(served.Kind, "", labels.Everything()) {
+			k.kernel.Engine.Enqueue(watch.Subscriber{Key: object.KeyOf(o)}, watch.Cause{Priority: watch.Background})
+		}
+	}
+}
+
+func (k *kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
 	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, inventory.ClaimDialect, claim.Dialect{})}
 }
 
-func (k kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words inventory.Dialect, dialect instance.Dialect) *instance.Reconciler {
+func (k *kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words inventory.Dialect, dialect instance.Dialect) *instance.Reconciler {
 	return &instance.Reconciler{
 		Kind: kind, Definition: inventory.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
 		Cluster: k.kernel.Client, Kinds: k.kernel.Kinds, Hub: k.kernel.Hub, Events: k.Events,

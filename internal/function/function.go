@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/function/autoready"
 	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/graph"
 	"github.com/espalier-dev/espalier/internal/function/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/pipeline/structs"
@@ -22,7 +23,10 @@ type Core = func(call.Request) call.Response
 
 // Builtin returns the functions that are part of this program, by each of their names.
 func Builtin() map[string]Core {
+	graphs := graph.New()
 	return map[string]Core{
+		graph.Name:                    graphs.Run,
+		graph.PackageName:             graphs.Run,
 		patchandtransform.Name:        patchandtransform.Run,
 		patchandtransform.PackageName: patchandtransform.Run,
 		autoready.Name:                autoready.Run,
@@ -62,6 +66,9 @@ func fromRequest(request *fnv1.RunFunctionRequest) (r call.Request, err error) {
 	if r.Context, err = structs.From(request.GetContext()); err != nil {
 		return r, fmt.Errorf("context: %w", err)
 	}
+	if r.Given, err = fromRequirements(request); err != nil {
+		return r, err
+	}
 	return r, nil
 }
 
@@ -96,6 +103,7 @@ func toResponse(request *fnv1.RunFunctionRequest, r call.Response) (*fnv1.RunFun
 		}
 		response.Results = append(response.Results, &fnv1.Result{Severity: severity, Message: result.Message})
 	}
+	response.Requirements, response.Conditions = toRequirements(r.Requirements), toConditions(r.Conditions)
 	var err error
 	if response.Context, err = toContext(r.Context); err != nil {
 		return nil, err

@@ -74,7 +74,11 @@ func (c *compilation) breakf(d *draft, at object.Path, format string, args ...an
 // Compile turns a definition's spec into a graph. When it is wrong, all its
 // problems are returned, and the graph is nil.
 func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
-	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness}}
+	return compile(spec, kinds, nil)
+}
+
+func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest *Guest) (*Graph, diag.List) {
+	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness, guest: guest}}
 	if spec.Schema == nil {
 		c.problems.Addf("spec.schema", "is required")
 		return nil, c.problems
@@ -94,7 +98,11 @@ func Uses(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 	if spec.Schema == nil {
 		return nil
 	}
-	c := &compilation{spec: spec, graph: &Graph{}}
+	return uses(spec, nil)
+}
+
+func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind {
+	c := &compilation{spec: spec, graph: &Graph{guest: guest}}
 	checkNames(c)
 	decodeNodes(c)
 	var out []schema.GroupVersionKind

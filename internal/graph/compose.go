@@ -113,10 +113,15 @@ func (c *composition) render(n *Node, out *plan.Node) {
 		return
 	}
 	rendered := &unstructured.Unstructured{Object: document.(map[string]any)}
-	if rendered.GetNamespace() == "" && (n.Namespaced || !n.Known) {
+	guest := c.graph.guest != nil
+	home := n.Namespaced || !n.Known
+	if guest {
+		home = n.External && n.unplaced
+	}
+	if rendered.GetNamespace() == "" && home {
 		rendered.SetNamespace(c.facts.Instance.GetNamespace())
 	}
-	if rendered.GetName() == "" {
+	if rendered.GetName() == "" && (!guest || n.External) {
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a name", Detail: "metadata.name resolves to nothing"}}
 		return
 	}
@@ -131,7 +136,12 @@ func (c *composition) render(n *Node, out *plan.Node) {
 		return
 	}
 	out.Object = rendered
-	out.Observed = c.facts.Object(n.ID, n.Kind, rendered.GetNamespace(), rendered.GetName())
+	switch {
+	case !guest:
+		out.Observed = c.facts.Object(n.ID, n.Kind, rendered.GetNamespace(), rendered.GetName())
+	case !same(rendered, out.Observed):
+		out.Observed = nil
+	}
 }
 
 // external looks up what the reference names, or asks for it to be looked up.

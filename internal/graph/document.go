@@ -81,11 +81,12 @@ func (c *compilation) decodeTemplate(d *draft) {
 	apiVersion := c.staticString(d, at, "apiVersion")
 	kind := c.staticString(d, at, "kind")
 	metadata, isMap := document["metadata"].(map[string]any)
-	if !isMap {
+	_, given := document["metadata"]
+	if !isMap && (given || c.graph.guest == nil) {
 		c.breakf(d, at.Field("metadata"), "is required, with a name")
 		return
 	}
-	if name, _ := metadata["name"].(string); name == "" {
+	if name, _ := metadata["name"].(string); name == "" && c.graph.guest == nil {
 		c.breakf(d, at.Field("metadata", "name"), "is required: an object that is kept must be found again by its name")
 	}
 	if !d.broken {
@@ -117,7 +118,7 @@ func (c *compilation) decodeReference(d *draft) {
 		c.breakf(d, at.Field("metadata", "name"), "exactly one of name or selector must be provided")
 		return
 	}
-	d.document = referenceDocument(ref)
+	d.document, d.unplaced = referenceDocument(ref), ref.Metadata.Namespace == ""
 	apiVersion := c.staticString(d, at, "apiVersion")
 	kind := c.staticString(d, at, "kind")
 	d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
@@ -148,16 +149,22 @@ func checkPlaces(c *compilation) {
 		}
 		at := d.documentPath().Field("metadata")
 		metadata, _ := d.document["metadata"].(map[string]any)
-		namespace, set := metadata["namespace"]
-		if d.Known && !d.Namespaced && set {
-			c.problems.Addf(at.Field("namespace"), "%s is cluster-scoped and has no namespace", d.Kind.Kind)
-		}
-		if text, _ := namespace.(string); d.Known && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
-			c.problems.Addf(at.Field("namespace"), "is required: %s lives in a namespace and instances of %s don't", d.Kind.Kind, c.graph.Kind.Kind)
+		if c.graph.guest == nil {
+			c.checkScope(d, metadata, at.Field("namespace"))
 		}
 		for _, key := range reservedKeys(metadata) {
 			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for the engine")
 		}
+	}
+}
+
+func (c *compilation) checkScope(d *draft, metadata map[string]any, at object.Path) {
+	namespace, set := metadata["namespace"]
+	if d.Known && !d.Namespaced && set {
+		c.problems.Addf(at, "%s is cluster-scoped and has no namespace", d.Kind.Kind)
+	}
+	if text, _ := namespace.(string); d.Known && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
+		c.problems.Addf(at, "is required: %s lives in a namespace and instances of %s don't", d.Kind.Kind, c.graph.Kind.Kind)
 	}
 }
 

@@ -59,6 +59,13 @@ func (d *draft) objectSchema() *spec.Schema {
 // instanceSchema is what expressions may read of the instance: all but its
 // status, which they make.
 func (c *compilation) instanceSchema() *spec.Schema {
+	if c.graph.guest != nil {
+		root := c.graph.guest.instance()
+		if root == nil {
+			return nil
+		}
+		return specschema.WithObjectMeta(root)
+	}
 	if c.graph.Spec == nil {
 		return nil
 	}

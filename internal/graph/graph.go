@@ -39,6 +39,7 @@ type Graph struct {
 	env       *expr.Env
 	status    *expr.Template
 	readiness v1alpha1.Readiness
+	guest     *Guest // nil for a definition's own
 }
 
 // Node is one resource of a graph.
@@ -75,6 +76,8 @@ type Node struct {
 	readyWhen   []*expr.Program
 	waitFor     []waitFor
 	adopt       bool
+	// unplaced says that the node's reference names no namespace.
+	unplaced bool
 	// conceals says that the object may hold what a Secret holds.
 	conceals bool
 	// derived says that it does because of what it is rendered from.

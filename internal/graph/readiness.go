@@ -42,6 +42,9 @@ func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, pl
 	}
 	var h health.Health
 	switch {
+	case c.graph.guest != nil:
+		h.Message = c.graph.guest.Ready(o)
+		h.Ready = h.Message == ""
 	case n.Nested:
 		h = health.Instance(o)
 	case c.graph.readiness == v1alpha1.ReadinessHealth:

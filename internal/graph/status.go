@@ -17,10 +17,10 @@ func compileStatus(c *compilation) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		switch name {
-		case report.StateField:
+		switch {
+		case name == report.StateField && c.graph.guest == nil:
 			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
-		case report.ConditionsField:
+		case name == report.ConditionsField:
 			c.problems.Addf(at+".conditions", "conditions of the author's own are not served yet")
 		}
 	}

@@ -41,7 +41,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	if o.Definition.Dialect == GraphDialect {
 		o.markLabels(labels, at.Node)
 		child.SetLabels(labels)
-		at.write(child)
+		at.Annotate(child)
 		if LabelValue(o.Name) != o.Name {
 			annotations := child.GetAnnotations()
 			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
@@ -54,7 +54,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 		labels[v1alpha1.NodeIDLabel] = at.Node
 	}
 	child.SetLabels(labels)
-	at.write(child)
+	at.Annotate(child)
 	if o.Definition.Dialect == CompositeDialect {
 		o.markComposed(child, at.Node)
 	}
@@ -76,7 +76,8 @@ func (o Owner) markLabels(labels map[string]string, node string) {
 	labels[v1alpha1.NodeIDLabel] = node
 }
 
-func (p Place) write(child *unstructured.Unstructured) {
+// Annotate writes the place on a child, but for the node, which a label names.
+func (p Place) Annotate(child *unstructured.Unstructured) {
 	annotations := child.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}

@@ -35,6 +35,9 @@ type ProcessOptions struct {
 	Ready time.Duration
 	// Grace is how long a program may take to end when it is asked to: 3 s.
 	Grace time.Duration
+	// Changed is told of each function whose program accepts connections, has ended or is
+	// started again; optional. It must not block.
+	Changed func(name string)
 	// Now is the clock: time.Now.
 	Now func() time.Time
 }
@@ -43,6 +46,9 @@ type ProcessOptions struct {
 func NewProcesses(o ProcessOptions) *Processes {
 	if o.Output == nil {
 		o.Output = func(string) io.Writer { return io.Discard }
+	}
+	if o.Changed == nil {
+		o.Changed = func(string) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -127,6 +133,19 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 			return Endpoint{}, context.Cause(ctx)
 		}
 	}
+}
+
+// Trouble is a NotRunningError for a function whose program has ended and will be started
+// again, and nil for all others. It waits for nothing.
+func (p *Processes) Trouble(name string) error {
+	p.mu.Lock()
+	child := p.known[name]
+	p.mu.Unlock()
+	if child == nil {
+		return nil
+	}
+	_, _, failure := child.state()
+	return failure
 }
 
 // Revision tells one start of a function's program from another. What another start of

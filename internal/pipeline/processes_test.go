@@ -70,7 +70,8 @@ func accepts(address string) bool {
 }
 
 func TestAProgramIsRestarted(t *testing.T) {
-	runner, processes := started(t, "good", pipeline.ProcessOptions{})
+	changes := make(chan string, 64)
+	runner, processes := started(t, "good", pipeline.ProcessOptions{Changed: func(name string) { changes <- name }})
 	first, err := runner.Run(t.Context(), "f", &request{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +94,11 @@ func TestAProgramIsRestarted(t *testing.T) {
 	if processes.Revision("f") == revision || processes.Revision("g") != "" {
 		t.Errorf("want another revision, got %q", processes.Revision("f"))
 	}
+	for range 5 { // started, serving, ended, started, serving
+		if name := <-changes; name != "f" || processes.Trouble(name) != nil {
+			t.Errorf("want to be told of f, got %s, %v", name, processes.Trouble(name))
+		}
+	}
 	processes.Stop("f")
 	if _, err := runner.Run(t.Context(), "f", &request{}); !errors.As(err, new(*pipeline.UnknownError)) {
 		t.Errorf("want it forgotten, got %v", err)
@@ -109,6 +115,9 @@ func TestWhatAProgramSaysBeforeItDies(t *testing.T) {
 	}
 	if _, err := processes.Endpoint(t.Context(), "f"); !errors.As(err, &stopped) || time.Until(stopped.Again) < 50*time.Minute {
 		t.Errorf("want to know when it is started again, got %v", err)
+	}
+	if !errors.As(processes.Trouble("f"), &stopped) || processes.Trouble("g") != nil {
+		t.Errorf("want its trouble alone, got %v", processes.Trouble("f"))
 	}
 	processes.Close()
 	if got := out.String(); got != "there is no configuration\n" {

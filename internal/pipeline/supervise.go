@@ -40,13 +40,14 @@ func (p *process) state() (address string, changed <-chan struct{}, failure erro
 
 func (p *process) set(address string, failure *NotRunningError) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if address == "" && failure == nil {
 		p.began = p.options.Now()
 	}
 	p.address, p.failure = address, failure
 	close(p.changed)
 	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	p.options.Changed(p.name)
 }
 
 // supervise lives the program's lives until the context is done.

@@ -3,6 +3,7 @@ package server
 
 import (
 	"context"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -11,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	"github.com/espalier-dev/espalier/api/pkg"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/compose"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
 	"github.com/espalier-dev/espalier/internal/controller/establish"
-	"github.com/espalier-dev/espalier/internal/function"
+	"github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
-	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -45,11 +47,11 @@ type Options struct {
 	// Composites makes what serves composites and claims of the composition dialect; the
 	// instance engine by default.
 	Composites establish.Kinds
-	// Functions are the names of those functions that are part of this program.
-	Functions []string
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
+	// Functions say what is known of functions beside the cluster's objects.
+	Functions functions.Options
 	// Until is until when no other process can be at the same work; optional, and
 	// zero for as long as this one likes.
 	Until func() time.Time
@@ -60,6 +62,9 @@ type Options struct {
 // Controllers are everything that runs against one API server.
 type Controllers struct {
 	*kernel.Kernel
+	// Functions calls the functions of the cluster's compositions.
+	Functions *functions.Catalog
+
 	options  Options
 	registry *definition.Registry
 	// composites is what is known of the composition dialect's definitions.
@@ -80,6 +85,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Functions = functions.New(c.Hub, o.Functions)
 	return c, nil
 }
 
@@ -92,16 +98,20 @@ func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) [
 // ends, or something that can't be repaired fails. It returns when everything
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
+	defer c.Functions.Close()
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
-		if err := c.Install(ctx, v1alpha1.CRDs); err != nil {
-			return err
+		for _, files := range []fs.FS{v1alpha1.CRDs, pkg.CRDs, apiextensions.CRDs} {
+			if err := c.Install(ctx, files); err != nil {
+				return err
+			}
 		}
+		c.startFunctions()
 		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
 			return err
 		}
 		if err := compose.Start(ctx, c.Kernel, compose.Options{
-			Kinds: c.options.Composites, Runner: c.functions(), Version: c.options.Version,
-			Registry: c.composites, Functions: c.options.Functions, Events: c.options.Events, Now: c.options.Now,
+			Kinds: c.options.Composites, Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(),
+			Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 		}); err != nil {
 			return err
 		}
@@ -113,16 +123,13 @@ func (c *Controllers) Run(ctx context.Context) error {
 	})
 }
 
-// functions runs the functions of pipelines.
-func (c *Controllers) functions() pipeline.Runner {
-	var known pipeline.Functions
-	function.Register(&known)
-	once := func(string) string { return "" } // of this program there is one revision
-	return pipeline.NewCache(pipeline.Guard(&known, pipeline.Limits{}), once, answers, c.options.Now)
+// startFunctions begins to call functions, and to tell how they fare.
+func (c *Controllers) startFunctions() {
+	r := functions.Reconciler{Catalog: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
+	c.Serve(functions.FunctionKind, &r)
+	c.Serve(functions.RevisionKind, &functions.Revisions{Reconciler: r})
+	c.Functions.Start(c.Wake)
 }
-
-// answers is how many bytes of functions' answers are kept.
-const answers = 64 << 20
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
 	return definition.Config{

@@ -52,6 +52,7 @@ var home = map[string]ring{
 	"internal/function/autoready":         pure,
 	"internal/function/call":              pure,
 	"internal/function/fieldpath":         pure,
+	"internal/function/graph":             pure,
 	"internal/function/patchandtransform": pure,
 	"internal/function/strict":            pure,
 

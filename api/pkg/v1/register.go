@@ -24,3 +24,23 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
+
+// Annotations on a Function that say that its author runs it. The dialect's tool that
+// renders compositions knows them.
+const (
+	// RuntimeAnnotation says how the function is run.
+	RuntimeAnnotation = "render.crossplane.io/runtime"
+	// DevelopmentTargetAnnotation is where it is then, as gRPC writes targets.
+	DevelopmentTargetAnnotation = "render.crossplane.io/runtime-development-target"
+)
+
+// RuntimeDevelopment is the RuntimeAnnotation's value for a function that runs already,
+// without TLS, and DefaultDevelopmentTarget where it is if nobody says where.
+const (
+	RuntimeDevelopment       = "Development"
+	DefaultDevelopmentTarget = "localhost:9443"
+)
+
+// CapabilityComposition is the capability of a function that compositions can call. A
+// package that names no capabilities has it.
+const CapabilityComposition = "composition"

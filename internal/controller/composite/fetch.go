@@ -19,24 +19,28 @@ type fetcher struct{ instance.World }
 
 func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
 	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
+	namespace := s.GetNamespace()
+	if namespaced, known := f.Namespaced(kind); known && !namespaced {
+		namespace = ""
+	}
 	var (
 		found []*unstructured.Unstructured
 		blind *plan.Blind
 	)
 	if name := s.GetMatchName(); name != "" {
-		look := f.Object(plan.Need{Kind: kind, Namespace: s.GetNamespace(), Name: name})
+		look := f.Object(plan.Need{Kind: kind, Namespace: namespace, Name: name})
 		blind = look.Blind
 		if look.Object != nil {
 			found = append(found, look.Object)
 		}
 	} else {
-		found, blind = f.Matching(kind, s.GetNamespace(), labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
+		found, blind = f.Matching(kind, namespace, labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
 	}
 	if blind != nil {
 		return nil, false, unreadable(*blind)
 	}
 	for _, o := range found {
-		objects = append(objects, told(o))
+		objects = append(objects, o.Object)
 	}
 	return objects, true, nil
 }
@@ -52,24 +56,4 @@ func unreadable(blind plan.Blind) error {
 func (f fetcher) Schema(_ context.Context, s *fnv1.SchemaSelector) (doc map[string]any, known bool, err error) {
 	doc, _, err = f.World.Schema(schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind()))
 	return doc, err == nil, err
-}
-
-// told is an object as functions see it: who manages which field is no matter of theirs.
-func told(o *unstructured.Unstructured) map[string]any {
-	metadata, ok := o.Object["metadata"].(map[string]any)
-	if _, has := metadata["managedFields"]; !ok || !has {
-		return o.Object
-	}
-	out := make(map[string]any, len(o.Object))
-	for key, value := range o.Object {
-		out[key] = value
-	}
-	kept := make(map[string]any, len(metadata))
-	for key, value := range metadata {
-		if key != "managedFields" {
-			kept[key] = value
-		}
-	}
-	out["metadata"] = kept
-	return out
 }

@@ -100,7 +100,7 @@ func (s *sitting) observations(observed map[string]*unstructured.Unstructured) m
 // composite is the composite as functions see it: with the status that they have wanted
 // in this pass, as if it were written already.
 func (s *sitting) composite() pipeline.Observation {
-	out := pipeline.Observation{Object: told(s.facts.Instance)}
+	out := pipeline.Observation{Object: s.facts.Instance.Object}
 	if s.memory.status != nil {
 		out.Object = maps.Clone(out.Object)
 		before, _ := out.Object["status"].(map[string]any)
@@ -123,7 +123,7 @@ func (s *sitting) composite() pipeline.Observation {
 // observation is an object as functions see it, with what is needed to connect to it if
 // it says where that is.
 func (s *sitting) observation(o *unstructured.Unstructured) pipeline.Observation {
-	out := pipeline.Observation{Object: told(o)}
+	out := pipeline.Observation{Object: o.Object}
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "name")
 	if name == "" {
 		return out

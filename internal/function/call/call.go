@@ -32,6 +32,8 @@ type State struct {
 type Request struct {
 	Observed, Desired State
 	Input, Context    map[string]any
+	// Given is what is known of what the function requires.
+	Given Given
 }
 
 // Severity is how bad a result is.
@@ -54,6 +56,10 @@ type Response struct {
 	Desired State
 	Context map[string]any
 	Results []Result
+	// Conditions for the composite's status.
+	Conditions []Condition
+	// Requirements are all that the answer depends on besides the request.
+	Requirements Requirements
 	// TTL is how long the answer holds if nothing changes; 0 is until something does.
 	TTL time.Duration
 }

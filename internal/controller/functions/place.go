@@ -1,0 +1,167 @@
+package functions
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/pipeline"
+)
+
+// By is how a function is served.
+type By string
+
+// The ways, in the order in which they are preferred.
+const (
+	// ByProgram: a child process of this one, as Options say.
+	ByProgram By = "Program"
+	// ByAddress: an address on this machine, as Options say.
+	ByAddress By = "Address"
+	// ByDevelopment: where the Function's annotations say that its author runs it.
+	ByDevelopment By = "Development"
+	// ByPackage: where the active FunctionRevision says.
+	ByPackage By = "Package"
+	// BuiltIn: in this process.
+	BuiltIn By = "BuiltIn"
+	// Nowhere: Problem says why.
+	Nowhere By = "Nowhere"
+)
+
+// Place is where the calls of a function go.
+type Place struct {
+	By By
+	// Endpoint is of those that are served at one that is known beforehand.
+	Endpoint pipeline.Endpoint
+	// Revision tells one incarnation of the function from another.
+	Revision string
+	// Problem is why it can't be called; the zero Problem if it can.
+	Problem Problem
+	// Unwell is what its package manager says is wrong with it. It is called all the same.
+	Unwell string
+}
+
+// Problem is why a function can't be called, and what to do about it.
+type Problem struct {
+	Reason, Message string
+}
+
+// Reasons of problems.
+const (
+	// Unknown: there is no function of that name.
+	Unknown = "UnknownFunction"
+	// Unseen: it isn't known yet which functions there are.
+	Unseen = "FunctionsNotKnown"
+	// NotRunning: its program has ended, and is started again.
+	NotRunning = "ProgramNotRunning"
+	// NoRuntime: it is a package, and nobody here runs packages.
+	NoRuntime = "NoPackageRuntime"
+	// NoActiveRevision: none of its revisions is to be used.
+	NoActiveRevision = "NoActiveRevision"
+	// NoEndpoint: its active revision isn't served.
+	NoEndpoint = "NoEndpoint"
+	// NoCertificates: it can be called with certificates only, and there are none.
+	NoCertificates = "NoCertificates"
+	// NotForCompositions: its package can do other things.
+	NotForCompositions = "NotForCompositions"
+)
+
+// facts are what is known of one function.
+type facts struct {
+	name  string
+	given *Given
+	// running is what became of the program, if that is what is given.
+	running running
+	builtIn bool
+	// unseen is why the objects can't be told; empty if they can.
+	unseen string
+	// object is the Function, nil if there is none.
+	object    *function
+	revisions []revision
+	// certificates says that there are any to call it with.
+	certificates bool
+}
+
+// running is what became of a program.
+type running struct {
+	revision string
+	trouble  string
+}
+
+// decide says where the calls of a function go. It is a pure function.
+func decide(f facts) Place {
+	switch {
+	case f.given != nil && f.given.Program != "":
+		p := Place{By: ByProgram, Revision: f.running.revision}
+		if f.running.trouble != "" {
+			p.Problem = Problem{NotRunning, f.running.trouble}
+		}
+		return p
+	case f.given != nil:
+		return Place{By: ByAddress, Endpoint: pipeline.Endpoint{Target: f.given.Address, Plain: true}, Revision: f.given.Address}
+	case f.unseen != "":
+		return nowhere(Unseen, "it isn't known yet which functions there are: %s", f.unseen)
+	case f.object != nil && f.object.development != "":
+		return Place{
+			By:       ByDevelopment,
+			Endpoint: pipeline.Endpoint{Target: f.object.development, Plain: true, Development: true},
+			Revision: f.object.uid + " " + f.object.development,
+		}
+	}
+	active, known := activeOf(f.revisions)
+	switch {
+	case known && active.endpoint != "":
+		return packaged(f, active)
+	case f.builtIn:
+		return Place{By: BuiltIn, Revision: "built in"}
+	case known:
+		p := nowhere(NoEndpoint, "its active FunctionRevision %s has no status.endpoint", active.name)
+		if active.unwell != "" {
+			p.Problem.Message += ": " + active.unwell
+		}
+		return p
+	case len(f.revisions) > 0:
+		return nowhere(NoActiveRevision, "none of its FunctionRevisions is Active (spec.desiredState)")
+	case f.object != nil:
+		return nowhere(NoRuntime, "nobody here runs packages, and %s is one. %s", f.object.image, ways(f.name))
+	}
+	return nowhere(Unknown, "there is no Function %s", f.name)
+}
+
+// packaged is a function whose package somebody runs.
+func packaged(f facts, active revision) Place {
+	switch {
+	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
+		return nowhere(NotForCompositions, "its active FunctionRevision %s isn't for compositions: it can do %s", active.name, strings.Join(active.capabilities, ", "))
+	case !f.certificates:
+		return nowhere(NoCertificates, "it is served at %s with mutual TLS, and there are no certificates to call functions with: --function-certificates names them", active.endpoint)
+	}
+	return Place{
+		By:       ByPackage,
+		Endpoint: pipeline.Endpoint{Target: active.endpoint},
+		Revision: active.uid + " " + active.endpoint,
+		Unwell:   active.unwell,
+	}
+}
+
+// activeOf is the revision that is to be called: of several that are active the newest.
+func activeOf(all []revision) (revision, bool) {
+	active := slices.DeleteFunc(slices.Clone(all), func(r revision) bool { return !r.active })
+	if len(active) == 0 {
+		return revision{}, false
+	}
+	return slices.MaxFunc(active, func(a, b revision) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
+	}), true
+}
+
+func nowhere(reason, format string, args ...any) Place {
+	return Place{By: Nowhere, Problem: Problem{reason, fmt.Sprintf(format, args...)}}
+}
+
+// ways says how a function is served without a package manager.
+func ways(name string) string {
+	return fmt.Sprintf("Serve it as a program (--function %s=./program) or from an address on this machine (--function %s=127.0.0.1:9443), "+
+		"or annotate it with %s=%s and %s=host:port, or let a package manager run it", name, name, v1.RuntimeAnnotation, v1.RuntimeDevelopment, v1.DevelopmentTargetAnnotation)
+}

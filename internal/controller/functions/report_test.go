@@ -1,0 +1,79 @@
+package functions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/pipeline"
+)
+
+// short is a condition as a word.
+func short(all condition.Set) []string {
+	var out []string
+	for _, c := range all {
+		out = append(out, c.Type+"="+string(c.Status)+" "+c.Reason)
+	}
+	return out
+}
+
+func TestWhatIsToldOfAFunction(t *testing.T) {
+	cases := map[string]struct {
+		place Place
+		want  []string
+	}{
+		"A program that runs":            {Place{By: ByProgram}, []string{"Installed=True ServedByProgram", "Healthy=True ServedByProgram"}},
+		"A program that has ended":       {Place{By: ByProgram, Problem: Problem{Reason: NotRunning}}, []string{"Installed=True ServedByProgram", "Healthy=False ProgramNotRunning"}},
+		"An address":                     {Place{By: ByAddress}, []string{"Installed=True ServedAtAddress", "Healthy=True ServedAtAddress"}},
+		"One that is developed":          {Place{By: ByDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ServedForDevelopment", "Healthy=True ServedForDevelopment"}},
+		"A revision that a person made":  {Place{By: ByPackage}, []string{"Installed=True ServedAtEndpoint", "Healthy=True ServedAtEndpoint"}},
+		"One that is built in":           {Place{By: BuiltIn}, []string{"Installed=True BuiltIn", "Healthy=True BuiltIn"}},
+		"One that nobody runs":           {nowhere(NoRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime"}},
+		"Nothing before it is known":     {nowhere(Unseen, ""), nil},
+		"One that has no endpoint (yet)": {nowhere(NoEndpoint, ""), []string{"Installed=False NoEndpoint", "Healthy=False NoEndpoint"}},
+	}
+	for name, tc := range cases {
+		set := reportFunction(tc.place, &Given{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
+		if diff := cmp.Diff(tc.want, short(set)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		for _, c := range set {
+			if c.ObservedGeneration != 3 {
+				t.Errorf("%s: of generation %d", name, c.ObservedGeneration)
+			}
+		}
+	}
+}
+
+func TestWhatIsToldOfARevision(t *testing.T) {
+	cases := map[string]struct {
+		revision revision
+		place    Place
+		want     string
+	}{
+		"One that isn't active":                          {revision{}, Place{By: BuiltIn}, "RevisionHealthy=True Inactive"},
+		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Place{By: ByPackage}, "RevisionHealthy=True ServedAtEndpoint"},
+		"One that nobody serves":                         {revision{active: true}, nowhere(NoEndpoint, ""), "RevisionHealthy=False NoEndpoint"},
+		"One whose function is served in another manner": {revision{active: true}, Place{By: BuiltIn}, "RevisionHealthy=True Inactive"},
+	}
+	for name, tc := range cases {
+		set := reportRevision(tc.revision, tc.place).merge(nil, 1, time.Unix(0, 0))
+		if diff := cmp.Diff([]string{tc.want}, short(set)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWhatWeSaidIsTakenBack(t *testing.T) {
+	before := condition.Set{
+		{Type: "Installed", Status: condition.True, Reason: "ActivePackageRevision"},
+		{Type: "Healthy", Status: condition.False, Reason: NoRuntime},
+	}
+	want := []v1alpha1.Condition{before[0]}
+	if diff := cmp.Diff(want, []v1alpha1.Condition(reported{retract: true}.merge(before, 1, time.Unix(0, 0)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

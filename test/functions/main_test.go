@@ -1,0 +1,167 @@
+// Package functions tests how functions are found and called, as their authors meet it,
+// on a real API server and with real programs.
+package functions
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	catalog "github.com/espalier-dev/espalier/internal/controller/functions"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/sdk/function"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// life is the variable that makes a function program of the test's own program.
+const life = "ESPALIER_TEST_FUNCTION"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(life) != "" {
+		function.Main(func(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+			return saying(strconv.Itoa(os.Getpid()))(ctx, r)
+		})
+		return
+	}
+	manager.NewLogger(io.Discard, 0) // before anything runs that would log
+	os.Exit(testkit.Main(m))
+}
+
+type silent struct{}
+
+func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
+
+// world is a cluster with controllers that a test has for itself.
+type world struct {
+	*testkit.World
+	*server.Controllers
+	counter *testkit.Counter
+
+	mu      sync.Mutex
+	changed map[string]int
+	news    chan struct{}
+}
+
+// begin starts the controllers.
+func begin(t *testing.T, o catalog.Options) *world {
+	t.Helper()
+	config := testkit.Exclusive(t)
+	w := &world{World: testkit.NewWorld(t, config), counter: &testkit.Counter{}, changed: map[string]int{}, news: make(chan struct{}, 1)}
+	var err error
+	w.Controllers, err = server.NewControllers(server.Options{
+		Config: w.counter.Wrap(config), Workers: 2, Version: "test", Log: logr.Discard(), Events: silent{}, Functions: o,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Functions.Changed(func(name string) {
+		w.mu.Lock()
+		w.changed[name]++
+		w.mu.Unlock()
+		select {
+		case w.news <- struct{}{}:
+		default:
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.AwaitServing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// until waits for news of functions until something is so.
+func (w *world) until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	late := time.After(testkit.Patience)
+	for !so() {
+		select {
+		case <-w.news:
+		case <-late:
+			t.Fatalf("%s, still not so", what)
+		}
+	}
+}
+
+// told is how often it was told that a function has changed.
+func (w *world) told(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed[name]
+}
+
+// call calls a function and returns its word, or its error.
+func (w *world) call(t *testing.T, name string) string {
+	t.Helper()
+	response, err := w.Functions.Run(t.Context(), name, &fnv1.RunFunctionRequest{Meta: &fnv1.RequestMeta{Tag: "same"}})
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(response.GetResults()) == 0:
+		return ""
+	}
+	return response.GetResults()[0].GetMessage()
+}
+
+// says waits until a function says something.
+func (w *world) says(t *testing.T, name, want string) {
+	t.Helper()
+	w.until(t, fmt.Sprintf("%s says %q rather than %q", name, want, w.call(t, name)), func() bool { return strings.Contains(w.call(t, name), want) })
+}
+
+// reports waits until a Function says so of itself.
+func (w *world) reports(t *testing.T, name, installed, healthy string) {
+	t.Helper()
+	w.Await(t, catalog.FunctionKind, "", name, conditions("Installed", installed, "Healthy", healthy))
+}
+
+// saying answers with a word, for a minute.
+func saying(word string) function.Func {
+	return func(_ context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		return &fnv1.RunFunctionResponse{
+			Meta:    &fnv1.ResponseMeta{Tag: r.GetMeta().GetTag(), Ttl: durationpb.New(time.Minute)},
+			Results: []*fnv1.Result{{Severity: fnv1.Severity_SEVERITY_NORMAL, Message: word}},
+		}, nil
+	}
+}
+
+// serve serves a function over loopback until the test ends, and returns where.
+func serve(t *testing.T, run function.Func, options ...function.Option) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- function.Serve(ctx, listener, run, options...) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
