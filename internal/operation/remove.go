@@ -73,7 +73,7 @@ func (s State) destroy() Step {
 		return step
 	}
 	if s.Failed != nil {
-		return fails(s.Failed)
+		return Fails(s.Failed)
 	}
 	return s.openOnce(external.Delete, binding.BindingDeleting)
 }

@@ -77,7 +77,7 @@ func (s State) neverMade() Step {
 // pass is left for the next.
 func (s State) again() Step {
 	if s.Failed != nil {
-		return fails(s.Failed)
+		return Fails(s.Failed)
 	}
 	if !s.Binding.Operation.Repeated {
 		return s.record(func(b *binding.BindingSpec) { b.Operation.Repeated = true })
@@ -139,7 +139,7 @@ func (s State) byMark() Step {
 	}
 	switch {
 	case s.LookFailed != nil:
-		return fails(fmt.Errorf("look for the external resource: %w", s.LookFailed))
+		return Fails(fmt.Errorf("look for the external resource: %w", s.LookFailed))
 	case !s.Searched:
 		return Step{Do: Search}
 	case len(s.Found) > 1:
@@ -168,7 +168,7 @@ func (s State) doubt() (step Step, done bool) {
 	case s.doubted() > 0:
 		return Step{}, false
 	case s.LookFailed != nil:
-		return fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
+		return Fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
 	case !s.Searched:
 		return Step{Do: Search}, true
 	case len(s.Found) > 1:

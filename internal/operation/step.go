@@ -59,7 +59,7 @@ type Step struct {
 	// Synced and Ready are what to say; for Rest.
 	Synced, Ready Said
 	// After asks for another pass after so long; 0 for none. Err asks for one with
-	// growing delay.
+	// growing delay, and not before After.
 	After time.Duration
 	Err   error
 	// Event tells people of something that happened; empty for nothing.
@@ -85,9 +85,9 @@ func rest(reason, message string, after time.Duration) Step {
 	return Step{Do: Rest, Synced: synced(metav1.ConditionFalse, reason, message), After: after}
 }
 
-// fails ends the pass with an error, after which it is repeated.
-func fails(err error) Step {
-	return Step{Do: Rest, Synced: synced(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}
+// Fails ends the pass with an error, after which it is repeated.
+func Fails(err error) Step {
+	return Step{Do: Rest, Synced: synced(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}.bounded()
 }
 
 // with adds what Ready is to say.

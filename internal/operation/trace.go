@@ -32,7 +32,7 @@ func (s State) traces() []external.Observation {
 func (s State) trace() Step {
 	creating := Said{Status: metav1.ConditionFalse, Reason: resource.Creating}
 	if s.LookFailed != nil {
-		return fails(fmt.Errorf("look for an external resource of a lost binding: %w", s.LookFailed)).with(creating)
+		return Fails(fmt.Errorf("look for an external resource of a lost binding: %w", s.LookFailed)).with(creating)
 	}
 	if !s.Traced {
 		return Step{Do: Trace}

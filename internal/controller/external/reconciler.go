@@ -124,7 +124,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		if cluster.IsGone(err) || errors.Is(err, port.ErrNotYet) {
 			return nil, outcome.Done()
 		}
-		return nil, r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
+		return nil, r.report(ctx, v, operation.Fails(err))
 	}
 	return v, outcome.Outcome{}
 }
