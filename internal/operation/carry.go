@@ -71,7 +71,7 @@ func (s State) goesOn(a external.Op) Step {
 			b.Operation.Ref = cmp.Or(string(a.Ref), op.Ref)
 		})
 	}
-	after := a.RetryAfter
+	after := min(a.RetryAfter, longestWait)
 	if after <= 0 {
 		after = pollEvery
 	}

@@ -11,6 +11,7 @@
 package operation
 
 import (
+	"errors"
 	"time"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
@@ -141,6 +142,9 @@ func (s State) intent() *external.Intent {
 func (s *State) Answered(op external.Op, err error) {
 	if err != nil {
 		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
+		if said := (*external.OpError)(nil); errors.As(err, &said) {
+			op.Err.RetryAfter = said.RetryAfter
+		}
 	}
 	s.Polled = false
 	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false

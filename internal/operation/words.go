@@ -2,6 +2,7 @@ package operation
 
 import (
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -13,9 +14,12 @@ const (
 	mostSaid = 1024
 	// cutAt is where the end of a longer one follows: that is where it says what to do.
 	cutAt = 600
+	// longestWait is how long the external API can ask to be left alone: it may be
+	// mistaken.
+	longestWait = 10 * time.Minute
 )
 
-// bounded is a step whose words are fit to be passed on.
+// bounded is a step whose words and waits are fit to be passed on.
 func (s Step) bounded() Step {
 	s.Synced.Message, s.Ready.Message, s.Event.Message = readable(s.Synced.Message), readable(s.Ready.Message), readable(s.Event.Message)
 	if s.Binding != nil && s.Binding.Unresolved != nil {
@@ -23,6 +27,9 @@ func (s Step) bounded() Step {
 	}
 	if s.Err != nil && s.Err.Error() != readable(s.Err.Error()) {
 		s.Err = worded{s.Err}
+	}
+	if s.Err != nil {
+		s.After = min(max(s.After, 0), longestWait)
 	}
 	return s
 }

@@ -62,7 +62,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) 
 	}
 	switch {
 	case step.Err != nil:
-		return outcome.Fail(step.Err)
+		return outcome.FailUntil(step.Err, step.After)
 	case step.After > 0:
 		return outcome.Wait(jittered(step.After))
 	}
