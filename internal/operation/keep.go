@@ -62,6 +62,9 @@ func (s State) missing() Step {
 	if s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit {
 		return s.cannotBeChosen().with(Said{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	}
+	if step, done := s.disagrees(); done {
+		return step
+	}
 	step := s.record(func(b *binding.BindingSpec) {
 		b.Ref, b.Phase, b.AbsentSince, b.AbsentBefore = "", binding.BindingReserved, nil, nil
 	})
