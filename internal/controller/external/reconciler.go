@@ -119,6 +119,10 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	if own := carry.ResourceOf(cached, r.Poll); own.Paused || own.Policies.Paused() {
 		return v, outcome.Outcome{} // nothing is looked up, and nobody is connected to
 	}
+	if !v.watchesSecret() {
+		v.lease.Commit()
+		return nil, outcome.Done() // as with bindings
+	}
 	if err := r.connect(ctx, v); err != nil {
 		v.lease.Commit()
 		if cluster.IsGone(err) || errors.Is(err, port.ErrNotYet) {
