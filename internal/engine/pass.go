@@ -48,7 +48,7 @@ func (e *Engine) pass(t turn) {
 	if !c.ending() {
 		log.Error(out.Err, "reconcile failed; it is repeated with a growing delay")
 	}
-	t.failed()
+	t.failed(out.After)
 }
 
 // ending tells whether the controller is being stopped, or the whole engine. What

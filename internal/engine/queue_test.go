@@ -182,7 +182,7 @@ func TestClosingALane(t *testing.T) {
 		l.add(next.key(), watch.Urgent) // too late to be repeated
 		l.add(key("d"), watch.Normal)
 		l.addAfter(key("e"), time.Second, watch.Normal)
-		next.failed()
+		next.failed(0)
 		next.done()
 		<-over
 		<-time.After(time.Hour)

@@ -23,8 +23,9 @@ type deferral struct {
 }
 
 // failed asks for the key again after a delay that grows with each failure, and as
-// urgently as before: what was urgent still has to be done.
-func (t turn) failed() {
+// urgently as before: what was urgent still has to be done. It is left alone for so
+// long at least, whatever was asked for before this failure; 0 for no such time.
+func (t turn) failed(atLeast time.Duration) {
 	l, it := t.lane, t.item
 	l.q.mu.Lock()
 	defer l.q.mu.Unlock()
@@ -36,7 +37,15 @@ func (t turn) failed() {
 		l.failing++
 	}
 	it.failures++
-	l.postpone(it, delay/2+rand.N(delay/2+1), t.ask.priority)
+	delay, priority := delay/2+rand.N(delay/2+1), t.ask.priority
+	if atLeast > 0 {
+		delay = max(delay, atLeast+rand.N(atLeast/10+1))
+		if had := it.later; had != nil {
+			had.timer.Stop()
+			it.later, priority = nil, max(priority, had.priority)
+		}
+	}
+	l.postpone(it, delay, priority)
 }
 
 // succeeded forgets the failures of the key, and asks for it again after a delay,

@@ -52,7 +52,7 @@ func TestFailedWorkComesBackEverLater(t *testing.T) {
 		next, _ := q.get()
 		again := func() time.Duration {
 			began := time.Now()
-			next.failed()
+			next.failed(0)
 			next.done()
 			next, _ = q.get()
 			return time.Since(began)
@@ -80,6 +80,31 @@ func TestFailedWorkComesBackEverLater(t *testing.T) {
 	})
 }
 
+// TestFailedWorkComesBackNotBeforeItMay: whoever it was asked of has said when.
+func TestFailedWorkComesBackNotBeforeItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		l := q.open(nil)
+		l.add(key("a"), watch.Normal)
+		next, _ := q.get()
+		for failures := range 30 {
+			began := time.Now()
+			next.succeeded(time.Second) // a look that is due before
+			for range failures {
+				next.failed(0)
+			}
+			next.failed(time.Minute)
+			next.done()
+			next, _ = q.get()
+			if took := time.Since(began); took < time.Minute || took > longestDelay {
+				t.Errorf("after %d failures it came back after %s", failures+1, took)
+			}
+		}
+		next.succeeded(0)
+		next.done()
+	})
+}
+
 // TestARepeatIsAsUrgent: a pass over a person's change fails, with a conflict
 // say, while ten thousand objects are looked at again.
 func TestARepeatIsAsUrgentAsTheAskThatFailed(t *testing.T) {
@@ -90,22 +115,22 @@ func TestARepeatIsAsUrgentAsTheAskThatFailed(t *testing.T) {
 	}{
 		"A person's change that failed": {
 			reason: "it has not been handled yet",
-			play:   turn.failed,
+			play:   func(person turn) { person.failed(0) },
 			want:   watch.Urgent,
 		},
 		"It fails once more, when looked at for another reason": {
 			reason: "the change has not been handled for that",
 			play: func(person turn) {
-				person.failed()
+				person.failed(0)
 				person.ask.priority = watch.Background
-				person.failed()
+				person.failed(0)
 			},
 			want: watch.Urgent,
 		},
 		"It succeeds when looked at for another reason": {
 			reason: "what comes then is but one look too many",
 			play: func(person turn) {
-				person.failed()
+				person.failed(0)
 				person.succeeded(0)
 			},
 			want: watch.Background,

@@ -15,6 +15,8 @@ import (
 func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 	named := external.Caps{Marked: true}
 	assigned := external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}
+	// Where marks can be searched, that would find what wasn't seen.
+	unsearchable := external.Caps{Naming: external.ProviderAssigned, Marked: true, TokenTTL: time.Hour}
 	cases := map[string]struct {
 		caps  external.Caps
 		async time.Duration
@@ -46,7 +48,7 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 			}
 			return operation.Next(s)
 		}},
-		"I4: what can't be seen isn't there": {caps: assigned, blind: 2, next: func(s operation.State) operation.Step {
+		"I4: what can't be seen isn't there": {caps: unsearchable, blind: 2, next: func(s operation.State) operation.Step {
 			if s.LookFailed != nil {
 				s.Look, s.LookFailed = &external.Observation{Presence: external.Absent}, nil
 			}

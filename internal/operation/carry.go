@@ -71,7 +71,7 @@ func (s State) goesOn(a external.Op) Step {
 			b.Operation.Ref = cmp.Or(string(a.Ref), op.Ref)
 		})
 	}
-	after := a.RetryAfter
+	after := min(a.RetryAfter, longestWait)
 	if after <= 0 {
 		after = pollEvery
 	}
@@ -125,8 +125,8 @@ func (s State) rejected(a external.Op) Step {
 			return s.repetitionRefused(a)
 		}
 	}
-	if external.Verb(op.Verb) == external.Create && op.Repeated && s.left(op.StartedAt)+onTheWay > 0 {
-		return s.unknown(a.Err) // the call before it may be on its way: the name tells, and not yet
+	if external.Verb(op.Verb) == external.Create && op.Repeated && s.left(s.called())+onTheWay > 0 {
+		return s.refusedSo(s.unknown(a.Err)) // the call before it may be on its way: the name tells, and not yet
 	}
 	return s.record(func(b *binding.BindingSpec) {
 		if external.Verb(op.Verb) == external.Create && !op.Repeated && s.Caps.Settle == 0 {
@@ -144,10 +144,22 @@ func (s State) rejected(a external.Op) Step {
 // repetitionRefused looks by the mark, if it has to be there by now; or else the call
 // is repeated until its answer proves something.
 func (s State) repetitionRefused(a external.Op) Step {
-	if s.Caps.Findable && s.left(s.Binding.Operation.StartedAt)+onTheWay <= 0 {
+	if s.Caps.Findable && s.left(s.called())+onTheWay <= 0 {
 		return s.byMark().with(s.underWay())
 	}
-	return s.unknown(a.Err)
+	return s.refusedSo(s.unknown(a.Err))
+}
+
+// refusedSo leaves a creation open whose repetition was refused: what came of the call
+// before that is what is waited for.
+func (s State) refusedSo(then Step) Step {
+	if !s.refusedAgain() || s.Earlier.Equal(s.Binding.Operation.RepeatedAt) {
+		return then
+	}
+	return s.record(func(b *binding.BindingSpec) {
+		at := s.Earlier
+		b.Operation.RepeatedAt = &at
+	})
 }
 
 // refused keeps a deletion that was refused, unless it would be asked in other words
@@ -180,8 +192,13 @@ func (s State) failed(a external.Op) Step {
 		if a.Ref != "" {
 			return s.bind(a.Ref, s.Binding.Mark)
 		}
-		if s.Binding.Operation.Resume != "" {
-			return s.record(func(b *binding.BindingSpec) { b.Operation.Resume = "" })
+		if s.leavesTraces() || s.Binding.Operation.Resume != "" {
+			return s.record(func(b *binding.BindingSpec) {
+				if b.Operation.Resume = ""; s.leavesTraces() {
+					at := metav1.NewMicroTime(s.Now)
+					b.Operation.Failed = &at
+				}
+			})
 		}
 		return s.resolve().with(s.underWay())
 	case external.Delete:

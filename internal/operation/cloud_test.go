@@ -2,6 +2,8 @@ package operation_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -17,6 +19,14 @@ type cloud struct {
 	tokens map[string]*thing
 	// deaf says which calls end well and do nothing.
 	deaf external.Verb
+	// denies says that a look shows nothing of what a search does.
+	denies bool
+	// invalid is a request whose creation is taken on and fails, and fails how many
+	// more do, whatever they ask for. Leaves says that something is there all the same,
+	// and early that its identity is told before.
+	invalid       string
+	fails         int
+	leaves, early bool
 	// busy is how many calls from now on are refused, for now.
 	busy int
 	// async is how long operations take; 0 for at once.
@@ -66,7 +76,7 @@ func (c *cloud) shown() []*thing {
 func (c *cloud) observe(ref external.Ref, want string) external.Observation {
 	c.calls++
 	for _, t := range c.shown() {
-		if t.ref == ref {
+		if t.ref == ref && !c.denies {
 			return c.seen(t, want)
 		}
 	}
@@ -133,6 +143,9 @@ func (c *cloud) begin(i external.Intent) external.Op {
 }
 
 func (c *cloud) create(i external.Intent) external.Op {
+	if failure, fails := c.failing(i); fails {
+		return failure
+	}
 	if c.caps.TokenTTL > 0 {
 		if t, known := c.tokens[i.Token]; known && c.now().Sub(t.created) < c.caps.TokenTTL {
 			return c.op(t.ref)
@@ -156,6 +169,34 @@ func (c *cloud) create(i external.Intent) external.Op {
 	return c.op(ref)
 }
 
+// failing takes a creation on that fails: at once, or, where the API is asynchronous,
+// as its operation tells. By its token it is known again, as long as it is invalid.
+func (c *cloud) failing(i external.Intent) (op external.Op, fails bool) {
+	if c.invalid == "" && c.fails == 0 || c.invalid != "" && string(i.Request) != c.invalid {
+		return external.Op{}, false
+	}
+	c.fails = max(0, c.fails-1)
+	ref := external.Ref(i.Key.Name)
+	if c.caps.Naming == external.ProviderAssigned {
+		ref = external.Ref(fmt.Sprintf("id-%d", len(c.things)+1))
+	}
+	if mark := i.Mark; c.leaves && len(c.alive()) == 0 {
+		t := &thing{ref: ref, mark: &mark, created: c.now(), request: "half", changed: c.now()}
+		c.things, c.tokens[i.Token] = append(c.things, t), t
+		c.creations++
+	} else if t, known := c.tokens[i.Token]; known && c.caps.TokenTTL > 0 {
+		ref = t.ref
+	}
+	if c.async == 0 {
+		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: "Invalid"}}, true
+	}
+	op = external.Op{Resume: fmt.Sprintf("failing/%d", c.now().Add(c.async).UnixNano()), RetryAfter: time.Second}
+	if c.early {
+		op.Ref = ref
+	}
+	return op, true
+}
+
 // op is an operation on a thing: resumable where the API is asynchronous.
 func (c *cloud) op(ref external.Ref) external.Op {
 	if c.async == 0 {
@@ -169,6 +210,12 @@ func (c *cloud) poll(resume string) external.Op {
 	if c.busy > 0 {
 		c.busy--
 		return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "Throttled"}}
+	}
+	if at, fails := strings.CutPrefix(resume, "failing/"); fails {
+		if until, _ := strconv.ParseInt(at, 10, 64); c.now().UnixNano() < until {
+			return external.Op{Resume: resume, RetryAfter: time.Second}
+		}
+		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: "Invalid"}}
 	}
 	ref := external.Ref(resume[len("op/"):])
 	for _, t := range c.things {

@@ -62,6 +62,9 @@ func (s State) missing() Step {
 	if s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit {
 		return s.cannotBeChosen().with(Said{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	}
+	if step, done := s.disagrees(); done {
+		return step
+	}
 	step := s.record(func(b *binding.BindingSpec) {
 		b.Ref, b.Phase, b.AbsentSince, b.AbsentBefore = "", binding.BindingReserved, nil, nil
 	})
@@ -73,7 +76,7 @@ func (s State) missing() Step {
 func (s State) create() Step {
 	switch {
 	case s.Failed != nil:
-		return fails(s.Failed).with(Said{Status: metav1.ConditionFalse, Reason: resource.Creating})
+		return Fails(s.Failed).with(Said{Status: metav1.ConditionFalse, Reason: resource.Creating})
 	case !s.Resource.Policies.Allow(resource.ActionCreate):
 		return rest(resource.ReconcileError, goneAndNotToBeMade, s.Resource.Poll).with(Said{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	case s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit:
@@ -111,7 +114,7 @@ func (s State) present() Step {
 	case len(s.Look.Connection) > 0 && !s.Published:
 		return Step{Do: Publish}
 	case s.Failed != nil:
-		return fails(s.Failed).with(s.ready())
+		return Fails(s.Failed).with(s.ready())
 	case s.Look.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
 		return s.openOnce(external.Update, binding.BindingUpdating).with(s.ready())
 	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:

@@ -23,7 +23,7 @@ func Next(s State) Step {
 	if step.Do == Rest && s.Resource.Deleting && step.Synced.Reason != resource.ReconcilePaused {
 		step.Ready = deleting(s)
 	}
-	return step
+	return step.bounded()
 }
 
 // shortestCall is how long must be left for a call when it is begun.
@@ -42,7 +42,7 @@ func (s State) next() Step {
 	case s.Resource.Policies.Validate() != nil:
 		return rest(resource.ReconcileError, s.Resource.Policies.Validate().Error(), 0)
 	case s.PrepareFailed != nil:
-		return fails(fmt.Errorf("prepare the request: %w", s.PrepareFailed))
+		return Fails(fmt.Errorf("prepare the request: %w", s.PrepareFailed))
 	case s.Binding != nil && s.moved() && s.asks():
 		return s.elsewhere()
 	case s.Binding != nil && s.Binding.Operation != nil:
@@ -137,7 +137,7 @@ func (s State) openOnce(verb external.Verb, phase binding.BindingPhase) Step {
 	case left > 0:
 		return s.settles(left)
 	case s.MadeVerb == verb && bytes.Equal(request, s.Made):
-		return fails(fmt.Errorf("%s the external resource has ended, and it is as it was: %s", verbing(string(verb)), s.Look.Diff))
+		return Fails(fmt.Errorf("%s the external resource has ended, and it is as it was: %s", verbing(string(verb)), s.Look.Diff))
 	}
 	return s.open(verb, phase)
 }
@@ -152,11 +152,11 @@ func digestOf(request []byte) string {
 func (s State) look() (step Step, done bool) {
 	switch {
 	case s.LookFailed != nil:
-		return fails(fmt.Errorf("look at the external resource: %w", s.LookFailed)), true
+		return Fails(fmt.Errorf("look at the external resource: %w", s.LookFailed)), true
 	case s.Look == nil:
 		return Step{Do: Observe, Ref: s.ref()}, true
 	case s.Look.Presence == external.Unknown:
-		return fails(fmt.Errorf("whether the external resource exists can't be told: %s", s.Look.Message)), true
+		return Fails(fmt.Errorf("whether the external resource exists can't be told: %s", s.Look.Message)), true
 	}
 	return Step{}, false
 }

@@ -73,7 +73,7 @@ func (s State) destroy() Step {
 		return step
 	}
 	if s.Failed != nil {
-		return fails(s.Failed)
+		return Fails(s.Failed)
 	}
 	return s.openOnce(external.Delete, binding.BindingDeleting)
 }
@@ -115,8 +115,12 @@ func kept(b binding.BindingSpec, now time.Time) time.Duration {
 	return b.Until.Sub(now)
 }
 
-// Expire says what to do about a binding whose managed resource has gone.
+// Expire says what to do about a binding whose managed resource has gone. One that
+// others could share keeps no name from anybody, and has made nothing.
 func Expire(b binding.BindingSpec, now metav1.MicroTime) Step {
+	if b.Shared {
+		return Step{Do: Forget}
+	}
 	switch b.Phase {
 	case binding.BindingReleased, binding.BindingReserved:
 		return Step{Do: Forget}

@@ -89,3 +89,29 @@ func TestATombstoneThatSaysNoTime(t *testing.T) {
 		t.Errorf("who waits for it does %s", step.Do)
 	}
 }
+
+// TestWhatIsKeptOfOneThatWasTakenAway is about managed resources that have gone without
+// their bindings having been seen to: by force.
+func TestWhatIsKeptOfOneThatWasTakenAway(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	open := &binding.BindingOperation{Verb: "Update", Attempt: 3, StartedAt: at}
+	cases := map[string]struct {
+		b    binding.BindingSpec
+		want operation.Do
+	}{
+		"a name that is taken stays so":                         {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a"}, operation.Record},
+		"and goes on doing so":                                  {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a"}, operation.Rest},
+		"what was shared keeps nobody from anything":            {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a", Shared: true}, operation.Forget},
+		"also when it was being changed":                        {binding.BindingSpec{Phase: binding.BindingUpdating, Ref: "a", Shared: true, Operation: open}, operation.Forget},
+		"and when it was taken for somebody's before":           {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a", Shared: true}, operation.Forget},
+		"what was never asked for isn't there":                  {binding.BindingSpec{Phase: binding.BindingReserved}, operation.Forget},
+		"what is being made without an answer stays somebody's": {binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at}}, operation.Record},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if step := operation.Expire(tc.b, at); step.Do != tc.want {
+				t.Errorf("it expires by %s", step.Do)
+			}
+		})
+	}
+}

@@ -38,9 +38,12 @@ func (s State) byName() Step {
 		return s.takeOn()
 	default:
 	}
+	if s.Binding.Operation.Failed != nil {
+		return s.leftNothing()
+	}
 	left := s.left(s.Binding.Operation.StartedAt)
 	if s.unwanted() {
-		left += onTheWay // it isn't made for being deleted
+		left = s.left(s.called()) + onTheWay // it isn't made for being deleted
 	}
 	switch {
 	case left > 0:
@@ -73,21 +76,49 @@ func (s State) neverMade() Step {
 	})
 }
 
-// again makes the same call once more, and remembers that. What has failed in this
-// pass is left for the next.
+// again makes the same call once more, and remembers that, and when: that one takes its
+// time as well. What has failed in this pass is left for the next.
 func (s State) again() Step {
 	if s.Failed != nil {
-		return fails(s.Failed)
+		return s.refusedSo(Fails(s.Failed))
 	}
-	if !s.Binding.Operation.Repeated {
-		return s.record(func(b *binding.BindingSpec) { b.Operation.Repeated = true })
+	if !s.Again {
+		return s.record(func(b *binding.BindingSpec) {
+			at := metav1.NewMicroTime(s.Now)
+			b.Operation.Repeated, b.Operation.RepeatedAt = true, &at
+		})
 	}
 	return Step{Do: Begin, Intent: s.intent()}
+}
+
+// lastCall is when the call of the open creation was made last.
+func (s State) lastCall() metav1.MicroTime {
+	op := s.Binding.Operation
+	if op.RepeatedAt != nil {
+		return *op.RepeatedAt
+	}
+	return op.StartedAt
+}
+
+// called is when the call of the open creation was made last of which it isn't known
+// what came of it: not the one that was refused just now.
+func (s State) called() metav1.MicroTime {
+	if s.refusedAgain() {
+		return s.Earlier
+	}
+	return s.lastCall()
+}
+
+// refusedAgain says that this pass has repeated a call and was refused, or has failed.
+func (s State) refusedAgain() bool {
+	return !s.Earlier.IsZero() && s.Failed != nil
 }
 
 // byToken repeats the call, if the API knows it again.
 func (s State) byToken() Step {
 	switch ref := s.ref(); {
+	case s.Binding.Operation.Failed != nil && s.Binding.Operation.Ref == "":
+		return s.byTraces()
 	case ref != "" && s.Binding.Operation.Ref == "":
 		return s.bySaying(ref)
 	case ref != "":
@@ -134,12 +165,12 @@ func (s State) byMark() Step {
 	if !s.Caps.Findable {
 		return s.unresolved("the external API can't be asked for it")
 	}
-	if left := s.left(s.Binding.Operation.StartedAt) + onTheWay; left > 0 {
+	if left := s.left(s.called()) + onTheWay; left > 0 {
 		return s.settles(left)
 	}
 	switch {
 	case s.LookFailed != nil:
-		return fails(fmt.Errorf("look for the external resource: %w", s.LookFailed))
+		return Fails(fmt.Errorf("look for the external resource: %w", s.LookFailed))
 	case !s.Searched:
 		return Step{Do: Search}
 	case len(s.Found) > 1:
@@ -168,7 +199,7 @@ func (s State) doubt() (step Step, done bool) {
 	case s.doubted() > 0:
 		return Step{}, false
 	case s.LookFailed != nil:
-		return fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
+		return Fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
 	case !s.Searched:
 		return Step{Do: Search}, true
 	case len(s.Found) > 1:

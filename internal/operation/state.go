@@ -11,7 +11,10 @@
 package operation
 
 import (
+	"errors"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -80,6 +83,10 @@ type State struct {
 	// Fresh says that the open operation was stored in this pass, and its call was
 	// not made yet.
 	Fresh bool
+	// Again says that the call of the open operation is to be made once more, as was
+	// stored in this pass, and Earlier when it was made before that.
+	Again   bool
+	Earlier metav1.MicroTime
 	// Answer is what the external API said of the open operation in this pass.
 	Answer *external.Op
 	// Polled says that the answer is that of a poll.
@@ -141,8 +148,11 @@ func (s State) intent() *external.Intent {
 func (s *State) Answered(op external.Op, err error) {
 	if err != nil {
 		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
+		if said := (*external.OpError)(nil); errors.As(err, &said) {
+			op.Err.RetryAfter = said.RetryAfter
+		}
 	}
-	s.Polled = false
+	s.Polled, s.Again = false, false
 	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false
 	s.Requests, s.Published = map[external.Verb]external.Request{}, false
 	if op.Err != nil && op.Err.Class != external.Ambiguous {
@@ -163,7 +173,10 @@ func (s *State) PolledFor(op external.Op, err error) {
 func (s *State) Stored(next *binding.BindingSpec) {
 	open := next.Operation
 	s.Fresh = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
-	s.Answer = nil
+	s.Answer, s.Again = nil, open != nil && open.RepeatedAt != nil && open.RepeatedAt.Time.Equal(s.Now)
+	if s.Again && s.Binding.Operation != nil {
+		s.Earlier = s.lastCall()
+	}
 	s.IDReserved, s.IDTaken = false, nil // of what is stored now
 	s.Binding = next
 }

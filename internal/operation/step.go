@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +60,7 @@ type Step struct {
 	// Synced and Ready are what to say; for Rest.
 	Synced, Ready Said
 	// After asks for another pass after so long; 0 for none. Err asks for one with
-	// growing delay.
+	// growing delay, and not before After.
 	After time.Duration
 	Err   error
 	// Event tells people of something that happened; empty for nothing.
@@ -85,9 +86,15 @@ func rest(reason, message string, after time.Duration) Step {
 	return Step{Do: Rest, Synced: synced(metav1.ConditionFalse, reason, message), After: after}
 }
 
-// fails ends the pass with an error, after which it is repeated.
-func fails(err error) Step {
-	return Step{Do: Rest, Synced: synced(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}
+// Fails ends the pass with an error, after which it is repeated: not before the external
+// API wants to be asked again, if it has said when.
+func Fails(err error) Step {
+	step := Step{Do: Rest, Synced: synced(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}
+	var said *external.OpError
+	if errors.As(err, &said) {
+		step.After = said.RetryAfter
+	}
+	return step.bounded()
 }
 
 // with adds what Ready is to say.

@@ -14,7 +14,12 @@ import (
 // that was lost with all that it knew. Where the name is ours, the look at it tells;
 // otherwise what carries our owner's text does, where that can be searched.
 func (s State) mayBeLost() bool {
-	return s.Caps.Naming == external.ProviderAssigned && s.Caps.Findable && s.Binding.Attempts == 0 && !s.foundNone()
+	return s.traceable() && !s.foundNone()
+}
+
+// traceable says that what carries our owner's text would be bound, if there is any.
+func (s State) traceable() bool {
+	return s.Caps.Naming == external.ProviderAssigned && s.Caps.Findable && s.Binding.Attempts == 0
 }
 
 func (s State) foundNone() bool { return s.Traced && len(s.traces()) == 0 }
@@ -32,7 +37,7 @@ func (s State) traces() []external.Observation {
 func (s State) trace() Step {
 	creating := Said{Status: metav1.ConditionFalse, Reason: resource.Creating}
 	if s.LookFailed != nil {
-		return fails(fmt.Errorf("look for an external resource of a lost binding: %w", s.LookFailed)).with(creating)
+		return Fails(fmt.Errorf("look for an external resource of a lost binding: %w", s.LookFailed)).with(creating)
 	}
 	if !s.Traced {
 		return Step{Do: Trace}

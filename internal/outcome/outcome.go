@@ -16,7 +16,7 @@ type Outcome struct {
 	// After asks for another pass after so long, events aside; 0 asks for none.
 	After time.Duration
 	// Err is a failure: something that should have worked and didn't. The pass
-	// is repeated with a growing delay.
+	// is repeated with a growing delay, and not before After.
 	Err     error
 	settled bool
 }
@@ -37,6 +37,12 @@ const overtaken = 10 * time.Second
 
 // Fail ends the pass with an error.
 func Fail(err error) Outcome { return Outcome{Err: err, settled: true} }
+
+// FailUntil ends the pass with an error of somebody who has said for how long he wants
+// to be left alone.
+func FailUntil(err error, after time.Duration) Outcome {
+	return Outcome{Err: err, After: max(after, 0), settled: true}
+}
 
 // Settled says whether the pass is over. The zero value is not: it lets a story
 // go on.

@@ -183,3 +183,30 @@ func TestWhatWasOnlyLookedAtIsDeleted(t *testing.T) {
 		t.Error("it is left")
 	}
 }
+
+// TestNothingIsKeptOfWhatOnlyLookedOn takes away by force a managed resource that could
+// neither make its external resource nor delete it: it keeps no name from anybody.
+func TestNothingIsKeptOfWhatOnlyLookedOn(t *testing.T) {
+	s := suite.Begin(t)
+	name := "b-" + s.NS
+	if _, err := sky.Create(cloud.CreateRequest{Scope: "main", Name: name, Properties: cloud.Bucket{}}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, name, "", ", managementPolicies: [Observe]")
+	s.Await(t, bucket, s.NS, name, named(name))
+	kept := bindings(t, s)
+	if len(kept) != 1 {
+		t.Fatalf("there are the Bindings %v", kept)
+	}
+	annotate(t, s, name, "crossplane.io/paused", "true") // so that it isn't taken away in the usual way
+	s.Await(t, bucket, s.NS, name, says("ReconcilePaused"))
+	s.Delete(t, bucket, s.NS, name)
+	if _, err := s.Of(t, bucket, s.NS).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitGone(t, bucket, s.NS, name)
+	s.AwaitGone(t, binding, "", kept[0])
+	if inCloud(t, name) == nil {
+		t.Error("the external resource has gone with it")
+	}
+}

@@ -2,9 +2,12 @@ package managed
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
@@ -62,6 +65,33 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 	if data, _, _ := unstructured.NestedMap(secret.Object, "data"); data["endpoint"] == nil || data["certificate"] == nil {
 		t.Errorf("the connection secret has %d keys", len(data))
 	}
+
+	t.Log("what it publishes is put back")
+	was, _, _ := unstructured.NestedStringMap(secret.Object, "data")
+	again := func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("does not exist")
+		}
+		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+		if data["endpoint"] != was["endpoint"] || data["certificate"] != was["certificate"] {
+			return fmt.Errorf("it holds other than it did: %d keys", len(data))
+		}
+		return nil
+	}
+	secrets := s.Of(t, suite.Secret, s.NS)
+	if _, err := secrets.Patch(t.Context(), "connection", types.MergePatchType, []byte(`{"data":{"endpoint":"bm93aGVyZQ==","certificate":null,"mine":"bWluZQ=="}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+	edited := s.Await(t, suite.Secret, s.NS, "connection", again)
+	if mine, _, _ := unstructured.NestedString(edited.Object, "data", "mine"); mine == "" {
+		t.Error("what others keep in it has gone")
+	}
+	s.Delete(t, suite.Secret, s.NS, "connection")
+	made := s.Await(t, suite.Secret, s.NS, "connection", again)
+	if edited.GetUID() != secret.GetUID() || made.GetUID() == secret.GetUID() {
+		t.Error("it was made anew when it was edited, or not when it was deleted")
+	}
+	s.Await(t, cluster, s.NS, id, is("ReconcileSuccess"))
 
 	t.Log("what stands on something keeps it")
 	network := v1alpha1.GroupVersion.WithKind("Network")

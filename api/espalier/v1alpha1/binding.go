@@ -163,6 +163,15 @@ type BindingOperation struct {
 	//
 	// +optional
 	Repeated bool `json:"repeated,omitempty"`
+	// RepeatedAt is when it was made again last.
+	//
+	// +optional
+	RepeatedAt *metav1.MicroTime `json:"repeatedAt,omitempty"`
+	// Failed is when a creation ended badly whose call was made once, so that nothing
+	// more comes of it, and what it has left can be looked for.
+	//
+	// +optional
+	Failed *metav1.MicroTime `json:"failed,omitempty"`
 	// Ref is the identity of the external resource, where the external API gave it
 	// before the operation has ended.
 	//

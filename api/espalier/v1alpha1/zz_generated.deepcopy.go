@@ -105,6 +105,14 @@ func (in *BindingOperation) DeepCopyInto(out *BindingOperation) {
 		*out = make([]byte, len(*in))
 		copy(*out, *in)
 	}
+	if in.RepeatedAt != nil {
+		in, out := &in.RepeatedAt, &out.RepeatedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.Failed != nil {
+		in, out := &in.Failed, &out.Failed
+		*out = (*in).DeepCopy()
+	}
 	in.StartedAt.DeepCopyInto(&out.StartedAt)
 }
 

@@ -23,8 +23,7 @@ func (r *Reconciler) carryOut(ctx context.Context, v *visit, step operation.Step
 	case errors.Is(v.state.LookFailed, port.ErrNotYet):
 		return outcome.Done()
 	case err != nil:
-		err = fmt.Errorf("%s: %w", step.Do, err)
-		return r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
+		return r.report(ctx, v, operation.Fails(fmt.Errorf("%s: %w", step.Do, err)))
 	}
 	if step.Event.Reason != "" {
 		r.Events.Event(v.object, telemetry.Normal, step.Event.Reason, step.Event.Message)

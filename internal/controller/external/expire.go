@@ -51,7 +51,7 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) outcome.Outcome
 		return outcome.Done() // its end wakes it
 	}
 	if isReservation(o) {
-		return e.expireReservation(ctx, o, spec)
+		return e.expireReservation(ctx, key, o, spec)
 	}
 	step := operation.Expire(*spec, metav1.NewMicroTime(e.Now()))
 	switch step.Do {
@@ -92,10 +92,14 @@ func (e *Expirer) forget(ctx context.Context, key object.Key, o *unstructured.Un
 	return e.Cluster.Delete(ctx, o)
 }
 
-// expireReservation deletes what keeps an identity whose binding has gone; while
-// there is one, that sees to it.
-func (e *Expirer) expireReservation(ctx context.Context, o *unstructured.Unstructured, spec *binding.BindingSpec) outcome.Outcome {
+// expireReservation deletes what keeps an identity whose managed resource and whose
+// binding have gone. While there is a binding that sees to it, unless somebody deletes
+// it, which is waited for: nothing else would tell of that.
+func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) outcome.Outcome {
 	main := carry.BindingName(&binding.BindingSpec{Owner: spec.Owner})
+	lease := e.Hub.Begin(watch.Subscriber{Key: key})
+	defer lease.Commit()
+	lease.Want(watch.Child(Kind, "", main))
 	_, err := e.Cluster.Get(ctx, Kind, "", main)
 	switch {
 	case err == nil:

@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 
@@ -11,67 +10,75 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// publishedAnnotation is the digest of what a connection secret was given, by which
-// it is known without a look that nothing has changed.
-const publishedAnnotation = "espalier.dev/published"
-
 // publish writes what is needed to connect into the secret that the managed
 // resource names. Keys that it doesn't know stay.
 func (r *Reconciler) publish(ctx context.Context, v *visit, connection map[string][]byte) error {
-	name, _, _ := unstructured.NestedString(v.object.Object, "spec", "writeConnectionSecretToRef", "name")
-	if name == "" {
+	at, ok := secretOf(v.object)
+	if !ok {
 		return nil
 	}
-	namespace, _, _ := unstructured.NestedString(v.object.Object, "spec", "writeConnectionSecretToRef", "namespace")
-	if v.object.GetNamespace() != "" {
-		namespace = v.object.GetNamespace()
+	p := publication{object: v.object, at: at, connection: connection}
+	p.there, p.known = v.secret(at)
+	due, err := p.due(r.Now())
+	if due == notDue || err != nil {
+		return err
 	}
-	digest := publishedDigest(v.object, namespace, name, connection)
-	if v.object.GetAnnotations()[publishedAnnotation] == digest {
-		return nil
+	secret := p.secret()
+	answer, err := r.apply(ctx, v, secret)
+	if err != nil {
+		return fmt.Errorf("write the connection secret %s: %w", at, err)
 	}
-	data := make(map[string]any, len(connection))
-	for key, value := range connection {
-		data[key] = base64.StdEncoding.EncodeToString(value)
+	r.Hub.Record(answer, watch.Subscriber{}) // whoever has read it is to read it again, this one too
+	if !p.isIn(answer) {
+		return fmt.Errorf("the connection secret %s isn't stored as it is written: something changes it on its way", at)
 	}
-	secret := &unstructured.Unstructured{Object: map[string]any{"type": "connection.crossplane.io/v1alpha1", "data": data}}
-	secret.SetGroupVersionKind(secretKind)
-	secret.SetNamespace(namespace)
-	secret.SetName(name)
-	secret.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(v.object, v.object.GroupVersionKind())})
-	if err := r.apply(ctx, v, secret); err != nil {
-		return fmt.Errorf("write the connection secret %s/%s: %w", namespace, name, err)
-	}
-	return r.annotate(ctx, v, publishedAnnotation, digest)
+	return r.patch(ctx, v, map[string]any{"metadata": map[string]any{"annotations": p.noted(due, r.Now())}})
 }
 
-// publishedDigest is of one incarnation: what was copied from it, by an import say, has
-// published nothing.
-func publishedDigest(o *unstructured.Unstructured, namespace, name string, connection map[string][]byte) string {
-	return object.Digest([]any{o.GetUID(), namespace, name, connection})
+// secret is a connection secret as the watch has it, and whether that is known. Only
+// those of our label are watched, all of them at once.
+func (v *visit) secret(at place) (there *unstructured.Unstructured, known bool) {
+	all, state := v.lease.Children(secretKind, ownerID(v.object))
+	for _, o := range all {
+		if o.GetNamespace() == at.namespace && o.GetName() == at.name {
+			there = o
+		}
+	}
+	return there, state.Phase == watch.Synced
+}
+
+// watchesSecret wants the connection secret, and says whether it is known what is there
+// of it, or that this can't be known: who may not watch secrets goes by what was noted
+// of them.
+func (v *visit) watchesSecret() bool {
+	if _, ok := secretOf(v.object); !ok || v.object.GetDeletionTimestamp() != nil {
+		return true
+	}
+	_, state := v.lease.Children(secretKind, ownerID(v.object))
+	return state.Phase == watch.Synced || state.Phase == watch.Unavailable
 }
 
 // apply writes an object of the managed resource's, unless one of the name is
 // somebody else's.
-func (r *Reconciler) apply(ctx context.Context, v *visit, o *unstructured.Unstructured) error {
-	_, err := r.Cluster.Create(ctx, o, Manager)
+func (r *Reconciler) apply(ctx context.Context, v *visit, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	made, err := r.Cluster.Create(ctx, o, Manager)
 	if !cluster.IsTaken(err) {
-		return quietly(err)
+		return made, quietly(err)
 	}
 	live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	if err != nil {
-		return quietly(err)
+		return nil, quietly(err)
 	}
 	if !metav1.IsControlledBy(live, v.object) {
-		return errors.New("it exists already and isn't this object's")
+		return nil, errors.New("it exists already and isn't this object's")
 	}
-	_, err = r.Cluster.Update(ctx, o, live.GetUID(), Manager)
-	return quietly(err)
+	made, err = r.Cluster.Update(ctx, o, live.GetUID(), Manager)
+	return made, quietly(err)
 }
 
 // quietly is an error that can't quote what was written, and that isn't taken for one

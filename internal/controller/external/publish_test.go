@@ -3,6 +3,7 @@ package external
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,15 +21,61 @@ func TestASecretThatCannotBeWrittenIsTold(t *testing.T) {
 	}
 }
 
-// TestACopyHasItsSecretPublished is about a managed resource that is made of another's
-// annotations, on another control plane say: its secret isn't there.
-func TestACopyHasItsSecretPublished(t *testing.T) {
-	was := &unstructured.Unstructured{Object: map[string]any{}}
-	was.SetUID("1")
-	copied := was.DeepCopy()
-	copied.SetUID("2")
-	connection := map[string][]byte{"endpoint": []byte("a")}
-	if publishedDigest(was, "prod", "db", connection) == publishedDigest(copied, "prod", "db", connection) {
-		t.Error("it counts as published")
+// TestAConnectionSecretIsWrittenWhenItHasTo is about what is noted of it, and what can be
+// seen of it.
+func TestAConnectionSecretIsWrittenWhenItHasTo(t *testing.T) {
+	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetUID("1")
+	p := publication{object: o, at: place{"prod", "db"}, connection: map[string][]byte{"endpoint": []byte("a"), "port": []byte("1")}, known: true}
+	p.there = p.secret()
+	o.SetAnnotations(map[string]string{publishedAnnotation: p.digest()})
+	edit := func(fields ...string) func(*publication) {
+		return func(p *publication) {
+			p.there = p.there.DeepCopy()
+			unstructured.RemoveNestedField(p.there.Object, fields...)
+		}
+	}
+	noted := func(key, value string) func(*publication) {
+		return func(p *publication) {
+			p.object = p.object.DeepCopy()
+			all := p.object.GetAnnotations()
+			all[key] = value
+			p.object.SetAnnotations(all)
+		}
+	}
+	gone := func(p *publication) { p.there = nil }
+	cases := map[string]struct {
+		reason string
+		is     []func(*publication)
+		want   due
+		told   bool
+	}{
+		"It holds what it is to":             {reason: "nothing has happened"},
+		"It holds more than that":            {reason: "that is others'", is: []func(*publication){func(p *publication) { _ = unstructured.SetNestedField(p.there.Object, "bWluZQ==", "data", "mine") }}},
+		"It is to hold something else":       {reason: "the digest tells", is: []func(*publication){func(p *publication) { p.connection = map[string][]byte{"endpoint": []byte("b")} }}, want: anew},
+		"It is to hold less":                 {reason: "what isn't given any more is taken away", is: []func(*publication){func(p *publication) { p.connection = map[string][]byte{"endpoint": []byte("a")} }}, want: anew},
+		"It was another incarnation's":       {reason: "a copy has published nothing", is: []func(*publication){func(p *publication) { p.object = p.object.DeepCopy(); p.object.SetUID("2") }}, want: anew},
+		"Somebody has deleted it":            {reason: "whoever connects needs it", is: []func(*publication){gone}, want: again},
+		"Somebody has taken a key away":      {reason: "as well", is: []func(*publication){edit("data", "port")}, want: again},
+		"Somebody has taken the label off":   {reason: "nobody would be told of its deletion", is: []func(*publication){edit("metadata", "labels")}, want: again},
+		"Secrets can't be watched":           {reason: "that it isn't seen says nothing", is: []func(*publication){gone, func(p *publication) { p.known = false }}},
+		"It was put back a moment ago":       {reason: "somebody else writes it as well", is: []func(*publication){gone, noted(restoredAnnotation, "2026-05-01T09:59:56Z")}, told: true},
+		"It was put back a while ago":        {reason: "that has passed", is: []func(*publication){gone, noted(restoredAnnotation, "2026-05-01T09:59:55Z")}, want: again},
+		"It was put back by a clock ahead":   {reason: "that may be years", is: []func(*publication){gone, noted(restoredAnnotation, "2029-05-01T10:00:00Z")}, want: again},
+		"It was put back nobody knows when":  {reason: "somebody has written that", is: []func(*publication){gone, noted(restoredAnnotation, "soon")}, want: again},
+		"Another is to be given in a moment": {reason: "that isn't put back", is: []func(*publication){noted(publishedAnnotation, "x"), noted(restoredAnnotation, "2026-05-01T09:59:59Z")}, want: anew},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := p
+			p.there = p.there.DeepCopy()
+			for _, edit := range tc.is {
+				edit(&p)
+			}
+			if got, err := p.due(now); got != tc.want || (err != nil) != tc.told {
+				t.Errorf("%s: it is due: %d, with error %v", tc.reason, got, err)
+			}
+		})
 	}
 }

@@ -119,12 +119,16 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	if own := carry.ResourceOf(cached, r.Poll); own.Paused || own.Policies.Paused() {
 		return v, outcome.Outcome{} // nothing is looked up, and nobody is connected to
 	}
+	if !v.watchesSecret() {
+		v.lease.Commit()
+		return nil, outcome.Done() // as with bindings
+	}
 	if err := r.connect(ctx, v); err != nil {
 		v.lease.Commit()
 		if cluster.IsGone(err) || errors.Is(err, port.ErrNotYet) {
 			return nil, outcome.Done()
 		}
-		return nil, r.report(ctx, v, operation.Step{Do: operation.Rest, Synced: failedSaid(err), Err: err})
+		return nil, r.report(ctx, v, operation.Fails(err))
 	}
 	return v, outcome.Outcome{}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -20,10 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
-
-func failedSaid(err error) operation.Said {
-	return operation.Said{Status: metav1.ConditionFalse, Reason: resource.ReconcileError, Message: err.Error()}
-}
 
 // report writes the status, if it says anything new, and says when to look again.
 func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) outcome.Outcome {
@@ -67,7 +62,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) 
 	}
 	switch {
 	case step.Err != nil:
-		return outcome.Fail(step.Err)
+		return outcome.FailUntil(step.Err, step.After)
 	case step.After > 0:
 		return outcome.Wait(jittered(step.After))
 	}

@@ -123,6 +123,9 @@ const (
 	NameDeleting = "NameDeleting"
 	// Conflict: the external resource is there and isn't ours.
 	Conflict = "Conflict"
+	// Disagreement: the external API contradicts itself about whether the external
+	// resource is there, and a second one is not made on that.
+	Disagreement = "Disagreement"
 )
 
 // Annotations that users put on managed resources.
