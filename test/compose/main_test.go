@@ -3,11 +3,38 @@
 package compose
 
 import (
+	"context"
+	"net"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/espalier-dev/espalier/internal/controller/functions"
+	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/sdk/function"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+// life is the variable that makes a function program of the test's own program.
+const life = "ESPALIER_TEST_FUNCTION"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(life) != "" {
+		function.Main(obey)
+		return
+	}
+	_ = os.Setenv(life, "1") // for the program, which is started by the controllers
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { _ = function.Serve(ctx, listener, counted, function.Insecure()) }()
+	code := suite.Main(m, server.Options{Functions: functions.Options{
+		Given:  map[string]functions.Given{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
+		Limits: pipeline.Limits{Time: 2 * time.Second, Bytes: 1 << 20},
+	}}, nil)
+	stop()
+	os.Exit(code)
+}
