@@ -32,6 +32,10 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Annotated are kinds all of whose annotations count: a composition's are part of what its
+// revisions are told apart by.
+var Annotated = []schema.GroupVersionKind{revise.CompositionKind}
+
 // Start installs the dialect's kinds and starts the controllers of definitions, of
 // compositions and of their revisions. Without what serves composites it does nothing.
 func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
