@@ -36,6 +36,22 @@ func TestADefinitionIsEstablished(t *testing.T) {
 	}
 }
 
+// TestTransitionsAreEvents, and nothing else is.
+func TestTransitionsAreEvents(t *testing.T) {
+	c := begin(t)
+	c.NS = "default" // where events about cluster-scoped objects are
+	c.Put(t, plain("v1", "XApp", claimable))
+	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "the kind is served")
+	c.AwaitEvent(t, c.name("xapps"), "OfferClaim", "the kind is served")
+	c.Put(t, plain("v1", "XApp", ""))
+	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "can't be taken away")
+	c.Delete(t, definition, "", c.name("xapps"))
+	c.AwaitEvent(t, c.name("xapps"), "TerminateComposite")
+	c.AwaitEvent(t, c.name("xapps"), "RedactClaim")
+	c.Put(t, pipeline("small", "App", ""))
+	c.AwaitEvent(t, c.name("small"), "CreateRevision", "created revision 1, "+c.name("small")+"-")
+}
+
 func TestADefinitionThatOffersClaims(t *testing.T) {
 	c := begin(t)
 	c.Put(t, plain("v1", "XApp", claimable))
