@@ -77,8 +77,6 @@ func TestACompositionHasRevisions(t *testing.T) {
 	if fifth := c.revisions(t, c.name("small"), numbers(3, 4, 5))[5]; fifth.GetLabels()["channel"] != "fast" {
 		t.Errorf("labels are %v", fifth.GetLabels())
 	}
-	c.Delete(t, composition, "", c.name("small"))
-	c.revisions(t, c.name("small"), numbers())
 }
 
 // TestRevisionsAreSetRight: what others, or a moment without a leader, have left.
@@ -205,6 +203,10 @@ func TestWhatServesAKindHasItsWorld(t *testing.T) {
 	t.Log("one that goes")
 	passes = passesOf(c, "App")
 	c.Delete(t, composition, "", c.name("small"))
+	// The garbage collector takes its time.
+	if err := c.Of(t, revision, "").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: v1.CompositionNameLabel + "=" + c.name("small")}); err != nil {
+		t.Fatal(err)
+	}
 	c.port.await(t, c.kind("App"), uses(1, 2))
 	c.port.await(t, c.kind("App"), woken)
 
