@@ -136,17 +136,13 @@ func (r *Reconciler) deleteAll(ctx context.Context, s *serving, kind schema.Grou
 			o := o.DeepCopy()
 			o.SetGroupVersionKind(kind)
 			err := r.Cluster.Delete(ctx, o)
-			why := ""
-			if err != nil {
-				_, why = r.Cluster.WhyNot(ctx, o, "delete", err)
-			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				s.asked[o.GetUID()] = struct{}{}
 				return nil
 			}
-			s.refused[o.GetUID()] = why
+			s.refused[o.GetUID()] = err.Error()
 			failed = append(failed, fmt.Errorf("delete %s %s: %w", kind.Kind, name(o), err))
 			return nil
 		})
