@@ -34,6 +34,10 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Annotated are kinds all of whose annotations count: a composition's are part of what its
+// revisions are told apart by.
+var Annotated = []schema.GroupVersionKind{revise.CompositionKind}
+
 // Start starts the controllers of definitions, of compositions and of their revisions. The
 // kinds of the dialect, and those of functions, have to be installed; functions are
 // watched by others.

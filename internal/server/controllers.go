@@ -44,9 +44,9 @@ type Options struct {
 	Observe func(outcome.Pass)
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Composites makes what serves composites and claims of the composition dialect; the
-	// instance engine by default.
-	Composites establish.Kinds
+	// Composites makes, on a kernel, what serves composites and claims of the composition
+	// dialect; the instance engine by default.
+	Composites func(*kernel.Kernel) establish.Kinds
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
@@ -80,7 +80,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.concerned, Using: c.registry.Using,
+		Concerned: c.concerned, Using: c.registry.Using, Annotated: compose.Annotated,
 	})
 	if err != nil {
 		return nil, err
@@ -109,10 +109,14 @@ func (c *Controllers) Run(ctx context.Context) error {
 		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
 			return err
 		}
-		if err := compose.Start(ctx, c.Kernel, compose.Options{
-			Kinds: c.options.Composites, Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(),
+		composites := compose.Options{
+			Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(),
 			Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
-		}); err != nil {
+		}
+		if c.options.Composites != nil {
+			composites.Kinds = c.options.Composites(c.Kernel)
+		}
+		if err := compose.Start(ctx, c.Kernel, composites); err != nil {
 			return err
 		}
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
