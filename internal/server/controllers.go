@@ -33,6 +33,8 @@ type Options struct {
 	Events  telemetry.Recorder
 	// Observe is told of each pass; optional.
 	Observe func(outcome.Pass)
+	// Usages installs the kinds of usages. Those that there are, are served anyway.
+	Usages bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
 	// Poll is how often external resources are looked at that nothing happens to; 0
@@ -50,6 +52,7 @@ type Controllers struct {
 	*kernel.Kernel
 	options  Options
 	registry *definition.Registry
+	usages   *usages
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -61,11 +64,12 @@ func NewControllers(o Options) (*Controllers, error) {
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.registry.Concerned, Using: c.registry.Using,
+		Concerned: c.concerned, Using: c.registry.Using,
 	})
 	if err != nil {
 		return nil, err
 	}
+	c.usages = newUsages(c.Kernel, o)
 	return c, nil
 }
 
@@ -75,6 +79,9 @@ func NewControllers(o Options) (*Controllers, error) {
 func (c *Controllers) Run(ctx context.Context) error {
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
 		if err := c.Install(ctx, v1alpha1.CRDs); err != nil {
+			return err
+		}
+		if err := c.usages.begin(ctx, c.options.Usages); err != nil {
 			return err
 		}
 		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
@@ -93,5 +100,6 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
+		Usages: c.usages.book,
 	}
 }

@@ -44,6 +44,7 @@ var home = map[string]ring{
 	"internal/outcome":   pure,
 	"internal/report":    pure,
 	"internal/archive":   pure,
+	"internal/usage":     pure,
 	"internal/xrd":       pure,
 
 	"internal/pipeline/structs": pure,
