@@ -120,6 +120,9 @@ func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration
 	switch {
 	case len(c.GetFinalizers()) == 0:
 		return r.quiet(c), quietWhile
+	case keptAsUsage(c):
+		held, _ = r.byFinalizers(c)
+		return held, instanceWhile // it has something to see to first
 	case slices.Contains(c.GetFinalizers(), externalFinalizer):
 		return r.blocker(c, report.ExternalDeletion, externally(c.Unstructured), since), shortWhile
 	}

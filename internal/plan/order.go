@@ -23,6 +23,8 @@ type leaver struct {
 	// uses are the usages that keep it, and usage says that it is one.
 	uses  []usage.Use
 	usage bool
+	// atOnce says that it waits for nobody here.
+	atOnce bool
 }
 
 // standsAside says that a child may stay for long because of others, whom only those wait

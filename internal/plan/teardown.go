@@ -184,7 +184,7 @@ func (t *teardown) past(limit time.Duration, since time.Time) bool {
 func (r Remains) walk(children []leaver, q queue, letsGo func(report.Blocker) bool) []verdict {
 	out := make([]verdict, 0, len(children))
 	for _, c := range children {
-		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: q.waits(c)}
+		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: !c.atOnce && q.waits(c)}
 		if !v.waits {
 			v.ask, v.held, v.again = r.look(c)
 			v.released = v.held != nil && letsGo(*v.held)

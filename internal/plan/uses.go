@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/report"
@@ -35,7 +37,8 @@ func (r Remains) tie(leaving []leaver) []leaver {
 	for i := range leaving {
 		c := &leaving[i]
 		if c.usage { // it stands on nothing, and nothing stands on it
-			c.at.Layer, c.at.DependsOn, c.ordered = t.layer(c.at.Node), nil, true
+			c.at.Layer, c.at.DependsOn, c.ordered = 0, nil, true
+			c.atOnce = !t.orders(c.at.Node)
 		}
 	}
 	t.giveWay(leaving)
@@ -140,17 +143,10 @@ func (t *ties) dropCircles() {
 	}
 }
 
-// layer puts a usage that goes after nothing, and before nothing, first: what it waits
-// for isn't here.
-func (t *ties) layer(node string) int {
-	if slices.ContainsFunc(t.edges, func(e tie) bool { return e.first == node || e.second == node }) {
-		return 0
-	}
-	return foremost
+// orders says whether a node goes before or after another by what usages say.
+func (t *ties) orders(node string) bool {
+	return slices.ContainsFunc(t.edges, func(e tie) bool { return e.first == node || e.second == node })
 }
-
-// foremost is the layer of what is asked to go before everything else.
-const foremost = 1 << 30
 
 // giveWay takes from what children carry of their order what would close a circle with
 // what usages say.
@@ -206,16 +202,19 @@ func (r Remains) settled(u usage.Use) bool {
 	leaves := func(is func(object.Key) bool) bool {
 		return slices.ContainsFunc(r.leaving, is)
 	}
+	left := func(uid types.UID) bool { // it may have, and not everybody has heard of it
+		_, ours := r.Tried.Children[uid]
+		return ours
+	}
 	switch {
 	case u.By == nil:
-		return leaves(func(k object.Key) bool { return k == u.Usage })
+		return left(u.UID) || slices.Contains(r.leaving, u.Usage)
 	case u.Kin == usage.UserAbove, leaves(u.UsedBy):
 		return true
 	case u.UsedBy(object.KeyOf(r.Instance)):
 		return r.Instance.GetDeletionTimestamp() != nil
 	}
-	_, ours := r.Tried.Children[u.ByUID]
-	return ours && u.ByUID != ""
+	return left(u.ByUID)
 }
 
 // markedOnly holds on to what carries the mark of being used while usages can't be read.
@@ -246,7 +245,7 @@ func (r Remains) instanceInUse() *report.Blocker {
 // stayingUsage tells of a usage that is being deleted and stays for who uses what is not
 // among those that leave.
 func (r Remains) stayingUsage(c leaver) (held *report.Blocker, tells bool) {
-	if !c.usage || len(c.GetFinalizers()) != 1 || c.GetFinalizers()[0] != v1beta1.Finalizer {
+	if !keptAsUsage(c) {
 		return nil, false
 	}
 	u, ok := usage.Read(c.Unstructured)
@@ -257,6 +256,12 @@ func (r Remains) stayingUsage(c leaver) (held *report.Blocker, tells bool) {
 		return nil, true // what is used tells
 	}
 	return r.blocker(c, report.Protected, "keeps "+u.Of.String()+" for "+u.By.String()+", and goes when that has gone", r.Now), true
+}
+
+// keptAsUsage says that nothing keeps a child but that it is a usage.
+func keptAsUsage(c leaver) bool {
+	finalizers := c.GetFinalizers()
+	return c.usage && len(finalizers) == 1 && finalizers[0] == v1beta1.Finalizer
 }
 
 // keysOf names children.

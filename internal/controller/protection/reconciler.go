@@ -74,9 +74,7 @@ func (r *Reconciler) carryOut(ctx context.Context, v *visit, facts usage.Facts, 
 	case usage.Write:
 		err = r.write(v, func() (*unstructured.Unstructured, error) { return r.Cluster.Patch(ctx, v.usage, step.Change, Manager) })
 	case usage.Release:
-		err = r.write(v, func() (*unstructured.Unstructured, error) {
-			return r.Cluster.RemoveFinalizers(ctx, v.usage, facts.Finalizers(), Manager)
-		})
+		err = r.release(ctx, v, facts)
 	case usage.Mark, usage.Unmark:
 		_, err = r.Hub.Write(of, watch.Subscriber{Key: v.key}, func() (*unstructured.Unstructured, error) {
 			return r.Cluster.Mark(ctx, of, step.Change, Manager)
@@ -114,6 +112,25 @@ func (r *Reconciler) write(v *visit, do func() (*unstructured.Unstructured, erro
 		return err
 	}
 	v.usage = answer
+	r.Book.look(r.Kind, v.key)
+	return nil
+}
+
+// release takes the finalizer off. If it was the last, the usage is gone for everybody
+// who looks from now on.
+func (r *Reconciler) release(ctx context.Context, v *visit, facts usage.Facts) error {
+	writer := watch.Subscriber{Key: v.key}
+	defer r.Hub.Writing(r.Kind, v.key.Namespace, v.key.Name, writer)()
+	answer, err := r.Cluster.RemoveFinalizers(ctx, v.usage, facts.Finalizers(), Manager)
+	switch {
+	case err != nil:
+		return err
+	case len(answer.GetFinalizers()) > 0:
+		r.Hub.Record(answer, writer)
+	default:
+		r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.usage.GetUID()), writer)
+		r.Hub.Forget(writer)
+	}
 	r.Book.look(r.Kind, v.key)
 	return nil
 }
