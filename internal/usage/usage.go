@@ -90,7 +90,9 @@ type Use struct {
 	Replay bool
 	// Deleting says that the usage is being deleted.
 	Deleting bool
-	Kin      Kin
+	// Leaving says that nothing keeps the usage any more: it is being taken off.
+	Leaving bool
+	Kin     Kin
 }
 
 // Read reads a usage. What can't be read keeps nothing.

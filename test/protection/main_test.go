@@ -18,10 +18,31 @@ import (
 	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/providers/sandbox"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{Usages: true}, nil)) }
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// sky is where buckets are.
+var sky *cloud.Cloud
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "espalier-sandbox-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if sky, err = cloud.Open(dir, cloud.Options{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer sky.Close()
+	return suite.Main(m, server.Options{Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil)
+}
 
 var (
 	usageKind        = schema.GroupVersionKind{Group: "protection.crossplane.io", Version: "v1beta1", Kind: "Usage"}

@@ -191,7 +191,7 @@ func (b *Book) filed(at place, pass func(usage.Use) bool) []usage.Use {
 	var out []usage.Use
 	for key := range b.ofs[at] {
 		u := b.uses[key]
-		u.Kin = b.kin[u.UID]
+		u.Kin, u.Leaving = b.kin[u.UID], b.leaving[u.UID]
 		if pass(u) {
 			out = append(out, u)
 		}

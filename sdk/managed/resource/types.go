@@ -123,6 +123,8 @@ const (
 	NameDeleting = "NameDeleting"
 	// Conflict: the external resource is there and isn't ours.
 	Conflict = "Conflict"
+	// InUse: it is being deleted, and a Usage keeps what it stands for.
+	InUse = "InUse"
 )
 
 // Annotations that users put on managed resources.
