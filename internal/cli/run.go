@@ -26,6 +26,7 @@ type controllerFlags struct {
 	allowCRDDeletion bool
 	verbosity        int
 	postgresql       bool
+	usages           bool
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
@@ -37,6 +38,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.DurationVar(&f.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
+	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which keep what is in use; where they are installed they are served anyway")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -48,7 +50,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger) server.M
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
-		Providers: f.providers(),
+		Providers: f.providers(), Usages: f.usages,
 	}
 }
 
@@ -85,6 +87,7 @@ func newRun() *cobra.Command {
 	var (
 		flags          controllerFlags
 		where          clusterFlags
+		hook           webhookFlags
 		elect          bool
 		leaseNamespace string
 		lease          time.Duration
@@ -104,6 +107,9 @@ func newRun() *cobra.Command {
 				return err
 			}
 			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity))
+			if options.Webhook, err = hook.options(); err != nil {
+				return err
+			}
 			options.LeaderElection = elect
 			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
 			if elect && leaseNamespace == "" {
@@ -117,6 +123,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	flags.add(cmd, ":8081", ":8080")
+	hook.add(cmd)
 	where.add(cmd)
 	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
 	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")

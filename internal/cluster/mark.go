@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -27,4 +28,17 @@ func (c *Client) Mark(ctx context.Context, o *unstructured.Unstructured, change 
 		return nil, fmt.Errorf("encode metadata of %s: %w", o.GetName(), err)
 	}
 	return r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+}
+
+// List reads all objects of a kind from the API server.
+func (c *Client) List(ctx context.Context, gvk schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
+	r, err := c.resource(ctx, gvk, "")
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	return list.Items, nil
 }

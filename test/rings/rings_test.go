@@ -76,6 +76,7 @@ var home = map[string]ring{
 	"internal/testkit":    edges,
 	"internal/transfer":   edges,
 	"internal/web":        edges,
+	"internal/webhook":    edges,
 	"cmd":                 edges,
 	"examples":            edges,
 	"providers":           edges,
