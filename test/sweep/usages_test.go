@@ -90,13 +90,13 @@ func removeUsage(name string) func(*testing.T, *testkit.World, string) {
 }
 
 var usageScenarios = []scenario{
-	{name: "create with usages", act: apply(usedInstance), settled: usedReady},
+	{hard: true, name: "create with usages", act: apply(usedInstance), settled: usedReady},
 	{
-		name: "delete with usages", before: both(apply(usedInstance), usedReady),
+		hard: true, name: "delete with usages", before: both(apply(usedInstance), usedReady),
 		act: remove(kind("Used"), metav1.DeletePropagationBackground), settled: gone(kind("Used")),
 	},
 	{
-		name: "delete what is in use", before: both(both(apply(usedInstance), usedReady), both(apply(heldUsage), usageReady("held"))),
+		hard: true, name: "delete what is in use", before: both(both(apply(usedInstance), usedReady), both(apply(heldUsage), usageReady("held"))),
 		act: both(both(remove(kind("Used"), metav1.DeletePropagationBackground),
 			told(kind("Used"), "x-c", report.Protected)), removeUsage("held")),
 		settled: gone(kind("Used")),
@@ -131,7 +131,7 @@ func TestSweepOfUsages(t *testing.T) {
 	for _, s := range usageScenarios {
 		t.Run(s.name, func(t *testing.T) {
 			want, writes := converge(t, config, w, s, testkit.Namespace(t, config), 0)
-			for n := 1; n <= writes; n++ {
+			for n := 1; n <= writes; n += s.stride() {
 				points++
 				ns := testkit.Namespace(t, config)
 				got, _ := converge(t, config, w, s, ns, n)
