@@ -54,13 +54,14 @@ func Teardown(r Remains) Removal {
 	t := teardown{Remains: r, limits: limits, forced: inventory.ForcedOf(r.Instance)}
 	t.Trouble = trouble
 	leaving, staying := r.sort(policies)
+	t.leaving = keysOf(leaving)
 	t.mayBegin(unclear)
 	switch {
 	case t.unknown, len(t.blockers) > 0:
 		t.remaining = leaving
 	default:
 		t.take(staying)
-		t.take(r.walk(leaving, &waves{}, t.letsGo))
+		t.take(t.walk(leaving, newWaves(), t.letsGo))
 		t.keptByOthers()
 	}
 	t.conclude()
@@ -113,7 +114,7 @@ func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []
 			leaving = append(leaving, c)
 		}
 	}
-	return inOrder(leaving), staying
+	return inOrder(r.tie(leaving)), staying
 }
 
 func (r Remains) verdictOn(c leaver, fate v1alpha1.DeletionPolicy) verdict {
@@ -128,6 +129,9 @@ func (t *teardown) mayBegin(unclear diag.List) {
 	self := leaver{Unstructured: t.Instance}
 	if reason, protected := inventory.Protection(t.Instance); protected {
 		t.blockers = append(t.blockers, *t.blocker(self, report.Protected, protectedBecause(reason), t.Now))
+	}
+	if held := t.instanceInUse(); held != nil {
+		t.blockers = append(t.blockers, *held)
 	}
 	if err := unclear.Err(); err != nil {
 		t.blockers = append(t.blockers, *t.blocker(self, report.Protected, "nothing is touched before it is clear what is to stay: "+err.Error(), t.Now))
@@ -180,12 +184,16 @@ func (t *teardown) past(limit time.Duration, since time.Time) bool {
 func (r Remains) walk(children []leaver, q queue, letsGo func(report.Blocker) bool) []verdict {
 	out := make([]verdict, 0, len(children))
 	for _, c := range children {
-		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: q.waits(c)}
+		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: !c.atOnce && q.waits(c)}
 		if !v.waits {
 			v.ask, v.held, v.again = r.look(c)
 			v.released = v.held != nil && letsGo(*v.held)
 		}
-		if !v.released {
+		switch {
+		case v.released:
+		case c.standsAside():
+			q.aside(c)
+		default:
 			q.stays(c)
 		}
 		out = append(out, v)

@@ -51,7 +51,7 @@ func numbers(want ...int64) func(map[int64]*unstructured.Unstructured) error {
 
 func TestACompositionHasRevisions(t *testing.T) {
 	c := begin(t)
-	a, b := pipeline("small", "App", ""), pipeline("small", "App", "  - step: second\n    functionRef: {name: part-of-us}\n")
+	a, b := pipeline("small", "App", ""), pipeline("small", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n")
 	c.Put(t, strings.Replace(a, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
 	first := c.revisions(t, c.name("small"), numbers(1))[1]
 	made := c.Get(t, composition, "", c.name("small"))
@@ -196,7 +196,7 @@ func TestWhatServesAKindHasItsWorld(t *testing.T) {
 
 	t.Log("one that changes")
 	passes = passesOf(c, "App")
-	c.Put(t, pipeline("large", "App", "  - step: second\n    functionRef: {name: part-of-us}\n"))
+	c.Put(t, pipeline("large", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n"))
 	c.port.await(t, c.kind("App"), uses(2, 3))
 	c.port.await(t, c.kind("App"), woken)
 

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // for who writes in v1, as the tests do
-	os.Exit(suite.Main(m, server.Options{Composites: shared.on, Functions: []string{"part-of-us"}}, nil))
+	os.Exit(suite.Main(m, server.Options{Composites: shared.on}, nil))
 }
 
 // shared serves the kinds of all tests that share controllers.
@@ -145,7 +145,7 @@ spec:
   mode: Pipeline
   pipeline:
   - step: first
-    functionRef: {name: part-of-us}
+    functionRef: {name: function-auto-ready}
 ` + more
 }
 

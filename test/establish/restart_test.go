@@ -37,7 +37,7 @@ func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 func (c corner) run(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
 	controllers, err := server.NewControllers(server.Options{
-		Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, Composites: c.port.on, Functions: []string{"part-of-us"},
+		Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, Composites: c.port.on,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestSweep(t *testing.T) {
 		c.Put(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
 	}
 	settled := func(t *testing.T, c corner) { c.settled(t) }
-	again := "  - step: second\n    functionRef: {name: part-of-us}\n"
+	again := "  - step: second\n    functionRef: {name: function-auto-ready}\n"
 	turned := func(t *testing.T, c corner) {
 		c.Put(t, pipeline("small", "XApp", again))
 		c.revisions(t, c.name("small"), numbers(1, 2))

@@ -42,6 +42,8 @@ type memory struct {
 	policy report.Policy
 	// deletion is what was last told of the instance's deletion.
 	deletion *report.Deletion
+	// asked says that it has asked who uses what is to go.
+	asked bool
 	// narrow says that the server doesn't take the engine's own fields in the
 	// status.
 	narrow bool

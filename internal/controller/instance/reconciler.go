@@ -37,6 +37,8 @@ type Reconciler struct {
 	// Wake asks for a pass over the definition: a kind that it didn't know has
 	// appeared, or an instance that it may wait for is gone.
 	Wake func()
+	// Usages tells which objects are in use; nil if nobody knows of any.
+	Usages Usages
 
 	composer atomic.Pointer[Composer]
 	memories memories
@@ -119,6 +121,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	cached, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.memories.forget(key)
+		r.forgetUses(key, nil)
 		r.Hub.Forget(watch.Subscriber{Key: key})
 		r.Wake()
 		return nil, outcome.Done()
