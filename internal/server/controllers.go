@@ -47,6 +47,8 @@ type Options struct {
 	Composites establish.Kinds
 	// Functions are the names of those functions that are part of this program.
 	Functions []string
+	// Runner calls functions that aren't part of this program; optional.
+	Runner pipeline.Runner
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
@@ -118,7 +120,11 @@ func (c *Controllers) functions() pipeline.Runner {
 	var known pipeline.Functions
 	function.Register(&known)
 	once := func(string) string { return "" } // of this program there is one revision
-	return pipeline.NewCache(pipeline.Guard(&known, pipeline.Limits{}), once, answers, c.options.Now)
+	own := pipeline.NewCache(pipeline.Guard(&known, pipeline.Limits{}), once, answers, c.options.Now)
+	if c.options.Runner == nil {
+		return own
+	}
+	return pipeline.Any{own, pipeline.Guard(c.options.Runner, pipeline.Limits{})}
 }
 
 // answers is how many bytes of functions' answers are kept.

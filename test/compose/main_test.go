@@ -6,8 +6,12 @@ import (
 	"os"
 	"testing"
 
+	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+// functions are those that tests bring.
+var functions pipeline.Functions
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{Runner: &functions}, nil)) }
