@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // kinds makes what serves composites and claims: the instance engine in their dialects.
@@ -19,11 +20,11 @@ type kinds struct {
 }
 
 func (k kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
-	return &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{}), Runner: k.Runner}
+	return &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{Places: xrd.PlacesOf(d.ScopeOrDefault())}), Runner: k.Runner}
 }
 
 func (k kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
-	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, inventory.ClaimDialect, claim.Dialect{})}
+	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, inventory.ClaimDialect, claim.Dialect{Composite: d.CompositeKind()})}
 }
 
 func (k kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words inventory.Dialect, dialect instance.Dialect) *instance.Reconciler {

@@ -63,9 +63,6 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.W
 	kind := c.Definition.CompositeKind()
 	name, bound := nameOf(claim)
 	observed := facts.Object(compositeNode, kind, "", name)
-	if observed == nil && bound {
-		observed = adopted(claim, world.Object(plan.Need{Kind: kind, Name: name}).Object)
-	}
 	composite := xrd.At(&unstructured.Unstructured{Object: map[string]any{}}, xrd.PlacesOf(v1.LegacyClusterScope))
 	if observed != nil {
 		composite = xrd.At(observed, composite.Places())
@@ -101,15 +98,6 @@ func nameOf(claim xrd.Instance) (name string, bound bool) {
 	o := claim.Object()
 	const suffix = 5
 	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), 63-suffix-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffix], false
-}
-
-// adopted is a composite that the claim names and that says it belongs to it, though not
-// in the engine's words: another implementation of the dialect has made it.
-func adopted(claim xrd.Instance, composite *unstructured.Unstructured) *unstructured.Unstructured {
-	if composite == nil || !inventory.OwnerOf(claim.Object(), inventory.Definition{Dialect: inventory.ClaimDialect}, "").Owns(composite) {
-		return nil
-	}
-	return composite
 }
 
 // object is the composite as the claim wants it.

@@ -8,10 +8,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // Dialect is how composites say how they are.
-type Dialect struct{}
+type Dialect struct {
+	// Places are where those of the kind do.
+	Places xrd.Places
+}
+
+// Refers lists the objects that another implementation of the dialect has made: the
+// composite refers to them without the names that they have in the composition, which
+// they carry themselves.
+func (d Dialect) Refers(composite *unstructured.Unstructured) []instance.Reference {
+	var out []instance.Reference
+	for _, ref := range xrd.At(composite, d.Places).Composed() {
+		if ref.ResourceName != "" || ref.Name == "" {
+			continue
+		}
+		namespace := ref.Namespace
+		if d.Places.Namespaced {
+			namespace = composite.GetNamespace()
+		}
+		out = append(out, instance.Reference{Need: plan.Need{Kind: ref.GroupVersionKind(), Namespace: namespace, Name: ref.Name}})
+	}
+	return out
+}
 
 // Resting is a composite while it is paused.
 func (Dialect) Resting(xr *unstructured.Unstructured) string { return Paused(xr) }
