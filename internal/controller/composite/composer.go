@@ -51,6 +51,10 @@ type memory struct {
 	// chance is what was said of the choice of a composition that could have been another,
 	// in this pass: from then on the composite names the one that was chosen.
 	chance string
+	// published is when the connection details were last written, and unpublished says that
+	// those that are wanted haven't been.
+	published   string
+	unpublished bool
 	// status is what functions have wanted the author's part of the status to be in an
 	// earlier turn of the same pass; nil in the first.
 	status map[string]any
@@ -86,8 +90,12 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
 	}
 	chosen := xrd.Revision(c.Revisions, choice.Name, s.xr, c.Definition)
-	if chosen.Lack != "" {
+	switch chosen.Lack {
+	case "":
+	case xrd.NoneYet:
 		return s.stay(plan.Problem{Reason: plan.WaitingForRevision, Message: chosen.String()}), nil
+	default:
+		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: chosen.String()}), nil
 	}
 	steps, problem := s.steps(chosen.Revision)
 	if problem.Reason != "" {
@@ -138,7 +146,7 @@ func (s *sitting) conclude(outcome pipeline.Outcome) plan.Desired {
 		}
 	case outcome.Desired != nil:
 		s.memory.good = outcome.Desired
-		desired = plan.Desired{Nodes: s.nodes(outcome.Desired), Again: outcome.TTL}
+		desired = plan.Desired{Nodes: s.nodes(outcome.Desired), Again: atLeast(outcome.TTL)}
 		desired.Ready = ready(outcome.Desired.Ready)
 		desired.Status = s.status(outcome)
 		desired.Unsettled = s.settleStatus(outcome)
@@ -147,6 +155,15 @@ func (s *sitting) conclude(outcome pipeline.Outcome) plan.Desired {
 	}
 	desired.Conditions, desired.Results = conditions(outcome), results(outcome)
 	return desired
+}
+
+// atLeast is after how long a pipeline is run again that wants to be: functions mean
+// that something may have changed by then, not that nothing else is to be done.
+func atLeast(ttl time.Duration) time.Duration {
+	if ttl > 0 {
+		return max(ttl, time.Second)
+	}
+	return 0
 }
 
 // slowly is when a pipeline is run again whose function says that it can't do its work:
