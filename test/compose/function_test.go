@@ -31,8 +31,7 @@ type answer struct {
 // provide has the compositions of a test call a function.
 func provide(t *testing.T, s suite.Suite, function func(seen) answer) {
 	t.Helper()
-	name := s.Name("function")
-	functions.Register(name, func(_ context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	provideRaw(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		given := seen{resources: map[string]*unstructured.Unstructured{}}
 		read := func(r *fnv1.Resource) *unstructured.Unstructured {
 			o, err := structs.From(r.GetResource())
@@ -68,6 +67,15 @@ func provide(t *testing.T, s suite.Suite, function func(seen) answer) {
 			out.Desired.Composite.Ready = fnv1.Ready_READY_UNSPECIFIED
 		}
 		return out, nil
+	})
+}
+
+// provideRaw is provide for a function that needs all of the protocol.
+func provideRaw(t *testing.T, s suite.Suite, function func(*fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)) {
+	t.Helper()
+	name := s.Name("function")
+	functions.Register(name, func(_ context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		return function(r)
 	})
 	t.Cleanup(func() { functions.Register(name, nil) })
 }

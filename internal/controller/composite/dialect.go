@@ -98,9 +98,18 @@ func Synced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set
 	}
 	set = at.Mark(set, c)
 	if s.Stalled == "" {
-		return set.Drop(v1alpha1.InstanceStalled)
+		return unstalled(set)
 	}
 	return at.Mark(set, v1alpha1.Condition{Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: string(plan.WaitTimeout), Message: s.Stalled})
+}
+
+// unstalled takes the engine's word that something takes too long out of a set. Functions
+// have conditions of that type as well.
+func unstalled(set condition.Set) condition.Set {
+	if c, _ := set.Get(v1alpha1.InstanceStalled); IsSystem(c) {
+		return set.Drop(v1alpha1.InstanceStalled)
+	}
+	return set
 }
 
 // authors puts the functions' conditions into the set. Those that no function sets any
@@ -114,7 +123,7 @@ func authors(set condition.Set, desired plan.Desired, at instance.Moment) condit
 	for _, c := range set {
 		_, said := mine.Get(c.Type)
 		switch {
-		case said || IsSystem(c.Type):
+		case said || IsSystem(c):
 		case desired.Problem.Reason == "":
 			set = set.Drop(c.Type)
 		case desired.Problem.Reason == plan.PipelineFailed:
@@ -127,11 +136,13 @@ func authors(set condition.Set, desired plan.Desired, at instance.Moment) condit
 	return set
 }
 
-// IsSystem says whether a type of conditions is not for functions to set.
-func IsSystem(kind string) bool {
-	switch kind {
-	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive, v1alpha1.InstanceStalled:
+// IsSystem says whether a condition is none that a function has set.
+func IsSystem(c v1alpha1.Condition) bool {
+	switch c.Type {
+	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive:
 		return true
+	case v1alpha1.InstanceStalled:
+		return c.Reason == string(plan.WaitTimeout) || c.Reason == instance.DeletionTimeout
 	}
 	return false
 }

@@ -110,12 +110,15 @@ func (Graphs) Leave(set condition.Set, removal plan.Removal, at Moment) conditio
 	return Stalled(set, removal, at)
 }
 
+// DeletionTimeout is the reason of a deletion that takes longer than it should.
+const DeletionTimeout = "DeletionTimeout"
+
 // Stalled says of all dialects whether a deletion takes longer than it should.
 func Stalled(set condition.Set, removal plan.Removal, at Moment) condition.Set {
 	if !removal.Stalled {
 		return set.Drop(v1alpha1.InstanceStalled)
 	}
 	return at.Mark(set, v1alpha1.Condition{
-		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: "DeletionTimeout", Message: plan.DeletionMessage(removal),
+		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: DeletionTimeout, Message: plan.DeletionMessage(removal),
 	})
 }
