@@ -40,6 +40,8 @@ const (
 	Incompatible Lack = "Incompatible"
 	// NoneMatches: nothing that is there will do.
 	NoneMatches Lack = "NoneMatches"
+	// NoneYet: there is nothing yet to choose from, and there will be.
+	NoneYet Lack = "NoneYet"
 	// Unselectable: the selector makes no sense.
 	Unselectable Lack = "Unselectable"
 )

@@ -47,6 +47,8 @@ type memory struct {
 	// narrow says that the server doesn't take the engine's own fields in the
 	// status.
 	narrow bool
+	// restless counts the passes that ended without an answer to stay with.
+	restless int
 	// alarmed says that an error was announced and its end wasn't yet.
 	alarmed bool
 	// told is at which attempt a wait was last logged.

@@ -115,6 +115,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 			}
 		}
 	}
+	r.leftReferred(v, &remains)
 	r.observeUses(v, &remains, append(slices.Clone(remains.Children), v.instance)...)
 	r.notice(ctx, v, append(slices.Clone(remains.Children), v.instance), remains.Now)
 	remains.Tried = v.memory.tried
