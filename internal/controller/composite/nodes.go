@@ -50,21 +50,32 @@ func (s *sitting) node(name string, r pipeline.Resource, observed *unstructured.
 	}
 	clean(o)
 	node.Refused = s.settle(o)
-	if observed != nil && observed.GroupVersionKind().GroupKind() != node.Kind.GroupKind() {
-		observed = nil // it is another object now; the former goes when the new one is there
-	}
+	observed = s.present(name, o, observed)
 	if o.GetName() == "" {
 		o.SetName(s.name(name, o, observed, ref))
 	}
 	o.SetGenerateName("")
-	if observed != nil && (observed.GetName() != o.GetName() || observed.GetNamespace() != o.GetNamespace()) {
-		observed = nil
-	}
 	node.Observed = observed
 	if observed != nil {
 		node.Ready, node.Unready = readiness(name, r.Ready, observed)
 	}
 	return node
+}
+
+// present is the object that is wanted, if it is there: of several that have the name in the
+// composition one that doesn't go. A former one of another kind, namespace or name goes when
+// this one is there.
+func (s *sitting) present(resource string, o, observed *unstructured.Unstructured) *unstructured.Unstructured {
+	var found *unstructured.Unstructured
+	for _, one := range append([]*unstructured.Unstructured{observed}, s.facts.Owned[resource]...) {
+		switch {
+		case one == nil || one.GroupVersionKind().GroupKind() != o.GroupVersionKind().GroupKind():
+		case one.GetNamespace() != o.GetNamespace() || o.GetName() != "" && one.GetName() != o.GetName():
+		case found == nil || found.GetDeletionTimestamp() != nil && one.GetDeletionTimestamp() == nil:
+			found = one
+		}
+	}
+	return found
 }
 
 // mostLayers bounds what a function may say of the order of deletion.
