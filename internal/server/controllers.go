@@ -47,6 +47,8 @@ type Options struct {
 	Composites establish.Kinds
 	// Functions are the names of those functions that are part of this program.
 	Functions []string
+	// Around is put around what runs functions; optional.
+	Around func(pipeline.Runner) pipeline.Runner
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
@@ -100,7 +102,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 			return err
 		}
 		if err := compose.Start(ctx, c.Kernel, compose.Options{
-			Kinds: c.options.Composites, Runner: c.functions(), Version: c.options.Version,
+			Kinds: c.options.Composites, Runner: c.around(c.functions()), Version: c.options.Version,
 			Registry: c.composites, Functions: c.options.Functions, Events: c.options.Events, Now: c.options.Now,
 		}); err != nil {
 			return err
@@ -119,6 +121,13 @@ func (c *Controllers) functions() pipeline.Runner {
 	function.Register(&known)
 	once := func(string) string { return "" } // of this program there is one revision
 	return pipeline.NewCache(pipeline.Guard(&known, pipeline.Limits{}), once, answers, c.options.Now)
+}
+
+func (c *Controllers) around(r pipeline.Runner) pipeline.Runner {
+	if c.options.Around == nil {
+		return r
+	}
+	return c.options.Around(r)
 }
 
 // answers is how many bytes of functions' answers are kept.

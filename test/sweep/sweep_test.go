@@ -224,7 +224,13 @@ func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 // run starts the controllers and returns how to stop them.
 func run(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	c, err := server.NewControllers(server.Options{Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}})
+	return runWith(t, server.Options{Config: config})
+}
+
+func runWith(t *testing.T, options server.Options) (stop func()) {
+	t.Helper()
+	options.Workers, options.Version, options.Log, options.Events = 4, "test", logr.Discard(), silent{}
+	c, err := server.NewControllers(options)
 	if err != nil {
 		t.Fatal(err)
 	}
