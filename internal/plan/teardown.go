@@ -31,9 +31,10 @@ type Removal struct {
 // Move is what to do with objects that are to go, side by side.
 type Move struct {
 	// Delete lists the objects to delete now, Release those that are to stay
-	// without the marks of their instance, and Retain those that are to stay as they
-	// are and to be marked so.
-	Delete, Release, Retain []*unstructured.Unstructured
+	// without the marks of their instance, Retain those that are to stay as they are
+	// and to be marked so, and Disown those that are left behind and must not be taken
+	// by the garbage collector.
+	Delete, Release, Retain, Disown []*unstructured.Unstructured
 	// Retry asks for another look after so long; 0 for none.
 	Retry time.Duration
 }
@@ -104,7 +105,7 @@ func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []
 		switch {
 		case child.GetDeletionTimestamp() != nil:
 			leaving = append(leaving, c)
-		case policy == v1alpha1.DeletionRetain && (c.at.OnDelete == policy || inventory.IsRetained(child)):
+		case policy == v1alpha1.DeletionRetain && !inventory.IsOwnedBy(child, r.Instance) && (c.at.OnDelete == policy || inventory.IsRetained(child)):
 			staying = append(staying, verdict{leaver: c, fate: policy})
 		case policy == v1alpha1.DeletionRetain:
 			staying = append(staying, r.verdictOn(c, policy))
@@ -222,6 +223,7 @@ func (t *teardown) take(verdicts []verdict) {
 		}
 		if v.released {
 			t.left = append(t.left, *v.held)
+			t.disown(v)
 			continue
 		}
 		if v.held != nil {
@@ -236,6 +238,23 @@ func (t *teardown) take(verdicts []verdict) {
 			t.remaining = append(t.remaining, v.leaver)
 		}
 		t.carryOut(v)
+	}
+}
+
+// disown sees to it that the garbage collector doesn't take what is protected and is left
+// behind. If that is refused, it goes on all the same: it was asked to by force.
+func (t *teardown) disown(v verdict) {
+	if v.held.Reason != report.Protected || !inventory.IsOwnedBy(v.Unstructured, t.Instance) {
+		return
+	}
+	ask, refused, again := t.asking(v.leaver, "release")
+	if refused != nil {
+		return
+	}
+	t.marking = true
+	t.retryIn(again)
+	if ask {
+		t.Disown = append(t.Disown, v.Unstructured)
 	}
 }
 

@@ -50,8 +50,8 @@ type Options struct {
 	// Composites makes, on a kernel, what serves composites and claims of the composition
 	// dialect; the instance engine by default.
 	Composites func(*kernel.Kernel) establish.Kinds
-	// Runner calls functions beside those that the cluster knows; optional.
-	Runner pipeline.Runner
+	// Around is put around what runs functions; optional.
+	Around func(pipeline.Runner) pipeline.Runner
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
@@ -145,8 +145,8 @@ func (c *Controllers) startComposites(ctx context.Context) {
 		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.book,
 		Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
-	if c.options.Runner != nil {
-		composites.Runner = pipeline.Any{pipeline.Guard(c.options.Runner, c.options.Functions.Limits), c.Functions}
+	if c.options.Around != nil {
+		composites.Runner = c.options.Around(c.Functions)
 	}
 	if c.options.Composites != nil {
 		composites.Kinds = c.options.Composites(c.Kernel)

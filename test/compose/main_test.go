@@ -19,6 +19,11 @@ import (
 // functions are those that tests bring.
 var functions pipeline.Functions
 
+// beside has them called beside those that the cluster knows.
+func beside(others pipeline.Runner) pipeline.Runner {
+	return pipeline.Any{pipeline.Guard(&functions, pipeline.Limits{}), others}
+}
+
 // life is the variable that makes a function program of the test's own program.
 const life = "ESPALIER_TEST_FUNCTION"
 
@@ -37,7 +42,7 @@ func TestMain(m *testing.M) {
 	code := suite.Main(m, server.Options{Functions: catalog.Options{
 		Given:  map[string]catalog.Given{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
 		Limits: pipeline.Limits{Time: 2 * time.Second, Bytes: 1 << 20},
-	}, Runner: &functions}, nil)
+	}, Around: beside}, nil)
 	stop()
 	os.Exit(code)
 }
