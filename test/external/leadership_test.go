@@ -59,6 +59,7 @@ func TestNothingIsSaidToBeSeenToThatWaitsForTheLeadership(t *testing.T) {
 	if r := l.only(t, name); r == nil || !r.Properties.(cloud.Bucket).Versioning || handled(o) != "now" {
 		t.Errorf("it is said to be seen to, and there is %+v: %s", r, testkit.Show(o))
 	}
+	l.end(t, ns, name, 1)
 }
 
 func handled(o *unstructured.Unstructured) string {
