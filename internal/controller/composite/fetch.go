@@ -19,18 +19,22 @@ type fetcher struct{ instance.World }
 
 func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
 	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
+	namespace := s.GetNamespace()
+	if namespaced, known := f.Namespaced(kind); known && !namespaced {
+		namespace = "" // which functions may say of everything
+	}
 	var (
 		found []*unstructured.Unstructured
 		blind *plan.Blind
 	)
 	if name := s.GetMatchName(); name != "" {
-		look := f.Object(plan.Need{Kind: kind, Namespace: s.GetNamespace(), Name: name})
+		look := f.Object(plan.Need{Kind: kind, Namespace: namespace, Name: name})
 		blind = look.Blind
 		if look.Object != nil {
 			found = append(found, look.Object)
 		}
 	} else {
-		found, blind = f.Matching(kind, s.GetNamespace(), labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
+		found, blind = f.Matching(kind, namespace, labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
 	}
 	if blind != nil {
 		return nil, false, unreadable(*blind)
