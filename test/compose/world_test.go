@@ -88,6 +88,22 @@ func TestWhatIsComposedMayBeLeftInPlace(t *testing.T) {
 	}
 }
 
+func TestACompositeIsDeletedInTheForeground(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, app)
+	kind := s.Kind("App")
+	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop}, spec: {size: small}}`)
+	s.Await(t, kind, s.NS, "shop", available)
+	foreground := metav1.DeletePropagationForeground
+	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitGone(t, kind, s.NS, "shop")
+	if left := parts(t, s, "shop"); len(left) > 0 {
+		t.Errorf("there is left %v", left)
+	}
+}
+
 func TestACompositeOfManyIsComposedAndGoes(t *testing.T) {
 	s := suite.Begin(t)
 	const many = 300
