@@ -69,13 +69,13 @@ type WaitKey struct {
 
 // IsUnread says whether own objects of a kind, in whatever version, can't be read now.
 func (f Facts) IsUnread(gk schema.GroupKind) bool {
-	_, unread := f.blindTo(gk.WithVersion(""))
+	_, unread := f.BlindTo(gk.WithVersion(""))
 	return unread
 }
 
-// blindTo is why objects of a kind can't be read now. Those of a kind that was written in
+// BlindTo is why objects of a kind can't be read now. Those of a kind that was written in
 // another version before are read in one that the server prefers.
-func (f Facts) blindTo(gvk schema.GroupVersionKind) (Blind, bool) {
+func (f Facts) BlindTo(gvk schema.GroupVersionKind) (Blind, bool) {
 	if blind, ok := f.Unread[gvk]; ok {
 		return blind, true
 	}

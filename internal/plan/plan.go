@@ -114,7 +114,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	if node.Skipped != "" {
 		return Step{Node: node.ID, Action: Skip, Problem: Problem{Message: node.Skipped}}
 	}
-	if blind, ok := facts.blindTo(node.Kind); ok && !node.External {
+	if blind, ok := facts.BlindTo(node.Kind); ok && !node.External {
 		return hold(node, blind.Problem)
 	}
 	if node.Refused.Reason != "" {

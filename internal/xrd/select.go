@@ -76,7 +76,7 @@ func (c Choice) String() string {
 		return fmt.Sprintf("there is no composition %s (%s)", c.Name, c.Why)
 	case Incompatible:
 		return fmt.Sprintf("composition %s (%s) is for %s %s", c.Name, c.Why, c.For.APIVersion, c.For.Kind)
-	case NoneMatches, Unselectable:
+	case NoneMatches, NoneYet, Unselectable:
 		return "no composition for the kind has the labels that are asked for"
 	}
 	if c.Ambiguous() {

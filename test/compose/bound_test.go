@@ -105,7 +105,7 @@ func TestAClaimKeepsItsCompositeWhateverItIsSaidToRefTo(t *testing.T) {
 			}
 			return available(o)
 		})
-		time.Sleep(time.Second)
+		rest(t, time.Second)
 		if got := s.Get(t, xtop, "", s.Name("given")); got == nil || got.GetUID() != given.GetUID() || got.GetDeletionTimestamp() != nil {
 			t.Fatalf("after %s its composite is %v", ref, got)
 		}
@@ -202,9 +202,9 @@ func TestWhatAClaimPassesOnAndTakesBack(t *testing.T) {
 		}
 		return available(o)
 	})
-	time.Sleep(time.Second)
+	rest(t, time.Second)
 	claim, composite := s.Get(t, top, s.NS, "shop"), s.Get(t, xtop, "", name)
-	time.Sleep(2 * time.Second)
+	rest(t, 2*time.Second)
 	if got := s.Get(t, top, s.NS, "shop"); got.GetResourceVersion() != claim.GetResourceVersion() {
 		t.Errorf("the claim is written at rest: %v", got.Object)
 	}

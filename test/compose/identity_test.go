@@ -14,13 +14,21 @@ import (
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
+// rest waits, for nothing to happen.
+func rest(t *testing.T, while time.Duration) {
+	select {
+	case <-time.After(while):
+	case <-t.Context().Done():
+	}
+}
+
 // quiet says that nothing writes an object and that nobody calls a function, after a while
 // in which what is under way may end.
 func quiet(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
 	t.Helper()
-	time.Sleep(1500 * time.Millisecond)
+	rest(t, 1500*time.Millisecond)
 	before, called := get(), calls.Load()
-	time.Sleep(3 * time.Second)
+	rest(t, 3*time.Second)
 	if after := get(); before.GetResourceVersion() != after.GetResourceVersion() {
 		t.Errorf("it is written on and on:\n%v\n%v", before.Object["status"], after.Object["status"])
 	}

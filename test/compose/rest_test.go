@@ -18,9 +18,9 @@ import (
 // unwritten says that nothing writes an object for a while, although there are passes.
 func unwritten(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
 	t.Helper()
-	time.Sleep(1500 * time.Millisecond)
+	rest(t, 1500*time.Millisecond)
 	before, called := get(), calls.Load()
-	time.Sleep(3500 * time.Millisecond)
+	rest(t, 3500*time.Millisecond)
 	if after := get(); before.GetResourceVersion() != after.GetResourceVersion() {
 		t.Errorf("it is written at rest:\n%v\n%v", before.Object["status"], after.Object["status"])
 	}
@@ -39,7 +39,7 @@ func TestAFunctionThatNeverSaysTheSameIsNotAskedWithoutEnd(t *testing.T) {
 	kind := s.Kind("Coded")
 	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
 	shop := s.Await(t, kind, s.NS, "shop", available)
-	time.Sleep(8 * time.Second)
+	rest(t, 8*time.Second)
 	if n := calls.Load(); n > 40 {
 		t.Errorf("it is called %d times in 8 s", n)
 	}
@@ -59,7 +59,7 @@ func TestATimeToLiveOfNothingMuchIsNotTakenAtItsWord(t *testing.T) {
 	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
 	s.Await(t, s.Kind("Coded"), s.NS, "shop", available)
 	before := calls.Load()
-	time.Sleep(3 * time.Second)
+	rest(t, 3*time.Second)
 	if n := calls.Load() - before; n > 10 {
 		t.Errorf("it is called %d times in 3 s", n)
 	}

@@ -75,9 +75,12 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.W
 		node.Ready, node.Unready = readiness(observed)
 	}
 	desired := plan.Desired{Nodes: []plan.Node{node}, Status: map[string]any{}}
-	if observed != nil {
+	switch blind, unread := facts.BlindTo(kind); {
+	case observed != nil:
 		desired.Status = xrd.StatusForClaim(composite, c.Definition)
 		desired.Conditions = shown(composite)
+	case unread: // it is as it was, as far as anybody knows
+		desired.Status, desired.Problem = xrd.StatusForClaim(claim, c.Definition), blind.Problem
 	}
 	if secret, wanted := c.secret(claim, composite, facts, world); wanted {
 		desired.Nodes = append(desired.Nodes, secret)

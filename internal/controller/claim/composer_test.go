@@ -6,9 +6,14 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
+	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
@@ -60,5 +65,28 @@ func TestTheNameOfAComposite(t *testing.T) {
 	long := composite(strings.Repeat("a.", 120) + "z")
 	if got, _ := nameOf(xrd.At(long, xrd.ClaimPlaces()), nil); len(got) > 63 || len(validation.IsDNS1123Subdomain(got)) > 0 {
 		t.Errorf("a long name makes %s", got)
+	}
+}
+
+// After a restart it isn't known at once what the composite is like.
+func TestAClaimShowsWhatItShowedWhileItsCompositeIsBeingRead(t *testing.T) {
+	definition := &v1.CompositeResourceDefinition{Spec: v1.DefinitionSpec{
+		Group: "example.com", Scope: v1.LegacyClusterScope, Versions: []v1.DefinitionVersion{{Name: "v1", Referenceable: true}},
+	}}
+	definition.Spec.Names.Kind = "XApp"
+	claim := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "App",
+		"status": map[string]any{"address": "here", "conditions": []any{map[string]any{"type": "Backup", "status": "True"}}},
+	}}
+	claim.SetName("shop")
+	blind := plan.Blind{Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}
+	facts := plan.Facts{Instance: claim, Unread: map[schema.GroupVersionKind]plan.Blind{definition.CompositeKind(): blind}}
+	desired, err := (&Composer{Definition: definition}).Compose(t.Context(), facts, nil)
+	if err != nil || desired.Status["address"] != "here" || desired.Problem.Reason != plan.Syncing {
+		t.Errorf("got %v, %v", desired, err)
+	}
+	said := Dialect{}.Live(condition.Read(claim), desired, plan.Summary{Unready: "reading"}, instance.Moment{})
+	if !said.IsTrue("Backup") {
+		t.Errorf("it says %v", said)
 	}
 }

@@ -50,7 +50,7 @@ func (Dialect) Live(before condition.Set, desired plan.Desired, s plan.Summary, 
 		set = at.Mark(set, c)
 	}
 	for _, c := range set {
-		if _, told := theirs.Get(c.Type); !told && !composite.IsSystem(c) {
+		if _, told := theirs.Get(c.Type); !told && desired.Problem.Reason == "" && !composite.IsSystem(c) {
 			set = set.Drop(c.Type)
 		}
 	}
