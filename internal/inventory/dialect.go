@@ -54,6 +54,7 @@ func (d Dialect) family(instance *unstructured.Unstructured) map[string]string {
 			apiextensions.ClaimNameLabel:      LabelValue(instance.GetName()),
 			apiextensions.ClaimNamespaceLabel: instance.GetNamespace(),
 		}
+	case GraphDialect:
 	}
 	return nil
 }
