@@ -116,12 +116,6 @@ func TestEachBlockerIsToldOnEveryLayerWithinASecond(t *testing.T) {
 	}
 }
 
-// onEveryLayer is that of the nest of graphs.
-func onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) map[string]time.Duration {
-	t.Helper()
-	return nests["graphs"].onEveryLayer(t, s, check)
-}
-
 // onEveryLayer waits until the instances of all layers are as the check wants
 // them, and returns how long each took.
 func (n layered) onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) map[string]time.Duration {
