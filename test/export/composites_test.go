@@ -164,11 +164,11 @@ func TestADefinitionOfCompositesBringsWhatItNeeds(t *testing.T) {
 		case "Bucket", "Network", "Role", "Binding", "XShop", "Counter", "CompositionRevision":
 			name = ""
 		}
-		got[i] = strings.TrimSpace(kind + " " + strings.ReplaceAll(name, p.group, "GROUP"))
+		got[i] = strings.TrimSpace(kind + " " + name)
 	}
 	want := []string{
 		"Namespace NS", "Function function-patch-and-transform", "CompositionRevision", "Composition ID-counter", "Composition ID-shop",
-		"CompositeResourceDefinition counters.GROUP", "CompositeResourceDefinition xshops.GROUP",
+		"CompositeResourceDefinition counters.ID.example.com", "CompositeResourceDefinition xshops.ID.example.com",
 		"Bucket", "Network", "Role", "Binding", "Counter", "Shop shop", "XShop",
 	}
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
