@@ -26,7 +26,11 @@ var Kinds = []schema.GroupVersionKind{
 
 // Is says whether an object is a usage.
 func Is(o *unstructured.Unstructured) bool {
-	gk := o.GroupVersionKind().GroupKind()
+	return IsKind(o.GroupVersionKind().GroupKind())
+}
+
+// IsKind says whether a kind is one of usages.
+func IsKind(gk schema.GroupKind) bool {
 	return slices.ContainsFunc(Kinds, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == gk })
 }
 

@@ -80,7 +80,7 @@ func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
 	t.Helper()
 	c, err := server.NewControllers(server.Options{
-		Config: p.config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, AllowCRDDeletion: true,
+		Config: p.config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, AllowCRDDeletion: true, Usages: true,
 		Providers: []managed.Provider{sandbox.Provider(sky)},
 	})
 	if err != nil {
