@@ -106,7 +106,7 @@ func TestACompositeIsDeletedInTheForeground(t *testing.T) {
 
 func TestACompositeOfManyIsComposedAndGoes(t *testing.T) {
 	s := suite.Begin(t)
-	const many = 300
+	const many = 100
 	provide(t, s, func(g seen) answer {
 		a := answer{resources: map[string]map[string]any{}}
 		for i := range many {
