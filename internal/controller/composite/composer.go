@@ -75,6 +75,9 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 	if world.Turn() == 0 {
 		s.memory.status, s.memory.chance = nil, ""
 	}
+	if problem, reading := s.reading(); reading {
+		return s.stay(problem), nil
+	}
 	choice := xrd.Select(c.Compositions, s.xr, c.Definition)
 	if choice.Lack != "" {
 		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil

@@ -3,8 +3,10 @@ package composite
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/pipeline"
@@ -39,6 +41,19 @@ func (s *sitting) observed() map[string]*unstructured.Unstructured {
 	}
 	maps.Copy(out, s.predecessors(out))
 	return out
+}
+
+// reading says that it isn't known yet what there is of the composite's own: it has just
+// been restored, or the controllers have just been started. Functions that don't see what
+// there is want less than they did.
+func (s *sitting) reading() (problem plan.Problem, reading bool) {
+	recorded := inventory.Read(s.facts.Instance).GroupKinds()
+	for _, gvk := range slices.SortedFunc(maps.Keys(s.facts.Unread), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) }) {
+		if blind := s.facts.Unread[gvk]; blind.Reason == plan.Syncing && slices.Contains(recorded, gvk.GroupKind()) {
+			return blind.Problem, true
+		}
+	}
+	return plan.Problem{}, false
 }
 
 // predecessors are composed objects that another implementation of the dialect has made:
