@@ -31,9 +31,18 @@ func TestCompositesMoveToAnotherCluster(t *testing.T) {
 	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
 	stop := to.run(t, sky)
 	defer func() { stop() }()
+	t.Log("functions see what there was before the managed resources have told it again")
+	stop()
+	stop = to.run(t, nil)
 	if code, _, errs := to.call(t, "import", file); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
+	to.trades(t)
+	if diff := cmp.Diff(had, to.inventory(t)); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	stop()
+	stop = to.run(t, sky)
 	same := func(when string) {
 		t.Helper()
 		to.trades(t)
