@@ -98,7 +98,7 @@ spec:
         - id: below
           template: {apiVersion: v1, kind: ConfigMap, data: {size: "${schema.spec.size}"}}
         - id: above
-          template: {apiVersion: v1, kind: ConfigMap, data: {size: "${below.data.size}", on: "${below.metadata.name}"}}
+          template: {apiVersion: v1, kind: ConfigMap, data: {size: "${below.data.size}", base: "${below.metadata.name}"}}
         status: {address: "${above.data.size}"}
 `
 
@@ -115,7 +115,7 @@ func TestAGraphComposesAComposite(t *testing.T) {
 		return available(o)
 	})
 	made := parts(t, s, "shop")
-	if len(made) != 2 || text(made["above"], "data", "on") != made["below"].GetName() {
+	if len(made) != 2 || text(made["above"], "data", "base") != made["below"].GetName() {
 		t.Fatalf("there is %v", made)
 	}
 	// What is above is held: what is below has to wait for it.
