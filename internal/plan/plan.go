@@ -70,10 +70,9 @@ type Plan struct {
 	// Settled says that there is nothing to apply or to wait for: what is
 	// wanted is there, though it may not be ready yet.
 	Settled bool
-	// Unresolved, Problem and Ready are Desired's.
+	// Unresolved and Problem are Desired's.
 	Unresolved []string
 	Problem    Problem
-	Ready      *bool
 }
 
 // Tolerated holds, by the UID of a child, the digest of the fields that the
@@ -84,7 +83,7 @@ type Tolerated map[types.UID]string
 // Compute decides what to do for an instance. It is a pure function: the same
 // input gives the same plan.
 func Compute(desired Desired, facts Facts, history History, owner inventory.Owner, manager string) Plan {
-	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem, Ready: desired.Ready}
+	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem}
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
 	lasting := lastingOf(desired, facts)
