@@ -156,11 +156,9 @@ func TestUpRunsFunctions(t *testing.T) {
 	if got := testkit.Message(o, "Installed"); !strings.Contains(got, os.Args[0]) {
 		t.Errorf("it says %s", got)
 	}
+	testkit.Poll(t, "what the program prints is there", func() bool { return strings.Contains(failed.String(), "mine | at your service\n") })
 	cancel()
 	if code := <-ended; code != 0 {
 		t.Errorf("ended with %d: %s", code, failed.String())
-	}
-	if !strings.Contains(failed.String(), "mine | at your service\n") {
-		t.Errorf("what the program prints isn't there: %s", failed.String())
 	}
 }

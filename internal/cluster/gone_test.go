@@ -30,7 +30,7 @@ func TestAVersionThatIsNoLongerServedIsNoDeletedObject(t *testing.T) {
 	if err := client.Delete(t.Context(), o); err == nil {
 		t.Error("a page that isn't found counts as an object whose deletion was granted")
 	}
-	if err := client.Release(t.Context(), o, []string{"a"}, nil, nil, "m"); err == nil {
+	if err := client.Change(t.Context(), o, map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": nil}}}, "m"); err == nil {
 		t.Error("a page that isn't found counts as an object that was released, which is told in an event")
 	}
 }

@@ -201,6 +201,9 @@ func TestWhatAClaimLeavesGoesOn(t *testing.T) {
 			t.Errorf("it has the label %s", key)
 		}
 	}
+	if ref, claimed, _ := unstructured.NestedMap(left.Object, "spec", "claimRef"); claimed {
+		t.Errorf("it names a claim: %v", ref)
+	}
 	for _, name := range []string{"x-leaf", "x-below"} {
 		if err := stays(s.Get(t, leaf(s), s.NS, name)); err != nil {
 			t.Errorf("%s %v", name, err)

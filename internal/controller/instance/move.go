@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -24,22 +23,19 @@ func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused b
 	for _, o := range m.Delete {
 		calls = append(calls, &call{o: o, verb: "delete", do: func() error { return r.Cluster.Delete(ctx, o) }})
 	}
+	change := func(o *unstructured.Unstructured, to map[string]any) *call {
+		return &call{o: o, verb: "patch", do: func() error { return r.Cluster.Change(ctx, o, to, v1alpha1.ChildManager) }}
+	}
 	for _, o := range m.Release {
-		labels, annotations := inventory.Marks(o)
-		calls = append(calls, &call{o: o, verb: "patch", releases: true, do: func() error {
-			return r.Cluster.Release(ctx, o, labels, annotations, ownersLeft(o, v.instance), v1alpha1.ChildManager)
-		}})
+		c := change(o, inventory.Released(o, v.instance))
+		c.releases = true
+		calls = append(calls, c)
 	}
 	for _, o := range m.Retain {
-		mark := map[string]string{v1alpha1.RetainedFromAnnotation: string(v.instance.GetUID())}
-		calls = append(calls, &call{o: o, verb: "patch", do: func() error {
-			return r.Cluster.Annotate(ctx, o, mark, ownersLeft(o, v.instance), v1alpha1.ChildManager)
-		}})
+		calls = append(calls, change(o, inventory.Retained(o, v.instance)))
 	}
 	for _, o := range m.Disown {
-		calls = append(calls, &call{o: o, verb: "patch", do: func() error {
-			return r.Cluster.Release(ctx, o, nil, nil, ownersLeft(o, v.instance), v1alpha1.ChildManager)
-		}})
+		calls = append(calls, change(o, inventory.Disowned(o, v.instance)))
 	}
 	work := make([]func() error, len(calls))
 	for i, c := range calls {
@@ -90,14 +86,4 @@ func (r *Reconciler) takeAnswers(v *visit, calls []*call) (refused bool) {
 		r.Events.Event(v.instance, telemetry.Normal, "Orphaned", "left in place, without the labels of this instance: "+listed(released))
 	}
 	return refused
-}
-
-// ownersLeft is what an object that is let go of keeps of its owner references; nil where
-// that is all of them.
-func ownersLeft(o, instance *unstructured.Unstructured) []metav1.OwnerReference {
-	left, changed := inventory.Disown(o, instance)
-	if !changed {
-		return nil
-	}
-	return append([]metav1.OwnerReference{}, left...)
 }
