@@ -30,6 +30,19 @@ func (p *Program) Source() string { return p.source }
 // Type returns the type of the result.
 func (p *Program) Type() *cel.Type { return p.typ }
 
+// Item returns the type of the items of the list that the expression gives; nil if
+// that isn't known.
+func (p *Program) Item() *cel.Type {
+	t := p.typ
+	if inner, ok := unwrapped(t); ok {
+		t = inner
+	}
+	if t.Kind() != cel.ListKind {
+		return nil
+	}
+	return t.Parameters()[0]
+}
+
 // Refs returns the paths that the expression reads, sorted.
 func (p *Program) Refs() []Ref { return p.refs }
 

@@ -60,8 +60,10 @@ func decodeNodes(c *compilation) {
 		switch {
 		case hasTemplate == (d.source.ExternalRef != nil):
 			c.breakf(d, d.at, "exactly one of template or externalRef must be provided")
-		case len(d.source.ForEach) > 0:
+		case len(d.source.ForEach) > 0 && c.graph.guest != nil:
 			c.breakf(d, d.at.Field("forEach"), "collections are not served yet")
+		case len(d.source.ForEach) > 0 && !hasTemplate:
+			c.breakf(d, d.at.Field("forEach"), "is for objects to keep; externalRef reads several objects by metadata.selector")
 		case hasTemplate:
 			c.decodeTemplate(d)
 		default:
@@ -78,6 +80,7 @@ func (c *compilation) decodeTemplate(d *draft) {
 		return
 	}
 	d.document = document
+	d.Collection = len(d.source.ForEach) > 0
 	apiVersion := c.staticString(d, at, "apiVersion")
 	kind := c.staticString(d, at, "kind")
 	metadata, isMap := document["metadata"].(map[string]any)

@@ -33,7 +33,7 @@ func describeGraph(g *graph.Graph) string {
 		for _, trait := range []struct {
 			holds bool
 			word  string
-		}{{n.External, "external"}, {n.Nested, "nested"}, {!n.Known, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
+		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.Known, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
 			if trait.holds {
 				b.WriteString(", " + trait.word)
 			}

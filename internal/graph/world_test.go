@@ -106,13 +106,15 @@ func (c change) happen(t *testing.T, facts *plan.Facts) {
 	for node, owned := range facts.Owned {
 		for i := range owned {
 			owned[i] = owned[i].DeepCopy()
-			if status, ok := c.Status[node]; ok {
-				owned[i].Object["status"] = normal(t, status)
+			for _, id := range []string{node, inventory.NodeID(owned[i], facts.Instance.GetNamespace())} {
+				if status, ok := c.Status[id]; ok {
+					owned[i].Object["status"] = normal(t, status)
+				}
 			}
 			if generation, ok := c.Generation[node]; ok {
 				owned[i].SetGeneration(generation)
 			}
-			if slices.Contains(c.Deleting, node) {
+			if slices.Contains(c.Deleting, inventory.NodeID(owned[i], facts.Instance.GetNamespace())) {
 				owned[i].SetDeletionTimestamp(&metav1.Time{Time: facts.Now})
 			}
 		}
@@ -169,7 +171,8 @@ func settle(facts *plan.Facts, p plan.Plan, s plan.Summary, desired plan.Desired
 				return true
 			})
 		}
-		facts.Owned[step.Node] = append(facts.Owned[step.Node], stored)
+		node := inventory.Node(stored)
+		facts.Owned[node] = append(facts.Owned[node], stored)
 	}
 	for _, gone := range p.Prune {
 		for node, owned := range facts.Owned {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,10 +53,16 @@ type Result struct {
 	Claim bool
 }
 
-// Node is what one node wants.
+// Node is what one node wants, or, of a node that is a collection, one of its items.
 type Node struct {
-	ID   string
-	Kind schema.GroupVersionKind
+	// ID names the node in this instance. That of an item is inventory.ItemID, or,
+	// while its name isn't known, the collection with the item's place: "subnets[#2]".
+	ID string
+	// Collection is the id of the collection that the node is an item of, and Item its
+	// place there; empty and nil for one that is in none.
+	Collection string
+	Item       *inventory.Item
+	Kind       schema.GroupVersionKind
 	// Layer is the node's place in the order of application, from 0; deletion
 	// goes the other way.
 	Layer int
@@ -92,8 +99,11 @@ type Node struct {
 
 // place is what the node's object carries of it.
 func (n Node) place() inventory.Place {
-	return inventory.Place{Node: n.ID, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
+	return inventory.Place{Node: n.origin(), Item: n.Item, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
 }
+
+// origin is the id by which the definition knows the node.
+func (n Node) origin() string { return cmp.Or(n.Collection, n.ID) }
 
 // Wait is a thing that a node waits for.
 type Wait struct {

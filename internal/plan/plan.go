@@ -190,7 +190,7 @@ func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 		wanted[step.Current.GetUID()] = true
 		return
 	}
-	for _, o := range facts.Owned[node.ID] {
+	for _, o := range facts.Owned[node.origin()] {
 		wanted[o.GetUID()] = true
 	}
 }
@@ -201,7 +201,7 @@ func policiesNow(desired Desired, facts Facts) inventory.Policies {
 	policies, _ := inventory.PoliciesOf(facts.Instance)
 	definition := map[string]v1alpha1.DeletionPolicy{}
 	for _, node := range desired.Nodes {
-		definition[node.ID] = cmp.Or(node.OnDelete, v1alpha1.DeletionDelete)
+		definition[node.origin()] = cmp.Or(node.OnDelete, v1alpha1.DeletionDelete)
 	}
 	return policies.Now(definition)
 }

@@ -28,7 +28,8 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 	waiting, going := waitsOf(o, now), removalsOf(o, n)
 	for _, child := range w.children(o) {
 		below := w.build(child, n.Ready == True, above, now)
-		for _, wait := range waiting.of(below.Node) {
+		below.id = inventory.NodeID(child, o.GetNamespace())
+		for _, wait := range waiting.of(below.ID()) {
 			// A wait from before the object was made is over; its end is about to be
 			// written.
 			if below.Created != nil && wait.Since.After(*below.Created) {
@@ -37,7 +38,7 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 		}
 		going.tell(&below, child)
 		n.Children = append(n.Children, below)
-		waiting.seen[below.Node] = true
+		waiting.seen[below.ID()] = true
 	}
 	n.Children = append(n.Children, going.unseen()...)
 	if n.Deleted == nil {
@@ -52,6 +53,9 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	n := Node{
 		Node: inventory.Node(o), Exists: true, Instance: ApplySet(o) != "",
 		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+	}
+	if item := inventory.ItemOf(o); item != nil {
+		n.Index = &item.Index
 	}
 	if at := o.GetCreationTimestamp(); !at.IsZero() {
 		n.Created = utc(at.Time)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 type Node struct {
 	// Node is the id in the definition of the resource that made the object.
 	Node string `json:"node,omitempty"`
+	// Index is the place of an item in its collection, from 0.
+	Index *int `json:"index,omitempty"`
 	// Exists is false for what isn't there yet; then only Node, Waits, Ready and
 	// Reason are set.
 	Exists     bool   `json:"exists"`
@@ -67,9 +70,14 @@ type Node struct {
 	// there yet come last.
 	Children []Node `json:"children,omitempty"`
 
+	// id is Node, or for an item of a collection what names it alone.
+	id string
 	// staying says that the object outlives its instance.
 	staying bool
 }
+
+// ID names the node among its siblings: an item of a collection has one of its own.
+func (n Node) ID() string { return cmp.Or(n.id, n.Node) }
 
 // object names what the node is of.
 func (n Node) object() report.Object {

@@ -44,7 +44,7 @@ func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) [
 	rows = append(rows, row(n, key, branch, now))
 	taken := map[string]bool{}
 	for i, child := range n.Children {
-		below := key + "/" + child.Node
+		below := key + "/" + child.ID()
 		if taken[below] {
 			below += "=" + child.object().String()
 		}

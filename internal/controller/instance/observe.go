@@ -43,6 +43,7 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 			break
 		}
 	}
+	v.forgetBlockers()
 	if v.desired.Failure != nil {
 		v.failures = append(v.failures, v.desired.Failure)
 	}
