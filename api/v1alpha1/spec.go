@@ -251,12 +251,13 @@ type ExternalRefMetadata struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name,omitempty"`
 
-	// Namespace defaults to the instance's own.
+	// Namespace defaults to the instance's own, and with a selector to all.
 	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Selector is a label selector, or an expression for one.
+	// Selector is a label selector, or an expression for one. The node is then the
+	// list of the objects that it matches, which may be empty.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless

@@ -60,10 +60,14 @@ func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
 	if c.skip(n, &whole); whole.Skipped != "" {
 		return whole, []plan.Node{whole}
 	}
-	if n.items != nil {
+	switch {
+	case n.items != nil:
 		return c.collect(n, whole)
+	case n.Collection:
+		c.selected(n, &whole)
+	default:
+		c.single(n, &whole)
 	}
-	c.single(n, &whole)
 	return whole, []plan.Node{whole}
 }
 

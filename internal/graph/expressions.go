@@ -109,7 +109,10 @@ func compileNodes(c *compilation) {
 
 func (c *compilation) compileDocument(d *draft) {
 	typed := d.objectSchema()
-	if d.External {
+	switch {
+	case d.External && d.Collection:
+		typed = selectingSchema
+	case d.External:
 		typed = nil // a reference is a name, not a whole object of its kind
 	}
 	template, problems := d.env.Template(d.document, typed, d.documentPath())

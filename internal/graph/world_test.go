@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -138,6 +139,11 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 			}
 			for _, o := range external {
 				found := &unstructured.Unstructured{Object: normal(t, o)}
+				if need.Several && matches(t, need, found) {
+					look := facts.External[need]
+					look.Objects = append(look.Objects, found)
+					facts.External[need] = look
+				}
 				if (plan.Need{Kind: found.GroupVersionKind(), Namespace: found.GetNamespace(), Name: found.GetName()}) == need {
 					facts.External[need] = plan.Look{Object: found}
 				}
@@ -147,6 +153,15 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 			return desired
 		}
 	}
+}
+
+// matches says whether an object is one of those that are needed.
+func matches(t *testing.T, need plan.Need, o *unstructured.Unstructured) bool {
+	selector, err := labels.Parse(need.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return need.Kind == o.GroupVersionKind() && (need.Namespace == "" || need.Namespace == o.GetNamespace()) && selector.Matches(labels.Set(o.GetLabels()))
 }
 
 // settle makes the plan's outcome the facts of the next pass.
