@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -93,34 +92,6 @@ func (c *composition) single(n *Node, out *plan.Node) {
 // unmet is what the node waits for before any of it is rendered.
 func (c *composition) unmet(n *Node) []plan.Wait {
 	return distinct(append(c.waitFor(n), c.missing(n, n.refs)...))
-}
-
-// skip leaves the node out when a condition says so, or when something that it
-// depends on is left out. A condition that can't be told yet is waited for,
-// unless another is false.
-func (c *composition) skip(n *Node, out *plan.Node) {
-	for _, id := range n.Dependencies {
-		if dep := c.nodes[id]; dep.Skipped != "" {
-			out.Skipped = fmt.Sprintf("depends on %s, which is left out", id)
-			return
-		}
-	}
-	var waits []plan.Wait
-	for _, p := range n.includeWhen {
-		missing := c.missing(n, p.Refs())
-		if len(missing) == 0 {
-			value, err := p.Eval(c.vars)
-			if err == nil && value != true {
-				out.Skipped = fmt.Sprintf("includeWhen is false: %s", p.Source())
-				return
-			}
-			if err != nil {
-				missing = c.graph.waitsOf(n, err)
-			}
-		}
-		waits = append(waits, missing...)
-	}
-	out.Waits = distinct(waits)
 }
 
 // render resolves the node's document with the given variables, or says what it waits

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -88,6 +89,8 @@ type Node struct {
 	Refused Problem
 	// Skipped says why the node is left out; empty when it isn't.
 	Skipped string
+	// LeftOut says which condition it was that left the node out, if it was one.
+	LeftOut *LeftOut
 
 	// Observed is the node's object as it is; nil when there is none.
 	Observed *unstructured.Unstructured
@@ -95,6 +98,25 @@ type Node struct {
 	Ready bool
 	// Unready explains why Observed isn't ready.
 	Unready Problem
+}
+
+// LeftOut is how it came that a node is left out.
+type LeftOut struct {
+	// By is the id of the node whose condition is false: the node itself, or one that it
+	// depends on.
+	By string
+	// Condition is what is false, and Inputs what it read, as texts.
+	Condition string
+	Inputs    []string
+}
+
+// String is the condition with what it read.
+func (l LeftOut) String() string {
+	text := "includeWhen is false: " + l.Condition
+	if len(l.Inputs) > 0 {
+		text += " (" + strings.Join(l.Inputs, ", ") + ")"
+	}
+	return text
 }
 
 // place is what the node's object carries of it.

@@ -30,8 +30,9 @@ type Node struct {
 	// Index is the place of an item in its collection, from 0.
 	Index *int `json:"index,omitempty"`
 	// Exists is false for what isn't there yet; then only Node, Waits, Ready and
-	// Reason are set.
+	// Reason are set. Skipped says that it is left out, which the Message explains.
 	Exists     bool   `json:"exists"`
+	Skipped    bool   `json:"skipped,omitempty"`
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`

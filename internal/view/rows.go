@@ -104,6 +104,9 @@ func told(n Node) bool {
 		return false
 	}
 	for _, child := range n.Children {
+		if child.Skipped {
+			continue
+		}
 		if !child.Exists || len(child.Waits) > 0 || (child.Ready != True && child.Ready != Unsaid) {
 			return true
 		}
@@ -114,6 +117,8 @@ func told(n Node) bool {
 // end is what a row's end means.
 func end(n Node) string {
 	switch {
+	case n.Skipped:
+		return "no longer left out"
 	case !n.Exists:
 		return "no longer waited for"
 	case n.Unseen:
