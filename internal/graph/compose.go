@@ -1,7 +1,6 @@
 package graph
 
 import (
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -25,6 +24,9 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 		c.desired.Nodes = append(c.desired.Nodes, parts...)
 	}
 	c.desired.Status = c.status()
+	if g.conditions != nil {
+		c.desired.Author = c.author
+	}
 	return c.desired
 }
 

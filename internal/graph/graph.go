@@ -36,10 +36,12 @@ type Graph struct {
 	// Defaults are what the definition says of its instances' deletion.
 	Defaults inventory.Defaults
 
-	env       *expr.Env
-	status    *expr.Template
-	readiness v1alpha1.Readiness
-	guest     *Guest // nil for a definition's own
+	env    *expr.Env
+	status *expr.Template
+	// conditions are the author's; nil if there are none.
+	conditions *expr.Conditions
+	readiness  v1alpha1.Readiness
+	guest      *Guest // nil for a definition's own
 }
 
 // Node is one resource of a graph.

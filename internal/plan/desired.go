@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
@@ -31,6 +32,9 @@ type Desired struct {
 	Failure error
 	// Fields are what the instance itself is to have before anything is made for it.
 	Fields []inventory.Field
+	// Author gives the author's conditions where they take the place of the dialect's
+	// own, given what those are; nil where they don't.
+	Author func(own condition.Set) Said
 	// Conditions are the author's, to stand beside the dialect's own; of each the time
 	// isn't set. Those of another type than these aren't the author's any more.
 	Conditions []v1alpha1.Condition
@@ -44,6 +48,17 @@ type Desired struct {
 	// Again is after how long the answer may be another although nothing has changed; 0
 	// for never.
 	Again time.Duration
+}
+
+// Said is what an author's conditions say.
+type Said struct {
+	Conditions []v1alpha1.Condition
+	// Partial says that some have no value: what was told of them stays as it is.
+	Partial bool
+	// Problems says which have no value, other than that something isn't there yet.
+	Problems []string
+	// Types are those that the definition names outright.
+	Types []string
 }
 
 // Result is something that the author of an instance's definition has people told.

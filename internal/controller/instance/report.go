@@ -29,13 +29,19 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
 	before := condition.Read(v.instance)
-	conditions := r.Dialect.Live(before, v.desired, summary, Moment{v.facts.Now, v.instance.GetGeneration()})
-	said := report.Status{State: r.Dialect.State(summary.State), Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning, Skipped: skipped(v.plan.Steps)}
+	at := Moment{v.facts.Now, v.instance.GetGeneration()}
+	was := before
+	if v.desired.Author != nil {
+		was = v.memory.own // the status holds the author's
+	}
+	conditions := r.Dialect.Live(was, v.desired, summary, at)
+	shown := v.authored(before, conditions, &summary, at)
+	said := report.Status{State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning, Skipped: skipped(v.plan.Steps)}
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
-	r.announce(v, before, conditions)
+	r.announce(v, was, conditions)
 	r.relay(v, before)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
