@@ -230,6 +230,10 @@ func (c *conditions) compile(source string, condition *cel.Type, at object.Path)
 	if p == nil {
 		return
 	}
+	if p.omits {
+		c.problems.Add(p.omission())
+		return
+	}
 	if !p.typ.IsExactType(condition) && !p.typ.IsExactType(cel.ListType(condition)) {
 		c.problems.Add(diag.Diagnostic{
 			Path: at, Expr: p.source, Problem: "the expression is " + describe(p.typ), Expected: "what runtime.newCondition gives, or a list of that",

@@ -18,6 +18,7 @@ type Program struct {
 	prog   cel.Program
 	typ    *cel.Type
 	refs   []Ref
+	omits  bool
 	// chain is set if the whole expression is a path. It is then followed
 	// without CEL, which is faster and gives the value as it is written in its
 	// object: a duration of 1h stays 1h.
@@ -42,6 +43,9 @@ func (p *Program) Item() *cel.Type {
 	}
 	return t.Parameters()[0]
 }
+
+// Omits says whether the expression may leave its field out by omit().
+func (p *Program) Omits() bool { return p.omits }
 
 // Refs returns the paths that the expression reads, sorted.
 func (p *Program) Refs() []Ref { return p.refs }

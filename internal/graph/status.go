@@ -32,6 +32,7 @@ func compileStatus(c *compilation) {
 	if template == nil {
 		return
 	}
+	c.problems.Add(template.Omissions()...)
 	c.graph.status = template
 	c.graph.Status = template.Schema()
 	if c.graph.Status == nil {
