@@ -11,13 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/usage"
 )
 
 // Format is the version of the stream that is written, and the latest that is read.
-const Format = 1
+const Format = 2
 
 // HeaderKind is the kind of a stream's first document. No server serves it.
 const HeaderKind = "Export"
@@ -79,20 +82,29 @@ type Section int
 // Sections.
 const (
 	Namespaces Section = iota
+	Functions
+	Revisions // before their compositions, which would make others
+	Compositions
 	Definitions
 	Configs
 	Secrets
 	Managed
 	Bindings
 	Instances
+	Usages // what is deleted again would be kept by them
 )
 
 // AllSections are the sections in their order.
-var AllSections = []Section{Namespaces, Definitions, Configs, Secrets, Managed, Bindings, Instances}
+var AllSections = []Section{
+	Namespaces, Functions, Revisions, Compositions, Definitions, Configs, Secrets, Managed, Bindings, Instances, Usages,
+}
 
 // String is the section in words.
 func (s Section) String() string {
-	return [...]string{"namespaces", "definitions", "provider configurations", "secrets", "managed resources", "bindings", "instances"}[s]
+	return [...]string{
+		"namespaces", "functions", "revisions of compositions", "compositions", "definitions", "provider configurations",
+		"secrets", "managed resources", "bindings", "instances", "usages",
+	}[s]
 }
 
 // Kinds that have a section of their own.
@@ -100,11 +112,16 @@ var (
 	namespaceKind = schema.GroupKind{Kind: "Namespace"}
 	secretKind    = schema.GroupKind{Kind: "Secret"}
 	bindingKind   = espalier.GroupVersion.WithKind(espalier.BindingKind).GroupKind()
+
+	compositeDefinitionKind = v1.GroupVersion.WithKind(v1.DefinitionKind).GroupKind()
+	compositionKind         = v1.GroupVersion.WithKind(v1.CompositionKind).GroupKind()
+	revisionKind            = v1.GroupVersion.WithKind(v1.CompositionRevisionKind).GroupKind()
+	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
 )
 
-// IsDefinition says whether a kind is one of definitions.
+// IsDefinition says whether a kind is one of definitions, of either dialect.
 func IsDefinition(gk schema.GroupKind) bool {
-	return gk.Group == v1alpha1.GroupVersion.Group && (gk.Kind == v1alpha1.ResourceGraphDefinitionKind || gk.Kind == v1alpha1.ResourceGroupKind)
+	return gk == compositeDefinitionKind || gk.Group == v1alpha1.GroupVersion.Group && (gk.Kind == v1alpha1.ResourceGraphDefinitionKind || gk.Kind == v1alpha1.ResourceGroupKind)
 }
 
 // IsConfig says whether a kind configures providers.
@@ -128,6 +145,14 @@ func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
 		return Secrets
 	case gk == bindingKind:
 		return Bindings
+	case gk == functionKind:
+		return Functions
+	case gk == revisionKind:
+		return Revisions
+	case gk == compositionKind:
+		return Compositions
+	case usage.IsKind(gk):
+		return Usages
 	case IsDefinition(gk):
 		return Definitions
 	case IsConfig(gk):

@@ -45,9 +45,13 @@ func (f File) Check() []string {
 	return out
 }
 
-// SecretsOf names the Secrets that a provider's configuration refers to, as
-// namespace and name; without a namespace it is the configuration's own.
+// SecretsOf names the Secrets that a provider's configuration refers to, or that a
+// composition gives to functions, as namespace and name; without a namespace it is the
+// configuration's own.
 func SecretsOf(config *unstructured.Unstructured) [][2]string {
+	if isComposition(config) {
+		return credentials(config)
+	}
 	var out [][2]string
 	var walk func(v any)
 	walk = func(v any) {

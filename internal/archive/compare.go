@@ -31,6 +31,11 @@ func Differences(wanted, there *unstructured.Unstructured) []string {
 		for _, field := range []string{"apiVersion", "kind", "status", "metadata"} {
 			delete(c, field)
 		}
+		if spec, ok := c["spec"].(map[string]any); ok && o.GroupVersionKind().GroupKind() == revisionKind {
+			spec = maps.Clone(spec)
+			delete(spec, "revision") // the import sees to it that it is the greater of both
+			c["spec"] = spec
+		}
 		return c
 	}
 	out = append(out, differ("", content(wanted), content(there))...)

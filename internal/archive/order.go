@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/dag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // specOf reads a definition. Both spellings have the same spec.
@@ -26,8 +27,12 @@ func specOf(o *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, error) {
 	return &d.Spec, nil
 }
 
-// Defines is the kind that a definition defines.
-func Defines(o *unstructured.Unstructured) (schema.GroupVersionKind, bool) {
+// Defines are the kinds that a definition defines: one, or that of composites and that of
+// their claims. None can be told of a definition that makes no sense.
+func Defines(o *unstructured.Unstructured) []schema.GroupVersionKind {
+	if o.GroupVersionKind().GroupKind() == compositeDefinitionKind {
+		return composites(o)
+	}
 	s, _, _ := unstructured.NestedMap(o.Object, "spec", "schema")
 	text := func(field, otherwise string) string {
 		if t, _ := s[field].(string); t != "" {
@@ -36,14 +41,30 @@ func Defines(o *unstructured.Unstructured) (schema.GroupVersionKind, bool) {
 		return otherwise
 	}
 	gvk := schema.GroupVersionKind{Group: text("group", v1alpha1.GroupVersion.Group), Version: text("apiVersion", ""), Kind: text("kind", "")}
-	return gvk, gvk.Kind != "" && gvk.Version != ""
+	if gvk.Kind == "" || gvk.Version == "" {
+		return nil
+	}
+	return []schema.GroupVersionKind{gvk}
+}
+
+// composites are the kinds that a definition of the composition dialect defines.
+func composites(o *unstructured.Unstructured) []schema.GroupVersionKind {
+	d, err := xrd.Read(o)
+	if err != nil || d.Spec.Names.Kind == "" {
+		return nil
+	}
+	out := []schema.GroupVersionKind{d.CompositeKind()}
+	if claim, offered := d.ClaimKind(); offered {
+		out = append(out, claim)
+	}
+	return out
 }
 
 // Defined are the kinds that definitions define.
 func Defined(definitions []*unstructured.Unstructured) map[schema.GroupKind]bool {
 	out := map[schema.GroupKind]bool{}
 	for _, d := range definitions {
-		if gvk, ok := Defines(d); ok {
+		for _, gvk := range Defines(d) {
 			out[gvk.GroupKind()] = true
 		}
 	}
@@ -58,7 +79,7 @@ func Order(definitions []*unstructured.Unstructured) []*unstructured.Unstructure
 	for _, d := range definitions {
 		name := object.KeyOf(d).String()
 		byName[name] = d
-		if gvk, ok := Defines(d); ok {
+		for _, gvk := range Defines(d) {
 			by[gvk.GroupKind()] = name
 		}
 	}
@@ -81,8 +102,12 @@ func Order(definitions []*unstructured.Unstructured) []*unstructured.Unstructure
 	return out
 }
 
-// uses are the kinds that a definition composes; none if it can't be read.
+// uses are the kinds that a definition composes; none if it can't be read. What composites
+// are composed of, their definition doesn't say.
 func uses(d *unstructured.Unstructured) []schema.GroupVersionKind {
+	if d.GroupVersionKind().GroupKind() == compositeDefinitionKind {
+		return nil
+	}
 	spec, err := specOf(d)
 	if err != nil {
 		return nil
@@ -90,15 +115,16 @@ func uses(d *unstructured.Unstructured) []schema.GroupVersionKind {
 	return graph.Uses(spec)
 }
 
-// Requires are the kinds that definitions compose and don't define themselves,
-// sorted.
-func Requires(definitions []*unstructured.Unstructured) []Kind {
+// Requires are the kinds that definitions compose, and those that composites are known to
+// be composed of, as far as the definitions don't define them themselves; sorted.
+func Requires(definitions []*unstructured.Unstructured, known ...schema.GroupVersionKind) []Kind {
 	defined, seen := Defined(definitions), map[schema.GroupVersionKind]bool{}
 	for _, d := range definitions {
-		for _, gvk := range uses(d) {
-			if !defined[gvk.GroupKind()] {
-				seen[gvk] = true
-			}
+		known = append(known, uses(d)...)
+	}
+	for _, gvk := range known {
+		if !defined[gvk.GroupKind()] {
+			seen[gvk] = true
 		}
 	}
 	var out []Kind
@@ -112,11 +138,12 @@ func Requires(definitions []*unstructured.Unstructured) []Kind {
 }
 
 // With are the named definitions and all those whose kinds they compose, however
-// deep. It returns the names that no definition has.
-func With(definitions []*unstructured.Unstructured, names []string) (chosen []*unstructured.Unstructured, unknown []string) {
+// deep; of composites it has to be told what they are composed of. It returns the names
+// that no definition has.
+func With(definitions []*unstructured.Unstructured, names []string, composed Composed) (chosen []*unstructured.Unstructured, unknown []string) {
 	by := map[schema.GroupKind][]*unstructured.Unstructured{}
 	for _, d := range definitions {
-		if gvk, ok := Defines(d); ok {
+		for _, gvk := range Defines(d) {
 			by[gvk.GroupKind()] = append(by[gvk.GroupKind()], d)
 		}
 	}
@@ -131,6 +158,13 @@ func With(definitions []*unstructured.Unstructured, names []string) (chosen []*u
 		for _, gvk := range uses(d) {
 			for _, other := range by[gvk.GroupKind()] {
 				take(other)
+			}
+		}
+		for _, gvk := range Defines(d) {
+			for gk := range composed[gvk.GroupKind()] {
+				for _, other := range by[gk] {
+					take(other)
+				}
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // Selection is which objects are exported. The zero Selection is all.
 type Selection struct {
-	// Namespaces are those whose objects are exported; without any, all, and what is
-	// in none.
+	// Namespaces are those whose objects are exported, with what these are composed of
+	// elsewhere; without any, all, and what is in none.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Definitions are those that are exported, with those whose kinds they compose
 	// and the instances of all these; without any, all, and also managed resources
@@ -27,14 +27,12 @@ func (s Selection) In(namespace string) bool {
 }
 
 // TakesManaged says whether a managed resource is exported, where these instances
-// are.
-func (s Selection) TakesManaged(o *unstructured.Unstructured, instances map[object.Key]bool) bool {
-	if !s.In(o.GetNamespace()) {
-		return false
+// are: what an exported instance would make anew is taken wherever it is.
+func (s Selection) TakesManaged(o *unstructured.Unstructured, instances map[object.Key]Parent) bool {
+	if key, _, ok := inventory.InstanceOf(o); ok {
+		if _, taken := instances[key]; taken {
+			return true
+		}
 	}
-	if len(s.Definitions) == 0 {
-		return true
-	}
-	key, _, ok := inventory.InstanceOf(o)
-	return ok && instances[key]
+	return len(s.Definitions) == 0 && s.In(o.GetNamespace())
 }

@@ -19,14 +19,19 @@ const orphanFinalizer = "orphan"
 
 // Strip returns the object as it is exported: without what its server gave it and
 // another server gives anew, and without its status, all of which is found out again.
-// Who owns which field is kept, so that fields can be taken away again by those who
+// (StripButStatus is for what functions see.) Who owns which field is kept, so that fields can be taken away again by those who
 // have put them there. Owner references name objects by identities that no other
 // server has; nothing of ours rests on them.
-func Strip(o *unstructured.Unstructured) *unstructured.Unstructured {
+func Strip(o *unstructured.Unstructured) *unstructured.Unstructured { return strip(o, false) }
+
+func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstructured {
 	out := o.DeepCopy()
 	delete(out.Object, "status")
+	if status := passingOn(o); keepStatus && len(status) > 0 {
+		out.Object["status"] = status
+	}
 	deleting, policy := out.GetDeletionTimestamp() != nil, deletionPolicy(o)
-	fields := managedFields(out)
+	fields := managedFields(out, keepStatus)
 	metadata, _ := out.Object["metadata"].(map[string]any)
 	for _, field := range []string{
 		"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields",
@@ -56,10 +61,11 @@ func Strip(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// managedFields are who owns which field, but for subresources, which aren't
-// exported.
-func managedFields(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
-	return slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource != "" })
+// managedFields are who owns which field, but for subresources that aren't exported.
+func managedFields(o *unstructured.Unstructured, withStatus bool) []metav1.ManagedFieldsEntry {
+	return slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource != "" && !(withStatus && e.Subresource == "status")
+	})
 }
 
 // deletionPolicy is what was asked for when an object was deleted.
@@ -92,10 +98,11 @@ func annotate(o *unstructured.Unstructured, key, value string) {
 }
 
 // Imported returns the object as an import writes it: named as the import's, and
-// without what is written on its own afterwards, who owns its fields and that it is
-// being deleted.
+// without what is written on its own afterwards: its status, who owns its fields, and that
+// it is being deleted.
 func Imported(o *unstructured.Unstructured, by string) *unstructured.Unstructured {
 	out := o.DeepCopy()
+	delete(out.Object, "status")
 	out.SetManagedFields(nil)
 	annotate(out, deletingAnnotation, "")
 	annotate(out, espalier.ImportAnnotation, by)

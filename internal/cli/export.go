@@ -31,8 +31,9 @@ func newExport() *cobra.Command {
 		Use:   "export",
 		Short: "Write definitions, instances, managed resources and Bindings for 'espalier import'",
 		Long: "Writes what a control plane needs to be restored, or to move to another cluster: the\n" +
-			"namespaces, definitions, provider configurations, managed resources, Bindings and\n" +
-			"instances, as YAML documents after one that tells what there is. Nothing is changed.\n" +
+			"namespaces, functions, compositions with their revisions, definitions, provider\n" +
+			"configurations, managed resources, Bindings, instances (composites and claims among\n" +
+			"them) and usages, as YAML documents after one that tells what there is. Nothing is changed.\n" +
 			"Secrets are left out unless they are asked for; objects that instances make anew are\n" +
 			"left out, and so are CustomResourceDefinitions of other people's kinds.\n\n" +
 			"Before a move, stop the controllers of the cluster that is left, and then export.",
@@ -43,9 +44,9 @@ func newExport() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "-", "the file to write, of mode 0600; - for the standard output")
-	cmd.Flags().StringSliceVarP(&flags.selection.Namespaces, "namespace", "n", nil, "only objects of these namespaces, with all definitions")
+	cmd.Flags().StringSliceVarP(&flags.selection.Namespaces, "namespace", "n", nil, "only objects of these namespaces, with what they are composed of elsewhere, and all definitions")
 	cmd.Flags().StringSliceVar(&flags.selection.Definitions, "definitions", nil, "only these definitions, with those whose kinds they compose, and the instances of all these")
-	cmd.Flags().BoolVar(&flags.secrets, "include-secrets", false, "the Secrets of provider configurations as well; who can read the file can read them")
+	cmd.Flags().BoolVar(&flags.secrets, "include-secrets", false, "the Secrets of provider configurations, and those for functions, as well; who can read the file can read them")
 	return cmd
 }
 

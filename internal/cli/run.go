@@ -29,6 +29,7 @@ type controllerFlags struct {
 	postgresql       bool
 	localServers     bool
 	functions        functionFlags
+	usages           bool
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
@@ -42,6 +43,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
 	f.functions.add(cmd)
+	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which keep what is in use; where they are installed they are served anyway")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -53,7 +55,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served f
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
-		Providers: f.providers(), Functions: served,
+		Providers: f.providers(), Functions: served, Usages: f.usages,
 	}
 }
 
@@ -90,6 +92,7 @@ func newRun() *cobra.Command {
 	var (
 		flags          controllerFlags
 		where          clusterFlags
+		hook           webhookFlags
 		elect          bool
 		leaseNamespace string
 		lease          time.Duration
@@ -113,6 +116,9 @@ func newRun() *cobra.Command {
 				return err
 			}
 			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity), served)
+			if options.Webhook, err = hook.options(); err != nil {
+				return err
+			}
 			options.LeaderElection = elect
 			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
 			if elect && leaseNamespace == "" {
@@ -126,6 +132,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	flags.add(cmd, ":8081", ":8080")
+	hook.add(cmd)
 	where.add(cmd)
 	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
 	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/embedded"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/webhook"
 	"github.com/espalier-dev/espalier/providers/sandbox"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
@@ -29,6 +30,7 @@ func newUp() *cobra.Command {
 		flags   controllerFlags
 		options embedded.Options
 		sky     bool
+		hook    bool
 	)
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -45,13 +47,14 @@ func newUp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return up(cmd, flags, options, sky, served)
+			return up(cmd, flags, options, sky, hook, served)
 		},
 	}
 	flags.add(cmd, "0", "0")
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "where the control plane keeps its data")
 	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "where the kubeconfig is written; by default in the data directory")
 	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the one it had before, or any that is free")
+	cmd.Flags().BoolVar(&hook, "webhook", true, "let the API server refuse to delete what a Usage or ClusterUsage keeps")
 	cmd.Flags().BoolVar(&sky, "sandbox", false, "serve kinds of sandbox.espalier.dev, whose external resources are in a small cloud in the data directory")
 	return cmd
 }
@@ -64,7 +67,7 @@ func defaultDataDir() string {
 	return ".espalier"
 }
 
-func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky bool, served functions.Options) (err error) {
+func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky, hook bool, served functions.Options) (err error) {
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	options.Log = cmd.ErrOrStderr()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
@@ -95,6 +98,9 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 	ready := make(chan struct{})
 	managed := flags.options(plane.Config(), manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity), served)
 	managed.Ready = ready
+	if hook {
+		managed.Webhook = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook"))}
+	}
 	if sky {
 		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox"), cloud.Options{Behaviours: sandbox.Usual()})
 		if err != nil {

@@ -90,14 +90,19 @@ func (c *Client) Get(ctx context.Context, gvk schema.GroupVersionKind, namespace
 // Delete asks for the deletion of this very incarnation of an object. What is
 // gone already, or has been replaced by another of its name, is no error.
 func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+	return c.DeleteWith(ctx, o, metav1.DeletePropagationBackground)
+}
+
+// DeleteWith is Delete by a policy for what depends on the object.
+func (c *Client) DeleteWith(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
 	}
-	uid, background := o.GetUID(), metav1.DeletePropagationBackground
+	uid := o.GetUID()
 	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &uid},
-		PropagationPolicy: &background,
+		PropagationPolicy: &policy,
 	})
 	return c.unlessGone(ctx, o, err)
 }

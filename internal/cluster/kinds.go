@@ -10,7 +10,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -110,10 +112,18 @@ func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDe
 	switch {
 	case old.UID != c.UID, old.Generation != c.Generation, crd.Established(old) != crd.Established(c), wasOurs != isOurs:
 		return Altered
-	case wasOwner != isOwner, !sameRemarks(old, c):
+	case wasOwner != isOwner, controllerOf(old) != controllerOf(c), !sameRemarks(old, c):
 		return Remarked
 	}
 	return NoNews
+}
+
+// controllerOf is the UID of what controls a CustomResourceDefinition, if anything does.
+func controllerOf(c *apiextensionsv1.CustomResourceDefinition) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 // sameRemarks tells whether the conditions of two say the same.

@@ -57,6 +57,9 @@ func TestObserve(t *testing.T) {
 		"Another generation is":        {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, cluster.Altered},
 		"Another incarnation is":       {"it may be another altogether", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, cluster.Altered},
 		"No longer established is":     {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), cluster.Altered},
+		"Another controls it is a remark": {"whose it is has changed", func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.OwnerReferences = []metav1.OwnerReference{{UID: "d-1", Controller: new(true)}}
+		}, cluster.Remarked},
 		"A definition's own now is": {"its objects are instances", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Labels = map[string]string{v1alpha1.OwnedLabel: "true"}
 		}, cluster.Altered},

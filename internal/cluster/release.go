@@ -28,10 +28,15 @@ func (c *Client) Release(ctx context.Context, o *unstructured.Unstructured, labe
 	return c.patchMetadata(ctx, o, change, manager)
 }
 
-// Annotate puts annotations onto this very incarnation of an object. What is gone
-// already, or has been replaced by another of its name, is no error.
-func (c *Client) Annotate(ctx context.Context, o *unstructured.Unstructured, annotations map[string]string, manager string) error {
-	return c.patchMetadata(ctx, o, map[string]any{"annotations": annotations}, manager)
+// Annotate puts annotations onto this very incarnation of an object, and sets its owner
+// references unless they are nil. What is gone already, or has been replaced by another of
+// its name, is no error.
+func (c *Client) Annotate(ctx context.Context, o *unstructured.Unstructured, annotations map[string]string, owners []metav1.OwnerReference, manager string) error {
+	change := map[string]any{"annotations": annotations}
+	if owners != nil {
+		change["ownerReferences"] = owners
+	}
+	return c.patchMetadata(ctx, o, change, manager)
 }
 
 func (c *Client) patchMetadata(ctx context.Context, o *unstructured.Unstructured, metadata map[string]any, manager string) error {

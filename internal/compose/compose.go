@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/controller/establish"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/controller/revise"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/pipeline"
@@ -22,6 +23,8 @@ type Options struct {
 	Runner pipeline.Runner
 	// Changed tells of functions that answer otherwise from now on.
 	Changed func(tell func(name string)) (stop func())
+	// Usages tells which objects are in use.
+	Usages instance.Usages
 	// Version is this program's version.
 	Version string
 	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind
@@ -34,10 +37,14 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Annotated are kinds all of whose annotations count: a composition's are part of what its
+// revisions are told apart by.
+var Annotated = []schema.GroupVersionKind{revise.CompositionKind}
+
 // Start starts the controllers of definitions, of compositions and of their revisions. The
 // kinds of the dialect, and those of functions, have to be installed; functions are
 // watched by others.
-func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
+func Start(ctx context.Context, k *kernel.Kernel, o Options) {
 	if o.Kinds == nil {
 		made := &kinds{kernel: k, Options: o}
 		o.Kinds = made
@@ -56,5 +63,4 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 		Cluster: k.Client, Known: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
 		Registry: o.Registry, Library: library, Published: k.Published, Kinds: o.Kinds, Held: k.Gate.Keep,
 	}), nil)
-	return nil
 }

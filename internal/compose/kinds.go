@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/watch"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // kinds makes what serves composites and claims: the instance engine in their dialects.
@@ -28,7 +29,7 @@ type kinds struct {
 }
 
 func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
-	served := &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{}), Runner: k.Runner}
+	served := &composite.Served{Reconciler: k.reconciler(d, kind, wake, inventory.CompositeDialect, composite.Dialect{Places: xrd.PlacesOf(d.ScopeOrDefault())}), Runner: k.Runner}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.composites == nil {
@@ -54,13 +55,13 @@ func (k *kinds) functionChanged(name string) {
 }
 
 func (k *kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
-	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, inventory.ClaimDialect, claim.Dialect{})}
+	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, inventory.ClaimDialect, claim.Dialect{Composite: d.CompositeKind()})}
 }
 
 func (k *kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words inventory.Dialect, dialect instance.Dialect) *instance.Reconciler {
 	return &instance.Reconciler{
 		Kind: kind, Definition: inventory.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
 		Cluster: k.kernel.Client, Kinds: k.kernel.Kinds, Hub: k.kernel.Hub, Events: k.Events,
-		Version: k.Version, Now: k.Now, Wake: wake,
+		Version: k.Version, Now: k.Now, Wake: wake, Usages: k.Usages,
 	}
 }

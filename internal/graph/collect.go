@@ -19,7 +19,7 @@ import (
 // node, which is held; after that each item is a node of its own, and what keeps one
 // item keeps no other. Others see the items that are there as a list.
 func (c *composition) collect(n *Node, whole plan.Node) (plan.Node, []plan.Node) {
-	if _, blind := c.facts.Unread[n.Kind]; blind {
+	if _, blind := c.facts.BlindTo(n.Kind); blind {
 		return whole, []plan.Node{whole} // which items are there can't be told
 	}
 	if len(whole.Waits) == 0 {

@@ -54,6 +54,7 @@ func (d Dialect) family(instance *unstructured.Unstructured) map[string]string {
 			apiextensions.ClaimNameLabel:      LabelValue(instance.GetName()),
 			apiextensions.ClaimNamespaceLabel: instance.GetNamespace(),
 		}
+	case GraphDialect:
 	}
 	return nil
 }
@@ -72,15 +73,25 @@ func (o Owner) controls(child *unstructured.Unstructured) bool {
 	return o.Definition.Dialect == CompositeDialect && (o.Namespace == "" || o.Namespace == child.GetNamespace())
 }
 
-// markComposed puts the composition dialect's marks onto a child.
-func (o Owner) markComposed(child *unstructured.Unstructured, node string) {
+// markComposed puts the composition dialect's marks onto a child. One that is to stay has
+// no owner reference: the garbage collector knows of nobody's policies, and would take it
+// with its composite, or before it.
+func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
 	annotations := child.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[apiextensions.CompositionResourceNameAnnotation] = node
+	annotations[apiextensions.CompositionResourceNameAnnotation] = at.Node
 	child.SetAnnotations(annotations)
 	if !o.controls(child) {
+		return
+	}
+	if at.Stays {
+		if refs := slices.DeleteFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.UID }); len(refs) > 0 {
+			child.SetOwnerReferences(refs)
+		} else {
+			unstructured.RemoveNestedField(child.Object, "metadata", "ownerReferences")
+		}
 		return
 	}
 	refs := slices.DeleteFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
@@ -106,6 +117,13 @@ func composedMarks(child *unstructured.Unstructured) (labels, annotations []stri
 		annotations = append(annotations, apiextensions.CompositionResourceNameAnnotation)
 	}
 	return labels, annotations
+}
+
+// IsOwnedBy says whether an object refers to the instance as an owner, with which the
+// garbage collector takes it.
+func IsOwnedBy(child, instance *unstructured.Unstructured) bool {
+	_, is := Disown(child, instance)
+	return is
 }
 
 // Disown is what is left of an object's owner references without that to the instance;

@@ -29,6 +29,9 @@ type Place struct {
 	// OnDelete says what becomes of the child when it isn't wanted any more;
 	// empty for DeletionDelete.
 	OnDelete v1alpha1.DeletionPolicy
+	// Stays says that somebody wants the child to outlive its instance, as things are
+	// now: the garbage collector isn't told whose it is. It isn't written.
+	Stays bool
 }
 
 // Mark puts the ownership labels of a node's object and its place onto it, and
@@ -61,7 +64,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	child.SetLabels(labels)
 	at.Annotate(child)
 	if o.Definition.Dialect == CompositeDialect {
-		o.markComposed(child, at.Node)
+		o.markComposed(child, at)
 	}
 	Sign(child, "")
 }
@@ -123,8 +126,11 @@ func IsRetained(child *unstructured.Unstructured) bool {
 	if from == "" {
 		return false
 	}
+	if id := child.GetLabels()[v1alpha1.InstanceIDLabel]; id != "" {
+		return from == id
+	}
 	ref := metav1.GetControllerOfNoCopy(child)
-	return from == child.GetLabels()[v1alpha1.InstanceIDLabel] || ref != nil && from == string(ref.UID)
+	return ref == nil || from == string(ref.UID)
 }
 
 // IsOrdered says whether a child tells what it depends on. One that an earlier

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -72,12 +73,13 @@ func (p Policies) At(at Place, child *unstructured.Unstructured) v1alpha1.Deleti
 	if IsRetained(child) {
 		retained = v1alpha1.DeletionRetain
 	}
-	for _, policy := range []v1alpha1.DeletionPolicy{p.byNode[at.Node], p.all, retained, p.definition[at.Node], at.OnDelete} {
-		if policy != "" {
-			return policy
-		}
-	}
-	return v1alpha1.DeletionDelete
+	return cmp.Or(p.byNode[at.Node], p.all, retained, p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
+}
+
+// Said is what instance and definition say becomes of what is at a place, whatever a
+// former instance has said.
+func (p Policies) Said(at Place) v1alpha1.DeletionPolicy {
+	return cmp.Or(p.byNode[at.Node], p.all, p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
 }
 
 // Forced is which blockers of its deletion an instance is asked to let go of.

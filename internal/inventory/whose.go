@@ -23,6 +23,7 @@ func (o Owner) Owns(child *unstructured.Unstructured) bool {
 	case ClaimDialect:
 		key, _, claimed := ClaimedBy(child)
 		return claimed && key == o.Key()
+	case GraphDialect:
 	}
 	return false
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// goroutines and must not block.
 	Concerned func(*apiextensionsv1.CustomResourceDefinition) []object.Key
 	Using     func(group string) []object.Key
+	// Annotated are kinds all of whose annotations are read; optional.
+	Annotated []schema.GroupVersionKind
 }
 
 // Kernel is a connection to one API server with all that controllers share. Its
@@ -62,6 +64,9 @@ type Kernel struct {
 // New prepares a kernel; Run runs it.
 func New(o Options) (*Kernel, error) {
 	o.Config = cluster.Prompt(o.Config)
+	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
+		o.Config.WarningHandler = rest.NoWarnings{} // they are for those who write the objects: that a version is deprecated, say
+	}
 	if o.Concerned == nil {
 		o.Concerned = func(*apiextensionsv1.CustomResourceDefinition) []object.Key { return nil }
 	}
@@ -91,6 +96,7 @@ func New(o Options) (*Kernel, error) {
 		Enqueue:      func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
 		Managed:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager: v1alpha1.ChildManager,
+		Annotated:    o.Annotated,
 		Rights:       rights,
 		Logger:       o.Log.WithName("watch"),
 	})

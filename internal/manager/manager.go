@@ -43,6 +43,8 @@ type Options struct {
 	LeaderElection          bool
 	LeaderElectionNamespace string
 	LeaseDuration           time.Duration
+	// Beside runs, if given, in each process, whether it is the one that works or not.
+	Beside func(context.Context) error
 	// Ready is closed, if given, once the controllers serve.
 	Ready chan<- struct{}
 }
@@ -92,6 +94,11 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 	if err := m.Add(leading{controllers, o.Ready, introspection(o, base)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
+	if o.Beside != nil {
+		if err := m.Add(beside(o.Beside)); err != nil {
+			return nil, fmt.Errorf("prepare to run: %w", err)
+		}
+	}
 	if err := m.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
@@ -140,6 +147,13 @@ const leaseSuffix = ".espalier.dev"
 // Run runs until the context ends, or this process is no longer the leader,
 // which is an error: another has taken over, and this one must not go on.
 func (m *Manager) Run(ctx context.Context) error { return m.manager.Start(ctx) }
+
+// beside runs in each process.
+type beside func(context.Context) error
+
+func (b beside) NeedLeaderElection() bool { return false }
+
+func (b beside) Start(ctx context.Context) error { return b(ctx) }
 
 // leading runs the controllers while this process is the leader.
 type leading struct {

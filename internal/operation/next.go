@@ -17,7 +17,7 @@ import (
 // Next says what to do next. The same state gives the same step.
 func Next(s State) Step {
 	step := s.next()
-	if !s.Until.IsZero() && s.Until.Sub(s.Now) < shortestCall && s.calls(step) {
+	if !s.Until.IsZero() && s.Until.Sub(s.Now) < shortestCall && s.begins(step) {
 		return Step{Do: Rest, After: shortestCall} // another process may be about to do it
 	}
 	if step.Do == Rest && s.Resource.Deleting && step.Synced.Reason != resource.ReconcilePaused {
@@ -29,10 +29,13 @@ func Next(s State) Step {
 // shortestCall is how long must be left for a call when it is begun.
 const shortestCall = 100 * time.Millisecond
 
-// calls says that a step makes a call that changes something, or is about to.
-func (s State) calls(step Step) bool {
+// begins says that a step makes a call that changes something, or is about to, or takes
+// the key: the API server, which refuses to store what others have changed, would let
+// who has been overtaken do that, for what has gone by now. An assigned identity is
+// taken all the same, while its answer is at hand.
+func (s State) begins(step Step) bool {
 	opens := step.Do == Record && step.Binding.Operation != nil && (s.Binding.Operation == nil || s.Binding.Operation.Attempt != step.Binding.Operation.Attempt)
-	return step.Do == Begin || opens
+	return step.Do == Begin || step.Do == Reserve || opens
 }
 
 func (s State) next() Step {

@@ -24,8 +24,8 @@ type Bounds struct {
 	Results, Conditions int
 	// Requirements is how many a step may have: 128.
 	Requirements int
-	// Reserved are the types of conditions that are not for functions to set: Ready,
-	// Synced, Healthy and Responsive.
+	// Reserved are the types of conditions that are not for functions to set, which are
+	// left out: Ready, Synced, Healthy and Responsive.
 	Reserved []string
 }
 
@@ -134,12 +134,8 @@ func (b Bounds) conditions(all []*fnv1.Condition) error {
 		return &AnswerError{At: "conditions", What: fmt.Sprintf("are %d, of %d allowed", n, b.Conditions)}
 	}
 	for i, c := range all {
-		at := fmt.Sprintf("conditions[%d].type", i)
-		switch {
-		case len(c.GetType()) > 316 || !conditionType.MatchString(c.GetType()):
-			return &AnswerError{At: at, What: fmt.Sprintf("is no type of a condition: %.80q", c.GetType())}
-		case slices.Contains(b.Reserved, c.GetType()):
-			return &AnswerError{At: at, What: fmt.Sprintf("is %s, which is not for functions to set", c.GetType())}
+		if len(c.GetType()) > 316 || !conditionType.MatchString(c.GetType()) {
+			return &AnswerError{At: fmt.Sprintf("conditions[%d].type", i), What: fmt.Sprintf("is no type of a condition: %.80q", c.GetType())}
 		}
 	}
 	return nil

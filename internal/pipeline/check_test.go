@@ -71,8 +71,7 @@ func TestNonsense(t *testing.T) {
 		"Too many results":                   {many(6, func(r *response, _ int) { r.Results = append(r.Results, nil) }), `results are 6, of 5 allowed`},
 		"Results that are nothing":           {many(5, func(r *response, _ int) { r.Results = append(r.Results, nil) }), ""},
 		"Too many conditions":                {many(5, func(r *response, i int) { r.Conditions = append(r.Conditions, &fnv1.Condition{Type: fmt.Sprint(i)}) }), `conditions are 5, of 4 allowed`},
-		"A condition that is ours":           {condition("Ready"), `conditions[0].type is Ready, which is not for functions to set`},
-		"Another condition that is ours":     {condition("Synced"), `conditions[0].type is Synced, which is not for functions to set`},
+		"A condition that is ours":           {condition("Ready"), ""},
 		"A condition without a type":         {condition(""), `conditions[0].type is no type of a condition: ""`},
 		"A condition of two words":           {condition("Is Up"), `conditions[0].type is no type of a condition: "Is Up"`},
 		"A condition of a domain":            {condition("example.org/Up"), ""},
@@ -164,5 +163,22 @@ func TestTheStepThatIsToBlame(t *testing.T) {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
 		})
+	}
+}
+
+func TestConditionsThatAreOursAreLeftOut(t *testing.T) {
+	p, steps := running(func(r *request) *response {
+		out := on(r)
+		for _, kind := range []string{"Ready", "Up", "Synced"} {
+			out.Conditions = append(out.Conditions, &fnv1.Condition{Type: kind, Reason: "Because"})
+		}
+		return out
+	})
+	got := p.Run(t.Context(), steps, world(t))
+	if got.Failure != nil || len(got.Conditions) != 1 || got.Conditions[0].Type != "Up" {
+		t.Errorf("it fails with %v and has %v", got.Failure, got.Conditions)
+	}
+	if len(got.Results) != 2 || !got.Results[0].Warning || !strings.Contains(got.Results[0].Message, "Ready") {
+		t.Errorf("it says %v", got.Results)
 	}
 }

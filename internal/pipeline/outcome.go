@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,8 +97,9 @@ type Progress struct {
 // reasonCompose is the reason of a result that has none.
 const reasonCompose = "ComposeResources"
 
-// tell keeps what a step says.
-func (o *Outcome) tell(step string, response *fnv1.RunFunctionResponse) {
+// tell keeps what a step says, but for conditions of reserved types: functions that are in
+// use set them, and have never had an effect by that.
+func (o *Outcome) tell(step string, response *fnv1.RunFunctionResponse, reserved []string) {
 	for _, r := range response.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
 			continue
@@ -115,6 +117,13 @@ func (o *Outcome) tell(step string, response *fnv1.RunFunctionResponse) {
 		o.Results = append(o.Results, result)
 	}
 	for _, c := range response.GetConditions() {
+		if slices.Contains(reserved, c.GetType()) {
+			o.Results = append(o.Results, Result{
+				Step: step, Warning: true, Reason: reasonCompose,
+				Message: fmt.Sprintf("the condition %s is not for functions to set; it is left out", c.GetType()),
+			})
+			continue
+		}
 		o.set(Condition{
 			Step:    step,
 			Type:    c.GetType(),

@@ -90,7 +90,7 @@ func (r *run) step(ctx context.Context, s Step) bool {
 	response, waiting, err := r.converge(ctx, s, &progress)
 	r.outcome.Progress = append(r.outcome.Progress, progress)
 	if response != nil { // what it says counts even if it fails
-		r.outcome.tell(s.Name, response)
+		r.outcome.tell(s.Name, response, r.bounds.Reserved)
 	}
 	switch {
 	case err != nil:

@@ -72,6 +72,26 @@ type WaitKey struct {
 	On   string
 }
 
+// IsUnread says whether own objects of a kind, in whatever version, can't be read now.
+func (f Facts) IsUnread(gk schema.GroupKind) bool {
+	_, unread := f.BlindTo(gk.WithVersion(""))
+	return unread
+}
+
+// BlindTo is why objects of a kind can't be read now. Those of a kind that was written in
+// another version before are read in one that the server prefers.
+func (f Facts) BlindTo(gvk schema.GroupVersionKind) (Blind, bool) {
+	if blind, ok := f.Unread[gvk]; ok {
+		return blind, true
+	}
+	for other, blind := range f.Unread {
+		if other.GroupKind() == gvk.GroupKind() {
+			return blind, true
+		}
+	}
+	return Blind{}, false
+}
+
 // Object returns the node's object of this kind, in this version, and name.
 //
 // An object that somebody labelled by hand, so that the instance adopts it, is no

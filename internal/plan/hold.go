@@ -49,6 +49,9 @@ func (r Remains) look(c leaver) (ask bool, held *report.Blocker, again time.Dura
 	if reason, protected := inventory.Protection(c.Unstructured); protected {
 		return false, r.blocker(c, report.Protected, protectedBecause(reason), r.Now), 0
 	}
+	if held, used := r.inUse(c); used {
+		return false, held, 0 // the end of the usage brings the next pass
+	}
 	return r.asking(c, "deletion")
 }
 
@@ -82,6 +85,9 @@ func protectedBecause(reason string) string {
 // onItsWay says what keeps a child that is being deleted, if that is to be told
 // yet, and when it will be.
 func (r Remains) onItsWay(c leaver) (held *report.Blocker, again time.Duration) {
+	if held, tells := r.stayingUsage(c); tells {
+		return held, 0
+	}
 	held, patience := r.keeping(c)
 	if r.toldOf(*held) != nil {
 		return held, 0
@@ -114,6 +120,9 @@ func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration
 	switch {
 	case len(c.GetFinalizers()) == 0:
 		return r.quiet(c), quietWhile
+	case keptAsUsage(c):
+		held, _ = r.byFinalizers(c)
+		return held, instanceWhile // it has something to see to first
 	case slices.Contains(c.GetFinalizers(), externalFinalizer):
 		return r.blocker(c, report.ExternalDeletion, externally(c.Unstructured), since), shortWhile
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/usage"
 )
 
 // leaver is a child that is to go.
@@ -19,7 +20,16 @@ type leaver struct {
 	rank int
 	// ordered says that it tells what it depends on.
 	ordered bool
+	// uses are the usages that keep it, and usage says that it is one.
+	uses  []usage.Use
+	usage bool
+	// atOnce says that it waits for nobody here.
+	atOnce bool
 }
+
+// standsAside says that a child may stay for long because of others, whom only those wait
+// for that have to: everybody else goes on.
+func (c leaver) standsAside() bool { return c.usage || len(c.uses) > 0 }
 
 // leaverOf reads what a child carries.
 func leaverOf(child *unstructured.Unstructured) leaver {
@@ -83,23 +93,35 @@ func rank(children []leaver) map[string]int {
 // that is still there.
 type queue interface {
 	waits(leaver) bool
-	// stays notes that a child is still there.
+	// stays notes that a child is still there, and aside that it is and stands aside.
 	stays(leaver)
+	aside(leaver)
 }
 
 // waves let those of one rank go side by side, and the next when all are gone.
 type waves struct {
 	current int
 	begun   bool
+	// beside are those that stand aside, and what has to wait for them.
+	beside *edges
 }
 
-func (w *waves) waits(c leaver) bool { return w.begun && c.rank < w.current }
+func newWaves() *waves { return &waves{beside: newEdges(nil)} }
+
+func (w *waves) waits(c leaver) bool {
+	return (w.begun && c.rank < w.current) || w.beside.waits(c)
+}
 
 func (w *waves) stays(c leaver) {
-	if !w.begun {
+	switch {
+	case w.beside.waits(c):
+		w.beside.stays(c)
+	case !w.begun:
 		w.current, w.begun = c.rank, true
 	}
 }
+
+func (w *waves) aside(c leaver) { w.beside.aside(c) }
 
 // edges let a child go as soon as what stands on it, or is to go before it, has
 // gone: what is blocked holds up nothing else. One that doesn't tell what it
@@ -137,6 +159,14 @@ func (e *edges) stays(c leaver) {
 		e.legacy = max(e.legacy, c.rank)
 	}
 	e.need(c.at.DependsOn)
+}
+
+func (e *edges) aside(c leaver) {
+	if c.usage { // nothing is below it
+		e.nodes[c.at.Node] = true
+		return
+	}
+	e.stays(c)
 }
 
 func (e *edges) need(nodes []string) {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,8 +89,9 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem, Ready: desired.Ready}
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
+	lasting := lastingOf(desired, facts)
 	for _, node := range desired.Nodes {
-		step := decide(node, facts, history, owner, manager)
+		step := decide(node, lasting, facts, history, owner, manager)
 		if step.Object != nil {
 			key := object.KeyOf(step.Object)
 			if other, taken := claimed[key]; taken {
@@ -105,18 +105,18 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 		p.Steps = append(p.Steps, step)
 	}
 	if p.Settled {
-		p.Policies = policiesNow(desired, facts)
+		p.Policies = lasting.policies
 		p.Prune = prunable(facts, owner, wanted, p.Policies)
 	}
 	return p
 }
 
 // decide says what to do with one node.
-func decide(node Node, facts Facts, history History, owner inventory.Owner, manager string) Step {
+func decide(node Node, lasting lasting, facts Facts, history History, owner inventory.Owner, manager string) Step {
 	if node.Skipped != "" {
 		return Step{Node: node.ID, Action: Skip, LeftOut: node.LeftOut, Problem: Problem{Message: node.Skipped}}
 	}
-	if blind, ok := facts.Unread[node.Kind]; ok && !node.External {
+	if blind, ok := facts.BlindTo(node.Kind); ok && !node.External {
 		return hold(node, blind.Problem)
 	}
 	if node.Refused.Reason != "" {
@@ -133,7 +133,9 @@ func decide(node Node, facts Facts, history History, owner inventory.Owner, mana
 		return hold(node, BeingDeleted(node.Observed))
 	}
 	step.Object = node.Object.DeepCopy()
-	owner.Mark(step.Object, node.place())
+	at := node.place()
+	at.Stays = lasting.object(at, node.Observed)
+	owner.Mark(step.Object, at)
 	if problem, ok := facts.Problems[node.ID]; ok {
 		held := hold(node, problem)
 		held.Object, held.Adopt = step.Object, step.Adopt
@@ -195,17 +197,6 @@ func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	for _, o := range facts.Owned[node.origin()] {
 		wanted[o.GetUID()] = true
 	}
-}
-
-// policiesNow are what the instance says, and the definition of the nodes that it
-// has, also of those that it leaves out.
-func policiesNow(desired Desired, facts Facts) inventory.Policies {
-	policies, _ := inventory.PoliciesOf(facts.Instance)
-	definition := map[string]v1alpha1.DeletionPolicy{}
-	for _, node := range desired.Nodes {
-		definition[node.origin()] = cmp.Or(node.OnDelete, v1alpha1.DeletionDelete)
-	}
-	return policies.Now(definition)
 }
 
 // prunable lists owned objects that no node wants, sorted by name. What no node

@@ -24,6 +24,7 @@ const mostPruned = 20
 // is blocked holds up nothing else.
 func Prune(r Remains, policies inventory.Policies) Pruning {
 	leaving, staying := r.sort(policies)
+	r.leaving = keysOf(leaving)
 	if _, unclear := inventory.PoliciesOf(r.Instance); len(unclear) > 0 {
 		return r.untouched(unclear)
 	}

@@ -6,7 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/usage"
 )
 
 // Remains is what is known of the children that are to go: all of an instance's
@@ -27,6 +29,13 @@ type Remains struct {
 	// Before is what was told last.
 	Before report.Status
 	Now    time.Time
+	// Uses are the usages of the instance and of its children, and UsesUnknown why they
+	// can't be told: then what is marked as in use counts as that.
+	Uses        map[object.Key][]usage.Use
+	UsesUnknown string
+
+	// leaving are those of the children that are to be deleted.
+	leaving []object.Key
 }
 
 // told is what the status tells of what isn't going.

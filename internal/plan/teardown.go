@@ -31,9 +31,10 @@ type Removal struct {
 // Move is what to do with objects that are to go, side by side.
 type Move struct {
 	// Delete lists the objects to delete now, Release those that are to stay
-	// without the marks of their instance, and Retain those that are to stay as they
-	// are and to be marked so.
-	Delete, Release, Retain []*unstructured.Unstructured
+	// without the marks of their instance, Retain those that are to stay as they are
+	// and to be marked so, and Disown those that are left behind and must not be taken
+	// by the garbage collector.
+	Delete, Release, Retain, Disown []*unstructured.Unstructured
 	// Retry asks for another look after so long; 0 for none.
 	Retry time.Duration
 }
@@ -54,13 +55,14 @@ func Teardown(r Remains) Removal {
 	t := teardown{Remains: r, limits: limits, forced: inventory.ForcedOf(r.Instance)}
 	t.Trouble = trouble
 	leaving, staying := r.sort(policies)
+	t.leaving = keysOf(leaving)
 	t.mayBegin(unclear)
 	switch {
 	case t.unknown, len(t.blockers) > 0:
 		t.remaining = leaving
 	default:
 		t.take(staying)
-		t.take(r.walk(leaving, &waves{}, t.letsGo))
+		t.take(t.walk(leaving, newWaves(), t.letsGo))
 		t.keptByOthers()
 	}
 	t.conclude()
@@ -103,7 +105,7 @@ func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []
 		switch {
 		case child.GetDeletionTimestamp() != nil:
 			leaving = append(leaving, c)
-		case policy == v1alpha1.DeletionRetain && (c.at.OnDelete == policy || inventory.IsRetained(child)):
+		case policy == v1alpha1.DeletionRetain && !inventory.IsOwnedBy(child, r.Instance) && (c.at.OnDelete == policy || inventory.IsRetained(child)):
 			staying = append(staying, verdict{leaver: c, fate: policy})
 		case policy == v1alpha1.DeletionRetain:
 			staying = append(staying, r.verdictOn(c, policy))
@@ -113,7 +115,7 @@ func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []
 			leaving = append(leaving, c)
 		}
 	}
-	return inOrder(leaving), staying
+	return inOrder(r.tie(leaving)), staying
 }
 
 func (r Remains) verdictOn(c leaver, fate v1alpha1.DeletionPolicy) verdict {
@@ -128,6 +130,9 @@ func (t *teardown) mayBegin(unclear diag.List) {
 	self := leaver{Unstructured: t.Instance}
 	if reason, protected := inventory.Protection(t.Instance); protected {
 		t.blockers = append(t.blockers, *t.blocker(self, report.Protected, protectedBecause(reason), t.Now))
+	}
+	if held := t.instanceInUse(); held != nil {
+		t.blockers = append(t.blockers, *held)
 	}
 	if err := unclear.Err(); err != nil {
 		t.blockers = append(t.blockers, *t.blocker(self, report.Protected, "nothing is touched before it is clear what is to stay: "+err.Error(), t.Now))
@@ -180,12 +185,16 @@ func (t *teardown) past(limit time.Duration, since time.Time) bool {
 func (r Remains) walk(children []leaver, q queue, letsGo func(report.Blocker) bool) []verdict {
 	out := make([]verdict, 0, len(children))
 	for _, c := range children {
-		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: q.waits(c)}
+		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: !c.atOnce && q.waits(c)}
 		if !v.waits {
 			v.ask, v.held, v.again = r.look(c)
 			v.released = v.held != nil && letsGo(*v.held)
 		}
-		if !v.released {
+		switch {
+		case v.released:
+		case c.standsAside():
+			q.aside(c)
+		default:
 			q.stays(c)
 		}
 		out = append(out, v)
@@ -214,6 +223,7 @@ func (t *teardown) take(verdicts []verdict) {
 		}
 		if v.released {
 			t.left = append(t.left, *v.held)
+			t.disown(v)
 			continue
 		}
 		if v.held != nil {
@@ -228,6 +238,23 @@ func (t *teardown) take(verdicts []verdict) {
 			t.remaining = append(t.remaining, v.leaver)
 		}
 		t.carryOut(v)
+	}
+}
+
+// disown sees to it that the garbage collector doesn't take what is protected and is left
+// behind. If that is refused, it goes on all the same: it was asked to by force.
+func (t *teardown) disown(v verdict) {
+	if v.held.Reason != report.Protected || !inventory.IsOwnedBy(v.Unstructured, t.Instance) {
+		return
+	}
+	ask, refused, again := t.asking(v.leaver, "release")
+	if refused != nil {
+		return
+	}
+	t.marking = true
+	t.retryIn(again)
+	if ask {
+		t.Disown = append(t.Disown, v.Unstructured)
 	}
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	// Until is until when no other process can be at the same work; optional, and
 	// zero for as long as this one likes.
 	Until func() time.Time
+	// Usages tells which managed resources are in use; optional.
+	Usages external.Usages
 }
 
 // Poll is how often external resources are looked at that nothing happens to, unless
@@ -60,6 +62,7 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 			k.Serve(kind.Port().GVK, &external.Reconciler{
 				Port: kind.Port(), Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Until: o.Until,
 				Random: rand.Text, Installation: installation, Poll: cmp.Or(o.Poll, Poll), Wake: k.Wake,
+				Usages: o.Usages,
 			})
 		}
 	}

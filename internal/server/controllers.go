@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/provide"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -42,11 +43,15 @@ type Options struct {
 	Events  telemetry.Recorder
 	// Observe is told of each pass; optional.
 	Observe func(outcome.Pass)
+	// Usages installs the kinds of usages. Those that there are, are served anyway.
+	Usages bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Composites makes what serves composites and claims of the composition dialect; the
-	// instance engine by default.
-	Composites establish.Kinds
+	// Composites makes, on a kernel, what serves composites and claims of the composition
+	// dialect; the instance engine by default.
+	Composites func(*kernel.Kernel) establish.Kinds
+	// Around is put around what runs functions; optional.
+	Around func(pipeline.Runner) pipeline.Runner
 	// Poll is how often external resources are looked at that nothing happens to; 0
 	// is what it is by default.
 	Poll time.Duration
@@ -69,6 +74,7 @@ type Controllers struct {
 	registry *definition.Registry
 	// composites is what is known of the composition dialect's definitions.
 	composites *establish.Registry
+	usages     *usages
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -80,17 +86,20 @@ func NewControllers(o Options) (*Controllers, error) {
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.concerned, Using: c.registry.Using,
+		Concerned: c.concerned, Using: c.registry.Using, Annotated: compose.Annotated,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.Functions = functions.New(c.Hub, o.Functions)
+	c.usages = newUsages(c.Kernel, o)
 	return c, nil
 }
 
-// concerned lists the definitions, of both dialects, that a change of a kind concerns.
+// concerned lists the definitions, of both dialects, that a change of a kind concerns. A
+// kind of usages is served from now on.
 func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
+	c.usages.appeared(crd)
 	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd))
 }
 
@@ -105,22 +114,44 @@ func (c *Controllers) Run(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := c.usages.begin(ctx, c.options.Usages); err != nil {
+			return err
+		}
 		c.startFunctions()
-		if err := provide.Start(ctx, c.Kernel, provide.Options{Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now, Until: c.options.Until}); err != nil {
+		if err := c.startProviders(ctx); err != nil {
 			return err
 		}
-		if err := compose.Start(ctx, c.Kernel, compose.Options{
-			Kinds: c.options.Composites, Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(),
-			Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
-		}); err != nil {
-			return err
-		}
+		c.startComposites(ctx)
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 			gvk := v1alpha1.GroupVersion.WithKind(kind)
 			c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
 		}
 		return nil
 	})
+}
+
+// startProviders serves managed resources.
+func (c *Controllers) startProviders(ctx context.Context) error {
+	return provide.Start(ctx, c.Kernel, provide.Options{
+		Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now,
+		Until: c.options.Until, Usages: c.usages.book,
+	})
+}
+
+// startComposites serves the composition dialect's definitions, and the kinds that they
+// define.
+func (c *Controllers) startComposites(ctx context.Context) {
+	composites := compose.Options{
+		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.book,
+		Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
+	}
+	if c.options.Around != nil {
+		composites.Runner = c.options.Around(c.Functions)
+	}
+	if c.options.Composites != nil {
+		composites.Kinds = c.options.Composites(c.Kernel)
+	}
+	compose.Start(ctx, c.Kernel, composites)
 }
 
 // startFunctions begins to call functions, and to tell how they fare.
@@ -136,5 +167,6 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
+		Usages: c.usages.book,
 	}
 }

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/webhook"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -14,6 +16,10 @@ type ManagerOptions struct {
 	// Workers is how many objects are worked on side by side.
 	Workers          int
 	AllowCRDDeletion bool
+	// Usages installs the kinds of usages, and Webhook lets the API server ask before it
+	// deletes what is in use; nil for not.
+	Usages  bool
+	Webhook *webhook.Options
 	// Providers serve managed resources.
 	Providers []managed.Provider
 	// Poll is how often external resources are looked at that nothing happens to; 0
@@ -25,11 +31,30 @@ type ManagerOptions struct {
 
 // NewManager prepares the controllers with leader election, probes and metrics.
 func NewManager(o ManagerOptions) (*manager.Manager, error) {
+	var c *Controllers
+	o.Beside = func(ctx context.Context) error { return beside(ctx, c, o.Webhook) }
 	return manager.New(o.Options, func(s manager.Surroundings) (manager.Controllers, error) {
-		return NewControllers(Options{
+		var err error
+		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Until: s.Until,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
-			Version: o.Version, Log: o.Log,
+			Version: o.Version, Log: o.Log, Usages: o.Usages,
 		})
+		return c, err
 	})
+}
+
+// beside answers the API server about what is in use, if that is wanted, and otherwise
+// sees to it that it doesn't ask.
+func beside(ctx context.Context, c *Controllers, o *webhook.Options) error {
+	log := c.options.Log.WithName("webhook")
+	if o == nil {
+		webhook.Remove(ctx, c.Client, log)
+		return nil
+	}
+	s := &webhook.Server{
+		Options: *o, Cluster: c.Client, Now: c.options.Now, Log: log,
+		Uses: webhook.Known{Book: c.usages.book, Cluster: c.Client},
+	}
+	return s.Run(ctx)
 }

@@ -145,11 +145,17 @@ func (w *World) awaitKind(tb testing.TB, gvk schema.GroupVersionKind) {
 // watch of: what it reads of its own configuration, and when.
 func Poll(tb testing.TB, what string, so func() bool) {
 	tb.Helper()
+	PollFor(tb, Patience, what, so)
+}
+
+// PollFor is Poll for what may take longer, since there is much of it.
+func PollFor(tb testing.TB, patience time.Duration, what string, so func() bool) {
+	tb.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(Patience); !so(); <-tick.C {
+	for deadline := time.Now().Add(patience); !so(); <-tick.C {
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", Patience, what)
+			tb.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

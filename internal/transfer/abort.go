@@ -84,7 +84,7 @@ func (i *Import) takeBack(ctx context.Context, section archive.Section, o *unstr
 		return false, err
 	}
 	uid := live.GetUID()
-	if section != archive.Definitions { // their controllers don't rest
+	if section != archive.Definitions && section != archive.Functions { // their controllers don't rest
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "finalizers": nil}})
 		if err != nil {
 			return false, err

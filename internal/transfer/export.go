@@ -4,17 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/api/v1alpha1"
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/archive"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -34,10 +35,16 @@ type Export struct {
 
 	spool       *spool
 	definitions []*unstructured.Unstructured
-	instances   map[object.Key]bool
-	managed     map[types.UID]*reading
-	kinds       kinds
-	notes       []string
+	// compositions are those of the definitions' kinds, and their revisions.
+	compositions []*unstructured.Unstructured
+	// instances are those that are exported, with what they are parts of.
+	instances map[object.Key]archive.Parent
+	managed   map[types.UID]*reading
+	kinds     kinds
+	// composed are the kinds that composites say they are composed of.
+	composed map[schema.GroupVersionKind]bool
+	secrets  map[[2]string]bool
+	notes    []string
 }
 
 // reading is what is remembered of a managed resource that was read.
@@ -50,7 +57,13 @@ type reading struct {
 }
 
 // kinds are those of which objects are exported, in the version that is read.
-type kinds struct{ instances, managed, configs []schema.GroupVersionKind }
+type kinds struct {
+	instances, managed, configs []schema.GroupVersionKind
+	// composites are those instances' kinds that are the composition dialect's.
+	composites map[schema.GroupKind]bool
+	// custom are all that have a CustomResourceDefinition.
+	custom map[schema.GroupKind]bool
+}
 
 // Run reads the control plane and writes the export. What makes an object is read
 // before the object: definitions, instances, managed resources, and Bindings last.
@@ -61,20 +74,22 @@ func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, e
 		return header, err
 	}
 	defer e.spool.close()
-	e.instances, e.managed = map[object.Key]bool{}, map[types.UID]*reading{}
+	e.instances, e.managed = map[object.Key]archive.Parent{}, map[types.UID]*reading{}
+	e.composed, e.secrets = map[schema.GroupVersionKind]bool{}, map[[2]string]bool{}
 	installation, err := e.installation(ctx)
 	if err != nil {
 		return header, err
 	}
 	for _, read := range []func(context.Context) error{
-		e.readDefinitions, e.readKinds, e.readInstances, e.readManaged, e.readBindings, e.readAgain, e.readConfigs, e.readNamespaces,
+		e.readDefinitions, e.readFunctions, e.readKinds, e.readInstances, e.readManaged, e.readBindings, e.readAgain,
+		e.readUsages, e.readConfigs, e.readNamespaces,
 	} {
 		if err := read(ctx); err != nil {
 			return header, err
 		}
 	}
 	header = archive.NewHeader(e.ID, e.Now, installation, e.Version)
-	header.Selection, header.Requires, header.Notes = e.Selection, archive.Requires(e.definitions), e.notes
+	header.Selection, header.Requires, header.Notes = e.Selection, archive.Requires(e.definitions, e.knownKinds()...), e.notes
 	e.spool.count(header.Counts)
 	raw, err := header.Encode()
 	if err != nil {
@@ -91,41 +106,9 @@ func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, e
 }
 
 func (e *Export) note(format string, args ...any) {
-	e.notes = append(e.notes, fmt.Sprintf(format, args...))
-}
-
-func (e *Export) readDefinitions(ctx context.Context) error {
-	var all []*unstructured.Unstructured
-	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
-		gvk := v1alpha1.GroupVersion.WithKind(kind)
-		forget := func() {
-			all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
-		}
-		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
-			if o.GetNamespace() == "" || e.Selection.In(o.GetNamespace()) {
-				all = append(all, o)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if text := fmt.Sprintf(format, args...); !slices.Contains(e.notes, text) {
+		e.notes = append(e.notes, text)
 	}
-	if len(e.Selection.Definitions) > 0 {
-		chosen, unknown := archive.With(all, e.Selection.Definitions)
-		if len(unknown) > 0 {
-			return fmt.Errorf("there is no definition %s", strings.Join(unknown, ", "))
-		}
-		all = chosen
-	}
-	e.definitions = archive.Order(all)
-	for _, d := range e.definitions {
-		if err := e.spool.put(archive.Definitions, d); err != nil {
-			return err
-		}
-	}
-	e.Say("read %d definitions", len(e.definitions))
-	return nil
 }
 
 // readKinds finds the kinds whose objects are exported: those of definitions, those
@@ -133,20 +116,27 @@ func (e *Export) readDefinitions(ctx context.Context) error {
 func (e *Export) readKinds(ctx context.Context) error {
 	defined := archive.Defined(e.definitions)
 	var configs []schema.GroupVersionKind
-	err := e.each(ctx, crdKind, func() { e.kinds, configs = kinds{}, nil }, func(o *unstructured.Unstructured) error {
+	forget := func() {
+		e.kinds, configs = kinds{composites: map[schema.GroupKind]bool{}, custom: map[schema.GroupKind]bool{}}, nil
+	}
+	forget()
+	err := e.each(ctx, crdKind, forget, func(o *unstructured.Unstructured) error {
 		var c apiextensionsv1.CustomResourceDefinition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
 			return fmt.Errorf("decode CustomResourceDefinition %s: %w", o.GetName(), err)
 		}
 		gvk, served := servedKind(&c)
 		_, owned := crd.Owner(&c)
+		composite := isComposites(&c)
+		e.kinds.custom[gvk.GroupKind()] = served
 		switch {
 		case !served:
-		case owned && defined[gvk.GroupKind()]:
+		case (owned || composite) && defined[gvk.GroupKind()]:
 			e.kinds.instances = append(e.kinds.instances, gvk)
+			e.kinds.composites[gvk.GroupKind()] = composite
 		case archive.IsConfig(gvk.GroupKind()):
 			configs = append(configs, gvk)
-		case !owned && slices.Contains(c.Spec.Names.Categories, "managed"):
+		case !owned && !composite && slices.Contains(c.Spec.Names.Categories, "managed"):
 			e.kinds.managed = append(e.kinds.managed, gvk)
 		}
 		return nil
@@ -157,6 +147,20 @@ func (e *Export) readKinds(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// isComposites says whether a definition of the composition dialect controls a kind.
+func isComposites(c *apiextensionsv1.CustomResourceDefinition) bool {
+	owner := metav1.GetControllerOfNoCopy(c)
+	return owner != nil && owner.Kind == v1.DefinitionKind && schema.FromAPIVersionAndKind(owner.APIVersion, "").Group == v1.GroupVersion.Group
+}
+
+// knownKinds are the kinds that composites are composed of and that somebody has to have
+// installed.
+func (e *Export) knownKinds() []schema.GroupVersionKind {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(e.composed)), func(gvk schema.GroupVersionKind) bool {
+		return !e.kinds.custom[gvk.GroupKind()]
+	})
 }
 
 // servedKind is a kind in the version that it is stored in, or else the first that

@@ -58,10 +58,8 @@ func (i *Import) Run(ctx context.Context) error {
 		return err
 	}
 	for _, section := range archive.AllSections {
-		if section == archive.Managed || section == archive.Instances {
-			if err := i.awaitKinds(ctx, i.File.Sections[section]); err != nil {
-				return err
-			}
+		if err := i.prepare(ctx, section); err != nil {
+			return err
 		}
 		for _, o := range i.File.Sections[section] {
 			if err := i.restore(ctx, section, o); err != nil {
@@ -72,15 +70,41 @@ func (i *Import) Run(ctx context.Context) error {
 			i.Say("%d %s are there", n, section)
 		}
 	}
-	for _, o := range i.File.Objects() {
-		if err := i.deleteAgain(ctx, o); err != nil {
-			return err
-		}
+	if err := i.deleteAllAgain(ctx, archive.Usages); err != nil {
+		return err
 	}
 	if err := i.release(ctx); err != nil {
 		return err
 	}
 	i.Say("the controllers go on")
+	return nil
+}
+
+// prepare does what has to be done before a section is restored.
+func (i *Import) prepare(ctx context.Context, section archive.Section) error {
+	switch section {
+	case archive.Managed, archive.Instances:
+		return i.awaitKinds(ctx, i.File.Sections[section])
+	case archive.Usages: // they would keep what is in use
+		for _, before := range archive.AllSections {
+			if before == section {
+				break
+			}
+			if err := i.deleteAllAgain(ctx, before); err != nil {
+				return err
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+func (i *Import) deleteAllAgain(ctx context.Context, section archive.Section) error {
+	for _, o := range i.File.Sections[section] {
+		if err := i.deleteAgain(ctx, o); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -12,26 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// readInstances reads the instances of all definitions, also those that are children
-// of others: what they have recorded of their own children can't be made anew.
-func (e *Export) readInstances(ctx context.Context) error {
-	for _, gvk := range e.kinds.instances {
-		forget := func() { e.spool.dropKind(archive.Instances, object.Key{Group: gvk.Group, Kind: gvk.Kind}) }
-		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
-			if !e.Selection.In(o.GetNamespace()) {
-				return nil
-			}
-			e.instances[object.KeyOf(o)] = true
-			return e.spool.put(archive.Instances, o)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	e.Say("read %d instances", len(e.instances))
-	return nil
-}
-
 func (e *Export) readManaged(ctx context.Context) error {
 	for _, gvk := range e.kinds.managed {
 		forget := func() {
@@ -43,7 +23,7 @@ func (e *Export) readManaged(ctx context.Context) error {
 				return nil
 			}
 			e.managed[o.GetUID()] = &reading{key: object.KeyOf(o), kind: gvk, deleting: o.GetDeletionTimestamp() != nil}
-			return e.spool.put(archive.Managed, o)
+			return e.putManaged(o)
 		})
 		if err != nil {
 			return err
@@ -51,6 +31,14 @@ func (e *Export) readManaged(ctx context.Context) error {
 	}
 	e.Say("read %d managed resources", len(e.managed))
 	return nil
+}
+
+// putManaged adds a managed resource; with its status if functions see it.
+func (e *Export) putManaged(o *unstructured.Unstructured) error {
+	if archive.ComposedBy(archive.ParentOf(o).Key, e.kinds.composites, e.instances) {
+		return e.spool.putWithStatus(archive.Managed, o)
+	}
+	return e.spool.put(archive.Managed, o)
 }
 
 // readBindings reads the Bindings of the managed resources that were read, and those
@@ -101,7 +89,7 @@ func (e *Export) readAgain(ctx context.Context) error {
 			e.spool.drop(archive.Managed, m.key)
 			e.dropBindings(m.key)
 		case live.GetDeletionTimestamp() != nil:
-			if err := e.spool.put(archive.Managed, live); err != nil {
+			if err := e.putManaged(live); err != nil {
 				return err
 			}
 		}
@@ -126,9 +114,14 @@ func (e *Export) dropBindings(owner object.Key) {
 	}
 }
 
-// readConfigs reads what configures providers, and their Secrets if that was asked
-// for.
+// readConfigs reads what configures providers, and their Secrets and those that are given
+// to functions, if that was asked for.
 func (e *Export) readConfigs(ctx context.Context) error {
+	for _, o := range e.compositions {
+		if err := e.readSecrets(ctx, o); err != nil {
+			return err
+		}
+	}
 	for _, gvk := range e.kinds.configs {
 		err := e.each(ctx, gvk, func() {}, func(o *unstructured.Unstructured) error {
 			if !e.Selection.In(o.GetNamespace()) && o.GetNamespace() != "" {
@@ -148,6 +141,10 @@ func (e *Export) readConfigs(ctx context.Context) error {
 
 func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructured) error {
 	for _, at := range archive.SecretsOf(config) {
+		if e.secrets[at] {
+			continue
+		}
+		e.secrets[at] = true
 		if !e.Secrets {
 			e.note("%s needs Secret %s/%s, which isn't in the export", object.KeyOf(config), at[0], at[1])
 			continue

@@ -38,6 +38,14 @@ func (i *Import) restore(ctx context.Context, section archive.Section, o *unstru
 		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
 	}
 	i.incarnations[object.KeyOf(o)] = live.GetUID()
+	if section == archive.Revisions {
+		live, err = i.renumber(ctx, o, live)
+	} else if archive.HasStatus(o) {
+		live, err = i.tell(ctx, o, live)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	}
 	if err := i.own(ctx, o, live); err != nil {
 		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
 	}
@@ -128,6 +136,9 @@ func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) 
 		return err
 	}
 	uid := i.incarnations[object.KeyOf(o)]
+	if live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil && live.GetDeletionTimestamp() != nil {
+		return nil // an earlier call has asked; a usage that was written since would be in the way
+	}
 	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete %s again: %w", object.KeyOf(o), err)
@@ -207,7 +218,7 @@ func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind
 	for gvk := range kinds {
 		why := "do the controllers run? Start them with 'espalier run'"
 		for _, d := range i.File.Sections[archive.Definitions] {
-			if defines, _ := archive.Defines(d); defines.GroupKind() != gvk.GroupKind() {
+			if !slices.ContainsFunc(archive.Defines(d), func(defines schema.GroupVersionKind) bool { return defines.GroupKind() == gvk.GroupKind() }) {
 				continue
 			}
 			live, err := i.get(ctx, d.GroupVersionKind(), d.GetNamespace(), d.GetName())

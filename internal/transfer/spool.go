@@ -35,7 +35,16 @@ func (s *spool) close() error { return errors.Join(s.file.Close(), os.Remove(s.f
 
 // put adds an object as it is exported; a newer one takes the place of an older.
 func (s *spool) put(section archive.Section, o *unstructured.Unstructured) error {
-	raw, err := archive.Encode(archive.Strip(o))
+	return s.write(section, archive.Strip(o))
+}
+
+// putWithStatus adds an object with its status.
+func (s *spool) putWithStatus(section archive.Section, o *unstructured.Unstructured) error {
+	return s.write(section, archive.StripButStatus(o))
+}
+
+func (s *spool) write(section archive.Section, o *unstructured.Unstructured) error {
+	raw, err := archive.Encode(o)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // use.
 type compactor struct {
 	manager string
+	// annotated keeps kubectl's copy.
+	annotated bool
 
 	mu      sync.Mutex
 	strings interner[string, string]
@@ -105,7 +107,7 @@ func (c *compactor) annotations(v any) any {
 	}
 	out := make(map[string]any, len(in))
 	for key, value := range in {
-		if key != lastApplied {
+		if key != lastApplied || c.annotated {
 			out[c.string(key)] = value
 		}
 	}

@@ -46,6 +46,16 @@ func childOf(tb testing.TB, instance, n int) *unstructured.Unstructured {
 	return o
 }
 
+func TestCompactKeepsAllAnnotationsThatCount(t *testing.T) {
+	o := childOf(t, 1, 2)
+	for annotated, want := range map[bool]int{false: 1, true: 2} {
+		c := &compactor{annotated: annotated}
+		if got := c.compact(o).GetAnnotations(); len(got) != want {
+			t.Errorf("annotated: %t, got %v", annotated, got)
+		}
+	}
+}
+
 func TestCompactKeepsWhatIsNeeded(t *testing.T) {
 	c := &compactor{manager: "kro.run/applyset"}
 	o := childOf(t, 1, 2)

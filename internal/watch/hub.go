@@ -33,6 +33,10 @@ type Config struct {
 	// FieldManager is whose managed fields are kept; all others are dropped.
 	FieldManager string
 
+	// Annotated are kinds all of whose objects' annotations are kept. From others
+	// kubectl's copy of the object is dropped.
+	Annotated []schema.GroupVersionKind
+
 	// Rights are kinds whose objects say what we may do. While a watch is
 	// forbidden these are watched, and a change of one makes it try again at once.
 	// They may be forbidden themselves; what is forbidden is then tried again with

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"slices"
+
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +38,7 @@ func (h *Hub) engage(gvk schema.GroupVersionKind, s Selection) *actor {
 		return &kind{
 			gvk:       gvk,
 			router:    router{index: newIndex[*listener](h.world.OwnerLabel)},
-			compactor: &compactor{manager: h.world.FieldManager},
+			compactor: &compactor{manager: h.world.FieldManager, annotated: slices.Contains(h.world.Annotated, gvk)},
 			actors:    map[Selection]*actor{},
 		}
 	})

@@ -28,14 +28,24 @@ func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstruc
 // Object wants a single object and returns it, nil if there is none, with the
 // state that says whether that is so.
 func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
-	target := Object(kind, namespace, name)
+	return l.single(Object(kind, namespace, name))
+}
+
+// single reads the object of a target by name.
+func (l *Lease) single(target Target) (*unstructured.Unstructured, State) {
 	state := l.Want(target)
-	a := l.hub.server(kind, target.selection)
+	a := l.hub.server(target.kind, target.selection)
 	if a == nil {
 		return nil, state
 	}
-	object, complete := a.store.look(objectName{namespace, name})
+	object, complete := a.store.look(objectName{target.route.namespace, target.route.name})
 	return object, a.stateOfReading(complete)
+}
+
+// Child wants a managed object by its name and returns it, nil if there is none, with
+// the state that says whether that is so.
+func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
+	return l.single(Child(kind, namespace, name))
 }
 
 // Matching wants the objects that a selector matches, in one namespace or, if that

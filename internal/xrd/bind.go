@@ -6,14 +6,24 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 )
 
+// Policy says whether the composite of a claim is to follow new revisions: as the claim
+// says, or, where that says nothing, as the composite does now.
+func Policy(claim, composite Instance) v1.UpdatePolicy {
+	if claim.text(claim.places.CompositionUpdatePolicy) != "" {
+		return claim.UpdatePolicy()
+	}
+	return composite.UpdatePolicy()
+}
+
 // SpecFromClaim is the spec that a claim gives its composite: the author's fields, and
 // the claim's choice of a composition. The revision is the claim's to choose only while
-// the composite, as it is now, follows none by itself. What is of the claim alone stays
-// with it, and the composite says whose it is.
+// the composite is to follow none by itself. What is of the claim alone stays with it, and
+// the composite says whose it is.
 //
 // The result shares what it has with the claim.
 func SpecFromClaim(claim, composite Instance) map[string]any {
-	own := claimSpec(nil)
+	own := compositeSpec(v1.LegacyClusterScope, nil) // for which a claim may have room, but no say
+	maps.Copy(own, claimSpec(nil))
 	for name := range choosing() {
 		delete(own, name)
 	}
@@ -24,7 +34,7 @@ func SpecFromClaim(claim, composite Instance) map[string]any {
 			out[name] = value
 		}
 	}
-	if composite.UpdatePolicy() != v1.UpdateManual {
+	if Policy(claim, composite) != v1.UpdateManual {
 		delete(out, "compositionRevisionRef")
 	}
 	o := claim.object

@@ -34,6 +34,8 @@ spec:
   compositeDeletePolicy: Foreground
   resourceRef: {apiVersion: acme.example.com/v1, kind: XDatabase, name: orders-x7f2k}
   writeConnectionSecretToRef: {name: orders}
+  resourceRefs: [{apiVersion: v1, kind: Secret, name: theirs}]
+  claimRef: {apiVersion: acme.example.com/v1, kind: Database, namespace: theirs, name: orders}
 `), xrd.ClaimPlaces())
 	want := object(t, `
 parameters: {size: small}
@@ -43,9 +45,18 @@ compositionRevisionSelector: {matchLabels: {channel: stable}}
 compositionUpdatePolicy: Manual
 claimRef: {apiVersion: acme.example.com/v1, kind: Database, namespace: prod, name: orders}
 `).Object
-	same(t, "to one that follows revisions", want, xrd.SpecFromClaim(claim, instance()))
 	want["compositionRevisionRef"] = map[string]any{"name": "small-1"}
+	same(t, "to one that follows revisions still", want, xrd.SpecFromClaim(claim, instance()))
 	same(t, "to one that follows none", want, xrd.SpecFromClaim(claim, instance(manual)))
+	claim.SetUpdatePolicy(v1.UpdateAutomatic)
+	want["compositionUpdatePolicy"] = "Automatic"
+	delete(want, "compositionRevisionRef")
+	same(t, "to one that is to follow revisions again", want, xrd.SpecFromClaim(claim, instance(manual)))
+	unstructured.RemoveNestedField(claim.Object().Object, "spec", "compositionUpdatePolicy")
+	delete(want, "compositionUpdatePolicy")
+	same(t, "where it says nothing, to one that follows revisions", want, xrd.SpecFromClaim(claim, instance()))
+	want["compositionRevisionRef"] = map[string]any{"name": "small-1"}
+	same(t, "where it says nothing, to one that follows none", want, xrd.SpecFromClaim(claim, instance(manual)))
 	if claim.Revision() != "small-1" || claim.DeletePolicy() != v1.DeleteForeground {
 		t.Error("the claim has lost something")
 	}

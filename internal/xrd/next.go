@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 )
 
 // Lengths of what a revision carries of its hash.
@@ -66,7 +67,7 @@ func NextRevision(c *v1.Composition, existing []*v1.CompositionRevision) Next {
 // second set.
 func Hash(c *v1.Composition) string {
 	var all []byte
-	for _, part := range []any{c.Labels, c.Annotations, c.Spec} {
+	for _, part := range []any{c.Labels, own(c.Annotations), c.Spec} {
 		text, err := yaml.Marshal(part)
 		if err != nil {
 			return "unknown" // can't be: maps of strings, and what was decoded from JSON
@@ -75,6 +76,21 @@ func Hash(c *v1.Composition) string {
 	}
 	sum := sha256.Sum256(all)
 	return hex.EncodeToString(sum[:])[:hashInLabel]
+}
+
+// own are a composition's annotations without what an import has put there: it leaves the
+// composition what it was, and so must its hash, or each import would make revisions that
+// composites move to.
+func own(annotations map[string]string) map[string]string {
+	if _, imported := annotations[espalier.ImportAnnotation]; !imported {
+		return annotations
+	}
+	if len(annotations) == 1 {
+		return nil
+	}
+	out := maps.Clone(annotations)
+	delete(out, espalier.ImportAnnotation)
+	return out
 }
 
 func revisionOf(c *v1.Composition, hash string, number int64) *v1.CompositionRevision {

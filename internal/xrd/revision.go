@@ -29,6 +29,8 @@ func (c RevisionChoice) String() string {
 		return fmt.Sprintf("there is no revision %s, and the instance stays with it", c.Name)
 	case Incompatible:
 		return fmt.Sprintf("revision %s is for another kind", c.Name)
+	case NoneYet:
+		return "the composition has no revision yet"
 	case NoneMatches:
 		return "no revision of the composition has the labels that are asked for"
 	case Unselectable:
@@ -55,8 +57,12 @@ func Revision(revisions []*v1.CompositionRevision, composition string, i Instanc
 		}
 	}
 	var best *v1.CompositionRevision
+	lack := NoneYet
 	for _, r := range revisions {
-		if r.Labels[v1.CompositionNameLabel] != composition || !revisionIsFor(r, d) || !wanted.Matches(labels.Set(r.Labels)) {
+		if r.Labels[v1.CompositionNameLabel] != composition || !revisionIsFor(r, d) {
+			continue
+		}
+		if lack = NoneMatches; !wanted.Matches(labels.Set(r.Labels)) {
 			continue
 		}
 		if best == nil || newer(r, best) > 0 {
@@ -64,7 +70,7 @@ func Revision(revisions []*v1.CompositionRevision, composition string, i Instanc
 		}
 	}
 	if best == nil {
-		return RevisionChoice{Why: Latest, Lack: NoneMatches}
+		return RevisionChoice{Why: Latest, Lack: lack}
 	}
 	return RevisionChoice{Name: best.Name, Why: Latest, Revision: best}
 }

@@ -139,6 +139,13 @@ func TestNextRevision(t *testing.T) {
 	if back.Create != nil || back.Renumber == nil || back.Renumber.Name != first.Name || back.Renumber.Spec.Revision != 3 {
 		t.Errorf("after the change was taken back comes %+v", back)
 	}
+	twin := second.DeepCopy()
+	twin.Name, twin.Spec.Revision = "small-zzz", 2
+	twin.Labels[v1.CompositionHashLabel] = "of another time"
+	apart := xrd.NextRevision(b, []*v1.CompositionRevision{first, second, twin})
+	if apart.Create != nil || apart.Renumber == nil || apart.Renumber.Name != second.Name || apart.Renumber.Spec.Revision != 3 {
+		t.Errorf("while another has its number comes %+v", apart)
+	}
 	if first.Spec.Revision != 1 {
 		t.Error("the revision that was given has changed")
 	}

@@ -40,6 +40,8 @@ const (
 	Incompatible Lack = "Incompatible"
 	// NoneMatches: nothing that is there will do.
 	NoneMatches Lack = "NoneMatches"
+	// NoneYet: there is nothing yet to choose from, and there will be.
+	NoneYet Lack = "NoneYet"
 	// Unselectable: the selector makes no sense.
 	Unselectable Lack = "Unselectable"
 )
@@ -74,7 +76,7 @@ func (c Choice) String() string {
 		return fmt.Sprintf("there is no composition %s (%s)", c.Name, c.Why)
 	case Incompatible:
 		return fmt.Sprintf("composition %s (%s) is for %s %s", c.Name, c.Why, c.For.APIVersion, c.For.Kind)
-	case NoneMatches, Unselectable:
+	case NoneMatches, NoneYet, Unselectable:
 		return "no composition for the kind has the labels that are asked for"
 	}
 	if c.Ambiguous() {

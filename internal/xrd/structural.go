@@ -2,6 +2,7 @@ package xrd
 
 import (
 	"regexp"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -56,6 +57,9 @@ func below(at object.Path, field string) object.Path {
 	return at + object.Path("."+index.ReplaceAllString(field, ".$1"))
 }
 
+// types are those of values; "" is of one that other keywords say it of.
+var types = []string{"", "array", "boolean", "integer", "number", "object", "string"}
+
 // unsupported lists keywords that the schema of a kind can't have.
 func unsupported(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 	for _, keyword := range []struct {
@@ -73,6 +77,9 @@ func unsupported(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 		if keyword.used {
 			out.Addf(at.Field(keyword.name), "can't be used in the schema of a kind")
 		}
+	}
+	if !slices.Contains(types, s.Type) {
+		out.Add(diag.Diagnostic{Path: at.Field("type"), Problem: "there is no type " + s.Type, Nearest: diag.Nearest(s.Type, types)})
 	}
 	if s.AdditionalProperties != nil && len(s.Properties) > 0 {
 		out.Addf(at.Field("additionalProperties"), "can't be used beside properties")

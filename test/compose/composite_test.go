@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/test/suite"
@@ -169,8 +168,4 @@ func TestACompositeIsComposed(t *testing.T) {
 	if left := parts(t, s, "shop"); len(left) != 0 {
 		t.Errorf("what is left: %v", left)
 	}
-}
-
-func gvk(apiVersion, kind string) schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(apiVersion, kind)
 }

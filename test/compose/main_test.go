@@ -9,12 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/controller/functions"
+	catalog "github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/sdk/function"
 	"github.com/espalier-dev/espalier/test/suite"
 )
+
+// functions are those that tests bring.
+var functions pipeline.Functions
+
+// beside has them called beside those that the cluster knows.
+func beside(others pipeline.Runner) pipeline.Runner {
+	return pipeline.Any{pipeline.Guard(&functions, pipeline.Limits{}), others}
+}
 
 // life is the variable that makes a function program of the test's own program.
 const life = "ESPALIER_TEST_FUNCTION"
@@ -31,10 +39,10 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() { _ = function.Serve(ctx, listener, counted, function.Insecure()) }()
-	code := suite.Main(m, server.Options{Functions: functions.Options{
-		Given:  map[string]functions.Given{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
+	code := suite.Main(m, server.Options{Functions: catalog.Options{
+		Given:  map[string]catalog.Given{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
 		Limits: pipeline.Limits{Time: 2 * time.Second, Bytes: 1 << 20},
-	}}, nil)
+	}, Around: beside}, nil)
 	stop()
 	os.Exit(code)
 }

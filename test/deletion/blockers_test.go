@@ -1,6 +1,7 @@
 package deletion
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -85,44 +86,39 @@ func TestEachBlockerIsToldOnEveryLayerWithinASecond(t *testing.T) {
 			},
 		},
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := suite.Alone(t)
-			if tc.rights == "" {
-				tc.rights = granted
-			}
-			s.Put(t, tc.rights)
-			build(t, s)
-			clear := tc.block(t, s)
-			if tc.about == "" {
-				tc.about = "Leaf " + s.NS + "/x-leaf"
-			}
-			s.Delete(t, s.Kind("Top"), s.NS, "x")
-			told := onEveryLayer(t, s, blocked(tc.about, tc.reason, tc.words...))
-			for _, kind := range layers {
-				if told[kind] > soon {
-					t.Errorf("%s tells after %s", kind, told[kind])
+	for dialect, nest := range nests {
+		for name, tc := range cases {
+			t.Run(dialect+"/"+name, func(t *testing.T) {
+				s := suite.Alone(t)
+				s.Put(t, cmp.Or(tc.rights, granted))
+				nest.build(t, s)
+				clear := tc.block(t, s)
+				about := cmp.Or(tc.about, "Leaf "+s.NS+"/x-leaf")
+				s.Delete(t, s.Kind(nest.top().kind), s.NS, "x")
+				took := nest.onEveryLayer(t, s, nest.blocked(about, tc.reason, tc.words...))
+				line := name
+				for i, l := range nest.layers {
+					line += fmt.Sprintf(", %s after %s", l.kind, took[l.kind])
+					if took[l.kind] > soon {
+						t.Errorf("%s tells after %s", l.kind, took[l.kind])
+					}
+					o := l.only(t, s)
+					if d := report.ReadDeletion(o); i > 0 && (d == nil || d.Blockers[0].Reason != report.ChildBlocked) {
+						t.Errorf("%s isn't held by its child: %+v", l.kind, d)
+					}
+					s.AwaitEventOn(t, o, "DeletionBlocked", tc.words[0])
 				}
-			}
-			for _, kind := range layers[1:] {
-				if d := report.ReadDeletion(s.Get(t, s.Kind(kind), s.NS, "x")); d == nil || d.Blockers[0].Reason != report.ChildBlocked {
-					t.Errorf("%s isn't held by its child: %+v", kind, d)
-				}
-			}
-			testkit.Say(t, "%s: told by Low, Mid and Top after %s, %s and %s", name, told["Low"], told["Mid"], told["Top"])
-			s.AwaitEvent(t, "x", "DeletionBlocked", tc.words[0])
-			clear()
-			for _, kind := range layers {
-				s.AwaitGone(t, s.Kind(kind), s.NS, "x")
-			}
-			s.AwaitGone(t, leaf(s), s.NS, "x-below")
-		})
+				testkit.Say(t, "%s: told of %s", dialect, line)
+				clear()
+				nest.awaitGone(t, s)
+			})
+		}
 	}
 }
 
 // onEveryLayer waits until the instances of all layers are as the check wants
 // them, and returns how long each took.
-func onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) map[string]time.Duration {
+func (n layered) onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) map[string]time.Duration {
 	t.Helper()
 	var (
 		mu    sync.Mutex
@@ -131,17 +127,20 @@ func onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstruct
 		took  = map[string]time.Duration{}
 		errs  []error
 	)
-	for _, kind := range layers {
-		of := s.Of(t, s.Kind(kind), s.NS)
+	for _, l := range n.layers {
+		of := l.of(t, s)
 		wait.Go(func() {
 			err := testkit.AwaitAny(t.Context(), of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
-				return check(objects[s.NS+"/x"])
+				for _, o := range objects {
+					return check(o)
+				}
+				return check(nil)
 			})
 			mu.Lock()
 			defer mu.Unlock()
-			took[kind] = time.Since(began).Round(time.Millisecond)
+			took[l.kind] = time.Since(began).Round(time.Millisecond)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", kind, err))
+				errs = append(errs, fmt.Errorf("%s: %w", l.kind, err))
 			}
 		})
 	}

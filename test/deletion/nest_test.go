@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -76,6 +78,68 @@ func leaf(s suite.Suite) schema.GroupVersionKind {
 // layers are the kinds of the nest from the bottom up.
 var layers = []string{"Low", "Mid", "Top"}
 
+// layered is a nest of either dialect: layers of instances, each the only one of its
+// kind, on top of the leaves x-leaf and x-below.
+type layered struct {
+	// layers are from the bottom up.
+	layers []layer
+	build  func(*testing.T, suite.Suite)
+	// blocked checks that an instance tells of an object and a reason.
+	blocked func(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error
+}
+
+// layer are the instances of a kind, which are in no namespace if it is cluster-scoped.
+type layer struct {
+	kind    string
+	cluster bool
+}
+
+// nests are those of both dialects.
+var nests = map[string]layered{
+	"graphs":     {[]layer{{kind: "Low"}, {kind: "Mid"}, {kind: "Top"}}, build, blocked},
+	"composites": {[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}, {kind: "XTop", cluster: true}, {kind: "Top"}}, compose, told},
+}
+
+func (l layer) of(t *testing.T, s suite.Suite) dynamic.ResourceInterface {
+	t.Helper()
+	return s.Of(t, s.Kind(l.kind), s.NS)
+}
+
+// only is the only one of the layer's instances; nil if there is none.
+func (l layer) only(t *testing.T, s suite.Suite) *unstructured.Unstructured {
+	t.Helper()
+	list, err := l.of(t, s).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) > 1 {
+		t.Fatalf("of %s there is %v: %v", l.kind, list, err)
+	}
+	for i := range list.Items {
+		return &list.Items[i]
+	}
+	return nil
+}
+
+// top is the kind at the top.
+func (n layered) top() layer { return n.layers[len(n.layers)-1] }
+
+// awaitGone waits until no layer has an instance, and no leaf is left.
+func (n layered) awaitGone(t *testing.T, s suite.Suite) {
+	t.Helper()
+	for _, l := range n.layers {
+		err := testkit.AwaitAny(t.Context(), l.of(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+			if len(objects) > 0 {
+				return fmt.Errorf("there are %d of %s", len(objects), l.kind)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"x-leaf", "x-below"} {
+		s.AwaitGone(t, leaf(s), s.NS, name)
+	}
+}
+
 // build makes the nest and one instance of it.
 func build(t *testing.T, s suite.Suite) {
 	t.Helper()
@@ -108,9 +172,23 @@ func finalizers(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name s
 	patch(t, s, gvk, name, map[string]any{"finalizers": finalizers})
 }
 
-// blocked checks that an instance tells, as its deepest cause, of an object and a
-// reason, in words that contain the given ones, in its conditions as well.
+// blocked is told for instances of graphs, which have a state as well.
 func blocked(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
+	check := told(object, reason, words...)
+	return func(o *unstructured.Unstructured) error {
+		if err := check(o); err != nil {
+			return err
+		}
+		if state := report.Read(o).State; state != "DELETING" {
+			return fmt.Errorf("state %s", state)
+		}
+		return nil
+	}
+}
+
+// told checks that an instance tells, as its deepest cause, of an object and a
+// reason, in words that contain the given ones, in its conditions as well.
+func told(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is gone")
@@ -135,8 +213,8 @@ func blocked(object string, reason report.Reason, words ...string) func(*unstruc
 				return fmt.Errorf("Ready doesn't say %q: %s", word, ready.Message)
 			}
 		}
-		if said.State != "DELETING" || ready.Status != "False" || ready.Reason != "Deleting" || deepest.Since.IsZero() {
-			return fmt.Errorf("state %s, Ready %s because of %s, since %s", said.State, ready.Status, ready.Reason, deepest.Since)
+		if ready.Status != "False" || ready.Reason != "Deleting" || deepest.Since.IsZero() {
+			return fmt.Errorf("Ready %s because of %s, since %s", ready.Status, ready.Reason, deepest.Since)
 		}
 		return nil
 	}

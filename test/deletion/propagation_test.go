@@ -15,38 +15,47 @@ import (
 )
 
 // TestTheInstanceGoesLast deletes a nest by the policies that delete children too,
-// while its lowest object is held: each layer stays until all below has gone.
+// while its lowest object is held: each layer stays until all below has gone. What a
+// composite is composed of the garbage collector takes too, in the foreground.
 func TestTheInstanceGoesLast(t *testing.T) {
-	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
-		t.Run(string(policy), func(t *testing.T) {
-			s := home(t)
-			build(t, s)
-			finalizers(t, s, leaf(s), "x-below", "example.com/guard")
-			propagate(t, s, "Top", policy)
-			onEveryLayer(t, s, blocked("x-below", report.HeldByFinalizer, "example.com/guard"))
-			s.AwaitGone(t, leaf(s), s.NS, "x-leaf")
-			order := make(chan error, 1)
-			go func() { order <- goneInOrder(t, s) }()
-			finalizers(t, s, leaf(s), "x-below")
-			s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
-			if err := <-order; err != nil {
-				t.Error(err)
-			}
-		})
+	tops := map[string]layered{"graphs": nests["graphs"], "composites": nests["composites"], "composites without a claim": unclaimed}
+	for dialect, nest := range tops {
+		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+			t.Run(dialect+"/"+string(policy), func(t *testing.T) {
+				s := home(t)
+				nest.build(t, s)
+				finalizers(t, s, leaf(s), "x-below", "example.com/guard")
+				propagate(t, s, nest.top().kind, policy)
+				nest.onEveryLayer(t, s, nest.blocked("x-below", report.HeldByFinalizer, "example.com/guard"))
+				s.AwaitGone(t, leaf(s), s.NS, "x-leaf")
+				nest.letGo(t, s, "x-below")
+			})
+		}
 	}
 }
 
-// goneInOrder watches the layers go: when the top has gone nothing is left below.
-func goneInOrder(t *testing.T, s suite.Suite) error {
-	top := s.Of(t, s.Kind("Top"), s.NS)
-	return testkit.AwaitAny(t.Context(), top, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+// letGo takes the finalizer off a leaf and watches the layers go: when the top has gone
+// nothing is left below.
+func (n layered) letGo(t *testing.T, s suite.Suite, held string) {
+	t.Helper()
+	order := make(chan error, 1)
+	go func() { order <- n.goneInOrder(t, s) }()
+	finalizers(t, s, leaf(s), held)
+	if err := <-order; err != nil {
+		t.Error(err)
+	}
+	n.awaitGone(t, s)
+}
+
+func (n layered) goneInOrder(t *testing.T, s suite.Suite) error {
+	return testkit.AwaitAny(t.Context(), n.top().of(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) > 0 {
 			return errors.New("the top is still there")
 		}
-		for _, kind := range layers[:2] {
-			list, err := s.Of(t, s.Kind(kind), s.NS).List(t.Context(), metav1.ListOptions{})
+		for _, l := range n.layers[:len(n.layers)-1] {
+			list, err := l.of(t, s).List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(list.Items) > 0 {
-				t.Errorf("the top is gone before %s: %v", kind, err)
+				t.Errorf("the top is gone before %s: %v", l.kind, err)
 			}
 		}
 		list, err := s.Of(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{})
@@ -89,14 +98,17 @@ func TestOrphanedChildrenStayWithoutOurLabels(t *testing.T) {
 // unmarked checks that nothing on an object says that it belongs to an instance.
 func unmarked(o *unstructured.Unstructured) error {
 	for key := range o.GetLabels() {
-		if strings.Contains(key, "kro.run/") || strings.Contains(key, "applyset") || strings.Contains(key, "managed-by") {
+		if strings.Contains(key, "kro.run/") || strings.Contains(key, "applyset") || strings.Contains(key, "managed-by") || strings.HasPrefix(key, "crossplane.io/") {
 			return fmt.Errorf("has the label %s", key)
 		}
 	}
 	for key := range o.GetAnnotations() {
-		if strings.Contains(key, "kro.run/") || strings.Contains(key, "espalier.dev/") {
+		if strings.Contains(key, "kro.run/") || strings.Contains(key, "espalier.dev/") || strings.HasPrefix(key, "crossplane.io/") {
 			return fmt.Errorf("has the annotation %s", key)
 		}
+	}
+	if refs := o.GetOwnerReferences(); len(refs) > 0 {
+		return fmt.Errorf("has the owner %v", refs)
 	}
 	return nil
 }

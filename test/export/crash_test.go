@@ -26,9 +26,9 @@ func TestSweepAnImportDiesAfterEveryWrite(t *testing.T) {
 	stop := p.run(t, sky)
 	defer stop()
 	lives, step := 0, testkit.Size(5, 1)
-	writes := p.reimport(t, raw, 0)
+	writes := p.reimport(t, raw, 0, p.vanish)
 	for n := 1; n <= writes && !t.Failed(); n += step {
-		if got := p.reimport(t, raw, n); got < n {
+		if got := p.reimport(t, raw, n, p.vanish); got < n {
 			t.Errorf("crash at %d: there were %d writes only", n, got)
 		}
 		p.ready(t)
@@ -47,9 +47,9 @@ func TestSweepAnImportDiesAfterEveryWrite(t *testing.T) {
 
 // reimport loses everything but the cloud and imports it, with a crash after the n-th
 // write, and returns how many there were.
-func (p plane) reimport(t *testing.T, raw []byte, n int) int {
+func (p plane) reimport(t *testing.T, raw []byte, n int, lose func(*testing.T)) int {
 	t.Helper()
-	p.vanish(t)
+	lose(t)
 	crash := testkit.NewCrash(n)
 	crash.Log = func(what string) { t.Logf("%d: %s", n, what) }
 	err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context())

@@ -76,12 +76,17 @@ type silent struct{}
 
 func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 
-// run starts the controllers and returns how to stop them.
+// run starts the controllers and returns how to stop them. Without a cloud nobody looks
+// after managed resources.
 func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
 	t.Helper()
+	var providers []managed.Provider
+	if sky != nil {
+		providers = append(providers, sandbox.Provider(sky))
+	}
 	c, err := server.NewControllers(server.Options{
-		Config: p.config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, AllowCRDDeletion: true,
-		Providers: []managed.Provider{sandbox.Provider(sky)},
+		Config: p.config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, AllowCRDDeletion: true, Usages: true,
+		Providers: providers,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -45,6 +45,7 @@ var home = map[string]ring{
 	"internal/report":    pure,
 	"internal/tally":     pure,
 	"internal/archive":   pure,
+	"internal/usage":     pure,
 	"internal/xrd":       pure,
 
 	"internal/pipeline/structs": pure,
@@ -78,6 +79,7 @@ var home = map[string]ring{
 	"internal/testkit":    edges,
 	"internal/transfer":   edges,
 	"internal/web":        edges,
+	"internal/webhook":    edges,
 	"cmd":                 edges,
 	"examples":            edges,
 	"providers":           edges,

@@ -182,18 +182,36 @@ func (s Suite) Active(t *testing.T, names ...string) {
 	}
 }
 
-// AwaitEvent waits for an event about an object.
+// AwaitEvent waits for an event about an object of a name.
 func (s Suite) AwaitEvent(t *testing.T, about, reason string, contains ...string) {
 	t.Helper()
+	s.awaitEvent(t, s.NS, func(_, name string) bool { return name == about }, about, reason, contains)
+}
+
+// AwaitEventOn waits for an event about this very object; events about objects of no
+// namespace are in the namespace default.
+func (s Suite) AwaitEventOn(t *testing.T, o *unstructured.Unstructured, reason string, contains ...string) {
+	t.Helper()
+	namespace := o.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	is := func(kind, name string) bool { return kind == o.GetKind() && name == o.GetName() }
+	s.awaitEvent(t, namespace, is, o.GetKind()+" "+o.GetName(), reason, contains)
+}
+
+func (s Suite) awaitEvent(t *testing.T, namespace string, is func(kind, name string) bool, about, reason string, contains []string) {
+	t.Helper()
 	kind := schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, kind, s.NS), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitAny(t.Context(), s.Of(t, kind, namespace), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		var seen []string
 		for _, o := range objects {
+			kind, _, _ := unstructured.NestedString(o.Object, "regarding", "kind")
 			name, _, _ := unstructured.NestedString(o.Object, "regarding", "name")
 			note, _, _ := unstructured.NestedString(o.Object, "note")
 			why, _, _ := unstructured.NestedString(o.Object, "reason")
 			seen = append(seen, name+" "+why+": "+note)
-			matches := name == about && why == reason
+			matches := is(kind, name) && why == reason
 			for _, text := range contains {
 				matches = matches && strings.Contains(note, text)
 			}

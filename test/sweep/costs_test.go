@@ -79,6 +79,45 @@ func TestADeletionCostsAtMostNineRequests(t *testing.T) {
 	}
 }
 
+// TestACompositeOfFiveCostsAtMostNineRequests counts what composites cost while they are made,
+// changed, left alone and deleted by each policy.
+func TestACompositeOfFiveCostsAtMostNineRequests(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	ns := ""
+	counter := testkit.Counter{Counts: func(r *http.Request) bool { return !isOfOthers(r.URL.Path, ns) }}
+	defer run(t, counter.Wrap(config))()
+	define(t, w)
+	for i, policy := range []metav1.DeletionPropagation{
+		metav1.DeletePropagationForeground, // seen through, and not counted: kinds are only just known
+		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+	} {
+		ns = testkit.Namespace(t, config)
+		measure := func(what string, most int, do ...func(*testing.T, *testkit.World, string)) {
+			before := counter.Now()
+			for _, do := range do {
+				do(t, w, ns)
+			}
+			cost := counter.Since(before)
+			if i == 0 {
+				return
+			}
+			testkit.Say(t, "costs: a composite of five, %s: %d requests (%s)", what, cost.Total, cost)
+			if cost.Total > most {
+				t.Errorf("%s: %d requests, more than %d", what, cost.Total, most)
+			}
+		}
+		measure("made", 9, apply(five), composed("one", 5, 0))
+		measure("changed", 7, apply(fiveAgain), composed("two", 5, 0))
+		measure("at rest for a second", 0, func(*testing.T, *testkit.World, string) { <-time.After(time.Second) })
+		most := 9
+		if policy == metav1.DeletePropagationForeground {
+			most += 5 // the garbage collector is at it too, and who has been asked for in vain is looked for
+		}
+		measure("deleted, "+string(policy), most, remove(kind("Five"), policy), gone(kind("Five")))
+	}
+}
+
 // idle is for how long nothing may happen. That nothing does is told by nobody,
 // and so it takes a clock.
 const idle = 3 * time.Second

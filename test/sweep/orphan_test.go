@@ -95,3 +95,47 @@ func TestOrphansAreKeptHoweverOftenOthersWroteSince(t *testing.T) {
 		}
 	}
 }
+
+// TestACompositeThatNobodySawGoIsTakenApartAsItWasAskedFor deletes composites while no
+// controller runs, by each policy.
+func TestACompositeThatNobodySawGoIsTakenApartAsItWasAskedFor(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	stop := run(t, config)
+	define(t, w)
+	at := map[metav1.DeletionPropagation]string{}
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		at[policy] = testkit.Namespace(t, config)
+		begun(five, composed("one", 5, 0))(t, w, at[policy])
+	}
+	stop()
+	for policy, ns := range at {
+		remove(kind("Five"), policy)(t, w, ns)
+		w.Await(t, kind("Five"), ns, "x", func(o *unstructured.Unstructured) error {
+			if finalizers := o.GetFinalizers(); len(finalizers) != 1 {
+				return fmt.Errorf("the garbage collector hasn't been here: %v", finalizers)
+			}
+			return nil
+		})
+	}
+	defer run(t, config)()
+	for policy, ns := range at {
+		w.AwaitGone(t, kind("Five"), ns, "x")
+		list, err := w.Of(t, configMap, ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 0
+		for i := range list.Items {
+			if o := &list.Items[i]; o.GetName() != "kube-root-ca.crt" {
+				left++
+				if len(o.GetLabels())+len(o.GetAnnotations())+len(o.GetOwnerReferences()) > 0 {
+					t.Errorf("%s: %s is marked: %v", policy, o.GetName(), o.Object["metadata"])
+				}
+			}
+		}
+		if want := map[metav1.DeletionPropagation]int{metav1.DeletePropagationOrphan: 5}[policy]; left != want {
+			t.Errorf("%s: there are %d left, not %d", policy, left, want)
+		}
+	}
+}

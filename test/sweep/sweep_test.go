@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/server"
@@ -221,7 +224,13 @@ func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 // run starts the controllers and returns how to stop them.
 func run(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	c, err := server.NewControllers(server.Options{Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}})
+	return runWith(t, server.Options{Config: config})
+}
+
+func runWith(t *testing.T, options server.Options) (stop func()) {
+	t.Helper()
+	options.Workers, options.Version, options.Log, options.Events = 4, "test", logr.Discard(), silent{}
+	c, err := server.NewControllers(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +253,7 @@ func TestSweep(t *testing.T) {
 	// The namespaces go at the end of it all: what is in them would be taken apart in
 	// the middle of another scenario, and its writes counted there.
 	namespace := func() string { return testkit.Namespace(t, config) }
-	for _, s := range slices.Concat(scenarios, deletions) {
+	for _, s := range slices.Concat(scenarios, deletions, composites) {
 		t.Run(s.name, func(t *testing.T) {
 			want, writes := converge(t, config, w, s, namespace(), 0)
 			for n := 1; n <= writes; n += s.stride() {
@@ -265,7 +274,7 @@ func TestSweep(t *testing.T) {
 // that compose others are compiled anew when these appear.
 func define(t *testing.T, w *testkit.World) {
 	t.Helper()
-	w.Apply(t, definitions)
+	w.Apply(t, definitions+compositeDefinitions)
 	for _, name := range []string{"sweep-chain", "sweep-keeper", "sweep-low", "sweep-mid", "sweep-top"} {
 		w.Await(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", name, func(o *unstructured.Unstructured) error {
 			if err := testkit.IsReady(o); err != nil {
@@ -277,6 +286,7 @@ func define(t *testing.T, w *testkit.World) {
 			return nil
 		})
 	}
+	awaitComposites(t, w)
 }
 
 // converge plays a scenario in a namespace of its own, with a crash after the
@@ -289,6 +299,7 @@ func converge(t *testing.T, config *rest.Config, w *testkit.World, s scenario, n
 		s.before(t, w, ns)
 		stop()
 	}
+	seen := witness(t, w, ns)
 	crash := testkit.NewCrash(n)
 	stop := run(t, crash.Wrap(config))
 	revived := make(chan func(), 1)
@@ -307,42 +318,149 @@ func converge(t *testing.T, config *rest.Config, w *testkit.World, s scenario, n
 	close(over)
 	(<-revived)()
 	writes := crash.Writes()
-	left := inventory(t, w, ns)
+	left := append(inventory(t, w, ns), seen()...)
 	if s.after != nil {
 		s.after(t, w, ns)
 	}
 	return left, writes
 }
 
-// inventory lists what is in a namespace, without what differs from run to run.
+// witness watches the ConfigMaps and Secrets that are composed in a namespace. What it
+// returns says, in the end, how many of each name in a composition there have ever been: a
+// crash must not leave one behind, nor have it made under another name.
+func witness(t *testing.T, w *testkit.World, ns string) (seen func() []string) {
+	t.Helper()
+	kinds := []schema.GroupVersionKind{configMap, secretKind}
+	var events []watch.Interface
+	for _, gvk := range kinds {
+		stream, err := w.Of(t, gvk, ns).Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, stream)
+	}
+	return func() []string {
+		t.Helper()
+		names := map[string]map[string]bool{}
+		for i, gvk := range kinds {
+			last := &unstructured.Unstructured{}
+			last.SetGroupVersionKind(gvk)
+			last.SetNamespace(ns)
+			last.SetName("last")
+			if _, err := w.TryApply(t, last); err != nil {
+				t.Fatal(err)
+			}
+			for event := range events[i].ResultChan() {
+				o, ok := event.Object.(*unstructured.Unstructured)
+				if !ok {
+					t.Fatalf("the watch ended: %v", event.Object)
+				}
+				if o.GetName() == "last" {
+					break
+				}
+				if node := o.GetAnnotations()["crossplane.io/composition-resource-name"]; node != "" {
+					of := gvk.Kind + " " + node
+					if names[of] == nil {
+						names[of] = map[string]bool{}
+					}
+					names[of][o.GetName()] = true
+				}
+			}
+			events[i].Stop()
+			w.Delete(t, gvk, ns, "last")
+		}
+		var out []string
+		for of, all := range names {
+			out = append(out, fmt.Sprintf("of %s there have been %d", of, len(all)))
+		}
+		slices.Sort(out)
+		return out
+	}
+}
+
+// inventory lists what is in a namespace, and what a claim of it has outside, without what
+// differs from run to run.
 func inventory(t *testing.T, w *testkit.World, ns string) []string {
 	t.Helper()
-	var out []string
-	for _, gvk := range []schema.GroupVersionKind{configMap, kind("Chain"), kind("Keeper"), kind("Low"), kind("Mid"), kind("Top")} {
+	var found []*unstructured.Unstructured
+	inside := []schema.GroupVersionKind{configMap, secretKind, kind("Chain"), kind("Keeper"), kind("Low"), kind("Mid"), kind("Top"), kind("Five"), kind("Deep"), kind("Store"), kind("High")}
+	for _, gvk := range inside {
 		list, err := w.Of(t, gvk, ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range list.Items {
-			o := &list.Items[i]
-			if o.GetName() == "kube-root-ca.crt" {
-				continue
+			if list.Items[i].GetName() != "kube-root-ca.crt" {
+				found = append(found, &list.Items[i])
 			}
-			out = append(out, fmt.Sprintf("%s %s labels=%v annotations=%v data=%v spec=%v finalizers=%v going=%t status=%v", gvk.Kind, o.GetName(), len(o.GetLabels()),
-				len(o.GetAnnotations()), o.Object["data"], o.Object["spec"], o.GetFinalizers(), o.GetDeletionTimestamp() != nil, timeless(o.Object["status"])))
 		}
+	}
+	for _, gvk := range []schema.GroupVersionKind{kind("XStore"), kind("XHigh"), kind("Middle"), secretKind} {
+		list, err := w.Of(t, gvk, metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/claim-namespace=" + ns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+	}
+	same := sameNames(found, ns)
+	unnamed := regexp.MustCompile("x-[0-9a-f]{12}") // and without what says which it is in a composition
+	var out []string
+	for _, o := range found {
+		out = append(out, unnamed.ReplaceAllString(same.Replace(fmt.Sprintf("%s %s labels=%v annotations=%v owners=%d data=%v spec=%v finalizers=%v going=%t status=%v", o.GetKind(), o.GetName(), len(o.GetLabels()),
+			len(o.GetAnnotations()), len(o.GetOwnerReferences()), o.Object["data"], inOrder(o, same), o.GetFinalizers(), o.GetDeletionTimestamp() != nil, timeless(o))), "$UNNAMED"))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// timeless drops the times of conditions.
-func timeless(status any) any {
-	m, _ := status.(map[string]any)
+// sameNames puts what objects are in a composition into the place of names and UIDs that
+// follow from the namespace or from chance.
+func sameNames(found []*unstructured.Unstructured, ns string) *strings.Replacer {
+	texts := map[string]string{ns: "$NS"}
+	for _, o := range found {
+		texts[string(o.GetUID())] = "$UID"
+		switch {
+		case o.GetAnnotations()["crossplane.io/composition-resource-name"] != "":
+			texts[o.GetName()] = "$" + o.GetAnnotations()["crossplane.io/composition-resource-name"]
+		case o.GetNamespace() == "":
+			texts[o.GetName()] = "$COMPOSITE"
+		}
+	}
+	delete(texts, "late") // named by its composition
+	var pairs []string
+	for _, text := range slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return len(b) - len(a) }) {
+		pairs = append(pairs, text, texts[text])
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// inOrder is the spec of an object with what it refers to in an order that doesn't come of
+// the names.
+func inOrder(o *unstructured.Unstructured, same *strings.Replacer) any {
+	spec, _ := o.Object["spec"].(map[string]any)
+	for _, at := range []any{spec, spec["crossplane"]} {
+		within, _ := at.(map[string]any)
+		refs, _ := within["resourceRefs"].([]any)
+		slices.SortFunc(refs, func(a, b any) int { return strings.Compare(same.Replace(fmt.Sprint(a)), same.Replace(fmt.Sprint(b))) })
+	}
+	return spec
+}
+
+// timeless is the status of an object without the times of conditions and of connection
+// details, and with the object's generation for what it is: a change of the spec that is
+// written in two halves makes two.
+func timeless(o *unstructured.Unstructured) any {
+	m, _ := o.Object["status"].(map[string]any)
+	delete(m, "connectionDetails")
 	list, _ := m["conditions"].([]any)
 	for _, item := range list {
 		if c, ok := item.(map[string]any); ok {
 			delete(c, "lastTransitionTime")
+			if c["observedGeneration"] == o.GetGeneration() {
+				c["observedGeneration"] = "now"
+			}
 		}
 	}
 	return m

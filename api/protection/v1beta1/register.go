@@ -24,6 +24,13 @@ const InUseLabel = "crossplane.io/in-use"
 // DetailsAnnotation says in a line what a usage is about.
 const DetailsAnnotation = "crossplane.io/usage-details"
 
+// Finalizer keeps a usage until what it is of no longer carries its marks.
+const Finalizer = "usage.apiextensions.crossplane.io"
+
+// DeletionAttemptAnnotation is on used objects that somebody has tried to delete, and
+// says with which propagation policy.
+const DeletionAttemptAnnotation = "usage.crossplane.io/deletion-attempt-with-policy"
+
 // CRDs holds the generated CustomResourceDefinitions of this package's kinds, one YAML
 // document a file.
 //

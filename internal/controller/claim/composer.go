@@ -61,11 +61,8 @@ func (c *Composer) Untyped(schema.GroupVersionKind) bool { return false }
 func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.World) (plan.Desired, error) {
 	claim := xrd.At(facts.Instance, xrd.ClaimPlaces())
 	kind := c.Definition.CompositeKind()
-	name, bound := nameOf(claim)
+	name, bound := nameOf(claim, facts.Owned[compositeNode])
 	observed := facts.Object(compositeNode, kind, "", name)
-	if observed == nil && bound {
-		observed = adopted(claim, world.Object(plan.Need{Kind: kind, Name: name}).Object)
-	}
 	composite := xrd.At(&unstructured.Unstructured{Object: map[string]any{}}, xrd.PlacesOf(v1.LegacyClusterScope))
 	if observed != nil {
 		composite = xrd.At(observed, composite.Places())
@@ -78,9 +75,12 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.W
 		node.Ready, node.Unready = readiness(observed)
 	}
 	desired := plan.Desired{Nodes: []plan.Node{node}, Status: map[string]any{}}
-	if observed != nil {
+	switch blind, unread := facts.BlindTo(kind); {
+	case observed != nil:
 		desired.Status = xrd.StatusForClaim(composite, c.Definition)
 		desired.Conditions = shown(composite)
+	case unread: // it is as it was, as far as anybody knows
+		desired.Status, desired.Problem = xrd.StatusForClaim(claim, c.Definition), blind.Problem
 	}
 	if secret, wanted := c.secret(claim, composite, facts, world); wanted {
 		desired.Nodes = append(desired.Nodes, secret)
@@ -92,32 +92,38 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.W
 	return desired, nil
 }
 
-// nameOf is the name of the claim's composite: the one that the claim names, or else one
-// that follows from what it is, so that it is the same after a crash.
-func nameOf(claim xrd.Instance) (name string, bound bool) {
-	if ref, bound := claim.Composite(); bound {
+// nameOf is the name of the claim's composite: of the one that it has, whatever somebody
+// has made of the reference to it; or else the one that the claim names; or one that
+// follows from what it is, so that it is the same after a crash.
+func nameOf(claim xrd.Instance, has []*unstructured.Unstructured) (name string, bound bool) {
+	ref, bound := claim.Composite()
+	isReferred := func(o *unstructured.Unstructured) bool { return bound && o.GetName() == ref.Name }
+	switch {
+	case len(has) > 0 && !slices.ContainsFunc(has, isReferred):
+		return slices.MinFunc(has, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) }).GetName(), true
+	case bound:
 		return ref.Name, true
 	}
 	o := claim.Object()
-	const suffix = 5
-	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), 63-suffix-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffix], false
+	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), longestName-suffixLength-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffixLength], false
 }
 
-// adopted is a composite that the claim names and that says it belongs to it, though not
-// in the engine's words: another implementation of the dialect has made it.
-func adopted(claim xrd.Instance, composite *unstructured.Unstructured) *unstructured.Unstructured {
-	if composite == nil || !inventory.OwnerOf(claim.Object(), inventory.Definition{Dialect: inventory.ClaimDialect}, "").Owns(composite) {
-		return nil
-	}
-	return composite
-}
+// The suffix tells apart the composites of claims of one name in ten thousand namespaces:
+// whoever finds the name taken has no other.
+const (
+	suffixLength = 12
+	longestName  = 63
+)
 
 // object is the composite as the claim wants it.
 func (c *Composer) object(claim, composite xrd.Instance, name string) *unstructured.Unstructured {
 	spec := xrd.SpecFromClaim(claim, composite)
 	if c.Definition.Spec.EnforcedCompositionRef != nil {
-		delete(spec, "compositionRef") // the composite has what is enforced, whatever the claim asks for
-		delete(spec, "compositionSelector")
+		delete(spec, "compositionSelector") // the composite has what is enforced, whatever the claim asks for
+		leave(spec, composite, "compositionRef")
+	}
+	if xrd.Policy(claim, composite) == v1.UpdateAutomatic {
+		leave(spec, composite, "compositionRevisionRef")
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	o.SetGroupVersionKind(c.Definition.CompositeKind())
@@ -133,6 +139,18 @@ func (c *Composer) object(claim, composite xrd.Instance, name string) *unstructu
 		o.SetAnnotations(annotations)
 	}
 	return o
+}
+
+// leave leaves a field to the composite's own say. One that the claim has had set stays as
+// it is until the composite sets it: taking it away would leave a null, for both have had a
+// hand in it.
+func leave(spec map[string]any, composite xrd.Instance, field string) {
+	delete(spec, field)
+	is, has, _ := unstructured.NestedMap(composite.Object().Object, "spec", field)
+	ours := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{field: is}}}
+	if has && len(plan.Lost(ours, composite.Object(), v1alpha1.ChildManager)) == 0 {
+		spec[field] = is
+	}
 }
 
 const externalName = "crossplane.io/external-name"
@@ -192,7 +210,7 @@ func (c *Composer) fields(claim, composite xrd.Instance, name string) []inventor
 	if chosen := composite.Composition(); chosen != "" && (claim.Composition() == "" || c.Definition.Spec.EnforcedCompositionRef != nil) {
 		next.SetComposition(chosen)
 	}
-	if composite.Revision() != "" && (composite.UpdatePolicy() == v1.UpdateAutomatic || claim.Revision() == "") {
+	if composite.Revision() != "" && (xrd.Policy(claim, composite) == v1.UpdateAutomatic || claim.Revision() == "") {
 		next.SetRevision(composite.Revision())
 	}
 	fields := next.Fields(claim)
@@ -203,14 +221,17 @@ func (c *Composer) fields(claim, composite xrd.Instance, name string) []inventor
 }
 
 // secret wants the connection details of the composite in a Secret beside the claim, if
-// the claim asks for that and the composite has some.
+// the claim asks for that and the composite has some, or had: it may be made anew.
 func (c *Composer) secret(claim, composite xrd.Instance, facts plan.Facts, world instance.World) (plan.Node, bool) {
 	ref, wanted := claim.ConnectionSecret()
-	from, published := composite.ConnectionSecret()
-	if !wanted || !published {
+	if !wanted {
 		return plan.Node{}, false
 	}
-	source := world.Object(plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name})
+	var source *unstructured.Unstructured
+	from, published := composite.ConnectionSecret()
+	if published {
+		source = world.Object(plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name}).Object
+	}
 	namespace := claim.Object().GetNamespace()
 	observed := facts.Object(secretNode, secretKind, namespace, ref.Name)
 	node := plan.Node{ID: secretNode, Kind: secretKind, Layer: 1, DependsOn: []string{compositeNode}, Observed: observed, Ready: observed != nil, Conceals: true}
@@ -220,10 +241,10 @@ func (c *Composer) secret(claim, composite xrd.Instance, facts plan.Facts, world
 	o.SetName(ref.Name)
 	node.Object = o
 	switch {
-	case source.Object != nil && isOf(source.Object, composite):
-		data, _, _ := unstructured.NestedMap(source.Object.Object, "data")
+	case source != nil && isOf(source, composite):
+		data, _, _ := unstructured.NestedMap(source.Object, "data")
 		o.Object["data"] = maps.Clone(data)
-	case source.Object != nil:
+	case source != nil:
 		node.Refused = plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf("Secret %s/%s isn't the composite's, and isn't copied", from.Namespace, from.Name)}
 	case observed == nil:
 		return plan.Node{}, false // there is nothing to tell yet

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -9,13 +10,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/composite"
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // Dialect is how claims say how they are.
-type Dialect struct{ composite.Dialect }
+type Dialect struct {
+	composite.Dialect
+	// Composite is the kind that is claimed.
+	Composite schema.GroupVersionKind
+}
 
 // reasonWaiting is why a claim isn't ready whose composite isn't.
 const reasonWaiting = "Waiting"
+
+// Refers is the composite that the claim names; of which kind isn't for the claim to say.
+func (d Dialect) Refers(claim *unstructured.Unstructured) []instance.Reference {
+	ref, bound := xrd.At(claim, xrd.ClaimPlaces()).Composite()
+	if !bound {
+		return nil
+	}
+	return []instance.Reference{{Node: compositeNode, Need: plan.Need{Kind: d.Composite, Name: ref.Name}}}
+}
 
 // Resting is a claim while it is paused.
 func (Dialect) Resting(claim *unstructured.Unstructured) string { return composite.Paused(claim) }
@@ -35,7 +50,7 @@ func (Dialect) Live(before condition.Set, desired plan.Desired, s plan.Summary, 
 		set = at.Mark(set, c)
 	}
 	for _, c := range set {
-		if _, told := theirs.Get(c.Type); !told && !composite.IsSystem(c.Type) {
+		if _, told := theirs.Get(c.Type); !told && desired.Problem.Reason == "" && !composite.IsSystem(c) {
 			set = set.Drop(c.Type)
 		}
 	}

@@ -51,6 +51,10 @@ type memory struct {
 	// chance is what was said of the choice of a composition that could have been another,
 	// in this pass: from then on the composite names the one that was chosen.
 	chance string
+	// published is when the connection details were last written, and unpublished says that
+	// those that are wanted haven't been.
+	published   string
+	unpublished bool
 	// status is what functions have wanted the author's part of the status to be in an
 	// earlier turn of the same pass; nil in the first.
 	status map[string]any
@@ -63,6 +67,8 @@ type sitting struct {
 	facts  plan.Facts
 	world  instance.World
 	memory *memory
+	// named are the names in the composition by which the composite refers to objects.
+	named map[where]string
 }
 
 // Compose chooses the composition and runs its pipeline. What it can't find out or what
@@ -72,6 +78,10 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 		Composer: c, facts: facts, world: world, memory: remembered(world),
 		xr: xrd.At(facts.Instance, xrd.PlacesOf(c.Definition.ScopeOrDefault())),
 	}
+	s.named = map[where]string{}
+	for _, ref := range s.xr.Composed() {
+		s.named[whereIs(ref)] = ref.ResourceName
+	}
 	if world.Turn() == 0 {
 		s.memory.status, s.memory.chance = nil, ""
 	}
@@ -80,22 +90,29 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance
 		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
 	}
 	chosen := xrd.Revision(c.Revisions, choice.Name, s.xr, c.Definition)
-	if chosen.Lack != "" {
+	switch chosen.Lack {
+	case "":
+	case xrd.NoneYet:
 		return s.stay(plan.Problem{Reason: plan.WaitingForRevision, Message: chosen.String()}), nil
+	default:
+		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: chosen.String()}), nil
 	}
-	observed := s.observed()
 	steps, problem := s.steps(chosen.Revision)
 	if problem.Reason != "" {
 		return s.stay(problem), nil
 	}
-	state, err := pipeline.Observed(s.composite(), s.observations(observed))
+	observations, problem := s.observations(s.observed())
+	if problem.Reason != "" {
+		return s.stay(problem), nil
+	}
+	state, err := pipeline.Observed(s.composite(), observations)
 	if err != nil {
 		return s.stay(plan.Problem{Reason: plan.PipelineFailed, Message: "what is observed can't be told to functions: " + err.Error()}), nil
 	}
 	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{world}}
 	outcome := run.Run(ctx, steps, pipeline.Request{Observed: state})
 	s.memory.note(outcome)
-	desired := s.conclude(outcome, observed)
+	desired := s.conclude(outcome)
 	desired.Fields = s.fields(choice, chosen, desired.Nodes)
 	if choice.Ambiguous() {
 		s.memory.chance = choice.String()
@@ -117,11 +134,11 @@ func remembered(world instance.World) *memory {
 }
 
 // conclude says in the engine's terms how a run ended.
-func (s *sitting) conclude(outcome pipeline.Outcome, observed map[string]*unstructured.Unstructured) plan.Desired {
+func (s *sitting) conclude(outcome pipeline.Outcome) plan.Desired {
 	var desired plan.Desired
 	switch {
 	case outcome.Failure != nil:
-		desired = s.lastGood(failed(outcome.Failure), observed)
+		desired = s.stay(failed(outcome.Failure))
 		if outcome.Failure.Passing() {
 			desired.Failure = outcome.Failure
 		} else {
@@ -129,33 +146,37 @@ func (s *sitting) conclude(outcome pipeline.Outcome, observed map[string]*unstru
 		}
 	case outcome.Desired != nil:
 		s.memory.good = outcome.Desired
-		desired = plan.Desired{Nodes: s.nodes(outcome.Desired, observed), Again: outcome.TTL}
+		desired = plan.Desired{Nodes: s.nodes(outcome.Desired), Again: atLeast(outcome.TTL)}
 		desired.Ready = ready(outcome.Desired.Ready)
 		desired.Status = s.status(outcome)
 		desired.Unsettled = s.settleStatus(outcome)
 	default:
-		desired = s.lastGood(waiting(outcome.Waiting), observed)
+		desired = s.stay(waiting(outcome.Waiting))
 	}
 	desired.Conditions, desired.Results = conditions(outcome), results(outcome)
 	return desired
+}
+
+// atLeast is after how long a pipeline is run again that wants to be: functions mean
+// that something may have changed by then, not that nothing else is to be done.
+func atLeast(ttl time.Duration) time.Duration {
+	if ttl > 0 {
+		return max(ttl, time.Second)
+	}
+	return 0
 }
 
 // slowly is when a pipeline is run again whose function says that it can't do its work:
 // it may look at what nobody here can watch.
 const slowly = time.Minute
 
-// stay keeps everything as it is for now.
+// stay wants what was last wanted, as far as that is known, with a problem that keeps the
+// rest from being touched.
 func (s *sitting) stay(problem plan.Problem) plan.Desired {
-	return s.lastGood(problem, s.observed())
-}
-
-// lastGood wants what was last wanted, as far as that is known, with a problem that keeps
-// the rest from being touched.
-func (s *sitting) lastGood(problem plan.Problem, observed map[string]*unstructured.Unstructured) plan.Desired {
 	status, _, _ := unstructured.NestedMap(s.facts.Instance.Object, "status")
 	desired := plan.Desired{Problem: problem, Status: status}
 	if s.memory.good != nil {
-		desired.Nodes = s.nodes(s.memory.good, observed)
+		desired.Nodes = s.nodes(s.memory.good)
 	}
 	return desired
 }
@@ -170,7 +191,9 @@ func (s *sitting) fields(choice xrd.Choice, chosen xrd.RevisionChoice, nodes []p
 	if next.Revision() != chosen.Name {
 		next.SetRevision(chosen.Name)
 	}
-	next.SetComposed(s.refs(nodes))
+	if s.memory.good != nil { // otherwise nobody knows of what
+		next.SetComposed(s.refs(nodes))
+	}
 	if ref, wanted := s.secretFor(chosen.Revision); wanted {
 		next.SetConnectionSecret(ref)
 	}

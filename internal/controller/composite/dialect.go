@@ -8,10 +8,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // Dialect is how composites say how they are.
-type Dialect struct{}
+type Dialect struct {
+	// Places are where those of the kind do.
+	Places xrd.Places
+}
+
+// Refers lists the objects that another implementation of the dialect has made: the
+// composite refers to them without the names that they have in the composition, which
+// they carry themselves.
+func (d Dialect) Refers(composite *unstructured.Unstructured) []instance.Reference {
+	var out []instance.Reference
+	for _, ref := range xrd.At(composite, d.Places).Composed() {
+		if ref.ResourceName != "" || ref.Name == "" {
+			continue
+		}
+		namespace := ref.Namespace
+		if d.Places.Namespaced {
+			namespace = composite.GetNamespace()
+		}
+		out = append(out, instance.Reference{Need: plan.Need{Kind: ref.GroupVersionKind(), Namespace: namespace, Name: ref.Name}})
+	}
+	return out
+}
 
 // Resting is a composite while it is paused.
 func (Dialect) Resting(xr *unstructured.Unstructured) string { return Paused(xr) }
@@ -76,9 +98,18 @@ func Synced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set
 	}
 	set = at.Mark(set, c)
 	if s.Stalled == "" {
-		return set.Drop(v1alpha1.InstanceStalled)
+		return unstalled(set)
 	}
 	return at.Mark(set, v1alpha1.Condition{Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: string(plan.WaitTimeout), Message: s.Stalled})
+}
+
+// unstalled takes the engine's word that something takes too long out of a set. Functions
+// have conditions of that type as well.
+func unstalled(set condition.Set) condition.Set {
+	if c, _ := set.Get(v1alpha1.InstanceStalled); IsSystem(c) {
+		return set.Drop(v1alpha1.InstanceStalled)
+	}
+	return set
 }
 
 // authors puts the functions' conditions into the set. Those that no function sets any
@@ -92,7 +123,7 @@ func authors(set condition.Set, desired plan.Desired, at instance.Moment) condit
 	for _, c := range set {
 		_, said := mine.Get(c.Type)
 		switch {
-		case said || IsSystem(c.Type):
+		case said || IsSystem(c):
 		case desired.Problem.Reason == "":
 			set = set.Drop(c.Type)
 		case desired.Problem.Reason == plan.PipelineFailed:
@@ -105,11 +136,13 @@ func authors(set condition.Set, desired plan.Desired, at instance.Moment) condit
 	return set
 }
 
-// IsSystem says whether a type of conditions is not for functions to set.
-func IsSystem(kind string) bool {
-	switch kind {
-	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive, v1alpha1.InstanceStalled:
+// IsSystem says whether a condition is none that a function has set.
+func IsSystem(c v1alpha1.Condition) bool {
+	switch c.Type {
+	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive:
 		return true
+	case v1alpha1.InstanceStalled:
+		return c.Reason == string(plan.WaitTimeout) || c.Reason == instance.DeletionTimeout
 	}
 	return false
 }

@@ -21,7 +21,7 @@ func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects
 	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
 	namespace := s.GetNamespace()
 	if namespaced, known := f.Namespaced(kind); known && !namespaced {
-		namespace = ""
+		namespace = "" // which functions may say of everything
 	}
 	var (
 		found []*unstructured.Unstructured

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/inventory"
@@ -21,14 +24,16 @@ import (
 
 // nodes are what the functions want, one node for each resource, in the order of their
 // names; the composite's connection details come last.
-func (s *sitting) nodes(d *pipeline.Desired, observed map[string]*unstructured.Unstructured) []plan.Node {
+func (s *sitting) nodes(d *pipeline.Desired) []plan.Node {
 	referred := map[string]xrd.ComposedRef{}
 	for _, ref := range s.xr.Composed() {
-		referred[ref.ResourceName] = ref
+		if ref.ResourceName != "" {
+			referred[ref.ResourceName] = ref
+		}
 	}
 	var nodes []plan.Node
 	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
-		nodes = append(nodes, s.node(name, d.Resources[name], observed[name], referred[name]))
+		nodes = append(nodes, s.node(name, d.Resources[name], referred[name]))
 	}
 	if node, wanted := s.secretNode(d); wanted {
 		nodes = append(nodes, node)
@@ -36,7 +41,7 @@ func (s *sitting) nodes(d *pipeline.Desired, observed map[string]*unstructured.U
 	return nodes
 }
 
-func (s *sitting) node(name string, r pipeline.Resource, observed *unstructured.Unstructured, ref xrd.ComposedRef) plan.Node {
+func (s *sitting) node(name string, r pipeline.Resource, ref xrd.ComposedRef) plan.Node {
 	o := &unstructured.Unstructured{Object: r.Object}
 	o = o.DeepCopy()
 	at := inventory.PlaceOf(o)
@@ -50,21 +55,35 @@ func (s *sitting) node(name string, r pipeline.Resource, observed *unstructured.
 	}
 	clean(o)
 	node.Refused = s.settle(o)
-	if observed != nil && observed.GroupVersionKind().GroupKind() != node.Kind.GroupKind() {
-		observed = nil // it is another object now; the former goes when the new one is there
-	}
+	node.Observed = s.that(name, o) // of another kind or name it goes when the new one is there
 	if o.GetName() == "" {
-		o.SetName(s.name(name, o, observed, ref))
+		o.SetName(s.name(name, o, node.Observed, ref))
 	}
 	o.SetGenerateName("")
-	if observed != nil && (observed.GetName() != o.GetName() || observed.GetNamespace() != o.GetNamespace()) {
-		observed = nil
+	if why := s.impossible(name, o); why != "" {
+		node.Refused = plan.Problem{Reason: plan.Rejected, Message: why}
 	}
-	node.Observed = observed
-	if observed != nil {
-		node.Ready, node.Unready = readiness(name, r.Ready, observed)
+	if node.Observed != nil {
+		node.Ready, node.Unready = readiness(name, r.Ready, node.Observed)
 	}
 	return node
+}
+
+// impossible is why an object can't be a part of the composite, if it can't: neither of
+// two could ever be deleted.
+func (s *sitting) impossible(name string, o *unstructured.Unstructured) string {
+	key, self := object.KeyOf(o), s.facts.Instance
+	owner := metav1.GetControllerOf(self)
+	switch {
+	case name == secretNode:
+		return "the name is that of the composite's own connection details"
+	case key == object.KeyOf(self):
+		return "it is the composite itself, which can't be composed of itself"
+	case owner == nil:
+	case key.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() && key.Name == owner.Name && (key.Namespace == "" || key.Namespace == self.GetNamespace()):
+		return "it is what the composite itself is a part of"
+	}
+	return ""
 }
 
 // mostLayers bounds what a function may say of the order of deletion.
@@ -175,13 +194,14 @@ func ready(r fnv1.Ready) *bool {
 }
 
 // refs refer to what the composite is composed of: what is wanted, and what is there
-// still.
+// still. The latter has no name where a wanted one takes its place, or where nothing but
+// the reference tells that it is there.
 func (s *sitting) refs(nodes []plan.Node) []xrd.ComposedRef {
 	var refs []xrd.ComposedRef
-	seen := map[where]bool{}
+	seen, taken := map[where]bool{}, map[string]bool{}
 	add := func(name string, o *unstructured.Unstructured, dependsOn []string) {
 		ref := s.refTo(o)
-		if seen[whereIs(ref)] || name == secretNode {
+		if seen[whereIs(ref)] {
 			return
 		}
 		seen[whereIs(ref)] = true
@@ -189,15 +209,18 @@ func (s *sitting) refs(nodes []plan.Node) []xrd.ComposedRef {
 		refs = append(refs, ref)
 	}
 	for _, node := range nodes {
-		if node.Refused.Reason == "" {
+		if node.Refused.Reason == "" && node.ID != secretNode {
 			add(node.ID, node.Object, node.DependsOn)
+			taken[node.ID] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.facts.Owned)) {
-		for _, o := range s.facts.Owned[name] {
-			if name != "" {
-				add(name, o, nil)
+		for _, o := range s.owned(name) {
+			called := name
+			if taken[name] || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] == "" {
+				called = ""
 			}
+			add(called, o, nil)
 		}
 	}
 	slices.SortFunc(refs, func(a, b xrd.ComposedRef) int {

@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"time"
@@ -26,10 +27,13 @@ func (s *sitting) secret() *unstructured.Unstructured {
 }
 
 // secretNode wants the Secret, if the composite says where it is to be and there is
-// something to put into it.
+// something to put into it, or was: what the details come from may be made anew.
 func (s *sitting) secretNode(d *pipeline.Desired) (plan.Node, bool) {
 	ref, wanted := s.xr.ConnectionSecret()
-	details := s.published(d)
+	details, observed := s.published(d), s.secret()
+	if len(details) == 0 && observed != nil {
+		details, _, _ = unstructured.NestedMap(observed.Object, "data")
+	}
 	if !wanted || ref.Namespace == "" || len(details) == 0 {
 		return plan.Node{}, false
 	}
@@ -37,7 +41,6 @@ func (s *sitting) secretNode(d *pipeline.Desired) (plan.Node, bool) {
 	o.SetGroupVersionKind(secretKind)
 	o.SetNamespace(ref.Namespace)
 	o.SetName(ref.Name)
-	observed := s.secret()
 	return plan.Node{ID: secretNode, Kind: secretKind, Object: o, Observed: observed, Ready: observed != nil, Conceals: true}, true
 }
 
@@ -53,14 +56,21 @@ func (s *sitting) published(d *pipeline.Desired) map[string]any {
 	return out
 }
 
-// publishedAt is when the connection details last changed; empty while there are none.
+// publishedAt is when the connection details were last written as they are; empty where
+// they weren't.
 func (s *sitting) publishedAt(d *pipeline.Desired) string {
 	node, wanted := s.secretNode(d)
 	if !wanted {
 		return ""
 	}
-	if before := s.xr.LastPublished(); before != "" && node.Observed != nil && object.Digest(node.Observed.Object["data"]) == object.Digest(node.Object.Object["data"]) {
+	before := s.xr.LastPublished()
+	written := node.Observed != nil && object.Digest(node.Observed.Object["data"]) == object.Digest(node.Object.Object["data"])
+	switch {
+	case !written: // yet: the next turn sees it
+		s.memory.unpublished = true
 		return before
+	case s.memory.unpublished, before == "" && s.memory.published == "":
+		s.memory.unpublished, s.memory.published = false, s.Now().UTC().Format(time.RFC3339)
 	}
-	return s.Now().UTC().Format(time.RFC3339)
+	return cmp.Or(s.memory.published, before)
 }

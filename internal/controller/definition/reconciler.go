@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/controller/publish"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/engine"
@@ -49,6 +50,8 @@ type Config struct {
 	// Held wraps the reconciler of a definition's instances, which rests while there
 	// is a Hold. Definitions themselves don't.
 	Held func(schema.GroupVersionKind, engine.Reconciler) engine.Reconciler
+	// Usages tells which objects are in use.
+	Usages instance.Usages
 }
 
 // Reconciler serves the definitions of one spelling.

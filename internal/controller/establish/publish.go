@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/publish"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // publish makes the API server serve the kinds of a valid definition, unless they are
@@ -21,23 +20,12 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	if !v.valid() {
 		return nil
 	}
-	composite, problems := xrd.Composite(v.definition)
-	v.problems.Add(problems...)
-	claim, problems := xrd.Claim(v.definition)
-	v.problems.Add(problems...)
-	if !v.valid() {
-		return nil
-	}
-	// After a restart it tells what to serve the kinds by if the definition is broken then.
-	if err := crd.Note(composite, v.definition.Spec); err != nil {
-		return err
-	}
 	var failed, failedToo error
-	v.composite, failed = r.put(ctx, v, composite)
+	v.composite, failed = r.put(ctx, v, v.entry.judged.composite)
 	if v.composite.Ready {
 		v.entry.accept(v.definition)
 	}
-	if claim != nil {
+	if claim := v.entry.judged.claim; claim != nil {
 		v.claim, failedToo = r.put(ctx, v, claim)
 	}
 	return errors.Join(failed, failedToo)

@@ -84,7 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if out.Settled() {
 		return out
 	}
-	r.judge(v)
+	if err := r.judge(v); err != nil {
+		return outcome.Fail(err)
+	}
 	published := r.publish(ctx, v)
 	r.serve(v) // what was published before is served all the same
 	if published != nil {
@@ -159,19 +161,6 @@ func (r *Reconciler) write(v *visit, do func() (*unstructured.Unstructured, erro
 		v.raw = answer
 	}
 	return err
-}
-
-// judge validates the definition, by itself and against what is served. All problems are
-// told at once.
-func (r *Reconciler) judge(v *visit) {
-	if v.definition == nil {
-		return
-	}
-	v.problems.Add(xrd.Validate(v.definition)...)
-	if before := r.served(v); before != nil {
-		v.problems.Add(xrd.Changed(before, v.definition)...)
-	}
-	v.problems = v.problems.Sorted()
 }
 
 // wake asks for another pass over a definition.

@@ -28,7 +28,8 @@ func NewRegistry() *Registry { return &Registry{entries: map[object.Key]*entry{}
 // entry is one definition's. Its fields belong to the pass over it, but for wants, which
 // the registry guards.
 type entry struct {
-	wants []want
+	wants  []want
+	judged judgement
 	// good is the definition as its composite kind was last published for; goodMark tells
 	// that apart from what it was before.
 	good             *v1.CompositeResourceDefinition

@@ -17,7 +17,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
-	"github.com/espalier-dev/espalier/internal/xrd"
 )
 
 // ReasonInvalid is why the kinds of a definition can't be served as it has them. The
@@ -74,14 +73,8 @@ func (s *serving) aspect(standing publish.Standing, good string) aspect {
 
 // report writes the definition's status, if it says anything new.
 func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
-	notes := ""
-	if v.valid() {
-		if list := xrd.Notes(v.definition); len(list) > 0 {
-			notes = list.Err().Error()
-		}
-	}
 	set := condition.Read(v.raw)
-	set = r.mark(set, v, v1.TypeEstablished, v.entry.composite.aspect(v.composite, v1.ReasonWatchingComposite).condition(v.problems, notes))
+	set = r.mark(set, v, v1.TypeEstablished, v.entry.composite.aspect(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.entry.judged.notes))
 	if v.offers() || v.entry.claim.controller != nil {
 		set = r.mark(set, v, v1.TypeOffered, v.entry.claim.aspect(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
 	} else {

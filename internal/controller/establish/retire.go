@@ -33,12 +33,7 @@ type stage struct {
 // retire lets a deleted definition go: it deletes the claims and then the composites, of
 // all namespaces, which stay served for that, and then takes back the kinds.
 func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
-	composite, claim := r.owned(v)
-	stages := []stage{
-		{v1.OfferedFinalizer, &v.entry.claim, claim, r.Kinds.Claim, v1.TypeOffered},
-		{v1.DefinitionFinalizer, &v.entry.composite, composite, r.Kinds.Composite, v1.TypeEstablished},
-	}
-	if out := r.endAll(ctx, v, stages); out.Settled() {
+	if out := r.endAll(ctx, v); out.Settled() {
 		return out
 	}
 	v.entry.claim.halt()
@@ -47,14 +42,22 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 	return outcome.Done()
 }
 
-func (r *Reconciler) endAll(ctx context.Context, v *visit, stages []stage) outcome.Outcome {
+// endAll ends one kind after the other.
+func (r *Reconciler) endAll(ctx context.Context, v *visit) outcome.Outcome {
+	composite, claim := r.owned(v)
+	stages := []stage{
+		{v1.OfferedFinalizer, &v.entry.claim, claim, r.Kinds.Claim, v1.TypeOffered},
+		{v1.DefinitionFinalizer, &v.entry.composite, composite, r.Kinds.Composite, v1.TypeEstablished},
+	}
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
 	defer lease.Commit()
 	for _, s := range stages {
 		if !slices.Contains(v.raw.GetFinalizers(), s.finalizer) {
 			continue
 		}
-		r.attend(v, &v.entry.composite, stages[len(stages)-1].crd, r.Kinds.Composite) // claims take theirs down
+		if s.condition == v1.TypeOffered { // claims take their composites down
+			r.attend(v, &v.entry.composite, composite, r.Kinds.Composite)
+		}
 		if out := r.end(ctx, v, lease, s); out.Settled() {
 			return out
 		}
@@ -133,17 +136,13 @@ func (r *Reconciler) deleteAll(ctx context.Context, s *serving, kind schema.Grou
 			o := o.DeepCopy()
 			o.SetGroupVersionKind(kind)
 			err := r.Cluster.Delete(ctx, o)
-			why := ""
-			if err != nil {
-				_, why = r.Cluster.WhyNot(ctx, o, "delete", err)
-			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				s.asked[o.GetUID()] = struct{}{}
 				return nil
 			}
-			s.refused[o.GetUID()] = why
+			s.refused[o.GetUID()] = err.Error()
 			failed = append(failed, fmt.Errorf("delete %s %s: %w", kind.Kind, name(o), err))
 			return nil
 		})

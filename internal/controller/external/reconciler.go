@@ -51,6 +51,8 @@ type Reconciler struct {
 	Poll time.Duration
 	// Wake asks for a pass over an object.
 	Wake func(object.Key)
+	// Usages tells which objects are in use; nil if nobody knows of any.
+	Usages Usages
 }
 
 // visit is one pass over one managed resource.
@@ -80,6 +82,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 			_ = v.session.Close() // best effort: nothing rests on it
 		}
 	}()
+	if out := r.keep(ctx, v); out.Settled() {
+		return out
+	}
 	for range mostSteps {
 		v.remember(r)
 		step := operation.Next(v.state)
@@ -154,6 +159,9 @@ func (r *Reconciler) bury(key object.Key) {
 	left, _ := lease.Children(Kind, inventory.ApplySetID(key))
 	lease.Discard()
 	r.Hub.Forget(watch.Subscriber{Key: key})
+	if r.Usages != nil {
+		r.Usages.Forget(key)
+	}
 	for _, b := range left {
 		r.Wake(object.KeyOf(b))
 	}

@@ -39,10 +39,12 @@ func (r *Reconciler) report(ctx context.Context, v *visit, step operation.Step) 
 	}
 	if len(conditions) > 0 {
 		next["conditions"] = sorted(conditions).Unstructured()
-		next["observedGeneration"] = generation
 	}
-	if requested := v.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; requested != "" {
-		next["lastHandledReconcileAt"] = requested
+	if step.Synced.Reason != "" { // what Synced said before isn't about this generation
+		next["observedGeneration"] = generation
+		if requested := v.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; requested != "" {
+			next["lastHandledReconcileAt"] = requested
+		}
 	}
 	if look := v.state.Look; look != nil && look.Presence == external.Present && look.AtProvider != nil && isOurs(v, step) {
 		next["atProvider"] = look.AtProvider

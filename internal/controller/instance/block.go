@@ -95,11 +95,13 @@ func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured) plan.
 
 // notOwned says whose an object is and how it could become the instance's.
 func notOwned(holder *unstructured.Unstructured, owner inventory.Owner) plan.Problem {
-	key := object.KeyOf(holder)
+	how := "label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
+	if owner.Definition.Dialect == inventory.GraphDialect {
+		how = "set adopt: IfUnowned on the resource, or " + how
+	}
 	return plan.Problem{
-		Reason: plan.NotOwned,
-		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, set adopt: IfUnowned on the resource, or label it %s=%s",
-			key, inventory.Whose(holder), v1alpha1.ApplySetPartOfLabel, owner.ID()),
+		Reason:  plan.NotOwned,
+		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, %s", object.KeyOf(holder), inventory.Whose(holder), how),
 	}
 }
 

@@ -79,7 +79,7 @@ func (r *Reconciler) announceDeletion(ctx context.Context, v *visit, before repo
 	}
 	r.announceLeft(ctx, v, fresh(was.LeftBehind, after.LeftBehind))
 	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
-		r.Events.Event(v.instance, telemetry.Warning, "DeletionTimeout", plan.DeletionMessage(removal))
+		r.Events.Event(v.instance, telemetry.Warning, DeletionTimeout, plan.DeletionMessage(removal))
 	}
 }
 

@@ -24,8 +24,19 @@ type Dialect interface {
 	// Trouble is what the conditions tell that somebody may have to act on; empty if that
 	// is nothing.
 	Trouble(condition.Set) (reason, message string)
+	// Refers lists what an instance itself names as its own. Objects among it may be there
+	// without the engine's marks, and say in the dialect's words whose they are: another
+	// implementation of the dialect has made them.
+	Refers(instance *unstructured.Unstructured) []Reference
 	// State is the word for it in status.state; empty where the dialect has none.
 	State(v1alpha1.InstanceState) v1alpha1.InstanceState
+}
+
+// Reference is an object that an instance names as its own. Node is that which it belongs
+// to; empty where the object says so itself.
+type Reference struct {
+	plan.Need
+	Node string
 }
 
 // Moment is when something is said, and of which generation of the instance.
@@ -45,6 +56,9 @@ type Graphs struct{}
 
 // Resting is never so, yet.
 func (Graphs) Resting(*unstructured.Unstructured) string { return "" }
+
+// Refers is nothing: children are found by their labels.
+func (Graphs) Refers(*unstructured.Unstructured) []Reference { return nil }
 
 // Rest changes nothing.
 func (Graphs) Rest(before condition.Set, _ string, _ Moment) condition.Set { return before }
@@ -105,12 +119,15 @@ func (Graphs) Leave(set condition.Set, removal plan.Removal, at Moment) conditio
 	return Stalled(set, removal, at)
 }
 
+// DeletionTimeout is the reason of a deletion that takes longer than it should.
+const DeletionTimeout = "DeletionTimeout"
+
 // Stalled says of all dialects whether a deletion takes longer than it should.
 func Stalled(set condition.Set, removal plan.Removal, at Moment) condition.Set {
 	if !removal.Stalled {
 		return set.Drop(v1alpha1.InstanceStalled)
 	}
 	return at.Mark(set, v1alpha1.Condition{
-		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: "DeletionTimeout", Message: plan.DeletionMessage(removal),
+		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: DeletionTimeout, Message: plan.DeletionMessage(removal),
 	})
 }

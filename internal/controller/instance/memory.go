@@ -43,11 +43,15 @@ type memory struct {
 	policy report.Policy
 	// deletion is what was last told of the instance's deletion.
 	deletion *report.Deletion
+	// asked says that it has asked who uses what is to go.
+	asked bool
 	// narrow says that the server doesn't take the engine's own fields in the
 	// status.
 	narrow bool
 	// own are the dialect's own conditions where the status holds the author's instead.
 	own condition.Set
+	// restless counts the passes that ended without an answer to stay with.
+	restless int
 	// alarmed says that an error was announced and its end wasn't yet.
 	alarmed bool
 	// told is at which attempt a wait was last logged.

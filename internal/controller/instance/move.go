@@ -16,7 +16,8 @@ import (
 )
 
 // move asks for objects to go, takes the instance's marks off those that stay, and
-// marks those that are retained, side by side. It notes what came of it, and
+// marks those that are retained, side by side. What stays keeps no reference to the
+// instance as its owner. It notes what came of it, and
 // reports whether any was refused.
 func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused bool) {
 	var calls []*call
@@ -32,7 +33,12 @@ func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused b
 	for _, o := range m.Retain {
 		mark := map[string]string{v1alpha1.RetainedFromAnnotation: string(v.instance.GetUID())}
 		calls = append(calls, &call{o: o, verb: "patch", do: func() error {
-			return r.Cluster.Annotate(ctx, o, mark, v1alpha1.ChildManager)
+			return r.Cluster.Annotate(ctx, o, mark, ownersLeft(o, v.instance), v1alpha1.ChildManager)
+		}})
+	}
+	for _, o := range m.Disown {
+		calls = append(calls, &call{o: o, verb: "patch", do: func() error {
+			return r.Cluster.Release(ctx, o, nil, nil, ownersLeft(o, v.instance), v1alpha1.ChildManager)
 		}})
 	}
 	work := make([]func() error, len(calls))

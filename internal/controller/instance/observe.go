@@ -101,6 +101,7 @@ func (r *Reconciler) observeChildren(ctx context.Context, v *visit) {
 		switch {
 		case err != nil:
 			v.unread = append(v.unread, gk)
+			v.facts.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 			v.lookup = err
 		case standing != cluster.Gone:
 			kinds = append(kinds, gvk)
@@ -110,6 +111,7 @@ func (r *Reconciler) observeChildren(ctx context.Context, v *visit) {
 	for _, gvk := range kinds {
 		r.observeKind(v, gvk)
 	}
+	r.observeReferred(v)
 }
 
 // observeKind reads the instance's own objects of a kind, and reports whether there are

@@ -18,6 +18,7 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 	before := report.ReadPruning(v.instance)
 	if len(v.plan.Prune) == 0 {
 		v.pruning = v.stillThere(before)
+		r.forgetUses(v.key, v.memory)
 		if len(v.pruning) == 0 {
 			v.memory.tried = plan.Tried{} // what was asked to go is gone
 		}
@@ -31,6 +32,10 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 	remains := plan.Remains{
 		Instance: v.instance, Children: v.plan.Prune, Tried: v.memory.tried,
 		Before: report.Status{Pruning: before}, Now: now,
+	}
+	if !r.observeUses(v, &remains, v.plan.Prune...) {
+		v.pruning = before
+		return
 	}
 	pruning := plan.Prune(remains, v.plan.Policies)
 	if r.move(ctx, v, pruning.Move) {

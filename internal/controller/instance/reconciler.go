@@ -37,6 +37,8 @@ type Reconciler struct {
 	// Wake asks for a pass over the definition: a kind that it didn't know has
 	// appeared, or an instance that it may wait for is gone.
 	Wake func()
+	// Usages tells which objects are in use; nil if nobody knows of any.
+	Usages Usages
 
 	composer atomic.Pointer[Composer]
 	memories memories
@@ -68,6 +70,8 @@ type visit struct {
 	plan    plan.Plan
 	// pruning is what to tell of objects that nothing wants and that aren't gone.
 	pruning []report.Blocker
+	// idle counts the turns of which nothing came but another answer.
+	idle int
 	// again asks for another pass after so long, and retry, for pruning.
 	again, retry time.Duration
 	// failures are requests of this pass that failed and may work when repeated.
@@ -101,8 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 		if out := r.claim(ctx, v); out.Settled() {
 			return out
 		}
-		if changed := r.act(ctx, v); !changed && !v.desired.Unsettled {
-			v.again = 0
+		if changed := r.act(ctx, v); !changed && !v.unsettled() {
 			break
 		}
 	}
@@ -113,12 +116,37 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	return r.report(ctx, v)
 }
 
+// unsettled says, after a turn that has changed nothing, whether another may have another
+// answer. One that is another each time isn't asked for without end: the next pass for it
+// comes later and later.
+func (v *visit) unsettled() bool {
+	v.idle++
+	switch {
+	case !v.desired.Unsettled:
+		v.again, v.memory.restless = 0, 0
+		return false
+	case v.idle < mostIdle:
+		return true
+	}
+	v.again = time.Second << v.memory.restless
+	v.memory.restless = min(v.memory.restless+1, mostRestless)
+	return false
+}
+
+// How often an answer that is another each time is asked for in a pass, and how many
+// such passes double the time to the next.
+const (
+	mostIdle     = 4
+	mostRestless = 6
+)
+
 // begin loads the instance, and sees to it that what it recorded is watched. One
 // that is gone is forgotten.
 func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
 	cached, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.memories.forget(key)
+		r.forgetUses(key, nil)
 		r.Hub.Forget(watch.Subscriber{Key: key})
 		r.Wake()
 		return nil, outcome.Done()

@@ -115,6 +115,8 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 			}
 		}
 	}
+	r.leftReferred(v, &remains)
+	r.observeUses(v, &remains, append(slices.Clone(remains.Children), v.instance)...)
 	r.notice(ctx, v, append(slices.Clone(remains.Children), v.instance), remains.Now)
 	remains.Tried = v.memory.tried
 	return remains, nil
@@ -188,6 +190,7 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.instance.GetUID()), watch.Subscriber{Key: v.key})
 	r.Hub.Forget(watch.Subscriber{Key: v.key})
 	r.memories.forget(v.key)
+	r.forgetUses(v.key, nil)
 	return outcome.Done()
 }
 

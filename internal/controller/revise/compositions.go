@@ -60,11 +60,11 @@ func (r *Compositions) Reconcile(ctx context.Context, key object.Key) outcome.Ou
 	}
 	v := &visit{key: key, raw: raw, composition: &v1.Composition{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, v.composition); err != nil {
-		r.alarm(v, eventCreate, "can't be read: "+err.Error())
+		r.alarm(v, "can't be read: "+err.Error())
 		return outcome.Done()
 	}
 	if problems := validation.IsValidLabelValue(key.Name); len(problems) > 0 {
-		r.alarm(v, eventCreate, "no revision can be made of it, since its name is also a label of its revisions: "+strings.Join(problems, "; "))
+		r.alarm(v, "no revision can be made of it, since its name is also a label of its revisions: "+strings.Join(problems, "; "))
 		return outcome.Done()
 	}
 	v.lease = r.Hub.Begin(watch.Subscriber{Key: key})
@@ -166,7 +166,7 @@ func (r *Compositions) create(ctx context.Context, v *visit, revision *v1.Compos
 	case cluster.Passes(err):
 		return outcome.Fail(err)
 	}
-	r.alarm(v, eventCreate, "no revision can be made of it: "+err.Error())
+	r.alarm(v, "no revision can be made of it: "+err.Error())
 	return outcome.Done()
 }
 
@@ -180,7 +180,7 @@ func (r *Compositions) taken(ctx context.Context, v *visit, name string) outcome
 		return outcome.Fail(fmt.Errorf("read CompositionRevision %s: %w", name, err))
 	}
 	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
-		r.alarm(v, eventCreate, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", name, v1.CompositionNameLabel))
+		r.alarm(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", name, v1.CompositionNameLabel))
 	}
 	return outcome.Done() // else its event is on its way
 }
@@ -203,10 +203,10 @@ func (r *Compositions) renumber(ctx context.Context, v *visit, revision *v1.Comp
 }
 
 // alarm tells of a problem, once.
-func (r *Compositions) alarm(v *visit, reason, text string) {
+func (r *Compositions) alarm(v *visit, text string) {
 	said, _ := r.alarmed.Swap(v.key, alarm{v.raw.GetUID(), text})
 	if said != (alarm{v.raw.GetUID(), text}) {
-		r.Events.Event(v.raw, telemetry.Warning, reason, text)
+		r.Events.Event(v.raw, telemetry.Warning, eventCreate, text)
 	}
 }
 

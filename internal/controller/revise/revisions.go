@@ -146,9 +146,9 @@ func (r *Revisions) tell(ctx context.Context, raw *unstructured.Unstructured, c 
 	if object.Digest(raw.Object["status"]) == object.Digest(status) {
 		return outcome.Done()
 	}
-	_, err := r.Hub.Write(raw, watch.Subscriber{Key: object.KeyOf(raw)}, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.WriteStatus(ctx, raw, status, Manager)
-	})
+	// The answer isn't recorded as this revision's own: others who serve the kind have to be
+	// told of it, too.
+	_, err := r.Cluster.WriteStatus(ctx, raw, status, Manager)
 	if cluster.IsGone(err) {
 		return outcome.Overtaken()
 	}

@@ -126,6 +126,8 @@ const (
 	// Disagreement: the external API contradicts itself about whether the external
 	// resource is there, and a second one is not made on that.
 	Disagreement = "Disagreement"
+	// InUse: it is being deleted, and a Usage keeps what it stands for.
+	InUse = "InUse"
 )
 
 // Annotations that users put on managed resources.

@@ -32,7 +32,10 @@ func (s slow) Begin(ctx context.Context, _ external.Intent) (external.Op, error)
 func TestACallLastsAsLongAsTheLeadership(t *testing.T) {
 	for name, renewed := range map[string]bool{"a lease that is renewed": true, "one that isn't": false} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
+			began, takes := time.Now(), 200*time.Millisecond
+			if !renewed {
+				takes = time.Hour // nobody waits for it
+			}
 			until := func() time.Time {
 				if renewed {
 					return time.Now().Add(50 * time.Millisecond)
@@ -41,14 +44,11 @@ func TestACallLastsAsLongAsTheLeadership(t *testing.T) {
 			}
 			s := &operation.State{Until: until(), Binding: &binding.BindingSpec{Operation: &binding.BindingOperation{Verb: "Update"}}}
 			step := operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Update}}
-			if err := carry.Out(context.Background(), slow{takes: 200 * time.Millisecond}, nil, s, step, 0, until); err != nil {
+			if err := carry.Out(context.Background(), slow{takes: takes}, nil, s, step, 0, until); err != nil {
 				t.Fatal(err)
 			}
 			if ended := s.Answer.Done; ended != renewed {
 				t.Errorf("it has ended well: %t; %v", ended, s.Answer.Err)
-			}
-			if took := time.Since(began); !renewed && took > 150*time.Millisecond {
-				t.Errorf("it was left after %s", took)
 			}
 		})
 	}

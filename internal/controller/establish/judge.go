@@ -1,0 +1,62 @@
+package establish
+
+import (
+	"slices"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/xrd"
+)
+
+// judgement is what a definition comes to by itself. It is remembered: rules are compiled
+// for it, and passes are for all kinds of reasons.
+type judgement struct {
+	// of tells apart what was judged.
+	of       string
+	problems diag.List
+	// composite and claim are the kinds of a definition without problems, notes what it
+	// says in vain.
+	composite, claim *extv1.CustomResourceDefinition
+	notes            string
+}
+
+// judge validates the definition, by itself and against what is served. All problems are
+// told at once.
+func (r *Reconciler) judge(v *visit) error {
+	if v.definition == nil {
+		return nil
+	}
+	// Labels are passed on to the kinds, and don't count for the generation.
+	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels})
+	if v.entry.judged.of != of {
+		judged, err := judgementOf(v.definition)
+		if err != nil {
+			return err
+		}
+		judged.of, v.entry.judged = of, judged
+	}
+	v.problems = slices.Clone(v.entry.judged.problems)
+	if before := r.served(v); before != nil {
+		v.problems.Add(xrd.Changed(before, v.definition)...)
+	}
+	v.problems = v.problems.Sorted()
+	return nil
+}
+
+func judgementOf(d *v1.CompositeResourceDefinition) (judgement, error) {
+	composite, problems := xrd.Composite(d)
+	if len(problems) > 0 {
+		return judgement{problems: problems}, nil
+	}
+	claim, _ := xrd.Claim(d) // its problems are the same
+	out := judgement{composite: composite, claim: claim}
+	if notes := xrd.Notes(d); len(notes) > 0 {
+		out.notes = notes.Err().Error()
+	}
+	// After a restart it tells what to serve the kinds by if the definition is broken then.
+	return out, crd.Note(composite, d.Spec)
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/internal/controller/protection"
+	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/usage"
+)
+
+// usages serves the kinds of usages that there are, from when they come: without them
+// nothing is watched.
+type usages struct {
+	kernel  *kernel.Kernel
+	options Options
+	book    *protection.Book
+
+	mu     sync.Mutex
+	begun  bool
+	served map[schema.GroupVersionKind]bool
+}
+
+func newUsages(k *kernel.Kernel, o Options) *usages {
+	return &usages{kernel: k, options: o, book: protection.NewBook(k.Hub, k.Kinds, k.Wake), served: map[schema.GroupVersionKind]bool{}}
+}
+
+// begin serves the kinds that there are, and from now on those that come. It installs
+// them, if that is wanted.
+func (u *usages) begin(ctx context.Context, install bool) error {
+	if install {
+		if err := u.kernel.Install(ctx, v1beta1.CRDs); err != nil {
+			return err
+		}
+	}
+	u.mu.Lock()
+	u.begun = true
+	u.mu.Unlock()
+	for _, kind := range usage.Kinds {
+		if _, exists := u.kernel.Kinds.CRD(kind.GroupKind()); exists {
+			u.serve(kind)
+		}
+	}
+	return nil
+}
+
+// serve serves a kind, once.
+func (u *usages) serve(kind schema.GroupVersionKind) {
+	u.mu.Lock()
+	fresh := u.begun && !u.served[kind]
+	u.served[kind] = u.served[kind] || fresh
+	u.mu.Unlock()
+	if !fresh {
+		return
+	}
+	u.book.Open(kind)
+	u.kernel.Serve(kind, &protection.Reconciler{
+		Kind: kind, Book: u.book, Cluster: u.kernel.Client, Kinds: u.kernel.Kinds, Hub: u.kernel.Hub,
+		Events: u.options.Events, Now: u.options.Now,
+	})
+}
+
+// appeared serves a kind of usages from now on.
+func (u *usages) appeared(crd *apiextensionsv1.CustomResourceDefinition) {
+	for _, kind := range usage.Kinds {
+		if kind.Group == crd.Spec.Group && kind.Kind == crd.Spec.Names.Kind {
+			u.serve(kind)
+		}
+	}
+}

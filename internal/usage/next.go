@@ -1,0 +1,293 @@
+package usage
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+)
+
+// ReadyCondition is the type of a usage's condition.
+const ReadyCondition = "Ready"
+
+// Reasons of a usage's condition, as the dialect has them.
+const (
+	Available   = "Available"
+	Unavailable = "Unavailable"
+	Deleting    = "Deleting"
+)
+
+// Look is what came of looking for an object: it, nil where there is none, or why that
+// can't be told.
+type Look struct {
+	Object  *unstructured.Unstructured
+	Unknown string
+}
+
+// Reading is why nothing can be told of an object that is being read for the first time.
+const Reading = "it is being read"
+
+// Looked is what came of looking for all objects that a selector may mean.
+type Looked struct {
+	Objects []*unstructured.Unstructured
+	Unknown string
+}
+
+// Facts are what is known in one pass over a usage. The objects are shared with caches
+// and must not be changed.
+type Facts struct {
+	Usage *unstructured.Unstructured
+	Use   Use
+	// Of and By are the two that it is about, once they are named.
+	Of, By Look
+	// OfSelected and BySelected are what a selector matches that is still to be resolved.
+	OfSelected, BySelected Looked
+	// Together says that the usage goes with the composite that it is a part of, and
+	// Circular that it would wait for itself.
+	Together, Circular bool
+	// Last says, of a usage that goes now, that no other is left for what it is of.
+	Last bool
+	// Replayed says that the deletion that was refused has been made again.
+	Replayed bool
+}
+
+// Do is what a step does.
+type Do string
+
+// The steps.
+const (
+	// Rest: nothing, for now.
+	Rest Do = "Rest"
+	// Write merges the step's change into the usage.
+	Write Do = "Write"
+	// Mark puts the label onto what is used; Unmark takes the step's marks off.
+	Mark   Do = "Mark"
+	Unmark Do = "Unmark"
+	// Replay deletes what is used, as was asked for before.
+	Replay Do = "Replay"
+	// Release takes the finalizer off the usage.
+	Release Do = "Release"
+	// Remove deletes the usage: who used it has gone.
+	Remove Do = "Remove"
+)
+
+// Step is what to do next about a usage.
+type Step struct {
+	Do Do
+	// Change is to be merged into the usage, or into what is used.
+	Change map[string]any
+	// Policy is for what depends on an object that is deleted.
+	Policy metav1.DeletionPropagation
+	// Ready is what to tell, of a Rest.
+	Ready v1alpha1.Condition
+}
+
+// Next decides on the next step about a usage. Each is such that a crash right after it
+// is recovered from by asking again.
+func Next(f Facts) Step {
+	if f.Use.Deleting {
+		return f.end()
+	}
+	if step, done := f.resolve(); done {
+		return step
+	}
+	if f.byGone() {
+		return Step{Do: Remove}
+	}
+	if change := f.claim(); len(change) > 0 {
+		return Step{Do: Write, Change: map[string]any{"metadata": change}}
+	}
+	if of := f.Of.Object; of != nil && of.GetLabels()[v1beta1.InUseLabel] != "true" {
+		return Step{Do: Mark, Change: marks(v1beta1.InUseLabel, "true", nil)}
+	}
+	switch {
+	case f.Of.Object == nil:
+		return f.lacks(f.Use.Of.Ref, f.Of.Unknown, "which is used")
+	case f.Use.By != nil && f.By.Object == nil:
+		return f.lacks(f.Use.By.Ref, f.By.Unknown, "which uses "+f.Use.Of.String())
+	}
+	return f.tell(condition.True, Available, "")
+}
+
+// marks is a change of an object's metadata.
+func marks(label string, value any, annotations map[string]any) map[string]any {
+	metadata := map[string]any{"labels": map[string]any{label: value}}
+	if annotations != nil {
+		metadata["annotations"] = annotations
+	}
+	return map[string]any{"metadata": metadata}
+}
+
+// wait tells nothing: what is unknown will be known in a moment.
+func wait() Step { return Step{Do: Rest} }
+
+func (f Facts) tell(status metav1.ConditionStatus, reason, message string) Step {
+	return Step{Do: Rest, Ready: v1alpha1.Condition{
+		Type: ReadyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: f.Usage.GetGeneration(),
+	}}
+}
+
+func (f Facts) lacks(r Ref, unknown, what string) Step {
+	switch unknown {
+	case "":
+	case Reading:
+		return wait()
+	default:
+		return f.tell(condition.False, Unavailable, "it can't be told whether there is "+r.String()+", "+what+": "+unknown)
+	}
+	return f.tell(condition.False, Unavailable, "there is no "+r.String()+", "+what)
+}
+
+// resolve names what selectors mean, once and for good.
+func (f Facts) resolve() (step Step, done bool) {
+	if of := f.Use.Of; of.Name == "" {
+		found, step := f.selected(of, f.OfSelected, "spec.of.resourceSelector")
+		if found == nil {
+			return step, true
+		}
+		ref := map[string]any{"name": found.GetName()}
+		if ns := found.GetNamespace(); ns != "" && ns != f.Usage.GetNamespace() {
+			ref["namespace"] = ns
+		}
+		return named("of", ref), true
+	}
+	if by := f.Use.By; by != nil && by.Name == "" {
+		found, step := f.selected(*by, f.BySelected, "spec.by.resourceSelector")
+		if found == nil {
+			return step, true
+		}
+		return named("by", map[string]any{"name": found.GetName()}), true
+	}
+	return Step{}, false
+}
+
+func named(party string, ref map[string]any) Step {
+	return Step{Do: Write, Change: map[string]any{"spec": map[string]any{party: map[string]any{"resourceRef": ref}}}}
+}
+
+// selected is the first of those that a selector means.
+func (f Facts) selected(p Party, from Looked, at string) (*unstructured.Unstructured, Step) {
+	if p.Selector == nil {
+		return nil, f.tell(condition.False, Unavailable, at+" isn't there, and neither is a reference")
+	}
+	for _, o := range from.Objects {
+		if !p.Selector.Sibling || siblings(o, f.Usage) {
+			return o, Step{}
+		}
+	}
+	switch from.Unknown {
+	case "":
+	case Reading:
+		return nil, wait()
+	default:
+		return nil, f.tell(condition.False, Unavailable, at+" can't be resolved: "+from.Unknown)
+	}
+	return nil, f.tell(condition.False, Unavailable, at+" matches no "+p.Kind.Kind)
+}
+
+// siblings says whether two objects have the same controller, or are parts of the same
+// instance.
+func siblings(a, b *unstructured.Unstructured) bool {
+	if set := b.GetLabels()[v1alpha1.ApplySetPartOfLabel]; set != "" && set == a.GetLabels()[v1alpha1.ApplySetPartOfLabel] {
+		return true
+	}
+	x, y := metav1.GetControllerOf(a), metav1.GetControllerOf(b)
+	return x != nil && y != nil && x.UID == y.UID
+}
+
+// byGone says that who used it has gone, or is going and takes with it what it uses.
+func (f Facts) byGone() bool {
+	if f.Use.By == nil || f.By.Unknown != "" {
+		return false
+	}
+	by := f.By.Object
+	return f.Use.Kin == UserAbove || (f.Use.ByUID != "" && (by == nil || by.GetUID() != f.Use.ByUID))
+}
+
+// claim is what the usage lacks in its metadata.
+func (f Facts) claim() map[string]any {
+	change := map[string]any{}
+	if finalizers := f.Usage.GetFinalizers(); !slices.Contains(finalizers, v1beta1.Finalizer) {
+		change["finalizers"] = append(slices.Clone(finalizers), v1beta1.Finalizer)
+	}
+	if details := f.Use.Details(); f.Usage.GetAnnotations()[v1beta1.DetailsAnnotation] != details {
+		change["annotations"] = map[string]any{v1beta1.DetailsAnnotation: details}
+	}
+	if by := f.By.Object; by != nil && f.Use.ByUID != by.GetUID() {
+		owners := slices.Clone(f.Usage.GetOwnerReferences())
+		change["ownerReferences"] = append(owners, metav1.OwnerReference{
+			APIVersion: by.GetAPIVersion(), Kind: by.GetKind(), Name: by.GetName(), UID: by.GetUID(),
+		})
+	}
+	return change
+}
+
+// Waits says whether a usage that is being deleted stays until who uses it has gone: when
+// both go with one composite, the order is what it is there for.
+func (f Facts) Waits() bool {
+	switch {
+	case !f.Use.Deleting, f.Use.By == nil, f.Use.By.Name == "", !f.Together, f.Circular, f.Use.Kin == UserAbove:
+		return false
+	}
+	return f.By.Unknown != "" || f.By.Object != nil
+}
+
+// Finalizers are those of the usage that a Release takes off.
+func (f Facts) Finalizers() []string { return []string{v1beta1.Finalizer} }
+
+// end lets a usage go.
+func (f Facts) end() Step {
+	if !slices.Contains(f.Usage.GetFinalizers(), v1beta1.Finalizer) {
+		return Step{Do: Rest}
+	}
+	if f.Of.Unknown == Reading || f.By.Unknown == Reading {
+		return wait()
+	}
+	if f.Waits() {
+		return f.tell(condition.False, Deleting, "it stays until "+f.Use.By.String()+" has gone, which uses "+f.Use.Of.String())
+	}
+	if f.Of.Unknown != "" {
+		return f.tell(condition.False, Deleting, "the label of "+f.Use.Of.String()+" is to be taken off first, and it can't be read: "+f.Of.Unknown)
+	}
+	of := f.Of.Object
+	if of == nil || !f.Last {
+		return Step{Do: Release}
+	}
+	policy, tried := of.GetAnnotations()[v1beta1.DeletionAttemptAnnotation]
+	replay := tried && f.Use.Replay && of.GetDeletionTimestamp() == nil
+	_, marked := of.GetLabels()[v1beta1.InUseLabel]
+	switch {
+	case tried && !f.Use.Replay: // nobody is to come back to it much later
+		return Step{Do: Unmark, Change: marks(v1beta1.InUseLabel, nil, map[string]any{v1beta1.DeletionAttemptAnnotation: nil})}
+	case marked:
+		return Step{Do: Unmark, Change: marks(v1beta1.InUseLabel, nil, nil)}
+	case replay && !f.Replayed:
+		return Step{Do: Replay, Policy: propagation(policy)}
+	}
+	return Step{Do: Release}
+}
+
+// propagation reads what was asked for when a deletion was refused.
+func propagation(text string) metav1.DeletionPropagation {
+	switch p := metav1.DeletionPropagation(text); p {
+	case metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
+		return p
+	default:
+		return metav1.DeletePropagationBackground
+	}
+}
+
+// Status is a usage's status with its condition in it.
+func (s Step) Status(before map[string]any, conditions condition.Set) map[string]any {
+	status := maps.Clone(before)
+	if status == nil {
+		status = map[string]any{}
+	}
+	status["conditions"] = conditions.Unstructured()
+	return status
+}

@@ -1,0 +1,138 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/usage"
+)
+
+// told are uses that a test has made up.
+type told struct {
+	uses  []usage.Use
+	err   error
+	panic bool
+	tried []string
+}
+
+func (u *told) Of(context.Context, *unstructured.Unstructured) ([]usage.Use, error) {
+	if u.panic {
+		panic("secret")
+	}
+	return u.uses, u.err
+}
+
+func (u *told) Tried(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+	u.tried = append(u.tried, o.GetName()+" "+string(policy))
+	return errors.New("can't be written")
+}
+
+func review(with string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"r-1",` + with + `}}`
+}
+
+const (
+	old   = `"oldObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"used","namespace":"prod"}}`
+	asked = `"operation":"DELETE",` + old
+)
+
+func TestHandlerAnswers(t *testing.T) {
+	ledger := []usage.Use{{Usage: object.Key{Kind: "Usage", Namespace: "prod", Name: "u"}, Reason: "the ledger"}}
+	cases := map[string]struct {
+		reason  string
+		method  string
+		body    string
+		uses    told
+		status  int
+		allowed bool
+		code    int32
+		says    string
+		tried   []string
+	}{
+		"What is in use stays": {
+			reason: "somebody uses it", body: review(asked), uses: told{uses: ledger}, status: 200, code: 409,
+			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); it goes when the usage has gone", tried: []string{"used Background"},
+		},
+		"How it was to go is noted": {
+			reason: "that is how it goes later", body: review(asked + `,"options":{"propagationPolicy":"Foreground"}`), uses: told{uses: ledger}, status: 200, code: 409,
+			says: "the ledger", tried: []string{"used Foreground"},
+		},
+		"unless nothing is meant by it": {
+			reason: "a dry run leaves no trace", body: review(asked + `,"dryRun":true`), uses: told{uses: ledger}, status: 200, code: 409, says: "the ledger",
+		},
+		"What isn't in use goes": {
+			reason: "its label is old", body: review(asked), status: 200, allowed: true,
+		},
+		"While that can't be told it stays": {
+			reason: "it may be in use", body: review(asked), uses: told{err: errors.New("no route")}, status: 200, code: 503, says: "no route",
+		},
+		"Other operations pass":            {reason: "nobody asks", body: review(`"operation":"UPDATE",` + old), status: 200, allowed: true},
+		"A deletion of nothing is refused": {reason: "nothing follows", body: review(`"operation":"DELETE"`), status: 200, code: 400},
+		"and one of nonsense":              {reason: "nothing follows", body: review(`"operation":"DELETE","oldObject":[1]`), status: 200, code: 400},
+		"Nonsense isn't answered":          {reason: "it asks nothing", body: "{", status: 400},
+		"nor is another kind":              {reason: "it asks nothing", body: `{"apiVersion":"v1","kind":"ConfigMap"}`, status: 400},
+		"nor a review without a request":   {reason: "it asks nothing", body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: 400},
+		"nor an older version":             {reason: "its answer would be another", body: `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`, status: 400},
+		"nor what is too large":            {reason: "memory is bounded", body: strings.Repeat(" ", largest+1), status: 413},
+		"Only posts are answered":          {reason: "nothing else asks", method: http.MethodGet, status: 405},
+		"A mistake tells nothing":          {reason: "it may hold a secret", body: review(asked), uses: told{panic: true}, status: 500},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.method == "" {
+				tc.method = http.MethodPost
+			}
+			w := httptest.NewRecorder()
+			Handler{Uses: &tc.uses, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(tc.method, Path, strings.NewReader(tc.body)))
+			if w.Code != tc.status {
+				t.Fatalf("%s: it answers %d: %s", tc.reason, w.Code, w.Body)
+			}
+			if w.Code != http.StatusOK {
+				if strings.Contains(w.Body.String(), "secret") {
+					t.Errorf("%s: it says %s", tc.reason, w.Body)
+				}
+				return
+			}
+			var answer admissionv1.AdmissionReview
+			if err := json.NewDecoder(w.Body).Decode(&answer); err != nil {
+				t.Fatal(err)
+			}
+			r := answer.Response
+			if r.UID != "r-1" || r.Allowed != tc.allowed {
+				t.Fatalf("%s: %+v", tc.reason, r)
+			}
+			if !tc.allowed && (r.Result.Code != tc.code || !strings.Contains(r.Result.Message, tc.says) || r.Result.Reason == metav1.StatusReasonConflict) {
+				t.Errorf("%s: %+v", tc.reason, r.Result)
+			}
+			if diff := cmp.Diff(tc.tried, tc.uses.tried); diff != "" {
+				t.Errorf("%s: noted (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func FuzzHandler(f *testing.F) {
+	for _, body := range []string{review(asked), review(`"operation":"DELETE","oldObject":[1],"options":7`), "{}", "null", `{"request":{}}`} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := httptest.NewRecorder()
+		Handler{Uses: &told{}, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
+		if w.Code >= http.StatusInternalServerError {
+			t.Errorf("it answers %d", w.Code)
+		}
+	})
+}

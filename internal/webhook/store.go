@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/controller/protection"
+)
+
+// Store keeps a certificate, so that the processes of a program have the same, and it
+// outlives them.
+type Store interface {
+	// Load returns what is kept; an empty Pair if there is nothing.
+	Load(context.Context) (Pair, error)
+	// Save keeps another in place of what Load returned last. It fails with errChanged if
+	// somebody else was faster.
+	Save(context.Context, Pair) error
+}
+
+var errChanged = errors.New("somebody else has stored a certificate")
+
+const (
+	authoritiesFile = "ca.crt"
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
+)
+
+// Directory keeps a certificate in a directory of this program's own.
+type Directory string
+
+// Load implements Store.
+func (d Directory) Load(context.Context) (Pair, error) {
+	var p Pair
+	for name, to := range map[string]*[]byte{authoritiesFile: &p.Authorities, certificateFile: &p.Certificate, keyFile: &p.Key} {
+		raw, err := os.ReadFile(filepath.Join(string(d), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return Pair{}, nil
+		}
+		if err != nil {
+			return Pair{}, err
+		}
+		*to = raw
+	}
+	return p, nil
+}
+
+// Save implements Store.
+func (d Directory) Save(_ context.Context, p Pair) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{{keyFile, p.Key}, {certificateFile, p.Certificate}, {authoritiesFile, p.Authorities}} {
+		// What is written by half is no pair, and made anew.
+		if err := os.WriteFile(filepath.Join(string(d), file.name), file.data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+
+// Secret keeps a certificate in a Secret.
+type Secret struct {
+	Cluster         *cluster.Client
+	Namespace, Name string
+
+	loaded *unstructured.Unstructured
+}
+
+// Load implements Store.
+func (s *Secret) Load(ctx context.Context) (Pair, error) {
+	o, err := s.Cluster.Get(ctx, secretKind, s.Namespace, s.Name)
+	if cluster.IsAbsent(err, s.Name) {
+		s.loaded = nil
+		return Pair{}, nil
+	}
+	if err != nil {
+		return Pair{}, fmt.Errorf("read Secret %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	s.loaded = o
+	var p Pair
+	for name, to := range map[string]*[]byte{authoritiesFile: &p.Authorities, certificateFile: &p.Certificate, keyFile: &p.Key} {
+		text, _, _ := unstructured.NestedString(o.Object, "data", name)
+		if *to, err = base64.StdEncoding.DecodeString(text); err != nil {
+			return Pair{}, nil // somebody has written something else there
+		}
+	}
+	return p, nil
+}
+
+// Save implements Store.
+func (s *Secret) Save(ctx context.Context, p Pair) error {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if s.loaded != nil {
+		o = s.loaded.DeepCopy()
+	}
+	o.SetGroupVersionKind(secretKind)
+	o.SetNamespace(s.Namespace)
+	o.SetName(s.Name)
+	data := map[string]any{}
+	for name, raw := range map[string][]byte{authoritiesFile: p.Authorities, certificateFile: p.Certificate, keyFile: p.Key} {
+		data[name] = base64.StdEncoding.EncodeToString(raw)
+	}
+	o.Object["data"] = data
+	var err error
+	if s.loaded == nil {
+		o.Object["type"] = "kubernetes.io/tls"
+		s.loaded, err = s.Cluster.Create(ctx, o, protection.Manager)
+	} else {
+		s.loaded, err = s.Cluster.Replace(ctx, o, protection.Manager)
+	}
+	switch {
+	case cluster.IsTaken(err), cluster.IsGone(err):
+		return errChanged
+	case err != nil:
+		return fmt.Errorf("write Secret %s/%s: %w", s.Namespace, s.Name, cluster.Quiet(err))
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package deletion
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// composites is a nest of the composition dialect: a claim Top of an XTop of a Mid, both
+// in no namespace, of a Low in the claim's, which has two objects of a leaf kind, the
+// second on top of the first.
+const composites = leafKind + `
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: CompositeResourceDefinition
+metadata: {name: xtops.$GROUP}
+spec:
+  group: $GROUP
+  names: {kind: XTop, plural: xtops}
+  claimNames: {kind: Top, plural: tops}
+  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {}}}}]
+---
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: mids.$GROUP}
+spec:
+  scope: Cluster
+  group: $GROUP
+  names: {kind: Mid, plural: mids}
+  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {namespace: {type: string}}}}}}}]
+---
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: lows.$GROUP}
+spec:
+  scope: Namespaced
+  group: $GROUP
+  names: {kind: Low, plural: lows}
+  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {}}}}]
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-top}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: XTop}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: mid
+        base: {apiVersion: $GROUP/v1alpha1, kind: Mid}
+        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.claimRef.namespace, toFieldPath: spec.namespace}]
+  - {step: ready, functionRef: {name: function-auto-ready}}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-mid}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Mid}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: low
+        base: {apiVersion: $GROUP/v1alpha1, kind: Low, spec: {}}
+        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.namespace, toFieldPath: metadata.namespace}]
+  - {step: ready, functionRef: {name: function-auto-ready}}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-low}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Low}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: below
+        base: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: x-below}, spec: {a: b}}
+        readinessChecks: [{type: None}]
+      - name: leaf
+        base: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: x-leaf, annotations: {espalier.dev/depends-on: below}}, spec: {a: b}}
+        readinessChecks: [{type: None}]
+`
+
+// unclaimed is a Mid of the nest that nobody has claimed, and what is below it.
+var unclaimed = layered{[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}}, composeMid, told}
+
+func composeMid(t *testing.T, s suite.Suite) {
+	t.Helper()
+	s.Put(t, composites)
+	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Mid\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("Mid"), "", "x")
+}
+
+// compose makes the nest and a claim of it.
+func compose(t *testing.T, s suite.Suite) {
+	t.Helper()
+	s.Put(t, composites)
+	s.Put(t, topInstance+"spec: {}\n")
+	s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
+}
+
+// TestAClaimGoesLastWhateverItsPolicy holds the leaf that goes first. What stands below it
+// stays, since a claim's composite is never asked to go in the foreground: the garbage
+// collector would take what it is composed of in no order.
+func TestAClaimGoesLastWhateverItsPolicy(t *testing.T) {
+	for _, policy := range []string{"Background", "Foreground"} {
+		t.Run(policy, func(t *testing.T) {
+			s, nest := home(t), nests["composites"]
+			s.Put(t, composites)
+			s.Put(t, topInstance+"spec: {compositeDeletePolicy: "+policy+"}\n")
+			s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
+			finalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
+			s.Delete(t, s.Kind("Top"), s.NS, "x")
+			nest.onEveryLayer(t, s, nest.blocked("x-leaf", report.HeldByFinalizer, "example.com/guard"))
+			if err := stays(s.Get(t, leaf(s), s.NS, "x-below")); err != nil {
+				t.Errorf("what the held leaf stands on %v", err)
+			}
+			nest.letGo(t, s, "x-leaf")
+		})
+	}
+}
+
+// TestWhatACompositeLeavesIsNobodys deletes composites by the policy that leaves in place
+// what they are composed of: the garbage collector leaves it too.
+func TestWhatACompositeLeavesIsNobodys(t *testing.T) {
+	s := home(t)
+	composeMid(t, s)
+	low, mid := unclaimed.layers[0], unclaimed.layers[1]
+	before := s.Get(t, leaf(s), s.NS, "x-leaf")
+	upper := mid.only(t, s)
+
+	propagate(t, s, "Mid", metav1.DeletePropagationOrphan)
+	s.AwaitEventOn(t, upper, "Orphaned", "Low")
+	s.AwaitGone(t, s.Kind("Mid"), "", "x")
+	collect(t, s, upper)
+	lower := low.only(t, s)
+	if err := stays(lower); err != nil {
+		t.Fatalf("the lower composite %v", err)
+	}
+	name := lower.GetName()
+	s.AwaitReady(t, s.Kind("Low"), s.NS, name)
+	if lower.GetLabels()["applyset.kubernetes.io/part-of"] != "" || lower.GetAnnotations()["crossplane.io/composition-resource-name"] != "" || len(lower.GetOwnerReferences()) > 0 {
+		t.Errorf("it is somebody's: %v", lower.Object["metadata"])
+	}
+	if lower.GetLabels()["applyset.kubernetes.io/id"] == "" || len(lower.GetFinalizers()) == 0 {
+		t.Errorf("it is no composite any more: %v", lower.Object["metadata"])
+	}
+
+	policy := metav1.DeletePropagationOrphan
+	if err := low.of(t, s).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitEventOn(t, lower, "Orphaned", "x-leaf", "x-below")
+	s.AwaitGone(t, s.Kind("Low"), s.NS, name)
+	collect(t, s, lower)
+	for _, name := range []string{"x-leaf", "x-below"} {
+		o := s.Get(t, leaf(s), s.NS, name)
+		if err := errors.Join(stays(o), unmarked(o)); err != nil {
+			t.Errorf("%s %v", name, err)
+		}
+	}
+	if got := s.Get(t, leaf(s), s.NS, "x-leaf"); got.GetUID() != before.GetUID() {
+		t.Error("the leaf was made anew")
+	}
+}
+
+// TestWhatAClaimLeavesGoesOn deletes a claim by the policy that leaves its composite in
+// place, which goes on for itself, and can be deleted.
+func TestWhatAClaimLeavesGoesOn(t *testing.T) {
+	s := home(t)
+	compose(t, s)
+	composite := nests["composites"].layers[2]
+	name := composite.only(t, s).GetName()
+	propagate(t, s, "Top", metav1.DeletePropagationOrphan)
+	s.AwaitEvent(t, "x", "Orphaned", name)
+	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+	left := s.AwaitReady(t, s.Kind("XTop"), "", name)
+	for key := range left.GetLabels() {
+		if strings.HasPrefix(key, "crossplane.io/claim-") || key == "applyset.kubernetes.io/part-of" || key == "kro.run/node-id" {
+			t.Errorf("it has the label %s", key)
+		}
+	}
+	for _, name := range []string{"x-leaf", "x-below"} {
+		if err := stays(s.Get(t, leaf(s), s.NS, name)); err != nil {
+			t.Errorf("%s %v", name, err)
+		}
+	}
+	s.Delete(t, s.Kind("XTop"), "", name)
+	nests["composites"].awaitGone(t, s)
+}
+
+// collect waits until the garbage collector knows that an owner is gone: it has taken what
+// else says that it is the owner's.
+func collect(t *testing.T, s suite.Suite, owner *unstructured.Unstructured) {
+	t.Helper()
+	s.Put(t, fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: %s
+  namespace: $NS
+  ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %s}]
+`, strings.ToLower(owner.GetKind())+"-collected", owner.GetAPIVersion(), owner.GetKind(), owner.GetName(), owner.GetUID()))
+	s.AwaitGone(t, suite.ConfigMap, s.NS, strings.ToLower(owner.GetKind())+"-collected")
+}

@@ -1,0 +1,216 @@
+package deletion
+
+import (
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// keeping is a composite with a ConfigMap of each policy.
+const keeping = `
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: keepings.$GROUP}
+spec:
+  scope: Namespaced
+  group: $GROUP
+  names: {kind: Keeping, plural: keepings}
+  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {}}}}]
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-keeping}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Keeping}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: gone
+        base: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-gone}}
+        readinessChecks: [{type: None}]
+      - name: orphan
+        base: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-orphan, annotations: {espalier.dev/on-delete: Orphan}}}
+        readinessChecks: [{type: None}]
+      - name: retained
+        base: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-retained, annotations: {espalier.dev/on-delete: Retain}}}
+        readinessChecks: [{type: None}]
+---
+apiVersion: $GROUP/v1alpha1
+kind: Keeping
+metadata: {name: x, namespace: $NS}
+spec: {}
+`
+
+// keepComposed makes a composite with something of each policy.
+func keepComposed(t *testing.T) suite.Suite {
+	t.Helper()
+	s := home(t)
+	s.Put(t, keeping)
+	s.AwaitReady(t, s.Kind("Keeping"), s.NS, "x")
+	return s
+}
+
+// awaitUncollected waits until the garbage collector has no reason any more to take
+// ConfigMaps with their composite.
+func awaitUncollected(t *testing.T, s suite.Suite, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		s.Await(t, suite.ConfigMap, s.NS, name, func(o *unstructured.Unstructured) error {
+			if len(o.GetOwnerReferences()) > 0 {
+				return errors.New("it has an owner")
+			}
+			return nil
+		})
+	}
+}
+
+// TestWhatACompositeKeepsTheCollectorKeepsToo deletes a composite that keeps some or all of
+// what it is composed of, in the background and in the foreground.
+func TestWhatACompositeKeepsTheCollectorKeepsToo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		say        string // the composite's own
+		kept       []string
+		gone       []string
+		isOrphaned []string
+	}{
+		"as its functions say": {kept: []string{"x-orphan", "x-retained"}, gone: []string{"x-gone"}, isOrphaned: []string{"x-orphan"}},
+		"all, and orphans it":  {say: "Orphan", kept: []string{"x-gone", "x-orphan", "x-retained"}, isOrphaned: []string{"x-gone", "x-orphan", "x-retained"}},
+		"all as they are":      {say: "Retain", kept: []string{"x-gone", "x-orphan", "x-retained"}},
+	} {
+		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+			t.Run(name+"/"+string(policy), func(t *testing.T) {
+				s := keepComposed(t)
+				composite := s.Get(t, s.Kind("Keeping"), s.NS, "x")
+				if tc.say != "" {
+					annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/deletion-policy", tc.say)
+				}
+				if policy == metav1.DeletePropagationForeground {
+					awaitUncollected(t, s, tc.kept...)
+				}
+				propagate(t, s, "Keeping", policy)
+				s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
+				collect(t, s, composite)
+				for _, name := range tc.gone {
+					s.AwaitGone(t, suite.ConfigMap, s.NS, name)
+				}
+				for _, name := range tc.kept {
+					if err := stays(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+						t.Errorf("%s %v", name, err)
+					}
+				}
+				for _, name := range tc.isOrphaned {
+					if err := unmarked(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+						t.Errorf("%s %v", name, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestACompositeTakesOnWhatAFormerOneRetained deletes a composite that retains all, and makes
+// another of its name, which says nothing.
+func TestACompositeTakesOnWhatAFormerOneRetained(t *testing.T) {
+	s := keepComposed(t)
+	annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/deletion-policy", "Retain")
+	before := s.Get(t, suite.ConfigMap, s.NS, "x-gone")
+	s.Delete(t, s.Kind("Keeping"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
+	s.Put(t, keeping)
+	s.AwaitReady(t, s.Kind("Keeping"), s.NS, "x")
+	if o := s.Get(t, suite.ConfigMap, s.NS, "x-gone"); o.GetUID() != before.GetUID() || len(o.GetOwnerReferences()) != 1 {
+		t.Errorf("it isn't taken on: %v", o.Object["metadata"])
+	}
+	s.Delete(t, s.Kind("Keeping"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
+}
+
+// TestWhatIsProtectedTheCollectorDoesNotTake deletes in the foreground what is protected, or
+// whose composite is.
+func TestWhatIsProtectedTheCollectorDoesNotTake(t *testing.T) {
+	t.Run("what a composite is composed of", func(t *testing.T) {
+		s := keepComposed(t)
+		annotate(t, s, suite.ConfigMap, "x-gone", "espalier.dev/protect", "holds the ledger")
+		awaitUncollected(t, s, "x-gone")
+		propagate(t, s, "Keeping", metav1.DeletePropagationForeground)
+		s.Await(t, s.Kind("Keeping"), s.NS, "x", told("x-gone", report.Protected, "holds the ledger"))
+		if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
+			t.Errorf("x-gone %v", err)
+		}
+		annotate(t, s, suite.ConfigMap, "x-gone", "espalier.dev/protect", nil)
+		s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
+		s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
+	})
+	t.Run("a composite", func(t *testing.T) {
+		s := keepComposed(t)
+		annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/protect", "holds the ledger")
+		awaitUncollected(t, s, "x-gone", "x-orphan", "x-retained")
+		propagate(t, s, "Keeping", metav1.DeletePropagationForeground)
+		s.Await(t, s.Kind("Keeping"), s.NS, "x", told("x", report.Protected, "holds the ledger"))
+		for _, name := range []string{"x-gone", "x-orphan", "x-retained"} {
+			if err := stays(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+				t.Errorf("%s %v", name, err)
+			}
+		}
+		annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/protect", nil)
+		s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
+		s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
+	})
+	t.Run("what is let go of by force", func(t *testing.T) {
+		s := keepComposed(t)
+		composite := s.Get(t, s.Kind("Keeping"), s.NS, "x")
+		annotate(t, s, suite.ConfigMap, "x-gone", "espalier.dev/protect", "holds the ledger")
+		s.Delete(t, s.Kind("Keeping"), s.NS, "x")
+		s.Await(t, s.Kind("Keeping"), s.NS, "x", told("x-gone", report.Protected, "holds the ledger"))
+		annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/force-delete", "gone")
+		s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
+		collect(t, s, composite)
+		if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
+			t.Errorf("x-gone %v", err)
+		}
+	})
+}
+
+// TestAClaimRetainsItsComposite deletes a claim that retains what it has.
+func TestAClaimRetainsItsComposite(t *testing.T) {
+	s := home(t)
+	compose(t, s)
+	composite := nests["composites"].layers[2]
+	name := composite.only(t, s).GetName()
+	annotate(t, s, s.Kind("Top"), "x", "espalier.dev/deletion-policy", "Retain")
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+	if o := s.Get(t, s.Kind("XTop"), "", name); o == nil || o.GetDeletionTimestamp() != nil || o.GetLabels()["crossplane.io/claim-name"] != "x" {
+		t.Errorf("the composite isn't as it was: %v", o)
+	}
+
+	t.Log("another claim of the name has a composite of its own, and leaves the other alone")
+	s.Put(t, topInstance+"spec: {}\n")
+	s.Await(t, s.Kind("Top"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		if report.Read(o).Conditions.IsTrue("Synced") {
+			return nil
+		}
+		return errors.New("it isn't synced")
+	})
+	if err := stays(s.Get(t, s.Kind("XTop"), "", name)); err != nil {
+		t.Errorf("the retained composite %v", err)
+	}
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
+	if err := stays(s.Get(t, s.Kind("XTop"), "", name)); err != nil {
+		t.Errorf("the retained composite %v", err)
+	}
+	s.Delete(t, s.Kind("XTop"), "", name)
+	nests["composites"].awaitGone(t, s)
+}

@@ -1,0 +1,306 @@
+package protection
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+
+// app is an instance of two, which USES says more about.
+const app = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-app}
+spec:
+  schema: {apiVersion: v1alpha1, kind: App, group: $GROUP, spec: {extra: boolean | default=true}}
+  resources:
+    - id: database
+      includeWhen: ["${schema.spec.extra}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-database"}}
+    - id: client
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-client"}}
+USES
+`
+
+const instance = `
+---
+apiVersion: $GROUP/v1alpha1
+kind: App
+metadata: {name: x, namespace: $NS}
+`
+
+func begin(t *testing.T, uses string) suite.Suite {
+	t.Helper()
+	s := suite.Begin(t)
+	s.Put(t, replace(app, "USES", uses))
+	s.Active(t, "app")
+	s.Put(t, instance)
+	s.AwaitReady(t, s.Kind("App"), s.NS, "x")
+	return s
+}
+
+// outside is a Usage that isn't a part of the instance.
+const outside = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec:
+  reason: holds the ledger
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: x-database}}
+`
+
+func TestAChildInUseStaysAndIsToldOfAtOnce(t *testing.T) {
+	s := begin(t, "")
+	s.Put(t, outside)
+	ready(t, s, "uses")
+	s.Delete(t, s.Kind("App"), s.NS, "x")
+	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x-database", "holds the ledger", "Usage "+s.NS+"/uses"))
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-client") // nobody uses it
+	there(t, s, suite.ConfigMap, "x-database")
+	s.Delete(t, usageKind, s.NS, "uses")
+	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-database")
+}
+
+func TestAChildInUseByAnObjectOutsideGoesWhenThatHasGone(t *testing.T) {
+	s := begin(t, "")
+	s.Put(t, two+`
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: x-database}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
+`)
+	ready(t, s, "uses")
+	s.Delete(t, s.Kind("App"), s.NS, "x")
+	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x-database", "in use by ConfigMap using", "Usage "+s.NS+"/uses"))
+	there(t, s, suite.ConfigMap, "x-database")
+	s.Delete(t, suite.ConfigMap, s.NS, "using")
+	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
+}
+
+// TestPruningKeepsWhatIsInUse leaves out a node whose object is in use.
+func TestPruningKeepsWhatIsInUse(t *testing.T) {
+	s := begin(t, "")
+	s.Put(t, outside)
+	ready(t, s, "uses")
+	patch(t, s, s.Kind("App"), s.NS, "x", `{"spec":{"extra":false}}`)
+	s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		return tells(&report.Deletion{Blockers: report.ReadPruning(o)}, "x-database", "holds the ledger")
+	})
+	there(t, s, suite.ConfigMap, "x-database")
+	s.Delete(t, usageKind, s.NS, "uses")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-database")
+	s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		if len(report.ReadPruning(o)) > 0 {
+			return errors.New("still tells of it")
+		}
+		return nil
+	})
+}
+
+func TestAnInstanceInUseKeepsAllOfItsChildren(t *testing.T) {
+	s := begin(t, "")
+	s.Put(t, `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec:
+  reason: the billing reads it
+  of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: x}}
+`)
+	ready(t, s, "uses")
+	s.Delete(t, s.Kind("App"), s.NS, "x")
+	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x", "the billing reads it"))
+	there(t, s, suite.ConfigMap, "x-database", "x-client")
+	s.Delete(t, usageKind, s.NS, "uses")
+	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
+}
+
+// parts are Usages that are nodes of the instance, each by itself a way to wait for
+// oneself.
+var parts = map[string]string{
+	"by another node, by name": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}`,
+	"by another node, by selectors": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: database}}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: client}}}`,
+	"by a node that what is used stands on": `
+    - id: late
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-late"}, data: {of: "${client.metadata.name}"}}
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${late.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}`,
+	"by nobody": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          reason: because
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}`,
+	"by each other": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}
+    - id: back
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-back"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}`,
+	"by itself": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}`,
+	"by the instance": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
+          by: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}`,
+	"of the instance by a node": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}`,
+	"of the instance by nobody": `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          reason: because
+          of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}`,
+}
+
+// TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing deletes instances with Usages among
+// their nodes, which are to go, in whatever order they say, and without a word of
+// anything in the way.
+func TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing(t *testing.T) {
+	for name, uses := range parts {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, uses)
+			t.Cleanup(func() {
+				for _, kind := range []schema.GroupVersionKind{usageKind, suite.ConfigMap} {
+					list, _ := s.Of(t, kind, s.NS).List(context.Background(), metav1.ListOptions{})
+					for i := range list.Items {
+						t.Log(testkit.Show(&list.Items[i]))
+					}
+				}
+			})
+			ready(t, s, "x-uses")
+			s.Delete(t, s.Kind("App"), s.NS, "x")
+			s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
+				switch {
+				case o == nil:
+					return nil
+				case report.ReadDeletion(o) != nil && report.ReadDeletion(o).Blocked > 0:
+					t.Fatalf("something is in the way: %+v", report.ReadDeletion(o).Blockers)
+				}
+				return errors.New("is there")
+			})
+			for _, name := range []string{"x-database", "x-client"} {
+				s.AwaitGone(t, suite.ConfigMap, s.NS, name)
+			}
+			s.AwaitGone(t, usageKind, s.NS, "x-uses")
+		})
+	}
+}
+
+// TestTheUsingOneGoesFirst holds who uses something, and looks that what is used isn't
+// touched, nor the Usage.
+func TestTheUsingOneGoesFirst(t *testing.T) {
+	s := begin(t, parts["by another node, by name"])
+	ready(t, s, "x-uses")
+	patch(t, s, suite.ConfigMap, s.NS, "x-client", `{"metadata":{"finalizers":["example.com/guard"]}}`)
+	s.Delete(t, s.Kind("App"), s.NS, "x")
+	s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		if d := report.ReadDeletion(o); d == nil || len(d.Blockers) != 1 || d.Blockers[0].Object.Name != "x-client" || d.Blockers[0].Reason != report.HeldByFinalizer {
+			return errors.New("doesn't tell of x-client alone")
+		}
+		return nil
+	})
+	there(t, s, suite.ConfigMap, "x-database")
+	there(t, s, usageKind, "x-uses")
+	patch(t, s, suite.ConfigMap, s.NS, "x-client", `{"metadata":{"finalizers":null}}`)
+	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
+}
+
+// TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere has a node used by somebody else's
+// object: the Usage goes with that, though it is asked to go before.
+func TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, two)
+	s.Put(t, replace(app, "USES", `
+    - id: uses
+      template:
+        apiVersion: protection.crossplane.io/v1beta1
+        kind: Usage
+        metadata: {name: "${schema.metadata.name}-uses"}
+        spec:
+          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
+          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}`))
+	s.Active(t, "app")
+	s.Put(t, instance)
+	ready(t, s, "x-uses")
+	s.Delete(t, s.Kind("App"), s.NS, "x")
+	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x-database", "in use by ConfigMap using"))
+	s.Await(t, usageKind, s.NS, "x-uses", says("False", "Deleting", "ConfigMap using"))
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-client")
+	there(t, s, suite.ConfigMap, "x-database")
+	s.Delete(t, suite.ConfigMap, s.NS, "using")
+	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
+}

@@ -1,0 +1,195 @@
+package protection
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+const two = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: used, namespace: $NS, labels: {role: primary}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: using, namespace: $NS, labels: {role: client}}
+`
+
+// TestAUsageMarksWhatItIsOf follows the life of a Usage that somebody makes by hand.
+func TestAUsageMarksWhatItIsOf(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, two+`
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
+`)
+	u := ready(t, s, "uses")
+	if got := u.GetAnnotations()["crossplane.io/usage-details"]; got != "ConfigMap/using uses ConfigMap/used" {
+		t.Errorf("its details: %q", got)
+	}
+	if !slices.Contains(u.GetFinalizers(), "usage.apiextensions.crossplane.io") {
+		t.Errorf("its finalizers: %v", u.GetFinalizers())
+	}
+	using := s.Get(t, suite.ConfigMap, s.NS, "using")
+	if owners := u.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != using.GetUID() {
+		t.Errorf("its owners: %v", owners)
+	}
+	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
+	// Somebody takes the mark off: it comes back.
+	patch(t, s, suite.ConfigMap, s.NS, "used", `{"metadata":{"labels":{"crossplane.io/in-use":null}}}`)
+	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
+	// It goes with who uses it, at once, and the mark with it.
+	s.Delete(t, suite.ConfigMap, s.NS, "using")
+	s.AwaitGone(t, usageKind, s.NS, "uses")
+	s.Await(t, suite.ConfigMap, s.NS, "used", marked(false))
+}
+
+func TestTheLastUsageTakesTheMarkOff(t *testing.T) {
+	s := suite.Begin(t)
+	const of = `
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: NAME, namespace: $NS}
+spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}}
+`
+	text := two
+	names := []string{"a", "b", "c", "d"}
+	for _, name := range names {
+		text += replace(of, "NAME", name)
+	}
+	s.Put(t, text)
+	for _, name := range names {
+		if got := ready(t, s, name).GetAnnotations()["crossplane.io/usage-details"]; got != "because" {
+			t.Errorf("its details: %q", got)
+		}
+	}
+	s.Delete(t, usageKind, s.NS, "a")
+	s.AwaitGone(t, usageKind, s.NS, "a")
+	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
+	for _, name := range names[1:] { // side by side
+		s.Delete(t, usageKind, s.NS, name)
+	}
+	s.Await(t, suite.ConfigMap, s.NS, "used", marked(false))
+	for _, name := range names {
+		s.AwaitGone(t, usageKind, s.NS, name)
+	}
+}
+
+// TestSelectorsAreResolvedOnce looks that what a selector found stays named, also when
+// another would be found later, and that an object that comes late is found.
+func TestSelectorsAreResolvedOnce(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchLabels: {role: primary}}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchLabels: {role: client}}}
+`)
+	s.Await(t, usageKind, s.NS, "uses", says("False", "Unavailable", "spec.of.resourceSelector matches no ConfigMap"))
+	s.Put(t, two)
+	u := ready(t, s, "uses")
+	for party, want := range map[string]string{"of": "used", "by": "using"} {
+		if got, _, _ := unstructured.NestedString(u.Object, "spec", party, "resourceRef", "name"); got != want {
+			t.Errorf("spec.%s.resourceRef.name is %q", party, got)
+		}
+	}
+	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
+	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: another, namespace: $NS, labels: {role: primary}}\n")
+	patch(t, s, usageKind, s.NS, "uses", `{"metadata":{"labels":{"look":"again"}}}`)
+	s.Await(t, suite.ConfigMap, s.NS, "another", marked(false))
+	if got, _, _ := unstructured.NestedString(s.Get(t, usageKind, s.NS, "uses").Object, "spec", "of", "resourceRef", "name"); got != "used" {
+		t.Errorf("then spec.of.resourceRef.name is %q", got)
+	}
+}
+
+func TestASelectorCanAskForTheSameController(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, two)
+	owner := s.Get(t, suite.ConfigMap, s.NS, "using")
+	controller := true
+	owned := func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		o.SetNamespace(s.NS)
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "using", UID: owner.GetUID(), Controller: &controller}})
+		return o
+	}
+	stranger, sibling := configMap("a-stranger"), owned(configMap("sibling"))
+	stranger.SetNamespace(s.NS)
+	u := owned(&unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "uses"},
+		"spec": map[string]any{"reason": "because", "of": map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap",
+			"resourceSelector": map[string]any{"matchControllerRef": true, "matchLabels": map[string]any{"role": "part"}},
+		}},
+	}})
+	u.SetGroupVersionKind(usageKind)
+	for _, o := range []*unstructured.Unstructured{stranger, sibling, u} {
+		if _, err := s.TryApply(t, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready(t, s, "uses")
+	s.Await(t, suite.ConfigMap, s.NS, "sibling", marked(true))
+	s.Await(t, suite.ConfigMap, s.NS, "a-stranger", marked(false))
+}
+
+func configMap(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(suite.ConfigMap)
+	o.SetName(name)
+	o.SetLabels(map[string]string{"role": "part"})
+	return o
+}
+
+// TestAUsageMayBeOfAnotherNamespace is also about what isn't there yet.
+func TestAUsageMayBeOfAnotherNamespace(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: $ID-used, namespace: default}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
+`)
+	s.Await(t, usageKind, s.NS, "uses", says("False", "Unavailable", "there is no ConfigMap "+s.Name("used")))
+	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $ID-used, namespace: default}\n")
+	s.Await(t, usageKind, s.NS, "uses", says("False", "Unavailable", "there is no ConfigMap using"))
+	s.Await(t, suite.ConfigMap, "default", s.Name("used"), marked(true)) // it is kept already
+	s.Put(t, two)
+	u := ready(t, s, "uses")
+	if got, want := u.GetAnnotations()["crossplane.io/usage-details"], "ConfigMap/using uses ConfigMap/"+s.Name("used")+" in namespace default"; got != want {
+		t.Errorf("its details: %q", got)
+	}
+	s.Delete(t, usageKind, s.NS, "uses")
+	s.Await(t, suite.ConfigMap, "default", s.Name("used"), marked(false))
+	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
+}
+
+func TestAClusterUsageIsOfClusterScopedObjects(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, `
+apiVersion: protection.crossplane.io/v1beta1
+kind: ClusterUsage
+metadata: {name: $ID-uses}
+spec:
+  reason: Production never goes away.
+  of: {apiVersion: v1, kind: Namespace, resourceRef: {name: $NS}}
+`)
+	s.Await(t, clusterUsageKind, "", s.Name("uses"), says("True", "Available"))
+	s.Await(t, namespaceKind, "", s.NS, marked(true))
+	s.Delete(t, clusterUsageKind, "", s.Name("uses"))
+	s.AwaitGone(t, clusterUsageKind, "", s.Name("uses"))
+	s.Await(t, namespaceKind, "", s.NS, marked(false))
+}
