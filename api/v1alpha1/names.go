@@ -24,8 +24,12 @@ const (
 	InstanceVersionLabel   = "kro.run/instance-version"
 	InstanceKindLabel      = "kro.run/instance-kind"
 	NodeIDLabel            = "kro.run/node-id"
-	ManagedByLabel         = "app.kubernetes.io/managed-by"
-	ManagedByValue         = "kro"
+	// CollectionIndexLabel and CollectionSizeLabel are on the items of a collection:
+	// the item's place, from 0, and how many there are.
+	CollectionIndexLabel = "kro.run/collection-index"
+	CollectionSizeLabel  = "kro.run/collection-size"
+	ManagedByLabel       = "app.kubernetes.io/managed-by"
+	ManagedByValue       = "kro"
 
 	AllowBreakingAnnotation = "kro.run/allow-breaking-changes"
 	AllowOrphansAnnotation  = "kro.run/allow-orphans"

@@ -162,18 +162,24 @@ type Resource struct {
 	// +optional
 	ExternalRef *ExternalRef `json:"externalRef,omitempty"`
 
-	// ReadyWhen are conditions on the node's own object; all must hold.
+	// ReadyWhen are conditions on the node's own object; all must hold. In a
+	// collection they read each item, as each, and must hold for all.
 	//
 	// +optional
 	ReadyWhen []string `json:"readyWhen,omitempty"`
 
 	// IncludeWhen are conditions for the node to exist; all must hold. A node
-	// that depends on one that is left out is left out too.
+	// that depends on one that is left out is left out too. A condition that reads
+	// an iterator of forEach is one for each item (an addition of Espalier's): an
+	// item that is left out isn't in the collection.
 	//
 	// +optional
 	IncludeWhen []string `json:"includeWhen,omitempty"`
 
-	// ForEach expands the node into a collection.
+	// ForEach expands the node into a collection: an object for each value of an
+	// iterator, or for each combination of the values of several, of which the last
+	// turns fastest. Every iterator has to be read by the object's name or namespace.
+	// An expression may read the iterators before it.
 	//
 	// +optional
 	ForEach []ForEachDimension `json:"forEach,omitempty"`
@@ -245,12 +251,13 @@ type ExternalRefMetadata struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name,omitempty"`
 
-	// Namespace defaults to the instance's own.
+	// Namespace defaults to the instance's own, and with a selector to all.
 	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Selector is a label selector, or an expression for one.
+	// Selector is a label selector, or an expression for one. The node is then the
+	// list of the objects that it matches, which may be empty.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless

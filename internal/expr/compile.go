@@ -11,6 +11,7 @@ import (
 	k8slibrary "k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/expr/library"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -61,7 +62,7 @@ func (e *Env) program(checked *cel.Ast, source string, at object.Path) (*compile
 	}
 	c := collector{declared: e.declares}
 	c.visit(tree.Expr(), nil, nil)
-	p := &Program{source: source, at: at, env: e, prog: prog, typ: checked.OutputType(), refs: union(c.refs)}
+	p := &Program{source: source, at: at, env: e, prog: prog, typ: checked.OutputType(), refs: union(c.refs), omits: calls(tree.Expr(), library.Omit)}
 	if r, ok := c.chain(tree.Expr(), nil, nil); ok && direct(r) {
 		p.chain = &r
 	}
@@ -71,6 +72,15 @@ func (e *Env) program(checked *cel.Ast, source string, at object.Path) (*compile
 func (e *Env) declares(name string) bool {
 	_, ok := e.vars[name]
 	return ok
+}
+
+// calls tells whether an expression calls a function.
+func calls(e ast.Expr, function string) bool {
+	found := false
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.CallKind && e.AsCall().FunctionName() == function
+	}))
+	return found
 }
 
 // direct tells whether a path can be followed without CEL.

@@ -53,7 +53,7 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 		k8slibrary.Quantity(),
 		k8slibrary.IP(),
 		k8slibrary.CIDR(),
-		k8slibrary.SemverLib(),
+		k8slibrary.SemverLib(k8slibrary.SemverVersion(1)),
 	}
 	return cel.NewEnv(append(options, library.All()...)...)
 })

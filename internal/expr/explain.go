@@ -69,6 +69,9 @@ func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selectio
 		if shown, ok := operators.FindReverse(call.FunctionName()); ok && shown != "" {
 			d.Problem = strings.Replace(d.Problem, "'"+call.FunctionName()+"'", "'"+shown+"'", 1)
 		}
+		if call.FunctionName() == newCondition {
+			d.Problem = "the fields of a condition are strings"
+		}
 		if !e.cel.HasFunction(call.FunctionName()) {
 			d.Problem = fmt.Sprintf("there is no function %q", call.FunctionName())
 			d.Nearest = diag.Nearest(call.FunctionName(), e.functions())

@@ -22,12 +22,33 @@ func (e *Env) Only(text string, want *cel.Type, at object.Path) (*Program, diag.
 		}}
 	}
 	p, problems := e.Compile(segments[0].Text, at)
+	if p != nil && p.omits {
+		return nil, diag.List{p.omission()}
+	}
 	if p == nil || accepts(want, p.typ) {
 		return p, problems
 	}
 	return nil, diag.List{{
 		Path: at, Expr: p.source, Problem: "the expression is " + describe(p.typ), Expected: describe(want),
 	}}
+}
+
+// omission is the problem of an expression that calls omit() where there is no field to
+// leave out.
+func (p *Program) omission() diag.Diagnostic {
+	return diag.Diagnostic{Path: p.at, Expr: p.source, Problem: "omit() leaves out a field of a template, and has no meaning here"}
+}
+
+// Omissions are the problems of a document that isn't a template, such as a status,
+// whose expressions call omit().
+func (t *Template) Omissions() diag.List {
+	var out diag.List
+	for _, x := range t.expressions {
+		if x.Program.omits {
+			out.Add(x.Program.omission())
+		}
+	}
+	return out
 }
 
 func accepts(want, got *cel.Type) bool {

@@ -9,6 +9,18 @@ func (p *Program) Path() (Ref, bool) {
 	return *p.chain, true
 }
 
+// Value returns what the path leads to in vars, which is shared, and whether it leads
+// to anything. A path through any item of a list leads to none.
+func (e *Env) Value(r Ref, vars map[string]any) (any, bool) {
+	for _, s := range r.Path {
+		if s.Each {
+			return nil, false
+		}
+	}
+	value, missing := e.follow(r, vars)
+	return value, missing == nil
+}
+
 // Present tells whether the path leads to a value in vars. Null is one.
 func (e *Env) Present(r Ref, vars map[string]any) bool {
 	_, missing := e.follow(r, vars)

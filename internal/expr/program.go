@@ -18,6 +18,7 @@ type Program struct {
 	prog   cel.Program
 	typ    *cel.Type
 	refs   []Ref
+	omits  bool
 	// chain is set if the whole expression is a path. It is then followed
 	// without CEL, which is faster and gives the value as it is written in its
 	// object: a duration of 1h stays 1h.
@@ -29,6 +30,22 @@ func (p *Program) Source() string { return p.source }
 
 // Type returns the type of the result.
 func (p *Program) Type() *cel.Type { return p.typ }
+
+// Item returns the type of the items of the list that the expression gives; nil if
+// that isn't known.
+func (p *Program) Item() *cel.Type {
+	t := p.typ
+	if inner, ok := unwrapped(t); ok {
+		t = inner
+	}
+	if t.Kind() != cel.ListKind {
+		return nil
+	}
+	return t.Parameters()[0]
+}
+
+// Omits says whether the expression may leave its field out by omit().
+func (p *Program) Omits() bool { return p.omits }
 
 // Refs returns the paths that the expression reads, sorted.
 func (p *Program) Refs() []Ref { return p.refs }

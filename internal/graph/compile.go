@@ -62,6 +62,8 @@ type draft struct {
 	// document is the template, or the reference as a document.
 	document map[string]any
 	kind     Kind
+	// env is what the node's expressions may name: with its iterators, if it has any.
+	env *expr.Env
 	// broken drafts had a problem that makes later passes meaningless for them.
 	broken bool
 }

@@ -1,8 +1,6 @@
 package graph
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -21,17 +19,22 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 	}
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {
-		c.desired.Nodes = append(c.desired.Nodes, c.compose(n))
-		c.nodes[n.ID] = &c.desired.Nodes[len(c.desired.Nodes)-1]
+		whole, parts := c.compose(n)
+		c.nodes[n.ID] = &whole
+		c.desired.Nodes = append(c.desired.Nodes, parts...)
 	}
 	c.desired.Status = c.status()
+	if g.conditions != nil {
+		c.desired.Author = c.author
+	}
 	return c.desired
 }
 
 // composition is one turn over the graph, in topological order.
 type composition struct {
-	graph   *Graph
-	facts   plan.Facts
+	graph *Graph
+	facts plan.Facts
+	// nodes are what the nodes want, each as a whole.
 	nodes   map[string]*plan.Node
 	vars    map[string]any
 	desired plan.Desired
@@ -48,66 +51,55 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 	return view
 }
 
-// compose says what one node wants. Its observed object is looked for first, by
-// the node alone: it stays visible to others even while it can't be rendered.
-func (c *composition) compose(n *Node) plan.Node {
-	out := plan.Node{
+// compose says what one node wants, as a whole and in its parts, which are the items
+// of a collection.
+func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
+	whole = plan.Node{
 		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Conceals: n.conceals,
 		Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
-	if c.skip(n, &out); out.Skipped != "" {
-		return out
+	if c.skip(n, &whole); whole.Skipped != "" {
+		return whole, []plan.Node{whole}
 	}
+	switch {
+	case n.items != nil:
+		return c.collect(n, whole)
+	case n.Collection:
+		c.selected(n, &whole)
+	default:
+		c.single(n, &whole)
+	}
+	return whole, []plan.Node{whole}
+}
+
+// single says what a node of one object wants. Its observed object is looked for
+// first, by the node alone: it stays visible to others even while it can't be rendered.
+func (c *composition) single(n *Node, out *plan.Node) {
 	if !n.External {
 		out.Observed = c.facts.Only(n.ID, n.Kind)
 	}
 	if len(out.Waits) == 0 {
-		c.render(n, &out)
+		out.Waits = c.unmet(n)
+	}
+	if len(out.Waits) == 0 {
+		c.render(n, c.vars, out)
 	}
 	c.passOn(out.Waits)
 	if out.Observed != nil {
 		c.vars[n.ID] = out.Observed.Object
-		out.Ready, out.Unready = c.readiness(n, out.Observed)
+		out.Ready, out.Unready = c.readiness(n, n.ID, out.Observed)
 	}
-	return out
 }
 
-// skip leaves the node out when a condition says so, or when something that it
-// depends on is left out. A condition that can't be told yet is waited for,
-// unless another is false.
-func (c *composition) skip(n *Node, out *plan.Node) {
-	for _, id := range n.Dependencies {
-		if dep := c.nodes[id]; dep.Skipped != "" {
-			out.Skipped = fmt.Sprintf("depends on %s, which is left out", id)
-			return
-		}
-	}
-	var waits []plan.Wait
-	for _, p := range n.includeWhen {
-		missing := c.missing(n, p.Refs())
-		if len(missing) == 0 {
-			value, err := p.Eval(c.vars)
-			if err == nil && value != true {
-				out.Skipped = fmt.Sprintf("includeWhen is false: %s", p.Source())
-				return
-			}
-			if err != nil {
-				missing = c.graph.waitsOf(n, err)
-			}
-		}
-		waits = append(waits, missing...)
-	}
-	out.Waits = distinct(waits)
+// unmet is what the node waits for before any of it is rendered.
+func (c *composition) unmet(n *Node) []plan.Wait {
+	return distinct(append(c.waitFor(n), c.missing(n, n.refs)...))
 }
 
-// render resolves the node's document, or says what it waits for.
-func (c *composition) render(n *Node, out *plan.Node) {
-	out.Waits = append(c.waitFor(n), c.missing(n, n.refs)...)
-	out.Waits = distinct(out.Waits)
-	if len(out.Waits) > 0 {
-		return
-	}
-	document, err := n.template.Render(c.vars)
+// render resolves the node's document with the given variables, or says what it waits
+// for.
+func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
+	document, err := n.template.Render(vars)
 	if err != nil {
 		out.Waits = distinct(c.graph.waitsOf(n, err))
 		return

@@ -60,8 +60,10 @@ func decodeNodes(c *compilation) {
 		switch {
 		case hasTemplate == (d.source.ExternalRef != nil):
 			c.breakf(d, d.at, "exactly one of template or externalRef must be provided")
-		case len(d.source.ForEach) > 0:
+		case len(d.source.ForEach) > 0 && c.graph.guest != nil:
 			c.breakf(d, d.at.Field("forEach"), "collections are not served yet")
+		case len(d.source.ForEach) > 0 && !hasTemplate:
+			c.breakf(d, d.at.Field("forEach"), "is for objects to keep; externalRef reads several objects by metadata.selector")
 		case hasTemplate:
 			c.decodeTemplate(d)
 		default:
@@ -78,6 +80,7 @@ func (c *compilation) decodeTemplate(d *draft) {
 		return
 	}
 	d.document = document
+	d.Collection = len(d.source.ForEach) > 0
 	apiVersion := c.staticString(d, at, "apiVersion")
 	kind := c.staticString(d, at, "kind")
 	metadata, isMap := document["metadata"].(map[string]any)
@@ -110,22 +113,29 @@ func (c *compilation) staticString(d *draft, at object.Path, field string) strin
 func (c *compilation) decodeReference(d *draft) {
 	ref, at := d.source.ExternalRef, d.at.Field("externalRef")
 	d.External = true
-	if !empty(ref.Metadata.Selector) {
+	d.Collection = !empty(ref.Metadata.Selector)
+	switch named := strings.TrimSpace(ref.Metadata.Name) != ""; {
+	case d.Collection && c.graph.guest != nil:
 		c.breakf(d, at.Field("metadata", "selector"), "references by selector are not served yet")
 		return
-	}
-	if strings.TrimSpace(ref.Metadata.Name) == "" {
+	case d.Collection == named:
 		c.breakf(d, at.Field("metadata", "name"), "exactly one of name or selector must be provided")
 		return
 	}
 	d.document, d.unplaced = referenceDocument(ref), ref.Metadata.Namespace == ""
+	if d.Collection && !c.decodeSelector(d, at.Field("metadata", "selector")) {
+		return
+	}
 	apiVersion := c.staticString(d, at, "apiVersion")
 	kind := c.staticString(d, at, "kind")
 	d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
 }
 
 func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
-	metadata := map[string]any{"name": ref.Metadata.Name}
+	metadata := map[string]any{}
+	if ref.Metadata.Name != "" {
+		metadata["name"] = ref.Metadata.Name
+	}
 	if ref.Metadata.Namespace != "" {
 		metadata["namespace"] = ref.Metadata.Namespace
 	}
@@ -162,6 +172,9 @@ func (c *compilation) checkScope(d *draft, metadata map[string]any, at object.Pa
 	namespace, set := metadata["namespace"]
 	if d.Known && !d.Namespaced && set {
 		c.problems.Addf(at, "%s is cluster-scoped and has no namespace", d.Kind.Kind)
+	}
+	if d.External && d.Collection {
+		return // without a namespace it reads all
 	}
 	if text, _ := namespace.(string); d.Known && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
 		c.problems.Addf(at, "is required: %s lives in a namespace and instances of %s don't", d.Kind.Kind, c.graph.Kind.Kind)

@@ -26,7 +26,7 @@ func declare(c *compilation) {
 		if !nodeName.MatchString(d.ID) || d.ID == instanceVariable || d.isDuplicate(c.drafts) {
 			continue
 		}
-		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema()})
+		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema(), List: d.Collection})
 	}
 	env, err := expr.NewEnv(declarations, expr.Limits{})
 	if err != nil {
@@ -85,15 +85,15 @@ func compileNodes(c *compilation) {
 		if d.broken {
 			continue
 		}
+		d.env = c.env
+		c.compileForEach(d)
 		c.compileDocument(d)
-		d.includeWhen = c.conditions(d, "includeWhen", d.source.IncludeWhen)
+		d.includeWhen = c.conditions(d.env, d, "includeWhen", d.source.IncludeWhen)
 		for _, p := range d.includeWhen {
 			d.refs = append(d.refs, p.Refs()...)
 		}
-		d.readyWhen = c.conditions(d, "readyWhen", d.source.ReadyWhen)
-		for i, p := range d.readyWhen {
-			c.onlySelf(d, p, d.at.Field("readyWhen").Index(i))
-		}
+		c.partConditions(d)
+		c.compileReadyWhen(d)
 		for _, r := range d.refs {
 			if r.Root == d.ID {
 				c.problems.Addf(d.documentPath(), "%s reads its own object through %s; only readyWhen may", d.ID, r)
@@ -109,10 +109,13 @@ func compileNodes(c *compilation) {
 
 func (c *compilation) compileDocument(d *draft) {
 	typed := d.objectSchema()
-	if d.External {
+	switch {
+	case d.External && d.Collection:
+		typed = selectingSchema
+	case d.External:
 		typed = nil // a reference is a name, not a whole object of its kind
 	}
-	template, problems := c.env.Template(d.document, typed, d.documentPath())
+	template, problems := d.env.Template(d.document, typed, d.documentPath())
 	c.problems.Add(problems...)
 	if template == nil {
 		return
@@ -120,14 +123,15 @@ func (c *compilation) compileDocument(d *draft) {
 	d.template = template
 	d.refs = append(d.refs, template.Refs()...)
 	c.checkCRDTemplate(d, template)
+	c.compileIdentity(d)
 }
 
 // conditions compiles expressions that must be alone in their string and true or
 // false.
-func (c *compilation) conditions(d *draft, field string, sources []string) []*expr.Program {
+func (c *compilation) conditions(env *expr.Env, d *draft, field string, sources []string) []*expr.Program {
 	var out []*expr.Program
 	for i, source := range sources {
-		program, problems := c.env.Only(source, cel.BoolType, d.at.Field(field).Index(i))
+		program, problems := env.Only(source, cel.BoolType, d.at.Field(field).Index(i))
 		c.problems.Add(problems...)
 		if program != nil {
 			out = append(out, program)
@@ -136,12 +140,37 @@ func (c *compilation) conditions(d *draft, field string, sources []string) []*ex
 	return out
 }
 
-func (c *compilation) onlySelf(d *draft, p *expr.Program, at object.Path) {
-	for _, r := range p.Refs() {
-		if r.Root != d.ID {
-			c.problems.Addf(at, "reads %s; readyWhen may read the node's own object only, as %s", r, d.ID)
+// compileReadyWhen compiles the conditions on a node's own object, or on each item's
+// of a collection.
+func (c *compilation) compileReadyWhen(d *draft) {
+	env := c.env
+	if d.Collection && len(d.source.ReadyWhen) > 0 {
+		with, err := c.env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema()})
+		if err != nil {
+			c.problems.Addf(d.at.Field("readyWhen"), "%v", err)
+			return
+		}
+		env = with
+	}
+	d.readyWhen = c.conditions(env, d, "readyWhen", d.source.ReadyWhen)
+	for i, p := range d.readyWhen {
+		for _, r := range p.Refs() {
+			if r.Root != d.self() {
+				c.problems.Addf(d.at.Field("readyWhen").Index(i), "reads %s; readyWhen may read the node's own object only, as %s", r, d.self())
+			}
 		}
 	}
+}
+
+// eachVariable is the name under which a collection's readyWhen reads an item.
+const eachVariable = "each"
+
+// self is the name under which a node's readyWhen reads its object.
+func (n *Node) self() string {
+	if n.Collection {
+		return eachVariable
+	}
+	return n.ID
 }
 
 // compileWaitFor checks the fields that a node waits for.

@@ -100,8 +100,13 @@ func checkPass(t failer, g *graph.Graph, facts plan.Facts) plan.Desired {
 	t.Helper()
 	desired := g.Compose(facts)
 	p := plan.Compute(desired, facts, plan.History{}, inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "fuzzed"}, "v1"), v1alpha1.ChildManager)
-	if len(p.Steps) != len(g.Nodes) {
-		t.Fatalf("%d steps for %d nodes", len(p.Steps), len(g.Nodes))
+	if len(p.Steps) != len(desired.Nodes) {
+		t.Fatalf("%d steps for %d nodes", len(p.Steps), len(desired.Nodes))
+	}
+	for _, n := range g.Nodes {
+		if !slices.ContainsFunc(desired.Nodes, func(d plan.Node) bool { return d.ID == n.ID || d.Collection == n.ID }) {
+			t.Fatalf("nothing is said of %s", n.ID)
+		}
 	}
 	plan.Summarize(p, facts.Now)
 	return desired

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func retell(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	}
 	if text, ok := in["world.yaml"]; ok {
 		for i, pass := range passes(t, g, owner, text) {
-			add("want-pass-"+string(rune('1'+i)), pass)
+			add("want-pass-"+strconv.Itoa(i+1), pass)
 		}
 	}
 	return out

@@ -36,10 +36,12 @@ type Graph struct {
 	// Defaults are what the definition says of its instances' deletion.
 	Defaults inventory.Defaults
 
-	env       *expr.Env
-	status    *expr.Template
-	readiness v1alpha1.Readiness
-	guest     *Guest // nil for a definition's own
+	env    *expr.Env
+	status *expr.Template
+	// conditions are the author's; nil if there are none.
+	conditions *expr.Conditions
+	readiness  v1alpha1.Readiness
+	guest      *Guest // nil for a definition's own
 }
 
 // Node is one resource of a graph.
@@ -60,6 +62,9 @@ type Node struct {
 	Nested bool
 	// External nodes are read and never written.
 	External bool
+	// Collection says that the node is a list of objects: those that it keeps, one for
+	// each item, or those of somebody else's that its reference selects.
+	Collection bool
 	// Dependencies are the nodes that this one reads, sorted.
 	Dependencies []string
 	// DeleteAfter are nodes that have to be gone before this one is deleted, beside
@@ -73,16 +78,19 @@ type Node struct {
 	under       []string
 	template    *expr.Template
 	includeWhen []*expr.Program
-	readyWhen   []*expr.Program
-	waitFor     []waitFor
-	adopt       bool
+	// items is how a collection of objects to keep comes about; nil for anything else.
+	items     *items
+	readyWhen []*expr.Program
+	waitFor   []waitFor
+	adopt     bool
 	// unplaced says that the node's reference names no namespace.
 	unplaced bool
 	// conceals says that the object may hold what a Secret holds.
 	conceals bool
 	// derived says that it does because of what it is rendered from.
 	derived bool
-	// refs are what template, includeWhen and waitFor read.
+	// refs are what template, forEach, includeWhen and waitFor read. A root that is no
+	// node and not the instance is an iterator.
 	refs []expr.Ref
 }
 

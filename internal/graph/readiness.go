@@ -3,7 +3,6 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -14,13 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/plan"
 )
 
-// readiness tells whether a node's object is ready. The author's readyWhen
+// readiness tells whether a node's object is ready, which is called by the id of the
+// node or of the item. The author's readyWhen
 // decides where there is one; an instance of a definition is ready when its
 // Ready condition is true for its current generation; everything else by the
 // definition's rule, which by default is that it exists.
-func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, plan.Problem) {
+func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured) (bool, plan.Problem) {
 	unready := func(format string, args ...any) (bool, plan.Problem) {
-		message := n.ID + " is not ready: " + fmt.Sprintf(format, args...)
+		message := id + " is not ready: " + fmt.Sprintf(format, args...)
 		if complaint := n.complaint(o); complaint != "" {
 			message += "; it says " + complaint
 		}
@@ -34,7 +34,7 @@ func (c *composition) readiness(n *Node, o *unstructured.Unstructured) (bool, pl
 	}
 	if len(n.readyWhen) > 0 {
 		for _, p := range n.readyWhen {
-			if why := unmet(p, map[string]any{n.ID: o.Object}, n.conceals); why != "" {
+			if why := unmet(p, map[string]any{n.self(): o.Object}, n.conceals); why != "" {
 				return unready("%s", why)
 			}
 		}
@@ -69,7 +69,7 @@ func (n *Node) complaint(o *unstructured.Unstructured) string {
 // passOn adds to waits for fields of a node what that node's object says is wrong.
 func (c *composition) passOn(waits []plan.Wait) {
 	for i, w := range waits {
-		root, _, _ := strings.Cut(w.On, ".")
+		root := rootOf(w.On)
 		dep, source := c.nodes[root], c.graph.node(root)
 		if w.Reason == plan.WaitingForField && w.Detail == "" && dep != nil && source != nil {
 			waits[i].Detail = source.complaint(dep.Observed)
@@ -103,6 +103,10 @@ func (c *composition) missing(n *Node, refs []expr.Ref) []plan.Wait {
 	for _, id := range n.Dependencies {
 		dep := c.nodes[id]
 		if dep.Ready || c.waitsInstead(n, dep) {
+			continue
+		}
+		if c.graph.node(id).Collection {
+			waits = append(waits, plan.Wait{Node: n.ID, Reason: plan.WaitingForReadiness, On: id, Detail: dep.Unready.Message})
 			continue
 		}
 		read, named := false, false

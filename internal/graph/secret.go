@@ -27,10 +27,14 @@ func (g *Graph) conceals(refs []expr.Ref) bool {
 // secretsMetadata says whether a path leads to the metadata of a Secret itself,
 // which is no secret, but for annotations: kubectl keeps what was applied there.
 func secretsMetadata(source *Node, r expr.Ref) bool {
-	if source.Kind.GroupKind() != secretKind || source.derived || len(r.Path) < 2 || r.Path[0].Name != "metadata" {
+	path := r.Path
+	if source.Collection && len(path) > 0 {
+		path = path[1:] // to one of its items
+	}
+	if source.Kind.GroupKind() != secretKind || source.derived || len(path) < 2 || path[0].Name != "metadata" {
 		return false
 	}
-	return r.Path[1].Name != "" && r.Path[1].Name != "annotations"
+	return path[1].Name != "" && path[1].Name != "annotations"
 }
 
 // hidden stands for what isn't told.

@@ -20,8 +20,11 @@ func compileStatus(c *compilation) {
 		switch {
 		case name == report.StateField && c.graph.guest == nil:
 			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
-		case name == report.ConditionsField:
+		case name == report.ConditionsField && c.graph.guest != nil:
 			c.problems.Addf(at+".conditions", "conditions of the author's own are not served yet")
+		case name == report.ConditionsField:
+			c.compileConditions(fields[name], at+".conditions")
+			delete(fields, name)
 		}
 	}
 	template, problems := c.env.Template(fields, nil, at)
@@ -29,6 +32,7 @@ func compileStatus(c *compilation) {
 	if template == nil {
 		return
 	}
+	c.problems.Add(template.Omissions()...)
 	c.graph.status = template
 	c.graph.Status = template.Schema()
 	if c.graph.Status == nil {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -33,7 +34,7 @@ func describeGraph(g *graph.Graph) string {
 		for _, trait := range []struct {
 			holds bool
 			word  string
-		}{{n.External, "external"}, {n.Nested, "nested"}, {!n.Known, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
+		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.Known, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
 			if trait.holds {
 				b.WriteString(", " + trait.word)
 			}
@@ -78,6 +79,9 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 	if len(desired.Status) > 0 {
 		b.WriteString("status:\n" + indent(asYAML(t, desired.Status)))
 	}
+	if desired.Author != nil {
+		b.WriteString(describeConditions(desired.Author, s))
+	}
 	fmt.Fprintf(&b, "summary: %s", s.State)
 	for _, part := range []struct{ name, text string }{
 		{"", string(s.Reason)}, {"", s.Message}, {"unresolvable: ", s.Unresolvable}, {"stalled: ", s.Stalled},
@@ -90,6 +94,27 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 		fmt.Fprintf(&b, "\n  again in %s", s.Retry)
 	}
 	return b.String() + "\n"
+}
+
+// describeConditions tells what the author's conditions make of whether the resources
+// are ready.
+func describeConditions(author func(condition.Set) plan.Said, s plan.Summary) string {
+	ready := v1alpha1.Condition{Type: v1alpha1.InstanceResourcesReady, Status: condition.True, Reason: "AllResourcesReady"}
+	if s.Reason != "" {
+		ready.Status, ready.Reason = condition.False, string(s.Reason)
+	}
+	said := author(condition.Set{ready})
+	text := ""
+	for _, c := range said.Conditions {
+		text += strings.TrimRight(fmt.Sprintf("condition %s: %s %s %s", c.Type, c.Status, c.Reason, c.Message), " ") + "\n"
+	}
+	if said.Partial {
+		text += "others stay as they were\n"
+	}
+	for _, problem := range said.Problems {
+		text += "problem: " + problem + "\n"
+	}
+	return text
 }
 
 func because(p plan.Problem) string {

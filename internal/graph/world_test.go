@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -106,13 +107,15 @@ func (c change) happen(t *testing.T, facts *plan.Facts) {
 	for node, owned := range facts.Owned {
 		for i := range owned {
 			owned[i] = owned[i].DeepCopy()
-			if status, ok := c.Status[node]; ok {
-				owned[i].Object["status"] = normal(t, status)
+			for _, id := range []string{node, inventory.NodeID(owned[i], facts.Instance.GetNamespace())} {
+				if status, ok := c.Status[id]; ok {
+					owned[i].Object["status"] = normal(t, status)
+				}
 			}
 			if generation, ok := c.Generation[node]; ok {
 				owned[i].SetGeneration(generation)
 			}
-			if slices.Contains(c.Deleting, node) {
+			if slices.Contains(c.Deleting, inventory.NodeID(owned[i], facts.Instance.GetNamespace())) {
 				owned[i].SetDeletionTimestamp(&metav1.Time{Time: facts.Now})
 			}
 		}
@@ -136,6 +139,11 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 			}
 			for _, o := range external {
 				found := &unstructured.Unstructured{Object: normal(t, o)}
+				if need.Several && matches(t, need, found) {
+					look := facts.External[need]
+					look.Objects = append(look.Objects, found)
+					facts.External[need] = look
+				}
 				if (plan.Need{Kind: found.GroupVersionKind(), Namespace: found.GetNamespace(), Name: found.GetName()}) == need {
 					facts.External[need] = plan.Look{Object: found}
 				}
@@ -145,6 +153,15 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 			return desired
 		}
 	}
+}
+
+// matches says whether an object is one of those that are needed.
+func matches(t *testing.T, need plan.Need, o *unstructured.Unstructured) bool {
+	selector, err := labels.Parse(need.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return need.Kind == o.GroupVersionKind() && (need.Namespace == "" || need.Namespace == o.GetNamespace()) && selector.Matches(labels.Set(o.GetLabels()))
 }
 
 // settle makes the plan's outcome the facts of the next pass.
@@ -169,7 +186,8 @@ func settle(facts *plan.Facts, p plan.Plan, s plan.Summary, desired plan.Desired
 				return true
 			})
 		}
-		facts.Owned[step.Node] = append(facts.Owned[step.Node], stored)
+		node := inventory.Node(stored)
+		facts.Owned[node] = append(facts.Owned[node], stored)
 	}
 	for _, gone := range p.Prune {
 		for node, owned := range facts.Owned {

@@ -80,7 +80,7 @@ func Instance(o *unstructured.Unstructured) Health {
 	said, ok := Says(o)
 	switch {
 	case !ok:
-		return Health{Message: "it has not been looked at yet"}
+		return byState(o)
 	case said.Generation < o.GetGeneration():
 		return Health{Message: fmt.Sprintf("its status tells of generation %d, it is at %d", said.Generation, o.GetGeneration())}
 	case said.Status == condition.True:
@@ -89,6 +89,25 @@ func Instance(o *unstructured.Unstructured) Health {
 		return Health{Message: said.Message}
 	}
 	return Health{Message: said.Reason}
+}
+
+// byState judges an instance whose author has conditions of his own and no Ready among
+// them: it is ready when its state is ACTIVE, in a status of its current generation.
+func byState(o *unstructured.Unstructured) Health {
+	var observed int64
+	for _, c := range condition.Read(o) {
+		observed = max(observed, c.ObservedGeneration)
+	}
+	state, _, _ := unstructured.NestedString(o.Object, "status", "state")
+	switch {
+	case observed == 0:
+		return Health{Message: "it has not been looked at yet"}
+	case observed < o.GetGeneration():
+		return Health{Message: fmt.Sprintf("its status tells of generation %d, it is at %d", observed, o.GetGeneration())}
+	case state == "ACTIVE":
+		return Health{Ready: true}
+	}
+	return Health{Message: "its state is " + state}
 }
 
 // Stale says whether the object's status tells of an older generation than its

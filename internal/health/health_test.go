@@ -38,6 +38,16 @@ func TestInstance(t *testing.T) {
 			"{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}",
 			false, "its status tells of generation 2, it is at 3",
 		},
+		"Without a Ready of the author's its state counts": {
+			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'False', observedGeneration: 2}]}}", true, "",
+		},
+		"Which may be another": {
+			"{metadata: {generation: 2}, status: {state: ERROR, conditions: [{type: Mine, status: 'True', observedGeneration: 2}]}}", false, "its state is ERROR",
+		},
+		"Or that of an older generation": {
+			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'True', observedGeneration: 1}]}}",
+			false, "its status tells of generation 1, it is at 2",
+		},
 		"Not ready says the deepest cause": {
 			"{metadata: {generation: 1}, status: {conditions: [{type: Ready, status: 'False', reason: R, message: a waits for b.id, observedGeneration: 1}]}}",
 			false, "a waits for b.id",

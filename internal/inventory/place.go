@@ -18,6 +18,9 @@ import (
 type Place struct {
 	// Node is the id of the node that makes the child.
 	Node string
+	// Item is where the child stands in the collection that the node makes; nil
+	// where the node makes a single object.
+	Item *Item
 	// Layer is the node's place in the order of application, from 0.
 	Layer int
 	// DependsOn are the nodes that the child's own depends on, DeleteAfter those
@@ -38,11 +41,13 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	delete(labels, v1alpha1.NodeIDLabel)
+	for _, key := range []string{v1alpha1.NodeIDLabel, v1alpha1.CollectionIndexLabel, v1alpha1.CollectionSizeLabel} {
+		delete(labels, key)
+	}
 	maps.Copy(labels, o.Family)
 	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
 	if o.Definition.Dialect == GraphDialect {
-		o.markLabels(labels, at.Node)
+		o.markLabels(labels, at)
 		child.SetLabels(labels)
 		at.Annotate(child)
 		if LabelValue(o.Name) != o.Name {
@@ -65,7 +70,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 }
 
 // markLabels are the graph dialect's labels of a child.
-func (o Owner) markLabels(labels map[string]string, node string) {
+func (o Owner) markLabels(labels map[string]string, at Place) {
 	labels[v1alpha1.OwnedLabel] = "true"
 	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
 	labels[v1alpha1.InstanceIDLabel] = string(o.UID)
@@ -76,7 +81,8 @@ func (o Owner) markLabels(labels map[string]string, node string) {
 	if o.Namespace != "" {
 		labels[v1alpha1.InstanceNamespaceLabel] = o.Namespace
 	}
-	labels[v1alpha1.NodeIDLabel] = node
+	labels[v1alpha1.NodeIDLabel] = at.Node
+	at.Item.mark(labels)
 }
 
 // Annotate writes the place on a child, but for the node, which a label names.
@@ -103,7 +109,7 @@ func (p Place) Annotate(child *unstructured.Unstructured) {
 func PlaceOf(child *unstructured.Unstructured) Place {
 	annotations := child.GetAnnotations()
 	p := Place{
-		Node: Node(child), Layer: Layer(child),
+		Node: Node(child), Item: ItemOf(child), Layer: Layer(child),
 		DependsOn:   fields(annotations[v1alpha1.DependsOnAnnotation]),
 		DeleteAfter: fields(annotations[v1alpha1.DeleteAfterAnnotation]),
 	}
@@ -168,7 +174,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 		switch {
 		case key == v1alpha1.ManagedByLabel && value != v1alpha1.ManagedByValue:
 		case key == v1alpha1.ManagedByLabel, key == v1alpha1.OwnedLabel, key == v1alpha1.VersionLabel, key == v1alpha1.NodeIDLabel,
-			key == v1alpha1.ApplySetPartOfLabel, strings.HasPrefix(key, instanceLabels):
+			key == v1alpha1.CollectionIndexLabel, key == v1alpha1.CollectionSizeLabel, key == v1alpha1.ApplySetPartOfLabel, strings.HasPrefix(key, instanceLabels):
 			labels = append(labels, key)
 		}
 	}

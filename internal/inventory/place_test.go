@@ -18,10 +18,11 @@ func TestAPlaceIsReadAgain(t *testing.T) {
 		"A plain one":   {Node: "a"},
 		"One with all":  {Node: "a", Layer: 3, DependsOn: []string{"b", "c"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionRetain},
 		"An orphan's":   {Node: "a", OnDelete: v1alpha1.DeletionOrphan},
+		"An item's":     {Node: "a", Item: &inventory.Item{Index: 2, Size: 5}},
 		"One below one": {Node: "a", Layer: 1, DependsOn: []string{"b"}},
 	} {
 		o := child()
-		owner.Mark(o, inventory.Place{Node: "old", DependsOn: []string{"x"}, DeleteAfter: []string{"x"}, OnDelete: v1alpha1.DeletionOrphan})
+		owner.Mark(o, inventory.Place{Node: "old", Item: &inventory.Item{Index: 7, Size: 8}, DependsOn: []string{"x"}, DeleteAfter: []string{"x"}, OnDelete: v1alpha1.DeletionOrphan})
 		owner.Mark(o, want)
 		if diff := cmp.Diff(want, inventory.PlaceOf(o), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -52,7 +53,7 @@ func TestWhatAnOrphanLoses(t *testing.T) {
 		}
 		return left, rest
 	}
-	all := inventory.Place{Node: "a", Layer: 3, DependsOn: []string{"b"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionOrphan}
+	all := inventory.Place{Node: "a", Item: &inventory.Item{Index: 1, Size: 2}, Layer: 3, DependsOn: []string{"b"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionOrphan}
 
 	o := child()
 	owner.Mark(o, all)

@@ -1,12 +1,15 @@
 package plan
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
@@ -29,6 +32,9 @@ type Desired struct {
 	Failure error
 	// Fields are what the instance itself is to have before anything is made for it.
 	Fields []inventory.Field
+	// Author gives the author's conditions where they take the place of the dialect's
+	// own, given what those are; nil where they don't.
+	Author func(own condition.Set) Said
 	// Conditions are the author's, to stand beside the dialect's own; of each the time
 	// isn't set. Those of another type than these aren't the author's any more.
 	Conditions []v1alpha1.Condition
@@ -44,6 +50,17 @@ type Desired struct {
 	Again time.Duration
 }
 
+// Said is what an author's conditions say.
+type Said struct {
+	Conditions []v1alpha1.Condition
+	// Partial says that some have no value: what was told of them stays as it is.
+	Partial bool
+	// Problems says which have no value, other than that something isn't there yet.
+	Problems []string
+	// Types are those that the definition names outright.
+	Types []string
+}
+
 // Result is something that the author of an instance's definition has people told.
 type Result struct {
 	Warning         bool
@@ -52,10 +69,16 @@ type Result struct {
 	Claim bool
 }
 
-// Node is what one node wants.
+// Node is what one node wants, or, of a node that is a collection, one of its items.
 type Node struct {
-	ID   string
-	Kind schema.GroupVersionKind
+	// ID names the node in this instance. That of an item is inventory.ItemID, or,
+	// while its name isn't known, the collection with the item's place: "subnets[#2]".
+	ID string
+	// Collection is the id of the collection that the node is an item of, and Item its
+	// place there; empty and nil for one that is in none.
+	Collection string
+	Item       *inventory.Item
+	Kind       schema.GroupVersionKind
 	// Layer is the node's place in the order of application, from 0; deletion
 	// goes the other way.
 	Layer int
@@ -81,6 +104,8 @@ type Node struct {
 	Refused Problem
 	// Skipped says why the node is left out; empty when it isn't.
 	Skipped string
+	// LeftOut says which condition it was that left the node out, if it was one.
+	LeftOut *LeftOut
 
 	// Observed is the node's object as it is; nil when there is none.
 	Observed *unstructured.Unstructured
@@ -90,10 +115,32 @@ type Node struct {
 	Unready Problem
 }
 
+// LeftOut is how it came that a node is left out.
+type LeftOut struct {
+	// By is the id of the node whose condition is false: the node itself, or one that it
+	// depends on.
+	By string
+	// Condition is what is false, and Inputs what it read, as texts.
+	Condition string
+	Inputs    []string
+}
+
+// String is the condition with what it read.
+func (l LeftOut) String() string {
+	text := "includeWhen is false: " + l.Condition
+	if len(l.Inputs) > 0 {
+		text += " (" + strings.Join(l.Inputs, ", ") + ")"
+	}
+	return text
+}
+
 // place is what the node's object carries of it.
 func (n Node) place() inventory.Place {
-	return inventory.Place{Node: n.ID, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
+	return inventory.Place{Node: n.origin(), Item: n.Item, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
 }
+
+// origin is the id by which the definition knows the node.
+func (n Node) origin() string { return cmp.Or(n.Collection, n.ID) }
 
 // Wait is a thing that a node waits for.
 type Wait struct {

@@ -35,18 +35,23 @@ type Facts struct {
 }
 
 // Need names an object that somebody else keeps and that must be read before a
-// node can be rendered.
+// node can be rendered, or several.
 type Need struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Name      string
+	// Several says that all objects are meant that the Selector matches, by their
+	// labels, in the namespace or, if that is empty, in all.
+	Several  bool
+	Selector string
 }
 
 // Look is what came of looking for an object of somebody else's: the object, nil
-// where there is none, or why that can't be told.
+// where there is none, or why that can't be told; or for several of them.
 type Look struct {
-	Object *unstructured.Unstructured
-	Blind  *Blind
+	Object  *unstructured.Unstructured
+	Objects []*unstructured.Unstructured
+	Blind   *Blind
 }
 
 // Blind is why objects can't be read now, and since when.

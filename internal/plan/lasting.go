@@ -23,7 +23,7 @@ func lastingOf(desired Desired, facts Facts) lasting {
 	_, protected := inventory.Protection(facts.Instance)
 	definition := map[string]v1alpha1.DeletionPolicy{}
 	for _, node := range desired.Nodes {
-		definition[node.ID] = cmp.Or(node.OnDelete, v1alpha1.DeletionDelete)
+		definition[node.origin()] = cmp.Or(node.OnDelete, v1alpha1.DeletionDelete)
 	}
 	return lasting{policies: policies.Now(definition), all: protected || len(unclear) > 0}
 }

@@ -44,6 +44,8 @@ type Step struct {
 	Adopt bool
 	// Conceals says that what a server says of the object is not to be told.
 	Conceals bool
+	// LeftOut is why the node is left out, if a condition says so; for Skip.
+	LeftOut *LeftOut
 	// Problem is what the node waits for; for Wait.
 	Problem Problem
 	// Waits are the single things that the problem is made of, if it is.
@@ -111,7 +113,7 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 // decide says what to do with one node.
 func decide(node Node, lasting lasting, facts Facts, history History, owner inventory.Owner, manager string) Step {
 	if node.Skipped != "" {
-		return Step{Node: node.ID, Action: Skip, Problem: Problem{Message: node.Skipped}}
+		return Step{Node: node.ID, Action: Skip, LeftOut: node.LeftOut, Problem: Problem{Message: node.Skipped}}
 	}
 	if blind, ok := facts.BlindTo(node.Kind); ok && !node.External {
 		return hold(node, blind.Problem)
@@ -191,7 +193,7 @@ func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 		wanted[step.Current.GetUID()] = true
 		return
 	}
-	for _, o := range facts.Owned[node.ID] {
+	for _, o := range facts.Owned[node.origin()] {
 		wanted[o.GetUID()] = true
 	}
 }

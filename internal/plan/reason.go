@@ -45,6 +45,10 @@ const (
 	Rejected Reason = "Rejected"
 	// EvaluationFailed: an expression has no value for these inputs.
 	EvaluationFailed Reason = "EvaluationFailed"
+	// TooManyItems: a collection has more items than one may have.
+	TooManyItems Reason = "TooManyItems"
+	// DuplicateItems: items of a collection are called the same.
+	DuplicateItems Reason = "DuplicateItems"
 	// DriftContested: somebody else keeps writing the same field.
 	DriftContested Reason = "DriftContested"
 	// CompositionMissing: there is no composition that the instance can be composed by.
@@ -60,9 +64,15 @@ const (
 // between an instance in progress and one in error.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, DriftContested, CompositionMissing, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, CompositionMissing, PipelineFailed:
 		return true
 	default:
 		return false
 	}
+}
+
+// isOfExpressions says whether it comes of what the definition's expressions make of
+// these inputs.
+func (r Reason) isOfExpressions() bool {
+	return r == EvaluationFailed || r == TooManyItems || r == DuplicateItems
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,7 @@ const (
 func Summarize(p Plan, now time.Time) Summary {
 	s := Summary{State: v1alpha1.InstanceActive}
 	var texts, unready, unresolvable, stalled []string
+	known := map[WaitKey]bool{}
 	if p.Problem.Reason != "" {
 		s.Reason, texts = p.Problem.Reason, append(texts, p.Problem.Message)
 	}
@@ -50,18 +52,22 @@ func Summarize(p Plan, now time.Time) Summary {
 		if s.Reason == "" || (problem.Reason.IsError() && !s.Reason.IsError()) {
 			s.Reason = problem.Reason
 		}
+		s.retryIn(step.Retry)
+		fresh := slices.DeleteFunc(slices.Clone(step.Waits), func(w Wait) bool { return known[w.Key()] })
+		if len(fresh) == 0 && len(step.Waits) > 0 {
+			continue // items of a collection may wait for one and the same
+		}
 		texts, unready = append(texts, problem.Message), append(unready, problem.Message)
-		if problem.Reason == EvaluationFailed {
+		if problem.Reason.isOfExpressions() {
 			unresolvable = append(unresolvable, problem.Message)
 		}
-		for _, w := range step.Waits {
+		for _, w := range fresh {
+			known[w.Key()], s.Waits = true, append(s.Waits, w)
 			if w.Reason == WaitTimeout {
 				stalled = append(stalled, w.Describe(now))
 			}
 			s.retryIn(w.Next(now))
 		}
-		s.retryIn(step.Retry)
-		s.Waits = append(s.Waits, step.Waits...)
 	}
 	unresolvable = append(unresolvable, p.Unresolved...)
 	switch {

@@ -24,6 +24,7 @@ const (
 	WaitingField    = "waiting"
 	DeletionField   = "deletion"
 	PruningField    = "pruning"
+	SkippedField    = "skipped"
 )
 
 // Status is the engine's part of an instance's status.
@@ -38,6 +39,19 @@ type Status struct {
 	// Pruning lists the objects that nothing wants any more and that are not gone
 	// yet.
 	Pruning []Blocker
+	// Skipped lists the resources that are left out.
+	Skipped []Skipped
+}
+
+// Skipped is a resource that is left out, and why.
+type Skipped struct {
+	// Node is the id of the resource, and By that of the one whose condition is false:
+	// itself, or one that it depends on.
+	Node string `json:"node"`
+	By   string `json:"by"`
+	// Condition is what is false, and Inputs what it read: "schema.spec.mode is off".
+	Condition string   `json:"condition"`
+	Inputs    []string `json:"inputs,omitempty"`
 }
 
 // Waiting is a thing that a resource waits for before it can be made or changed.

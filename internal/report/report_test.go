@@ -22,7 +22,9 @@ func author(fields props) *apiextensionsv1.JSONSchemaProps {
 
 func TestWhoseFieldsAreWhose(t *testing.T) {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array"}
+	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array"}
+	whole := report.AllRoom
+	whole.Skipped = true
 	with := func(more map[string]string) map[string]string {
 		out := map[string]string{}
 		for _, in := range []map[string]string{ours, more} {
@@ -37,15 +39,18 @@ func TestWhoseFieldsAreWhose(t *testing.T) {
 		want   map[string]string
 		room   report.Room
 	}{
-		"Without fields of the author's the engine's are there": {nil, ours, report.AllRoom},
-		"The engine's come to the author's":                     {author(props{"id": text}), with(map[string]string{"id": "string"}), report.AllRoom},
+		"Without fields of the author's the engine's are there": {nil, ours, whole},
+		"The engine's come to the author's":                     {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
 		"An author's field named waiting wins": {
-			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.Room{Deletion: true, Pruning: true},
+			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.Room{Deletion: true, Pruning: true, Skipped: true},
 		},
 		"And one named deletion": {
-			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.Room{Waiting: true, Pruning: true},
+			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.Room{Waiting: true, Pruning: true, Skipped: true},
 		},
-		"State and conditions are the dialect's": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, report.AllRoom},
+		"And one named skipped": {
+			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllRoom,
+		},
+		"State and conditions are the dialect's": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, whole},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -15,9 +15,11 @@ type (
 // write: those that the author didn't declare.
 type Room struct {
 	Waiting, Deletion, Pruning bool
+	// Skipped is for graphs alone: other dialects leave nothing out.
+	Skipped bool
 }
 
-// AllRoom is what an author leaves who declares none of the engine's fields.
+// AllRoom is, of what all dialects tell, what an author leaves who declares none of the engine's fields.
 var AllRoom = Room{Waiting: true, Deletion: true, Pruning: true}
 
 // RoomIn says what room the schema of the author's status leaves; nil leaves all.
@@ -29,7 +31,7 @@ func RoomIn(author *apiextensionsv1.JSONSchemaProps) Room {
 		_, taken := author.Properties[field]
 		return !taken
 	}
-	return Room{Waiting: free(WaitingField), Deletion: free(DeletionField), Pruning: free(PruningField)}
+	return Room{Waiting: free(WaitingField), Deletion: free(DeletionField), Pruning: free(PruningField), Skipped: free(SkippedField)}
 }
 
 // Schema adds the fields that the engine writes to those of the author's status;
@@ -41,6 +43,7 @@ func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaP
 		author.DeepCopyInto(&out)
 	}
 	fields := Fields(AllRoom)
+	fields[SkippedField] = skipped()
 	maps.Copy(fields, out.Properties)
 	fields[StateField] = text("ACTIVE, IN_PROGRESS, DELETING or ERROR")
 	fields[ConditionsField] = conditions()
@@ -118,6 +121,15 @@ func deletion() jsonSchema {
 
 func pruning() jsonSchema {
 	return list("Objects that nothing wants any more and that aren't gone yet", blocker())
+}
+
+func skipped() jsonSchema {
+	return list("Resources that are left out", record("", props{
+		"node":      text("The resource that is left out"),
+		"by":        text("The resource whose condition it was: itself, or one that it depends on"),
+		"condition": text("What is false"),
+		"inputs":    list("What the condition read", text("")),
+	}))
 }
 
 func blocker() jsonSchema {

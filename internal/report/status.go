@@ -20,6 +20,7 @@ func Read(instance *unstructured.Unstructured) Status {
 	s.Waiting = ReadWaiting(instance)
 	s.Deletion = ReadDeletion(instance)
 	s.Pruning = ReadPruning(instance)
+	s.Skipped = ReadSkipped(instance)
 	return s
 }
 
@@ -27,6 +28,15 @@ func Read(instance *unstructured.Unstructured) Status {
 func ReadWaiting(instance *unstructured.Unstructured) []Waiting {
 	var out []Waiting
 	if !read(instance, WaitingField, &out) {
+		return nil
+	}
+	return out
+}
+
+// ReadSkipped returns the resources of an instance that are left out.
+func ReadSkipped(instance *unstructured.Unstructured) []Skipped {
+	var out []Skipped
+	if !read(instance, SkippedField, &out) {
 		return nil
 	}
 	return out
@@ -84,6 +94,7 @@ func (s Status) Render(author map[string]any, room Room) map[string]any {
 	put(WaitingField, room.Waiting, len(s.Waiting) > 0, s.Waiting)
 	put(DeletionField, room.Deletion, s.Deletion != nil, s.Deletion)
 	put(PruningField, room.Pruning, len(s.Pruning) > 0, s.Pruning)
+	put(SkippedField, room.Skipped, len(s.Skipped) > 0, s.Skipped)
 	return out
 }
 

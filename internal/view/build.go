@@ -26,9 +26,11 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 	above[id] = true
 	defer delete(above, id)
 	waiting, going := waitsOf(o, now), removalsOf(o, n)
+	seen := map[string]bool{}
 	for _, child := range w.children(o) {
 		below := w.build(child, n.Ready == True, above, now)
-		for _, wait := range waiting.of(below.Node) {
+		below.id = inventory.NodeID(child, o.GetNamespace())
+		for _, wait := range waiting.of(below.ID()) {
 			// A wait from before the object was made is over; its end is about to be
 			// written.
 			if below.Created != nil && wait.Since.After(*below.Created) {
@@ -37,11 +39,12 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 		}
 		going.tell(&below, child)
 		n.Children = append(n.Children, below)
-		waiting.seen[below.Node] = true
+		waiting.seen[below.ID()], seen[below.Node] = true, true
 	}
 	n.Children = append(n.Children, going.unseen()...)
 	if n.Deleted == nil {
 		n.Children = append(n.Children, waiting.missing()...)
+		n.Children = append(n.Children, skippedOf(o, seen)...)
 	}
 	return n
 }
@@ -52,6 +55,9 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	n := Node{
 		Node: inventory.Node(o), Exists: true, Instance: ApplySet(o) != "",
 		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+	}
+	if item := inventory.ItemOf(o); item != nil {
+		n.Index = &item.Index
 	}
 	if at := o.GetCreationTimestamp(); !at.IsZero() {
 		n.Created = utc(at.Time)
@@ -74,6 +80,23 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 func utc(t time.Time) *time.Time {
 	t = t.UTC()
 	return &t
+}
+
+// skippedOf are the resources of an instance that are left out, and that nothing is
+// left of.
+func skippedOf(instance *unstructured.Unstructured, seen map[string]bool) []Node {
+	var out []Node
+	for _, s := range report.ReadSkipped(instance) {
+		if seen[s.Node] {
+			continue
+		}
+		because := plan.LeftOut{By: s.By, Condition: s.Condition, Inputs: s.Inputs}.String()
+		if s.By != s.Node {
+			because = "because of " + s.By + ": " + because
+		}
+		out = append(out, Node{Node: s.Node, Skipped: true, Ready: Unsaid, Reason: "Skipped", Message: because})
+	}
+	return out
 }
 
 // waits are what the resources of an instance wait for, as its status tells.

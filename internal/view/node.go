@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -26,9 +27,12 @@ const (
 type Node struct {
 	// Node is the id in the definition of the resource that made the object.
 	Node string `json:"node,omitempty"`
+	// Index is the place of an item in its collection, from 0.
+	Index *int `json:"index,omitempty"`
 	// Exists is false for what isn't there yet; then only Node, Waits, Ready and
-	// Reason are set.
+	// Reason are set. Skipped says that it is left out, which the Message explains.
 	Exists     bool   `json:"exists"`
+	Skipped    bool   `json:"skipped,omitempty"`
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`
@@ -67,9 +71,14 @@ type Node struct {
 	// there yet come last.
 	Children []Node `json:"children,omitempty"`
 
+	// id is Node, or for an item of a collection what names it alone.
+	id string
 	// staying says that the object outlives its instance.
 	staying bool
 }
+
+// ID names the node among its siblings: an item of a collection has one of its own.
+func (n Node) ID() string { return cmp.Or(n.id, n.Node) }
 
 // object names what the node is of.
 func (n Node) object() report.Object {

@@ -23,7 +23,11 @@ func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason
 		}
 	}
 	if instance {
-		return Unknown, "", health.Instance(o).Message
+		h := health.Instance(o)
+		if h.Ready {
+			return True, "", ""
+		}
+		return Unknown, "", h.Message
 	}
 	if !speaks(o) {
 		return Unsaid, "", ""

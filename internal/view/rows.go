@@ -44,7 +44,7 @@ func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) [
 	rows = append(rows, row(n, key, branch, now))
 	taken := map[string]bool{}
 	for i, child := range n.Children {
-		below := key + "/" + child.Node
+		below := key + "/" + child.ID()
 		if taken[below] {
 			below += "=" + child.object().String()
 		}
@@ -104,6 +104,9 @@ func told(n Node) bool {
 		return false
 	}
 	for _, child := range n.Children {
+		if child.Skipped {
+			continue
+		}
 		if !child.Exists || len(child.Waits) > 0 || (child.Ready != True && child.Ready != Unsaid) {
 			return true
 		}
@@ -114,6 +117,8 @@ func told(n Node) bool {
 // end is what a row's end means.
 func end(n Node) string {
 	switch {
+	case n.Skipped:
+		return "no longer left out"
 	case !n.Exists:
 		return "no longer waited for"
 	case n.Unseen:

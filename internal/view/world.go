@@ -43,6 +43,9 @@ func (w World) children(o *unstructured.Unstructured) []*unstructured.Unstructur
 		if d := strings.Compare(inventory.Node(a), inventory.Node(b)); d != 0 {
 			return d
 		}
+		if x, y := inventory.ItemOf(a), inventory.ItemOf(b); x != nil && y != nil && x.Index != y.Index {
+			return x.Index - y.Index
+		}
 		return object.KeyOf(a).Compare(object.KeyOf(b))
 	})
 }

@@ -3,6 +3,7 @@ package instance
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,6 +57,17 @@ func (r *Reconciler) observeBlockers(v *visit) {
 		}
 		v.memory.blocked[node] = by
 		v.facts.Problems[node] = by.problem
+	}
+}
+
+// forgetBlockers drops what was in the way of nodes that there aren't any more: items
+// of collections come and go.
+func (v *visit) forgetBlockers() {
+	for node := range v.memory.blocked {
+		if !slices.ContainsFunc(v.desired.Nodes, func(n plan.Node) bool { return n.ID == node }) {
+			delete(v.memory.blocked, node)
+			delete(v.facts.Problems, node)
+		}
 	}
 }
 

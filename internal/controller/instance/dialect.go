@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,8 +74,10 @@ func (Graphs) Trouble(set condition.Set) (reason, message string) {
 // State is as it is.
 func (Graphs) State(s v1alpha1.InstanceState) v1alpha1.InstanceState { return s }
 
-// Live turns a summary into the dialect's conditions.
-func (Graphs) Live(set condition.Set, _ plan.Desired, s plan.Summary, at Moment) condition.Set {
+// Live turns a summary into the dialect's conditions, which are all that there are:
+// others were the author's.
+func (Graphs) Live(before condition.Set, _ plan.Desired, s plan.Summary, at Moment) condition.Set {
+	set := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.Condition) bool { return !slices.Contains(ownConditions, c.Type) })
 	mark := func(kind string, status bool, reason, message string) {
 		c := v1alpha1.Condition{Type: kind, Status: condition.False, Reason: reason, Message: message}
 		if status {
@@ -102,9 +105,15 @@ func (Graphs) Live(set condition.Set, _ plan.Desired, s plan.Summary, at Moment)
 	return set
 }
 
-// Leave says that the instance and its resources aren't ready any more.
+// Leave says that the instance and its resources aren't ready any more. Where the
+// conditions are the author's, it only says so of those.
 func (Graphs) Leave(set condition.Set, removal plan.Removal, at Moment) condition.Set {
+	_, own := set.Get(v1alpha1.InstanceManaged)
+	authors := len(set) > 0 && !own
 	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
+		if _, there := set.Get(kind); authors && !there {
+			continue
+		}
 		set = at.Mark(set, v1alpha1.Condition{Type: kind, Status: condition.False, Reason: "Deleting", Message: plan.DeletionMessage(removal)})
 	}
 	return Stalled(set, removal, at)

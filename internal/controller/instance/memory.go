@@ -7,6 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/report"
@@ -47,6 +48,8 @@ type memory struct {
 	// narrow says that the server doesn't take the engine's own fields in the
 	// status.
 	narrow bool
+	// own are the dialect's own conditions where the status holds the author's instead.
+	own condition.Set
 	// restless counts the passes that ended without an answer to stay with.
 	restless int
 	// alarmed says that an error was announced and its end wasn't yet.

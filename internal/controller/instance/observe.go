@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -43,6 +44,7 @@ func (r *Reconciler) observe(ctx context.Context, v *visit) error {
 			break
 		}
 	}
+	v.forgetBlockers()
 	if v.desired.Failure != nil {
 		v.failures = append(v.failures, v.desired.Failure)
 	}
@@ -145,19 +147,32 @@ func (r *Reconciler) observeNeeds(v *visit) bool {
 		if _, looked := v.facts.External[need]; looked {
 			continue
 		}
-		found, state := v.lease.Object(need.Kind, need.Namespace, need.Name)
-		look := plan.Look{Object: found, Blind: blindness(need.Kind, state)}
+		look := v.look(need)
 		if look.Blind == nil && v.composer.Untyped(need.Kind) {
 			r.Wake()
 			look.Blind = waitingForKind(recompiled)
 		}
 		if look.Blind != nil {
-			look.Object = nil
+			look.Object, look.Objects = nil, nil
 		}
 		v.facts.External[need] = look
 		fresh = true
 	}
 	return fresh
+}
+
+// look reads what somebody else keeps, and watches it.
+func (v *visit) look(need plan.Need) plan.Look {
+	if !need.Several {
+		found, state := v.lease.Object(need.Kind, need.Namespace, need.Name)
+		return plan.Look{Object: found, Blind: blindness(need.Kind, state)}
+	}
+	selector, err := labels.Parse(need.Selector)
+	if err != nil {
+		return plan.Look{Blind: &plan.Blind{Problem: plan.Problem{Reason: plan.EvaluationFailed, Message: err.Error()}}}
+	}
+	found, state := v.lease.Matching(need.Kind, need.Namespace, selector)
+	return plan.Look{Objects: found, Blind: blindness(need.Kind, state)}
 }
 
 // How long a pass waits for first reads before it reports that it is waiting for

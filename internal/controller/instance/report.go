@@ -29,13 +29,19 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
 	before := condition.Read(v.instance)
-	conditions := r.Dialect.Live(before, v.desired, summary, Moment{v.facts.Now, v.instance.GetGeneration()})
-	said := report.Status{State: r.Dialect.State(summary.State), Conditions: conditions, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning}
+	at := Moment{v.facts.Now, v.instance.GetGeneration()}
+	was := before
+	if v.desired.Author != nil {
+		was = v.memory.own // the status holds the author's
+	}
+	conditions := r.Dialect.Live(was, v.desired, summary, at)
+	shown := v.authored(before, conditions, &summary, at)
+	said := report.Status{State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning, Skipped: skipped(v.plan.Steps)}
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
-	r.announce(v, before, conditions)
+	r.announce(v, was, conditions)
 	r.relay(v, before)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
@@ -75,6 +81,19 @@ func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
 	out := make([]report.Waiting, len(waits))
 	for i, w := range waits {
 		out[i] = report.Waiting{Node: w.Node, Reason: string(w.Reason), On: w.On, Since: report.At(w.Since), Attempts: int64(w.Attempts(now))}
+	}
+	return out
+}
+
+// mostSkipped bounds the resources that are told to be left out.
+const mostSkipped = 50
+
+func skipped(steps []plan.Step) []report.Skipped {
+	var out []report.Skipped
+	for _, step := range steps {
+		if l := step.LeftOut; l != nil && len(out) < mostSkipped {
+			out = append(out, report.Skipped{Node: step.Node, By: l.By, Condition: l.Condition, Inputs: l.Inputs})
+		}
 	}
 	return out
 }

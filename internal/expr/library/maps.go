@@ -9,11 +9,12 @@ import (
 
 // maps declares map.merge(map) and map.deepMerge(map). Where both hold a key the
 // argument wins; deepMerge merges two maps under the same key instead. Lists are
-// replaced, never merged.
+// replaced, never merged. deepMerge takes objects as well, so that its result may be
+// anything.
 func maps() []cel.EnvOption {
 	mapType := cel.MapType(cel.TypeParamType("K"), cel.TypeParamType("V"))
-	declare := func(name, overload string, combine func(a, b traits.Mapper) ref.Val) cel.EnvOption {
-		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{mapType, mapType}, mapType,
+	declare := func(name, overload string, of *cel.Type, combine func(a, b traits.Mapper) ref.Val) cel.EnvOption {
+		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of, of}, of,
 			cel.BinaryBinding(func(a, b ref.Val) ref.Val {
 				left, ok := a.(traits.Mapper)
 				if !ok {
@@ -27,8 +28,8 @@ func maps() []cel.EnvOption {
 			})))
 	}
 	return []cel.EnvOption{
-		declare("merge", "map_merge", merge),
-		declare("deepMerge", "map_deep_merge", deepMerge),
+		declare("merge", "map_merge", mapType, merge),
+		declare("deepMerge", "map_deep_merge", cel.DynType, deepMerge),
 	}
 }
 

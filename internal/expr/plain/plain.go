@@ -57,6 +57,8 @@ func (w *writer) value(v ref.Val) (any, error) {
 		return w.copy(v.JSON())
 	case types.Null:
 		return nil, nil
+	case Omitted:
+		return Absent, nil
 	case types.String:
 		return string(v), w.take(len(v))
 	case types.Bytes:

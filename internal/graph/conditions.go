@@ -1,0 +1,75 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/report"
+)
+
+// readable are the dialect's own conditions, which those of the author may read.
+var readable = []string{v1alpha1.InstanceReady, v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady}
+
+// compileConditions compiles the conditions that take the place of the dialect's own.
+func (c *compilation) compileConditions(value any, at object.Path) {
+	list, ok := value.([]any)
+	if !ok {
+		c.problems.Addf(at, "is not a list of expressions")
+		return
+	}
+	var sources []string
+	for i, item := range list {
+		source, ok := item.(string)
+		if !ok {
+			c.problems.Addf(at.Index(i), "is not an expression")
+			return
+		}
+		sources = append(sources, source)
+	}
+	if len(sources) == 0 {
+		return
+	}
+	conditions, problems := c.env.Conditions(sources, instanceVariable, readable, at)
+	c.problems.Add(problems...)
+	c.graph.conditions = conditions
+}
+
+// author says what the author's conditions say, given the dialect's own.
+func (c *composition) author(own condition.Set) plan.Said {
+	said := plan.Said{Types: c.graph.conditions.Types()}
+	vars := maps.Clone(c.vars)
+	instance := instanceView(c.facts.Instance)
+	instance["status"] = map[string]any{report.ConditionsField: own.Unstructured()}
+	vars[instanceVariable] = instance
+	found, missing := c.graph.conditions.Eval(vars)
+	for _, err := range missing {
+		var pending *expr.Pending
+		if said.Partial = true; errors.As(err, &pending) {
+			continue
+		}
+		text := err.Error()
+		if c.graph.conceals(c.graph.conditions.Refs()) {
+			text = "a condition has no value " + hidden
+		}
+		said.Problems = append(said.Problems, text)
+	}
+	made := map[string]bool{}
+	for _, f := range found {
+		if made[f.Type] {
+			said.Partial = true
+			said.Problems = append(said.Problems, fmt.Sprintf("several conditions are of type %q; the first is told", f.Type))
+			continue
+		}
+		made[f.Type] = true
+		said.Conditions = append(said.Conditions, v1alpha1.Condition{Type: f.Type, Status: metav1.ConditionStatus(f.Status), Reason: f.Reason, Message: f.Message})
+	}
+	return said
+}
