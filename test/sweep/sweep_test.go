@@ -139,13 +139,18 @@ type scenario struct {
 	after func(t *testing.T, w *testkit.World, ns string)
 }
 
-// stride is how far apart the writes are after which there is a crash: of the many
-// scenarios of deletions every other one is tried where this is one test of many.
-func (s scenario) stride() int {
+// points are the writes after which there is a crash: of so many that there are, each
+// where the sweep is run in full, and every few where it is one test of many, most sparsely
+// of the many scenarios of deletions.
+func (s scenario) points(writes int) (points []int) {
+	stride := testkit.Size(2, 1)
 	if s.hard {
-		return testkit.Size(2, 1)
+		stride = testkit.Size(5, 1)
 	}
-	return 1
+	for n := 1 + len(s.name)%stride; n <= writes; n += stride {
+		points = append(points, n)
+	}
+	return points
 }
 
 func apply(text string) func(*testing.T, *testkit.World, string) {
@@ -256,7 +261,7 @@ func TestSweep(t *testing.T) {
 	for _, s := range slices.Concat(scenarios, deletions, composites) {
 		t.Run(s.name, func(t *testing.T) {
 			want, writes := converge(t, config, w, s, namespace(), 0)
-			for n := 1; n <= writes; n += s.stride() {
+			for _, n := range s.points(writes) {
 				points++
 				got, _ := converge(t, config, w, s, namespace(), n)
 				if diff := cmp.Diff(want, got); diff != "" {

@@ -131,7 +131,7 @@ func TestSweepOfUsages(t *testing.T) {
 	for _, s := range usageScenarios {
 		t.Run(s.name, func(t *testing.T) {
 			want, writes := converge(t, config, w, s, testkit.Namespace(t, config), 0)
-			for n := 1; n <= writes; n += s.stride() {
+			for _, n := range s.points(writes) {
 				points++
 				ns := testkit.Namespace(t, config)
 				got, _ := converge(t, config, w, s, ns, n)
