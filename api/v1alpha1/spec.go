@@ -32,6 +32,13 @@ type DefinitionSpec struct {
 	//
 	// +optional
 	Deletion *Deletion `json:"deletion,omitempty"`
+
+	// ServiceAccount is by whose rights instances are looked after: what they
+	// consist of is read and written as that one, which is impersonated. By default
+	// the rights are the controller's own. It is an addition of Espalier's.
+	//
+	// +optional
+	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
 }
 
 // Readiness is a rule for nodes that have no readyWhen.

@@ -81,6 +81,10 @@ const (
 	DefinitionGraphAccepted   = "GraphAccepted"
 	DefinitionKindReady       = "KindReady"
 	DefinitionControllerReady = "ControllerReady"
+	// DefinitionPermissionsGranted says whether all is allowed that instances are looked
+	// after with. Ready doesn't depend on it: the kind is served all the same, and what is
+	// forbidden is told by the instances that need it.
+	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
 // Types of conditions on instances. Stalled is there only while it is true.

@@ -48,7 +48,7 @@ func newLayers(t *testing.T) *layers {
 	t.Helper()
 	config := testkit.Server(t)
 	l := &layers{
-		World: testkit.NewWorld(t, config), namespace: testkit.Namespace(t, config), file: kubeconfig(t, config),
+		World: testkit.NewWorld(t, config), namespace: testkit.Namespace(t, config), file: testkit.Kubeconfig(t, config),
 		kind: schema.GroupVersionKind{Group: testkit.Group(t), Version: "v1", Kind: "Layer"},
 	}
 	l.Apply(t, fmt.Sprintf(layersKind, l.kind.Group))

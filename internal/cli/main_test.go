@@ -6,12 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"testing"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -39,22 +34,4 @@ func call(ctx context.Context, args ...string) (code int, stdout, stderr string)
 	var out, errs bytes.Buffer
 	code = Main(ctx, args, &out, &errs)
 	return code, out.String(), errs.String()
-}
-
-// kubeconfig writes how to reach a server to a file.
-func kubeconfig(t *testing.T, config *rest.Config) string {
-	t.Helper()
-	if err := rest.LoadTLSFiles(config); err != nil {
-		t.Fatal(err)
-	}
-	file := clientcmdapi.NewConfig()
-	file.Clusters["it"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	file.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
-	file.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
-	file.CurrentContext = "it"
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

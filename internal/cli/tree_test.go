@@ -33,7 +33,7 @@ var age = regexp.MustCompile(`\d+s`)
 
 func TestTree(t *testing.T) {
 	config := testkit.Server(t)
-	file, namespace := kubeconfig(t, config), testkit.Namespace(t, config)
+	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
 	testkit.NewWorld(t, config).Apply(t, nested(namespace))
 
 	const want = `KIND            NAME    READY    REASON  AGE  WAITS FOR
@@ -73,7 +73,7 @@ func squeeze(text string) string {
 
 func TestTreeSaysWhatIsWrong(t *testing.T) {
 	config := testkit.Server(t)
-	file, namespace := kubeconfig(t, config), testkit.Namespace(t, config)
+	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
 	tests := map[string]struct {
 		args []string
 		code int

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -24,13 +25,22 @@ func watchesTable(all []introspect.Watch) string {
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
+	impersonated := slices.ContainsFunc(all, func(x introspect.Watch) bool { return x.As != "" })
+	as := func(cells []string, whom string) []string {
+		if impersonated {
+			return slices.Insert(cells, 2, whom)
+		}
+		return cells
+	}
 	if len(all) > 0 {
-		line("KIND", "SELECTION", "STATE", "REASON", "SUBSCRIBERS", "OBJECTS", "EVENTS", "AGE", "WHY")
+		line(as([]string{"KIND", "SELECTION", "STATE", "REASON", "SUBSCRIBERS", "OBJECTS", "EVENTS", "AGE", "WHY"}, "AS")...)
 	}
 	for _, x := range all {
-		line(fullKind(x), x.Selection, x.State, x.Reason,
+		line(as([]string{
+			fullKind(x), x.Selection, x.State, x.Reason,
 			strconv.Itoa(x.Subscribers), strconv.Itoa(x.Objects), strconv.FormatUint(x.Events, 10),
-			view.Age(time.Duration(x.AgeSeconds)*time.Second), x.Message)
+			view.Age(time.Duration(x.AgeSeconds) * time.Second), x.Message,
+		}, strings.TrimPrefix(x.As, "system:serviceaccount:"))...)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	var out strings.Builder

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/introspect"
+	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite what the goldens expect")
@@ -58,7 +59,7 @@ func TestWatchesGoldens(t *testing.T) {
 
 func TestWatchesSaysWhatIsWrong(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	file := kubeconfig(t, &rest.Config{Host: "https://here.example.com:6443"})
+	file := testkit.Kubeconfig(t, &rest.Config{Host: "https://here.example.com:6443"})
 	tried := introspect.SocketFor(&rest.Config{Host: "https://here.example.com:6443"})
 	open := filepath.Join(t.TempDir(), "it.sock")
 	if err := os.Chmod(filepath.Dir(open), 0o755); err != nil {

@@ -29,6 +29,7 @@ type Resolver interface {
 type Client struct {
 	dynamic dynamic.Interface
 	kinds   Resolver
+	rules   rules
 }
 
 // NewClient returns a client over the given connection.

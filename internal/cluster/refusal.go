@@ -3,11 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -56,17 +54,8 @@ func (c *Client) may(ctx context.Context, o *unstructured.Unstructured, verb str
 	if err != nil {
 		return false, err
 	}
-	review := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": accessReviews.GroupVersion().String(), "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"verb": verb, "group": r.GVR.Group, "version": r.GVR.Version, "resource": r.GVR.Resource,
-			"namespace": o.GetNamespace(), "name": o.GetName(),
-		}},
-	}}
-	answer, err := c.dynamic.Resource(accessReviews).Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("ask what is allowed about %s: %w", o.GetName(), err)
-	}
-	allowed, _, _ := unstructured.NestedBool(answer.Object, "status", "allowed")
-	return allowed, nil
+	return c.review(ctx, map[string]any{
+		"verb": verb, "group": r.GVR.Group, "version": r.GVR.Version, "resource": r.GVR.Resource,
+		"namespace": o.GetNamespace(), "name": o.GetName(),
+	})
 }

@@ -61,7 +61,7 @@ func (k *kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersio
 func (k *kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words inventory.Dialect, dialect instance.Dialect) *instance.Reconciler {
 	return &instance.Reconciler{
 		Kind: kind, Definition: inventory.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
-		Cluster: k.kernel.Client, Kinds: k.kernel.Kinds, Hub: k.kernel.Hub, Events: k.Events,
+		Cluster: k.kernel.Client, Kinds: k.kernel.Kinds, Hub: k.kernel.Hub, World: k.kernel.Hub, Events: k.Events,
 		Version: k.Version, Now: k.Now, Wake: wake, Usages: k.Usages,
 	}
 }

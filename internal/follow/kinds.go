@@ -39,6 +39,9 @@ func (k *Kinds) Serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapp
 	return mapping, err
 }
 
+// IsUnknown says whether a look-up failed because nobody serves the kind.
+func IsUnknown(err error) bool { return meta.IsNoMatchError(err) }
+
 // Target finds out what is meant by a kind as people write it: a kind, plural,
 // singular or short name, with or without version and group.
 func (k *Kinds) Target(kind, namespace, name string) (Target, error) {

@@ -104,16 +104,21 @@ func Uses(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 }
 
 func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind {
-	c := &compilation{spec: spec, graph: &Graph{guest: guest}}
-	checkNames(c)
-	decodeNodes(c)
 	var out []schema.GroupVersionKind
-	for _, d := range c.drafts {
+	for _, d := range drafts(spec, guest) {
 		if !d.broken && !slices.Contains(out, d.Kind) {
 			out = append(out, d.Kind)
 		}
 	}
 	return out
+}
+
+// drafts are a definition's nodes, as far as they can be told without knowing kinds.
+func drafts(spec *v1alpha1.DefinitionSpec, guest *Guest) []*draft {
+	c := &compilation{spec: spec, graph: &Graph{guest: guest}}
+	checkNames(c)
+	decodeNodes(c)
+	return c.drafts
 }
 
 // resolveKinds looks up what is known of each node's kind.

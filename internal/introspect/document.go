@@ -22,6 +22,7 @@ type Watch struct {
 	Objects     int       `json:"objects"`
 	Events      uint64    `json:"events"`
 	AgeSeconds  int64     `json:"ageSeconds"`
+	As          string    `json:"as"` // by whose rights; empty for the program's own
 }
 
 // Watches are the documents of watches, in their order. There is always a list,
@@ -36,7 +37,7 @@ func Watches(stats []watch.KindStats) []Watch {
 			Since:      s.State.Since.UTC().Truncate(time.Millisecond),
 			Generation: s.State.Generation, Subscribers: s.Subscribers,
 			Objects: s.Objects, Events: s.Events,
-			AgeSeconds: int64(s.Age / time.Second),
+			AgeSeconds: int64(s.Age / time.Second), As: s.As,
 		})
 	}
 	return out

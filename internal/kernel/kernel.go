@@ -56,9 +56,10 @@ type Kernel struct {
 	// Gate lets controllers rest while there is a Hold.
 	Gate *hold.Gate
 
-	options Options
-	life    context.Context // of Run
-	started chan struct{}   // closed once the controllers run
+	options  Options
+	accounts accounts
+	life     context.Context // of Run
+	started  chan struct{}   // closed once the controllers run
 }
 
 // New prepares a kernel; Run runs it.
@@ -90,19 +91,24 @@ func New(o Options) (*Kernel, error) {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.Client = cluster.NewClient(dyn, k.Kinds)
-	k.Hub = watch.New(watch.Config{
-		Client:       dyn,
+	k.Hub = watch.New(k.watching(dyn))
+	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Wake: k.Wake, Now: time.Now, Log: o.Log.WithName("hold")}
+	k.Engine = engine.New(engine.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
+	return k, nil
+}
+
+// watching is how the kernel's hubs watch.
+func (k *Kernel) watching(client dynamic.Interface) watch.Config {
+	return watch.Config{
+		Client:       client,
 		Resolve:      k.resolve,
 		Enqueue:      func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
 		Managed:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager: v1alpha1.ChildManager,
-		Annotated:    o.Annotated,
+		Annotated:    k.options.Annotated,
 		Rights:       rights,
-		Logger:       o.Log.WithName("watch"),
-	})
-	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Wake: k.Wake, Now: time.Now, Log: o.Log.WithName("hold")}
-	k.Engine = engine.New(engine.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
-	return k, nil
+		Logger:       k.options.Log.WithName("watch"),
+	}
 }
 
 // bounded returns a configuration whose requests end: discovery takes no context,
@@ -128,6 +134,7 @@ var rights = []schema.GroupVersionKind{
 func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	k.life = ctx
+	defer k.accounts.lives.Wait()
 	group.Go(func() error {
 		k.CRDs.Run(ctx)
 		return nil

@@ -74,7 +74,9 @@ func (k *Kernel) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
 }
 
 func (k *Kernel) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
-	k.Hub.KindChanged(groupKind(crd), change)
+	for _, hub := range k.hubs() {
+		hub.KindChanged(groupKind(crd), change)
+	}
 	k.wakeConcerned(crd)
 }
 
@@ -105,7 +107,9 @@ func (k *Kernel) followGroups() *watch.Serving {
 		} else {
 			k.Kinds.ForgetGroup(gv)
 		}
-		k.Hub.GroupChanged(gv)
+		for _, hub := range k.hubs() {
+			hub.GroupChanged(gv)
+		}
 		for _, key := range k.options.Using(gv.Group) {
 			k.Wake(key)
 		}

@@ -90,7 +90,7 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 		return nil, err
 	}
 	base := controllers.Base()
-	metrics.Register(base.Hub.Collector(), base.Engine.Collector())
+	metrics.Register(base.Watched(), base.Engine.Collector())
 	if err := m.Add(leading{controllers, o.Ready, introspection(o, base)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
@@ -167,7 +167,7 @@ func introspection(o Options, k *kernel.Kernel) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Hub.Stats, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Log: o.Log.WithName("introspect")}
 }
 
 func (l leading) NeedLeaderElection() bool { return true }

@@ -167,6 +167,15 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
-		Usages: c.usages.book,
+		Usages: c.usages.book, As: c.account,
 	}
+}
+
+// account is by whose rights instances of graphs are looked after.
+func (c *Controllers) account(namespace, name string) (definition.Account, error) {
+	a, err := c.As(namespace, name)
+	if err != nil {
+		return definition.Account{}, err
+	}
+	return definition.Account{User: a.User, Cluster: a.Client, Hub: a.Hub}, nil
 }

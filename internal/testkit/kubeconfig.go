@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"path/filepath"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -8,10 +9,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig writes how to reach a server to a file, and returns the file's path.
-func Kubeconfig(tb testing.TB, config *rest.Config, path string) string {
+// Kubeconfig writes how to reach a server to a file of the test's, which it names.
+func Kubeconfig(tb testing.TB, config *rest.Config) string {
 	tb.Helper()
-	config = rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(config); err != nil {
 		tb.Fatal(err)
 	}
@@ -20,6 +20,7 @@ func Kubeconfig(tb testing.TB, config *rest.Config, path string) string {
 	file.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
 	file.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
 	file.CurrentContext = "it"
+	path := filepath.Join(tb.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*file, path); err != nil {
 		tb.Fatal(err)
 	}

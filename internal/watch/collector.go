@@ -4,12 +4,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector reports the hub's Stats as metrics. Watches of single objects and
-// of label selections are summed up by kind, so that their number doesn't make
-// series.
-func (h *Hub) Collector() prometheus.Collector { return collector{h} }
+// NewCollector reports the Stats of hubs as metrics. Watches of single objects and
+// of label selections are summed up by kind, as are those of several hubs, so that
+// their number doesn't make series.
+func NewCollector(hubs func() []*Hub) prometheus.Collector { return collector{hubs} }
 
-type collector struct{ hub *Hub }
+type collector struct{ hubs func() []*Hub }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("espalier_watch_"+name, help,
@@ -45,10 +45,14 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	type sums struct{ subscribers, objects, events, age float64 }
 	watches, totals := map[states]float64{}, map[series]sums{}
-	for of, events := range c.hub.past() {
-		totals[of] = sums{events: float64(events)}
+	var all []KindStats
+	for _, hub := range c.hubs() {
+		all = append(all, hub.Stats()...)
+		for of, events := range hub.past() {
+			totals[of] = sums{events: totals[of].events + float64(events)}
+		}
 	}
-	for _, s := range c.hub.Stats() {
+	for _, s := range all {
 		of := series{s.Kind.Group, s.Kind.Version, s.Kind.Kind, s.Class}
 		watches[states{of, s.State.Phase, s.State.Reason}]++
 		t := totals[of]

@@ -43,6 +43,12 @@ type Config struct {
 	// back-off alone.
 	Rights []schema.GroupVersionKind
 
+	// As names by whose rights it watches, other than this program's. Teller is the
+	// hub that the Rights are watched by then, with this program's rights: whoever may
+	// little may not read who may what.
+	As     string
+	Teller *Hub
+
 	// Grace is for how long a watch outlives its last subscriber, 30 seconds by
 	// default.
 	Grace time.Duration

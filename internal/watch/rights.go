@@ -15,7 +15,7 @@ import (
 type rights struct {
 	hub *Hub
 
-	mu       sync.Mutex // held while taking the hub's lock, never the other way round
+	mu       sync.Mutex // held while taking the hub's lock, or its teller's, never the other way round
 	count    int        // of forbidden watches
 	servings []*Serving
 }
@@ -23,7 +23,11 @@ type rights struct {
 // barred counts forbidden watches. The rights' own watches don't count: they
 // would keep themselves open.
 func (r *rights) barred(kind schema.GroupVersionKind, by int) {
-	if slices.Contains(r.hub.world.Rights, kind) {
+	teller := r.hub.world.Teller
+	if teller == nil {
+		teller = r.hub
+	}
+	if teller == r.hub && slices.Contains(r.hub.world.Rights, kind) {
 		return
 	}
 	r.mu.Lock()
@@ -32,7 +36,7 @@ func (r *rights) barred(kind schema.GroupVersionKind, by int) {
 	switch {
 	case r.count > 0 && r.servings == nil:
 		for _, gvk := range r.hub.world.Rights {
-			r.servings = append(r.servings, r.hub.Serve(gvk, r.changed))
+			r.servings = append(r.servings, teller.Serve(gvk, r.changed))
 		}
 	case r.count == 0:
 		for _, s := range r.servings {

@@ -13,6 +13,7 @@ type KindStats struct {
 	Kind        schema.GroupVersionKind
 	Selection   string // as Selection.String renders it
 	Class       string // all, managed, one or labelled
+	As          string // by whose rights, other than this program's
 	State       State
 	Subscribers int    // instances and servings
 	Objects     int    // held now
@@ -55,7 +56,7 @@ func (a *actor) stats(now time.Time) KindStats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return KindStats{
-		Kind: a.gvk, Selection: a.selection.String(), Class: a.selection.class(),
+		Kind: a.gvk, Selection: a.selection.String(), Class: a.selection.class(), As: a.world.As,
 		State: a.state, Objects: objects, Events: a.events, Age: now.Sub(a.born),
 		Subscribers: a.subscribers.len() + len(a.servings),
 	}

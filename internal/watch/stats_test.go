@@ -28,7 +28,7 @@ func TestStatsAndMetrics(t *testing.T) {
 		}
 
 		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(s.Collector())
+		registry.MustRegister(NewCollector(func() []*Hub { return []*Hub{s.Hub} }))
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -52,6 +52,8 @@ type Config struct {
 	Held func(schema.GroupVersionKind, engine.Reconciler) engine.Reconciler
 	// Usages tells which objects are in use.
 	Usages instance.Usages
+	// As gives the account of a service account, or, without a name, the program's own.
+	As func(namespace, name string) (Account, error)
 }
 
 // Reconciler serves the definitions of one spelling.
@@ -74,6 +76,12 @@ type visit struct {
 	// unsure is why it isn't known what the definition compiles to.
 	unsure error
 	kind   publish.Standing
+	// account is by whose rights instances are looked after.
+	account Account
+	// unasked is why it isn't known what is allowed.
+	unasked error
+	// patience is when to ask again, since something is lacking.
+	patience time.Duration
 }
 
 // Reconcile tells one pass: compile, publish the kind, serve it, report. Each
@@ -86,6 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	}
 	r.compile(ctx, v)
 	published := r.publish(ctx, v)
+	r.authorize(ctx, v)
 	err := r.serve(ctx, v) // what was published before is served all the same
 	if published != nil {
 		return outcome.Fail(errors.Join(published, err))
@@ -93,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if v.unsure != nil {
 		err = v.unsure
 	}
-	return r.report(ctx, v, err)
+	return v.again(r.report(ctx, v, err))
 }
 
 // begin loads the definition and puts its finalizer on.
@@ -117,6 +126,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	}
 	v.spec, v.wants = spec, wanted(raw)
 	r.define(v)
+	r.engage(v)
 	if raw.GetDeletionTimestamp() != nil {
 		return nil, r.retire(ctx, v)
 	}

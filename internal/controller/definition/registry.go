@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/engine"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/tally"
 )
 
@@ -41,6 +42,12 @@ type entry struct {
 	// own is the compilation of the definition as it is, served that of the
 	// definition as it was when its kind was last published.
 	own, served compilation
+	// account is by whose rights the instances are looked after. Asked names what was
+	// last asked for, and lacks is what of it was not granted.
+	account Account
+	asked   string
+	lacks   []rights.Need
+	lacking lacking
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
 	told tally.Count

@@ -85,6 +85,11 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	default:
 		mark(v1alpha1.DefinitionControllerReady, condition.True, "Running", "controller is running")
 	}
+	if c, ok := r.permissions(v, before); ok {
+		mark(c.Type, c.Status, c.Reason, c.Message)
+	} else {
+		set = set.Drop(v1alpha1.DefinitionPermissionsGranted)
+	}
 	return set.Mark(set.Summarize(v1alpha1.DefinitionReady, generation,
 		v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
 }

@@ -77,8 +77,10 @@ func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextension
 
 // attend keeps serving the instances that a deleted definition waits for.
 func (r *Reconciler) attend(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, left remaining) outcome.Outcome {
-	r.start(v, kind)
-	if v.entry.good == nil {
+	if account, ok := r.inCharge(v, current); ok {
+		r.start(v, kind, account)
+	}
+	if v.entry.serving != nil && v.entry.good == nil {
 		_ = r.fallBack(ctx, v, current) // best effort: taking apart needs no graph
 	}
 	return r.reportRemaining(ctx, v, kind.Kind, left)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/crd"
@@ -48,7 +49,11 @@ func (r *Reconciler) serve(ctx context.Context, v *visit) error {
 	if !ok {
 		return nil
 	}
-	r.start(v, kind)
+	account, ok := r.inCharge(v, current)
+	if !ok {
+		return nil // its conditions say why
+	}
+	r.start(v, kind, account)
 	var err error
 	if v.compiled.graph != nil && v.kind.Ready {
 		v.entry.served = v.entry.own
@@ -57,7 +62,7 @@ func (r *Reconciler) serve(ctx context.Context, v *visit) error {
 		err = r.fallBack(ctx, v, current)
 	}
 	if v.entry.good != nil {
-		r.warm(v, v.entry.good)
+		r.follow(v, v.entry.good)
 	}
 	return err
 }
@@ -77,14 +82,12 @@ func (r *Reconciler) use(v *visit, g *graph.Graph) {
 // while the present one can't be used. After a restart it is read from the
 // CustomResourceDefinition. It follows the kinds that it uses like any other.
 func (r *Reconciler) fallBack(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition) error {
-	c := &v.entry.served
-	if c.spec == nil {
-		spec, ok := crd.Accepted(current)
-		if !ok {
-			return nil
-		}
-		c.spec = spec
+	spec, ok := v.accepted(current)
+	if !ok {
+		return nil
 	}
+	c := &v.entry.served
+	c.spec = spec
 	if err := r.refresh(ctx, v, c); err != nil {
 		return err
 	}
@@ -94,29 +97,26 @@ func (r *Reconciler) fallBack(ctx context.Context, v *visit, current *apiextensi
 	return nil
 }
 
-// warm keeps a watch open on the kinds that instances will write, so that the
-// first instance needn't wait for one: the API server takes a second for the
-// first watch of a new kind. It also wakes the definition when such a kind
-// appears.
-func (r *Reconciler) warm(v *visit, g *graph.Graph) {
-	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
-	for _, gvk := range g.Written() {
-		lease.Want(watch.ChildrenOf(gvk, string(v.owner.UID))) // nobody's children: no object wakes the definition
+// accepted is the spec that the kind was last published for.
+func (v *visit) accepted(current *apiextensionsv1.CustomResourceDefinition) (*v1alpha1.DefinitionSpec, bool) {
+	if spec := v.entry.served.spec; spec != nil {
+		return spec, true
 	}
-	lease.Commit()
+	return crd.Accepted(current)
 }
 
-// start makes sure that a controller runs for the kind and for this incarnation
-// of its definition.
-func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
+// start makes sure that a controller runs for the kind, for this incarnation of its
+// definition and with the rights of an account.
+func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind, account Account) {
 	e := v.entry
-	if e.serving != nil && e.serving.Kind == kind && e.instances.Definition == v.owner {
+	if e.serving != nil && e.serving.Kind == kind && e.instances.Definition == v.owner && e.account == account {
 		return
 	}
 	r.halt(e)
+	e.account = account
 	e.instances = &instance.Reconciler{
 		Kind: kind, Definition: v.owner, Dialect: instance.Graphs{},
-		Cluster: r.Cluster, Kinds: r.Kinds, Hub: r.Hub, Events: r.Events,
+		Cluster: account.Cluster, World: account.Hub, Kinds: r.Kinds, Hub: r.Hub, Events: r.Events,
 		Version: r.Version, Now: r.Now, Usages: r.Usages,
 		Wake: func() { r.wake(v.key) },
 	}
@@ -126,6 +126,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 func (r *Reconciler) halt(e *entry) {
 	if e.serving != nil {
 		e.serving.Stop()
+		e.account.Hub.ForgetKind(e.serving.Kind.GroupKind())
 		e.serving, e.instances, e.good = nil, nil, nil
 	}
 }

@@ -71,7 +71,7 @@ func (r *Reconciler) rewatch(ctx context.Context, v *visit) {
 		return
 	}
 	v.memory.rewatched = true
-	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
+	lease := r.World.Begin(watch.Subscriber{Key: v.key})
 	defer lease.Commit()
 	for _, gk := range inventory.Read(v.instance).GroupKinds() {
 		gvk, standing, err := r.Kinds.Standing(ctx, gk)

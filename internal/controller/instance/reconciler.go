@@ -28,12 +28,16 @@ type Reconciler struct {
 	Kind       schema.GroupVersionKind
 	Definition inventory.Definition
 	Dialect    Dialect
-	Cluster    *cluster.Client
-	Kinds      *cluster.Kinds
-	Hub        *watch.Hub
-	Events     telemetry.Recorder
-	Version    string
-	Now        func() time.Time
+	// Cluster writes the instances and what they consist of, and World watches the
+	// latter: both by whose rights the instances are looked after.
+	Cluster *cluster.Client
+	World   *watch.Hub
+	Kinds   *cluster.Kinds
+	// Hub is where the instances themselves are watched.
+	Hub     *watch.Hub
+	Events  telemetry.Recorder
+	Version string
+	Now     func() time.Time
 	// Wake asks for a pass over the definition: a kind that it didn't know has
 	// appeared, or an instance that it may wait for is gone.
 	Wake func()
@@ -147,7 +151,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	if !ok {
 		r.memories.forget(key)
 		r.forgetUses(key, nil)
-		r.Hub.Forget(watch.Subscriber{Key: key})
+		r.World.Forget(watch.Subscriber{Key: key})
 		r.Wake()
 		return nil, outcome.Done()
 	}
@@ -171,7 +175,7 @@ func (r *Reconciler) compose(v *visit) outcome.Outcome {
 	if v.memory.composer != v.composer {
 		v.memory.composer, v.memory.cut, v.memory.wrote = v.composer, 0, ""
 	}
-	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	v.lease = r.World.Begin(watch.Subscriber{Key: v.key})
 	v.facts.Waits = waitsSince(v.instance)
 	maps.Copy(v.facts.Waits, v.memory.since)
 	return outcome.Outcome{}

@@ -87,7 +87,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 	if err != nil {
 		return plan.Remains{}, err
 	}
-	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	v.lease = r.World.Begin(watch.Subscriber{Key: v.key})
 	defer v.lease.Commit()
 	remains := plan.Remains{
 		Instance: v.instance, Policy: policy, Before: v.told(),
@@ -188,7 +188,7 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Wait(lookAgain)
 	}
 	r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.instance.GetUID()), watch.Subscriber{Key: v.key})
-	r.Hub.Forget(watch.Subscriber{Key: v.key})
+	r.World.Forget(watch.Subscriber{Key: v.key})
 	r.memories.forget(v.key)
 	r.forgetUses(v.key, nil)
 	return outcome.Done()

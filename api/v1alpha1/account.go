@@ -1,0 +1,18 @@
+package v1alpha1
+
+// ServiceAccount names a ServiceAccount.
+type ServiceAccount struct {
+	// Name is its name.
+	//
+	// +kubebuilder:validation:Required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// Namespace is where it is. A definition in a namespace takes those of that
+	// namespace only, and needn't say so; any other has to.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}

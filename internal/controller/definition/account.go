@@ -1,0 +1,208 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/watch"
+)
+
+// Account is by whose rights the instances of a definition are looked after.
+type Account struct {
+	// User is who that is; empty for this program itself.
+	User    string
+	Cluster *cluster.Client
+	Hub     *watch.Hub
+}
+
+// accountOf says which service account a definition names, or what is wrong with it. One
+// in a namespace can't act with the rights of another: whoever may write definitions there
+// has no say over those.
+func accountOf(owner inventory.Definition, spec *v1alpha1.DefinitionSpec) (named v1alpha1.ServiceAccount, problem string) {
+	if spec.ServiceAccount == nil {
+		return named, ""
+	}
+	named = *spec.ServiceAccount
+	switch {
+	case named.Name == "":
+		return v1alpha1.ServiceAccount{}, "names no service account"
+	case owner.Namespace == "" && named.Namespace == "":
+		return v1alpha1.ServiceAccount{}, "has to say in which namespace the service account is: the definition is in none"
+	case owner.Namespace != "" && named.Namespace != "" && named.Namespace != owner.Namespace:
+		return v1alpha1.ServiceAccount{}, fmt.Sprintf("is in namespace %s; a definition in %s takes service accounts of that namespace only", named.Namespace, owner.Namespace)
+	case named.Namespace == "":
+		named.Namespace = owner.Namespace
+	}
+	return named, ""
+}
+
+// engage finds the account that the definition names.
+func (r *Reconciler) engage(v *visit) {
+	account, problem := r.accountOf(v.owner, v.spec)
+	if problem != "" {
+		v.compiled.problems.Addf("spec.serviceAccount", "%s", problem)
+	}
+	v.account = account
+}
+
+func (r *Reconciler) accountOf(owner inventory.Definition, spec *v1alpha1.DefinitionSpec) (account Account, problem string) {
+	named, problem := accountOf(owner, spec)
+	if problem != "" {
+		return Account{}, problem
+	}
+	account, err := r.As(named.Namespace, named.Name)
+	if err != nil {
+		return Account{}, err.Error()
+	}
+	return account, ""
+}
+
+// inCharge is the account by whose rights instances are looked after now: that of the
+// definition as it is, or, while that can't be used, as it was when its kind was last
+// published. Without any, nobody looks after them.
+func (r *Reconciler) inCharge(v *visit, current *apiextensionsv1.CustomResourceDefinition) (account Account, ok bool) {
+	account = v.account
+	if v.compiled.graph == nil || !v.kind.Ready {
+		if spec, accepted := v.accepted(current); accepted {
+			account, _ = r.accountOf(v.owner, spec)
+		}
+	}
+	return account, account.Cluster != nil
+}
+
+// remembered is for how long it is taken for true what is allowed: definitions that are
+// compiled at the same time, after a start, ask once.
+const remembered = 10 * time.Second
+
+// authorize asks whether all is allowed that instances are looked after with: once for
+// what there is to be allowed, and again as long as something lacks.
+func (r *Reconciler) authorize(ctx context.Context, v *visit) {
+	if v.compiled.graph == nil || v.account.Cluster == nil {
+		return
+	}
+	needs, _ := graph.Needs(v.spec, func(gvk schema.GroupVersionKind) (string, bool) {
+		served, err := r.Kinds.Resolve(ctx, gvk)
+		return served.GVR.Resource, err == nil
+	})
+	e, now := v.entry, r.Now()
+	asked := object.Digest([]any{v.account.User, needs})
+	if e.asked == asked && len(e.lacks) == 0 {
+		return
+	}
+	since := now.Add(-remembered)
+	if e.asked == asked {
+		since = now
+	}
+	lacks, err := v.account.Cluster.Lacks(ctx, needs, since)
+	if err != nil {
+		v.unasked = err
+		e.asked = ""
+		return
+	}
+	v.patience = e.lacking.next(len(lacks) > 0, now)
+	e.asked, e.lacks = asked, lacks
+}
+
+// lacking is how often in vain it was asked for rights. That they are granted is seen, but
+// not when the API server has heard of it.
+type lacking struct {
+	times int
+	due   time.Time
+}
+
+const (
+	firstAsk   = time.Second
+	slowestAsk = 5 * time.Minute
+)
+
+// next is when to ask again. Whoever comes before that was told of something new.
+func (l *lacking) next(still bool, now time.Time) time.Duration {
+	if !still || now.Before(l.due) {
+		l.times = 0
+	}
+	if !still {
+		l.due = time.Time{}
+		return 0
+	}
+	delay := min(slowestAsk, firstAsk<<min(l.times, 16))
+	l.times, l.due = l.times+1, now.Add(delay)
+	return delay
+}
+
+// grants are the kinds that say who may do what.
+var grants = []schema.GroupVersionKind{
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+}
+
+// follow keeps a watch open on the kinds that instances will write, so that the first
+// instance needn't wait for one: the API server takes a second for the first watch of a
+// new kind. It also wakes the definition when such a kind appears, and, while rights are
+// lacking, when some are granted.
+func (r *Reconciler) follow(v *visit, g *graph.Graph) {
+	who := watch.Subscriber{Key: v.key}
+	own := r.Hub.Begin(who)
+	defer own.Commit()
+	if len(v.entry.lacks) > 0 {
+		for _, gvk := range grants {
+			own.Want(watch.Matching(gvk, "", labels.Everything()))
+		}
+	}
+	hub := v.entry.account.Hub
+	lease := own
+	if hub != r.Hub {
+		lease = hub.Begin(who)
+		defer lease.Commit()
+	}
+	for _, gvk := range g.Written() {
+		lease.Want(watch.ChildrenOf(gvk, string(v.owner.UID))) // nobody's children: no object wakes the definition
+	}
+}
+
+// permissions is the condition that tells what is lacking; none where there is nothing to
+// say: this program has all rights that it needs, as it is expected to.
+func (r *Reconciler) permissions(v *visit, before condition.Set) (v1alpha1.Condition, bool) {
+	e := v.entry
+	_, told := before.Get(v1alpha1.DefinitionPermissionsGranted)
+	if v.compiled.graph == nil || v.unasked == nil && v.account.User == "" && len(e.lacks) == 0 && !told {
+		return v1alpha1.Condition{}, false
+	}
+	who := v.account.User
+	if who == "" {
+		who = "the controller"
+	}
+	c := v1alpha1.Condition{Type: v1alpha1.DefinitionPermissionsGranted, Status: condition.True, Reason: "Granted", Message: who + " may do all that instances need"}
+	switch {
+	case v.unasked != nil:
+		c.Status, c.Reason = metav1.ConditionUnknown, "ReviewFailed"
+		c.Message = "it can't be told what " + who + " may do: " + cluster.Discreet(v.unasked)
+	case len(e.lacks) > 0:
+		c.Status, c.Reason = condition.False, "Forbidden"
+		c.Message = fmt.Sprintf("%s lacks rights in all namespaces, without which instances can't be looked after; grant them by a ClusterRole and a ClusterRoleBinding, as 'espalier rbac %s' prints them: %s",
+			who, v.key.Name, strings.Join(rights.Texts(e.lacks), "; "))
+	}
+	return c, true
+}
+
+// again is when to look at the definition without being told to.
+func (v *visit) again(out outcome.Outcome) outcome.Outcome {
+	if v.patience > 0 && out.Err == nil {
+		return outcome.Wait(v.patience)
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package rights_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-dev/espalier/internal/rights"
+)
+
+func rule(verbs, groups, resources []string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: groups, Resources: resources, ResourceNames: names}
+}
+
+func TestWhatIsMissing(t *testing.T) {
+	secret := rights.Need{Verb: "list", Resource: "secrets"}
+	status := rights.Need{Verb: "update", Group: "x.org", Resource: "things/status"}
+	one := rights.Need{Verb: "get", Resource: "secrets", Name: "a"}
+	star := []string{"*"}
+	cases := map[string]struct {
+		granted []rbacv1.PolicyRule
+		need    rights.Need
+		missing bool
+	}{
+		"Nobody has granted anything":                   {nil, secret, true},
+		"The very right":                                {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"})}, secret, false},
+		"Another verb":                                  {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
+		"Another group":                                 {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{"x.org"}, []string{"secrets"})}, secret, true},
+		"Everything":                                    {[]rbacv1.PolicyRule{rule(star, star, star)}, secret, false},
+		"Everything has subresources too":               {[]rbacv1.PolicyRule{rule(star, star, star)}, status, false},
+		"A resource hasn't its subresources":            {[]rbacv1.PolicyRule{rule(star, star, []string{"things"})}, status, true},
+		"The subresource of all":                        {[]rbacv1.PolicyRule{rule(star, star, []string{"*/status"})}, status, false},
+		"One object isn't all":                          {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"}, "a")}, secret, true},
+		"One object is that one":                        {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "a", "b")}, one, false},
+		"One object isn't another":                      {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "b")}, one, true},
+		"All have each":                                 {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, one, false},
+		"Two halves of a right in two rules are no one": {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"pods"}), rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
+	}
+	for name, tc := range cases {
+		if got := rights.Missing(tc.granted, []rights.Need{tc.need}); (len(got) > 0) != tc.missing {
+			t.Errorf("%s: missing is %v", name, got)
+		}
+	}
+}
+
+func TestRulesAndWords(t *testing.T) {
+	needs := []rights.Need{
+		{Verb: "watch", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "list", Resource: "secrets"},
+		{Verb: "list", Resource: "configmaps"}, {Verb: "watch", Resource: "configmaps"},
+		{Verb: "update", Group: "x.org", Resource: "things/status"},
+		{Verb: "list", Group: "x.org", Resource: "things", Name: "one"},
+		{Verb: "list", Resource: "secrets", Name: "covered"},
+	}
+	want := []rbacv1.PolicyRule{
+		rule([]string{"list", "watch"}, []string{""}, []string{"configmaps", "secrets"}),
+		rule([]string{"list"}, []string{"x.org"}, []string{"things"}, "one"),
+		rule([]string{"update"}, []string{"x.org"}, []string{"things/status"}),
+	}
+	want[0].ResourceNames, want[2].ResourceNames = nil, nil
+	if diff := cmp.Diff(want, rights.Rules(needs)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	words := []string{"list and watch configmaps", "list and watch secrets", "list things.x.org named one", "update things.x.org/status"}
+	if diff := cmp.Diff(words, rights.Texts(needs)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRulesGrantWhatIsNeededAndNothingElse draws needs, and asks for each that could be
+// drawn whether it is granted.
+func TestRulesGrantWhatIsNeededAndNothingElse(t *testing.T) {
+	need := rapid.Custom(func(t *rapid.T) rights.Need {
+		return rights.Need{
+			Verb:     rapid.SampledFrom([]string{"get", "list", "update"}).Draw(t, "verb"),
+			Group:    rapid.SampledFrom([]string{"", "x.org"}).Draw(t, "group"),
+			Resource: rapid.SampledFrom([]string{"a", "b", "a/status"}).Draw(t, "resource"),
+			Name:     rapid.SampledFrom([]string{"", "one"}).Draw(t, "name"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		needs := rapid.SliceOf(need).Draw(t, "needs")
+		asked := need.Draw(t, "asked")
+		all := asked
+		all.Name = ""
+		granted := len(rights.Missing(rights.Rules(needs), []rights.Need{asked})) == 0
+		if wanted := slices.Contains(needs, asked) || slices.Contains(needs, all); granted != wanted {
+			t.Fatalf("%s is granted: %t, is needed: %t", asked, granted, wanted)
+		}
+	})
+}
