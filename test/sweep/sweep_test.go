@@ -281,7 +281,7 @@ func define(t *testing.T, w *testkit.World) {
 	t.Helper()
 	w.Apply(t, definitions+compositeDefinitions)
 	for _, name := range []string{"sweep-chain", "sweep-keeper", "sweep-low", "sweep-mid", "sweep-top"} {
-		w.Await(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", name, func(o *unstructured.Unstructured) error {
+		w.Await(t, definitionKind, "", name, func(o *unstructured.Unstructured) error {
 			if err := testkit.IsReady(o); err != nil {
 				return err
 			}
