@@ -10,8 +10,8 @@ type DefinitionStatus struct {
 	// TopologicalOrder lists the nodes so that each comes after those it reads.
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
-	// Conditions are Ready and what it is made of: GraphAccepted, KindReady and
-	// ControllerReady.
+	// Conditions are Ready and what it is made of: GraphRevisionsResolved,
+	// GraphAccepted, KindReady and ControllerReady.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -22,6 +22,13 @@ type DefinitionStatus struct {
 
 	// LastIssuedRevision is the number of the newest revision.
 	LastIssuedRevision int64 `json:"lastIssuedRevision,omitempty"`
+
+	// ServingRevision is the number of the revision that instances are composed by,
+	// unless they ask for another, or one that is being rolled out has reached them.
+	ServingRevision int64 `json:"servingRevision,omitempty"`
+
+	// Rollout is how far the latest rollout in waves has come.
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 }
 
 // DefinitionState is the state of a definition in a word.
@@ -77,10 +84,11 @@ const (
 
 // Types of conditions on definitions.
 const (
-	DefinitionReady           = "Ready"
-	DefinitionGraphAccepted   = "GraphAccepted"
-	DefinitionKindReady       = "KindReady"
-	DefinitionControllerReady = "ControllerReady"
+	DefinitionReady             = "Ready"
+	DefinitionRevisionsResolved = "GraphRevisionsResolved"
+	DefinitionGraphAccepted     = "GraphAccepted"
+	DefinitionKindReady         = "KindReady"
+	DefinitionControllerReady   = "ControllerReady"
 )
 
 // Types of conditions on instances. Stalled is there only while it is true.
