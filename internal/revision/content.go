@@ -76,7 +76,7 @@ func canonical(raw *runtime.RawExtension) {
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
-		return // as it is: it is different from all that makes sense
+		value = string(raw.Raw) // it makes no sense, and is different from all that does
 	}
 	if text, err := json.Marshal(value); err == nil {
 		raw.Raw = text

@@ -71,12 +71,16 @@ func (w Waves) Advance(was *v1alpha1.RolloutStatus, revision int64, members []Me
 	}
 	is.Waves = int32(len(w.steps))
 	is.Wave = min(is.Wave, is.Waves)
-	before := is.Phase
+	before, empty := is.Phase, false
 	for {
 		unready := w.count(is, members)
 		if len(unready) > w.tolerated(is) {
 			again = w.wait(is, unready, now)
 			break
+		}
+		if is.Phase == v1alpha1.RolloutStopped {
+			is.Phase, before = v1alpha1.RolloutProgressing, v1alpha1.RolloutProgressing
+			told = append(told, Transition{Reason: RolloutResumed, Message: fmt.Sprintf("revision %d: its instances are ready, and the rollout goes on", revision)})
 		}
 		if is.WaveReadyAt == nil {
 			since := at(now)
@@ -86,11 +90,11 @@ func (w Waves) Advance(was *v1alpha1.RolloutStatus, revision int64, members []Me
 			w.complete(is, now)
 			break
 		}
-		if again = w.pausing(is, now); again > 0 || is.Phase == v1alpha1.RolloutPaused {
+		if again = w.pausing(is, empty, now); again > 0 || is.Phase == v1alpha1.RolloutPaused {
 			break
 		}
 		w.begin(is, members, now)
-		if w.fresh(is, members) {
+		if empty = !w.fresh(is, members); !empty {
 			told = append(told, Transition{Reason: RolloutWave, Message: fmt.Sprintf("revision %d: %s begins", revision, w.describe(is.Wave))})
 			w.count(is, members)
 			is.Message = fmt.Sprintf("%s has begun", w.describe(is.Wave))
@@ -203,8 +207,9 @@ func (w Waves) wait(is *v1alpha1.RolloutStatus, unready []v1alpha1.UnreadyInstan
 	return left
 }
 
-// pausing says whether the next wave has to wait, and for how long yet.
-func (w Waves) pausing(is *v1alpha1.RolloutStatus, now time.Time) time.Duration {
+// pausing says whether the next wave has to wait, and for how long yet; after one that is
+// empty it doesn't.
+func (w Waves) pausing(is *v1alpha1.RolloutStatus, empty bool, now time.Time) time.Duration {
 	if w.rollout.Paused {
 		is.Phase, is.Message = v1alpha1.RolloutPaused, fmt.Sprintf("%s is ready; the next one waits for spec.rollout.paused to be taken off", w.describe(is.Wave))
 		if is.Wave == 0 {
@@ -215,7 +220,7 @@ func (w Waves) pausing(is *v1alpha1.RolloutStatus, now time.Time) time.Duration 
 	if is.Phase == v1alpha1.RolloutPaused {
 		is.Phase = v1alpha1.RolloutProgressing
 	}
-	if is.Wave == 0 || is.Total == 0 || w.steps[is.Wave-1].Pause == nil {
+	if is.Wave == 0 || empty || w.steps[is.Wave-1].Pause == nil {
 		return 0
 	}
 	until := is.WaveReadyAt.Add(w.steps[is.Wave-1].Pause.Duration)
@@ -241,8 +246,6 @@ func changed(before v1alpha1.RolloutPhase, is *v1alpha1.RolloutStatus) []Transit
 		return []Transition{{Warning: true, Reason: RolloutStopped, Message: fmt.Sprintf("revision %d: %s", is.Revision, is.Message)}}
 	case is.Phase == v1alpha1.RolloutComplete:
 		return []Transition{{Reason: RolloutComplete, Message: fmt.Sprintf("revision %d: %s", is.Revision, is.Message)}}
-	case before == v1alpha1.RolloutStopped:
-		return []Transition{{Reason: RolloutResumed, Message: fmt.Sprintf("revision %d: its instances are ready, and the rollout goes on", is.Revision)}}
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (r *Reconciler) compileCandidate(ctx context.Context, v *visit, c candidate
 	if err := r.refresh(ctx, v, c.compilation); err != nil {
 		return err
 	}
-	if g := c.last.graph; g != nil && (g.Kind.GroupKind() != v.wants || v.spec.Schema != nil && g.Kind.Version != v.spec.Schema.APIVersion) {
+	if g := c.last.graph; g != nil && g.Kind.GroupKind() != v.wants {
 		c.last = compiled{}
 		c.last.problems.Addf("spec.schema", "it is of kind %s of %s: a definition of that name had another kind", g.Kind.Kind, g.Kind.GroupVersion())
 		c.good, c.input = nil, ""

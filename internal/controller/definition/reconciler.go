@@ -95,6 +95,8 @@ type visit struct {
 	hitch  hitch
 	kind   publish.Standing
 	step   revision.Step
+	// orphaning says that the definition goes and leaves instances behind.
+	orphaning bool
 }
 
 // Reconcile tells one pass: compile, keep what is new as a revision, choose the revision

@@ -87,7 +87,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	}
 	switch {
 	case v.kind.Ready:
-		mark(v1alpha1.DefinitionKindReady, condition.True, "Ready", fmt.Sprintf("kind %s has been accepted and ready", v.spec.Schema.Kind))
+		mark(v1alpha1.DefinitionKindReady, condition.True, "Ready", fmt.Sprintf("kind %s has been accepted and ready", v.wants.Kind))
 	case v.kind.Unknown:
 		mark(v1alpha1.DefinitionKindReady, condition.Unknown, v.kind.Reason, v.kind.Message)
 	default:

@@ -39,7 +39,7 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 	if out := r.withdraw(ctx, v, vacated); out.Settled() {
 		return out
 	}
-	if out := r.disband(ctx, v); out.Settled() {
+	if out := r.disband(ctx, v, vacated != nil && v.orphaning); out.Settled() {
 		return out
 	}
 	kept := slices.DeleteFunc(slices.Clone(v.raw.GetFinalizers()), func(f string) bool { return f == v1alpha1.Finalizer })
@@ -72,6 +72,7 @@ func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextension
 	if left.hold() && !orphans {
 		return r.attend(ctx, v, current, kind, left)
 	}
+	v.orphaning = left.hold()
 	if r.AllowCRDDeletion && !left.hold() {
 		if err := r.publisher().Delete(ctx, current); err != nil {
 			return outcome.Fail(err)

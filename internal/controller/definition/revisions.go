@@ -238,8 +238,9 @@ func free(ctx context.Context, c *cluster.Client, o *unstructured.Unstructured) 
 }
 
 // disband lets all revisions go with their definition. Those of a definition in a namespace
-// the garbage collector doesn't take.
-func (r *Reconciler) disband(ctx context.Context, v *visit) outcome.Outcome {
+// the garbage collector doesn't take. They stay where instances do, for the next definition
+// of the name to find them by.
+func (r *Reconciler) disband(ctx context.Context, v *visit, stay bool) outcome.Outcome {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
 	all, state := lease.Matching(RevisionKind, "", labels.SelectorFromSet(labels.Set{v1alpha1.DefinitionNameLabel: inventory.LabelValue(v.key.Name)}))
 	lease.Commit()
@@ -255,11 +256,28 @@ func (r *Reconciler) disband(ctx context.Context, v *visit) outcome.Outcome {
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one) != nil || !revision.BelongsTo(one, v.owner) {
 			continue
 		}
-		if err := r.discard(ctx, v, o); err != nil {
+		part := r.discard
+		if stay && one.DeletionTimestamp == nil {
+			part = r.release
+		}
+		if err := part(ctx, v, o); err != nil {
 			return ended(err)
 		}
 	}
 	return outcome.Outcome{}
+}
+
+// release leaves a revision behind that no definition controls, so that the garbage collector
+// leaves it in place.
+func (r *Reconciler) release(ctx context.Context, v *visit, o *unstructured.Unstructured) error {
+	owners := slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
+	if len(owners) == len(o.GetOwnerReferences()) {
+		return nil
+	}
+	_, err := r.change(v, o, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.Patch(ctx, o, map[string]any{"metadata": map[string]any{"ownerReferences": owners}}, v1alpha1.InstanceManager)
+	})
+	return err
 }
 
 // statusOf reads a definition's status; one that can't be read is as good as none.

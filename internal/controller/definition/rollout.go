@@ -102,8 +102,8 @@ func (r *Reconciler) announce(v *visit) {
 		r.Events.Event(v.raw, severity, t.Reason, t.Message)
 		r.Rollouts.Happened(t.Reason)
 	}
-	if moved(v.step.Now, v.step.Next) {
-		r.wake(v.key)
+	if moved(v.step.Now, v.step.Next) || moved(revision.StateOf(v.status), v.step.Next) {
+		r.wake(v.key) // for what is composed by it, and for revisions that are out of use now
 	}
 }
 
