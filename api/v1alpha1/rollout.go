@@ -135,3 +135,7 @@ const (
 	RollbackAnnotation     = "espalier.dev/rollback-to"
 	RollbackFromAnnotation = "espalier.dev/rollback-from"
 )
+
+// ServedAnnotation is on a definition that an import has restored: what its status said of
+// its revisions. It counts until the definition has a status of its own.
+const ServedAnnotation = "espalier.dev/served"

@@ -1,8 +1,10 @@
 package integration
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/internal/cli"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/suite"
@@ -152,7 +155,14 @@ func TestADefinitionMayAskForARevision(t *testing.T) {
 	are(s, t, map[string]string{"a": "one"})
 
 	t.Log("a rollback goes before the spec, until there is something newer than what it was made from")
-	annotate(s, t, d, `"espalier.dev/rollback-to":"2","espalier.dev/rollback-from":"3"`)
+	at := testkit.Kubeconfig(t, s.Config, filepath.Join(t.TempDir(), "kubeconfig"))
+	var out, errs bytes.Buffer
+	if code := cli.Main(t.Context(), []string{"rollback", s.Name("box"), "--kubeconfig", at, "--to", "7"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), "there is no revision 7; there are 1, 2 and 3") {
+		t.Errorf("exit code %d, %s%s", code, out.String(), errs.String())
+	}
+	if code := cli.Main(t.Context(), []string{"rollback", s.Name("box"), "--kubeconfig", at, "--to", "2"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "goes from revision 1 to 2, until there is one after 3") {
+		t.Errorf("exit code %d, %s%s", code, out.String(), errs.String())
+	}
 	are(s, t, map[string]string{"a": "two"})
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, conditionIs("GraphRevisionsResolved", "True", "RolledBack", "espalier.dev/rollback-to")))
 	s.AwaitEventOn(t, d, "RevisionServed", "revision 2 (RolledBack), no longer by 1")

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -280,12 +281,17 @@ func (r *Reconciler) release(ctx context.Context, v *visit, o *unstructured.Unst
 	return err
 }
 
-// statusOf reads a definition's status; one that can't be read is as good as none.
+// statusOf reads a definition's status; one that can't be read is as good as none. One that
+// was restored says in an annotation what the status has no longer.
 func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus) {
-	if fields, ok := raw.Object["status"].(map[string]any); ok {
+	if fields, ok := raw.Object["status"].(map[string]any); ok && len(fields) > 0 {
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status) != nil {
 			return v1alpha1.DefinitionStatus{}
 		}
+		return status
+	}
+	if json.Unmarshal([]byte(raw.GetAnnotations()[v1alpha1.ServedAnnotation]), &status) != nil {
+		return v1alpha1.DefinitionStatus{}
 	}
 	return status
 }

@@ -97,9 +97,13 @@ func (s *Standings) forget(key object.Key) {
 	delete(s.byKey, key)
 }
 
-// stood notes how an instance stands at the end of a pass.
-func (r *Reconciler) stood(v *visit, conditions condition.Set) {
-	ready, _ := conditions.Get(v1alpha1.InstanceReady)
+// stood notes how an instance stands at the end of a pass: as its author says, if he says
+// whether it is ready, and otherwise as the dialect does.
+func (r *Reconciler) stood(v *visit, own, shown condition.Set) {
+	ready, said := shown.Get(v1alpha1.InstanceReady)
+	if !said {
+		ready, _ = own.Get(v1alpha1.InstanceReady)
+	}
 	is := Standing{By: v.composer, Ready: ready.Status == condition.True}
 	if !is.Ready {
 		is.Reason, is.Message = ready.Reason, ready.Message
