@@ -39,6 +39,27 @@ type DefinitionSpec struct {
 	//
 	// +optional
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
+	// Revision is the number of the revision that instances are composed by, until
+	// this is changed; by default it is the newest. It is an addition of Espalier's,
+	// like what follows.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Revision *int64 `json:"revision,omitempty"`
+
+	// RevisionHistoryLimit is how many revisions are kept beside those that are in
+	// use; 5 by default.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// Rollout lets a new revision reach the instances wave by wave; by default it
+	// reaches all at once.
+	//
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // Readiness is a rule for nodes that have no readyWhen.

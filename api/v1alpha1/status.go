@@ -10,8 +10,8 @@ type DefinitionStatus struct {
 	// TopologicalOrder lists the nodes so that each comes after those it reads.
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
-	// Conditions are Ready and what it is made of: GraphAccepted, KindReady and
-	// ControllerReady.
+	// Conditions are Ready and what it is made of: GraphRevisionsResolved,
+	// GraphAccepted, KindReady and ControllerReady.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -22,6 +22,17 @@ type DefinitionStatus struct {
 
 	// LastIssuedRevision is the number of the newest revision.
 	LastIssuedRevision int64 `json:"lastIssuedRevision,omitempty"`
+
+	// ServingRevision is the number of the revision that instances are composed by,
+	// unless they ask for another, or one that is being rolled out has reached them.
+	ServingRevision int64 `json:"servingRevision,omitempty"`
+
+	// ServiceAccount is by whose rights instances are looked after; none for the
+	// controllers' own.
+	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
+
+	// Rollout is how far the latest rollout in waves has come.
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 }
 
 // DefinitionState is the state of a definition in a word.
@@ -77,10 +88,11 @@ const (
 
 // Types of conditions on definitions.
 const (
-	DefinitionReady           = "Ready"
-	DefinitionGraphAccepted   = "GraphAccepted"
-	DefinitionKindReady       = "KindReady"
-	DefinitionControllerReady = "ControllerReady"
+	DefinitionReady             = "Ready"
+	DefinitionRevisionsResolved = "GraphRevisionsResolved"
+	DefinitionGraphAccepted     = "GraphAccepted"
+	DefinitionKindReady         = "KindReady"
+	DefinitionControllerReady   = "ControllerReady"
 	// DefinitionPermissionsGranted says whether all is allowed that instances are looked
 	// after with. Ready doesn't depend on it: the kind is served all the same, and what is
 	// forbidden is told by the instances that need it.

@@ -14,6 +14,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/usage"
@@ -83,7 +84,7 @@ type Section int
 const (
 	Namespaces Section = iota
 	Functions
-	Revisions // before their compositions, which would make others
+	Revisions // before their compositions and definitions, which would make others
 	Compositions
 	Definitions
 	Configs
@@ -102,7 +103,7 @@ var AllSections = []Section{
 // String is the section in words.
 func (s Section) String() string {
 	return [...]string{
-		"namespaces", "functions", "revisions of compositions", "compositions", "definitions", "provider configurations",
+		"namespaces", "functions", "revisions of compositions and definitions", "compositions", "definitions", "provider configurations",
 		"secrets", "managed resources", "bindings", "instances", "usages",
 	}[s]
 }
@@ -116,6 +117,7 @@ var (
 	compositeDefinitionKind = v1.GroupVersion.WithKind(v1.DefinitionKind).GroupKind()
 	compositionKind         = v1.GroupVersion.WithKind(v1.CompositionKind).GroupKind()
 	revisionKind            = v1.GroupVersion.WithKind(v1.CompositionRevisionKind).GroupKind()
+	graphRevisionKind       = rev.GroupVersion.WithKind(rev.GraphRevisionKind).GroupKind()
 	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
 )
 
@@ -147,7 +149,7 @@ func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
 		return Bindings
 	case gk == functionKind:
 		return Functions
-	case gk == revisionKind:
+	case gk == revisionKind, gk == graphRevisionKind:
 		return Revisions
 	case gk == compositionKind:
 		return Compositions

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/report"
 )
 
@@ -47,6 +48,9 @@ func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstruct
 	}
 	annotate(out, espalier.ImportAnnotation, "")
 	annotate(out, deletingAnnotation, "")
+	if gk := o.GroupVersionKind().GroupKind(); IsDefinition(gk) && gk != compositeDefinitionKind {
+		annotate(out, v1alpha1.ServedAnnotation, servedBy(o))
+	}
 	if deleting {
 		annotate(out, deletingAnnotation, policy)
 	}

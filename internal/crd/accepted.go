@@ -18,7 +18,7 @@ import (
 
 // acceptedAnnotation holds the definition that a kind is served by: the last one
 // that compiled. With it a restart goes on serving while the definition is
-// broken.
+// broken, where no revision of it is kept.
 const acceptedAnnotation = "espalier.dev/accepted-definition"
 
 // mostAccepted bounds the annotation, of the 256 KiB that all annotations of an
@@ -33,10 +33,15 @@ const (
 // those who may read kinds needn't be allowed to read; it then has to compile
 // after a restart.
 func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
-	if slices.ContainsFunc(spec.Resources, holdsSecret) {
+	if HoldsSecret(spec) {
 		return nil
 	}
 	return Note(c, spec)
+}
+
+// HoldsSecret says whether a definition has a Secret's values written out.
+func HoldsSecret(spec *v1alpha1.DefinitionSpec) bool {
+	return slices.ContainsFunc(spec.Resources, holdsSecret)
 }
 
 // Note notes on a CustomResourceDefinition what it serves, in whatever dialect that is

@@ -33,6 +33,26 @@ func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.
 	return out
 }
 
+// Covers says whether a kind as it is has room for the instances of another state of it:
+// nothing that was valid there is refused or lost here, so that the two may be served side
+// by side.
+func Covers(current, other *apiextensionsv1.CustomResourceDefinition) bool {
+	return len(Breaking(other, current)) == 0
+}
+
+// Keeping is wanted with the schemas of current: what takes the place of current has no
+// less room.
+func Keeping(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	out := wanted.DeepCopy()
+	for i, version := range out.Spec.Versions {
+		at := slices.IndexFunc(current.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version.Name })
+		if at >= 0 {
+			out.Spec.Versions[i].Schema = current.Spec.Versions[at].Schema.DeepCopy()
+		}
+	}
+	return out
+}
+
 func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion) []schema.Change {
 	var out []schema.Change
 	if current.Schema == nil || next.Schema == nil || current.Schema.OpenAPIV3Schema == nil || next.Schema.OpenAPIV3Schema == nil {

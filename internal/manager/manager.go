@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -90,7 +91,11 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 		return nil, err
 	}
 	base := controllers.Base()
-	metrics.Register(base.Watched(), base.Engine.Collector())
+	collectors := []prometheus.Collector{base.Watched(), base.Engine.Collector()}
+	if more, counts := controllers.(interface{ Collectors() []prometheus.Collector }); counts {
+		collectors = append(collectors, more.Collectors()...)
+	}
+	metrics.Register(collectors...)
 	if err := m.Add(leading{controllers, o.Ready, introspection(o, base)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}

@@ -25,8 +25,8 @@ const (
 	// Terminating: the node's object is being deleted; it is made anew once it
 	// is gone.
 	Terminating Reason = "Terminating"
-	// WaitingForRevision: the composition's revision that the instance is to be composed
-	// by isn't there yet.
+	// WaitingForRevision: the revision, of its composition or of its definition, that the
+	// instance is to be composed by isn't there yet.
 	WaitingForRevision Reason = "WaitingForRevision"
 	// Syncing: the watch of the node's kind hasn't caught up yet.
 	Syncing Reason = "Syncing"
@@ -53,6 +53,9 @@ const (
 	DriftContested Reason = "DriftContested"
 	// CompositionMissing: there is no composition that the instance can be composed by.
 	CompositionMissing Reason = "CompositionMissing"
+	// RevisionMissing: the revision of its definition that the instance asks for isn't
+	// there, or can't compose it.
+	RevisionMissing Reason = "RevisionMissing"
 	// PipelineFailed: a step of the composition's pipeline has failed.
 	PipelineFailed Reason = "PipelineFailed"
 	// Unavailable: a kind can't be watched, or a request failed for a reason
@@ -64,7 +67,7 @@ const (
 // between an instance in progress and one in error.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, CompositionMissing, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, CompositionMissing, RevisionMissing, PipelineFailed:
 		return true
 	default:
 		return false

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	"github.com/espalier-dev/espalier/api/pkg"
+	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/compose"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
@@ -69,6 +71,8 @@ type Controllers struct {
 	*kernel.Kernel
 	// Functions calls the functions of the cluster's compositions.
 	Functions *functions.Catalog
+	// Rollouts counts what becomes of the revisions of definitions.
+	Rollouts *telemetry.Rollouts
 
 	options  Options
 	registry *definition.Registry
@@ -82,7 +86,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry()}
+	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts()}
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
@@ -109,7 +113,7 @@ func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) [
 func (c *Controllers) Run(ctx context.Context) error {
 	defer c.Functions.Close()
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
-		for _, files := range []fs.FS{v1alpha1.CRDs, pkg.CRDs, apiextensions.CRDs} {
+		for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, pkg.CRDs, apiextensions.CRDs} {
 			if err := c.Install(ctx, files); err != nil {
 				return err
 			}
@@ -122,12 +126,18 @@ func (c *Controllers) Run(ctx context.Context) error {
 			return err
 		}
 		c.startComposites(ctx)
+		c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Hub: c.Hub})
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 			gvk := v1alpha1.GroupVersion.WithKind(kind)
 			c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
 		}
 		return nil
 	})
+}
+
+// Collectors are what is counted beside watches and passes.
+func (c *Controllers) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{c.Rollouts}
 }
 
 // startProviders serves managed resources.
@@ -167,15 +177,15 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
-		Usages: c.usages.book, As: c.account,
+		Usages: c.usages.book, Rollouts: c.Rollouts, As: c.account,
 	}
 }
 
 // account is by whose rights instances of graphs are looked after.
-func (c *Controllers) account(namespace, name string) (definition.Account, error) {
-	a, err := c.As(namespace, name)
+func (c *Controllers) account(named v1alpha1.ServiceAccount) (definition.Account, error) {
+	a, err := c.As(named.Namespace, named.Name)
 	if err != nil {
 		return definition.Account{}, err
 	}
-	return definition.Account{User: a.User, Cluster: a.Client, Hub: a.Hub}, nil
+	return definition.Account{User: a.User, Named: named, Cluster: a.Client, Hub: a.Hub}, nil
 }

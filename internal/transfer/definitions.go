@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/archive"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -23,6 +24,7 @@ var (
 	compositeDefinitionKind = v1.GroupVersion.WithKind(v1.DefinitionKind)
 	compositionKind         = v1.GroupVersion.WithKind(v1.CompositionKind)
 	revisionKind            = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
+	graphRevisionKind       = rev.GroupVersion.WithKind(rev.GraphRevisionKind)
 	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
 	functionRevisionKind    = pkgv1.GroupVersion.WithKind(pkgv1.FunctionRevisionKind)
 )
@@ -56,7 +58,32 @@ func (e *Export) readDefinitions(ctx context.Context) error {
 		compositions = slices.DeleteFunc(compositions, func(o *unstructured.Unstructured) bool { return !defined[archive.ComposesFor(o)] })
 	}
 	e.definitions, e.compositions = archive.Order(all), compositions
-	return e.putDefinitions()
+	if err := e.putDefinitions(); err != nil {
+		return err
+	}
+	return e.putRevisions(ctx)
+}
+
+// putRevisions puts the revisions of the definitions into the export: those that serve, and
+// those that a definition or an instance may go back to.
+func (e *Export) putRevisions(ctx context.Context) error {
+	all, err := e.dialect(ctx, graphRevisionKind)
+	if err != nil {
+		return err
+	}
+	chosen := map[object.Key]bool{}
+	for _, d := range e.definitions {
+		chosen[object.KeyOf(d)] = true
+	}
+	for _, o := range all {
+		if !chosen[archive.Snapshotted(o)] || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := e.spool.put(archive.Revisions, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *Export) putDefinitions() error {

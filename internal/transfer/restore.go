@@ -38,7 +38,7 @@ func (i *Import) restore(ctx context.Context, section archive.Section, o *unstru
 		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
 	}
 	i.incarnations[object.KeyOf(o)] = live.GetUID()
-	if section == archive.Revisions {
+	if section == archive.Revisions && archive.IsRenumbered(o.GroupVersionKind().GroupKind()) {
 		live, err = i.renumber(ctx, o, live)
 	} else if archive.HasStatus(o) {
 		live, err = i.tell(ctx, o, live)

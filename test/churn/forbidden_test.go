@@ -23,7 +23,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: $ID-controllers}
 rules:
-  - {apiGroups: [kro.run, espalier.dev, apiextensions.crossplane.io, pkg.crossplane.io, protection.crossplane.io, $GROUP, leaf.$GROUP, apiextensions.k8s.io, apiregistration.k8s.io, rbac.authorization.k8s.io, ""], resources: ["*"], verbs: ["*"]}
+  - {apiGroups: [kro.run, internal.kro.run, espalier.dev, apiextensions.crossplane.io, pkg.crossplane.io, protection.crossplane.io, $GROUP, leaf.$GROUP, apiextensions.k8s.io, apiregistration.k8s.io, rbac.authorization.k8s.io, ""], resources: ["*"], verbs: ["*"]}
   - {apiGroups: [barred.$GROUP], resources: ["*"], verbs: [get, create, patch, delete]}
   - {nonResourceURLs: ["*"], verbs: [get]}
 ---

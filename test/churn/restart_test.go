@@ -11,6 +11,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -113,6 +115,7 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 			if _, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			must(t, "no revision to fall back to", p.forgetRevisions(ctx))
 			if !there {
 				if err := remove(ctx, p.client.Resource(crds), p.leafName(), true); err != nil {
 					t.Fatal(err)
@@ -161,4 +164,26 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forgetRevisions deletes the revisions of the place's definitions, while nobody runs who
+// could make others.
+func (p *place) forgetRevisions(ctx context.Context) error {
+	revisions := p.client.Resource(schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"})
+	list, err := revisions.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range list.Items {
+		if group, _, _ := unstructured.NestedString(o.Object, "spec", "snapshot", "spec", "schema", "group"); group != p.group {
+			continue
+		}
+		if _, err := revisions.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if err := revisions.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

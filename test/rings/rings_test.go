@@ -43,6 +43,7 @@ var home = map[string]ring{
 	"internal/view":      pure,
 	"internal/outcome":   pure,
 	"internal/report":    pure,
+	"internal/revision":  pure,
 	"internal/rights":    pure,
 	"internal/tally":     pure,
 	"internal/archive":   pure,

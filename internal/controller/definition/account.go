@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -26,18 +26,26 @@ import (
 type Account struct {
 	// User is who that is; empty for this program itself.
 	User    string
+	Named   v1alpha1.ServiceAccount
 	Cluster *cluster.Client
 	Hub     *watch.Hub
 }
 
-// accountOf says which service account a definition names, or what is wrong with it. One
+// accountOf says which service account a definition names, or what is wrong with it; the
+// rest of the definition may be unreadable. One
 // in a namespace can't act with the rights of another: whoever may write definitions there
 // has no say over those.
-func accountOf(owner inventory.Definition, spec *v1alpha1.DefinitionSpec) (named v1alpha1.ServiceAccount, problem string) {
-	if spec.ServiceAccount == nil {
+func accountOf(owner inventory.Definition, definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
+	value, is, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
+	if !is || value == nil {
 		return named, ""
 	}
-	named = *spec.ServiceAccount
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return named, "is no service account: it has to have a namespace and a name"
+	}
+	named.Namespace, _ = fields["namespace"].(string)
+	named.Name, _ = fields["name"].(string)
 	switch {
 	case named.Name == "":
 		return v1alpha1.ServiceAccount{}, "names no service account"
@@ -51,38 +59,25 @@ func accountOf(owner inventory.Definition, spec *v1alpha1.DefinitionSpec) (named
 	return named, ""
 }
 
-// engage finds the account that the definition names.
+// engage finds the account by whose rights instances are looked after: the one that the
+// definition names, whether the rest of it can be used or not. While that can't be told they
+// stay in charge of whom they were in before, as is known here or as the status tells, and
+// otherwise of nobody: a mistake doesn't widen rights.
 func (r *Reconciler) engage(v *visit) {
-	account, problem := r.accountOf(v.owner, v.spec)
-	if problem != "" {
-		v.compiled.problems.Addf("spec.serviceAccount", "%s", problem)
+	named, problem := accountOf(v.owner, v.raw)
+	if problem == "" {
+		var err error
+		if v.account, err = r.As(named); err == nil {
+			return
+		}
+		problem = err.Error()
 	}
-	v.account = account
-}
-
-func (r *Reconciler) accountOf(owner inventory.Definition, spec *v1alpha1.DefinitionSpec) (account Account, problem string) {
-	named, problem := accountOf(owner, spec)
-	if problem != "" {
-		return Account{}, problem
-	}
-	account, err := r.As(named.Namespace, named.Name)
-	if err != nil {
-		return Account{}, err.Error()
-	}
-	return account, ""
-}
-
-// inCharge is the account by whose rights instances are looked after now: that of the
-// definition as it is, or, while that can't be used, as it was when its kind was last
-// published. Without any, nobody looks after them.
-func (r *Reconciler) inCharge(v *visit, current *apiextensionsv1.CustomResourceDefinition) (account Account, ok bool) {
-	account = v.account
-	if v.compiled.graph == nil || !v.kind.Ready {
-		if spec, accepted := v.accepted(current); accepted {
-			account, _ = r.accountOf(v.owner, spec)
+	v.compiled.problems.Addf("spec.serviceAccount", "%s", problem)
+	if v.account = v.entry.account; v.account.Cluster == nil && v.status.ServiceAccount != nil {
+		if was, err := r.As(*v.status.ServiceAccount); err == nil {
+			v.account = was
 		}
 	}
-	return account, account.Cluster != nil
 }
 
 // remembered is for how long it is taken for true what is allowed: definitions that are
@@ -150,27 +145,13 @@ var grants = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 }
 
-// follow keeps a watch open on the kinds that instances will write, so that the first
-// instance needn't wait for one: the API server takes a second for the first watch of a
-// new kind. It also wakes the definition when such a kind appears, and, while rights are
-// lacking, when some are granted.
-func (r *Reconciler) follow(v *visit, g *graph.Graph) {
-	who := watch.Subscriber{Key: v.key}
-	own := r.Hub.Begin(who)
-	defer own.Commit()
-	if len(v.entry.lacks) > 0 {
-		for _, gvk := range grants {
-			own.Want(watch.Matching(gvk, "", labels.Everything()))
-		}
+// followGrants wakes the definition when rights are granted, while some are lacking.
+func (r *Reconciler) followGrants(v *visit) {
+	if len(v.entry.lacks) == 0 {
+		return
 	}
-	hub := v.entry.account.Hub
-	lease := own
-	if hub != r.Hub {
-		lease = hub.Begin(who)
-		defer lease.Commit()
-	}
-	for _, gvk := range g.Written() {
-		lease.Want(watch.ChildrenOf(gvk, string(v.owner.UID))) // nobody's children: no object wakes the definition
+	for _, gvk := range grants {
+		v.lease.Want(watch.Matching(gvk, "", labels.Everything()))
 	}
 }
 

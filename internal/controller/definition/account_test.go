@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
@@ -15,20 +17,21 @@ func TestWhichServiceAccountADefinitionNames(t *testing.T) {
 	}
 	cases := map[string]struct {
 		owner   inventory.Definition
-		named   *v1alpha1.ServiceAccount
+		named   any
 		want    v1alpha1.ServiceAccount
 		problem string
 	}{
 		"None":                                   {in(""), nil, v1alpha1.ServiceAccount{}, ""},
-		"One of any namespace":                   {in(""), &v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
-		"One of nowhere":                         {in(""), &v1alpha1.ServiceAccount{Name: "x"}, v1alpha1.ServiceAccount{}, "in which namespace"},
-		"One without a name":                     {in(""), &v1alpha1.ServiceAccount{Namespace: "a"}, v1alpha1.ServiceAccount{}, "names no service account"},
-		"In a namespace, one of that":            {in("a"), &v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
-		"In a namespace, it goes without saying": {in("a"), &v1alpha1.ServiceAccount{Name: "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
-		"In a namespace, none of another":        {in("a"), &v1alpha1.ServiceAccount{Namespace: "b", Name: "x"}, v1alpha1.ServiceAccount{}, "of that namespace only"},
+		"One of any namespace":                   {in(""), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"One of nowhere":                         {in(""), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{}, "in which namespace"},
+		"One that is none":                       {in(""), "x", v1alpha1.ServiceAccount{}, "has to have a namespace and a name"},
+		"One without a name":                     {in(""), map[string]any{"namespace": "a"}, v1alpha1.ServiceAccount{}, "names no service account"},
+		"In a namespace, one of that":            {in("a"), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"In a namespace, it goes without saying": {in("a"), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"In a namespace, none of another":        {in("a"), map[string]any{"namespace": "b", "name": "x"}, v1alpha1.ServiceAccount{}, "of that namespace only"},
 	}
 	for name, tc := range cases {
-		got, problem := accountOf(tc.owner, &v1alpha1.DefinitionSpec{ServiceAccount: tc.named})
+		got, problem := accountOf(tc.owner, &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"serviceAccount": tc.named, "schema": "nonsense"}}})
 		if got != tc.want || (problem == "") != (tc.problem == "") || !strings.Contains(problem, tc.problem) {
 			t.Errorf("%s: %+v, %q", name, got, problem)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/revision"
 )
 
 // compiled is what became of a definition's spec.
@@ -21,23 +22,31 @@ type compiled struct {
 }
 
 // compilation remembers what a spec came to: input names what it was compiled
-// from, and kinds are what it looked up.
+// from, and kinds are what it looked up. Good is the last graph that it came to, which
+// goes on serving when a kind becomes another.
 type compilation struct {
 	spec  *v1alpha1.DefinitionSpec
 	last  compiled
+	good  *graph.Graph
 	input string
 	kinds []schema.GroupVersionKind
 }
 
-// compile compiles the definition. Its result is unsure if it couldn't be found
-// out what a kind is like.
+// compile compiles the definition, or the revision that it is. Its result is unsure if it
+// couldn't be found out what a kind is like.
 func (r *Reconciler) compile(ctx context.Context, v *visit) {
 	if len(v.compiled.problems) > 0 {
 		return // the spec can't be read
 	}
-	v.entry.own.spec = v.spec
-	if v.unsure = r.refresh(ctx, v, &v.entry.own); v.unsure == nil {
-		v.compiled = v.entry.own.last
+	c := v.entry.own
+	if one := revision.Current(v.revisions, v.spec); one != nil {
+		v.current = one.Spec.Revision
+		c = r.revision(v, one)
+	} else {
+		c.spec = revision.Content(v.spec)
+	}
+	if v.unsure = r.refresh(ctx, v, c); v.unsure == nil {
+		v.compiled = c.last
 	}
 }
 
@@ -55,6 +64,9 @@ func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) erro
 	}
 	g, problems := graph.Compile(c.spec, kinds)
 	c.last, c.kinds, c.input = compiled{graph: g, problems: problems}, uses, input
+	if g != nil {
+		c.good = g
+	}
 	r.Registry.setUses(v.entry)
 	if again, err := r.gather(ctx, uses); err != nil || inputOf(c.spec, uses, again) != input {
 		r.wake(v.key) // a kind changed before anybody knew that this definition cares

@@ -11,6 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/controller/publish"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/revision"
+	"github.com/espalier-dev/espalier/internal/schema"
 )
 
 // Reasons of a kind that isn't ready, beside those of publish.
@@ -22,14 +24,15 @@ const (
 // publish makes the API server serve the kind as the graph wants it, unless the
 // kind is somebody else's or the change would break its users.
 func (r *Reconciler) publish(ctx context.Context, v *visit) error {
-	if v.compiled.graph == nil {
-		v.kind = publish.Standing{Unknown: true, Reason: kindNotAccepted, Message: "the graph is not accepted"}
-		return nil
+	if v.lead.compilation == nil {
+		return r.unpublished(ctx, v)
 	}
-	g := v.compiled.graph
-	wanted := crd.For(g, v.spec.Schema, v.owner, r.Version)
-	if err := crd.Accept(wanted, v.spec); err != nil {
-		return err
+	g := v.lead.last.graph
+	wanted := crd.For(g, v.lead.spec.Schema, v.owner, r.Version)
+	if v.lead.number == 0 {
+		if err := crd.Accept(wanted, v.spec); err != nil {
+			return err
+		}
 	}
 	current, exists := r.Kinds.CRD(g.Kind.GroupKind())
 	switch {
@@ -42,17 +45,47 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind = publish.Leaving()
 		return nil
 	}
-	if changes := crd.Breaking(current, wanted); len(changes) > 0 && v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] != "true" {
-		texts := make([]string, len(changes))
-		for i, c := range changes {
-			texts[i] = fmt.Sprintf("%s: %s", c.Path, c.What)
-		}
+	changes := crd.Breaking(current, wanted)
+	allowed := v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true"
+	switch {
+	case len(changes) == 0:
+	case v.target.Why != revision.Latest && crd.Covers(current, wanted):
+		wanted = crd.Keeping(wanted, current) // an earlier revision is served by the schema of a later one
+	case !allowed:
 		v.kind.Reason = kindBreaking
 		v.kind.Message = fmt.Sprintf("the change would break instances that exist: %s. Annotate the definition with %s: \"true\" to go ahead",
-			strings.Join(texts, "; "), v1alpha1.AllowBreakingAnnotation)
+			broken(changes), v1alpha1.AllowBreakingAnnotation)
+		return nil
+	case v.inWaves():
+		v.kind.Reason = kindBreaking
+		v.kind.Message = fmt.Sprintf("the change can't go in waves, since the kind has no room for instances before and after it at once: %s. Take spec.rollout away to let it reach all instances at once, or leave in what would break them", broken(changes))
 		return nil
 	}
 	return r.write(ctx, v, wanted, current)
+}
+
+// broken tells what a change would break, each by its path.
+func broken(changes []schema.Change) string {
+	texts := make([]string, len(changes))
+	for i, c := range changes {
+		texts[i] = fmt.Sprintf("%s: %s", c.Path, c.What)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// inWaves says whether what is to serve reaches the instances one after the other.
+func (v *visit) inWaves() bool {
+	return v.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.lead.number && v.target.Why != revision.RolledBack
+}
+
+// unpublished says where the kind stands while nothing new can be published: it may be
+// served as it was.
+func (r *Reconciler) unpublished(ctx context.Context, v *visit) error {
+	v.kind = publish.Standing{Unknown: true, Reason: kindNotAccepted, Message: "the graph is not accepted"}
+	if current, _, ok := r.owned(ctx, v); ok && v.status.ServingRevision != 0 {
+		v.kind = publish.Of(current)
+	}
+	return nil
 }
 
 // foreign says whose a CustomResourceDefinition is that the definition can't have.
@@ -69,7 +102,7 @@ func (r *Reconciler) write(ctx context.Context, v *visit, wanted, current *apiex
 	standing, taken, err := r.publisher().Apply(ctx, wanted, current)
 	v.kind = standing
 	if taken {
-		return r.taken(ctx, v, wanted.Name)
+		return r.occupied(ctx, v, wanted.Name)
 	}
 	return err
 }
@@ -78,9 +111,9 @@ func (r *Reconciler) publisher() publish.Publisher {
 	return publish.Publisher{Cluster: r.Cluster, Published: r.Published}
 }
 
-// taken finds out who has the name that the CustomResourceDefinition would have:
+// occupied finds out who has the name that the CustomResourceDefinition would have:
 // two kinds may be the same in plural, Vpc and VPC say.
-func (r *Reconciler) taken(ctx context.Context, v *visit, name string) error {
+func (r *Reconciler) occupied(ctx context.Context, v *visit, name string) error {
 	c, err := r.publisher().Find(ctx, name)
 	if apierrors.IsNotFound(err) {
 		r.wake(v.key)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/controller/instance"
@@ -25,6 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -53,7 +55,9 @@ type Config struct {
 	// Usages tells which objects are in use.
 	Usages instance.Usages
 	// As gives the account of a service account, or, without a name, the program's own.
-	As func(namespace, name string) (Account, error)
+	As func(v1alpha1.ServiceAccount) (Account, error)
+	// Rollouts counts what becomes of revisions.
+	Rollouts *telemetry.Rollouts
 }
 
 // Reconciler serves the definitions of one spelling.
@@ -72,9 +76,25 @@ type visit struct {
 	// wants is the kind that the definition asks for; empty if that can't be read.
 	wants schema.GroupKind
 
+	// status is what was written last, and lease what this pass looks at.
+	status v1alpha1.DefinitionStatus
+	lease  *watch.Lease
+	// revisions are the definition's, in their order; unkept says why none is kept of what
+	// it is, if that is so. Current is the one that it is; 0 if it is none.
+	revisions []*rev.GraphRevision
+	unkept    unkept
+	current   int64
+
 	compiled compiled
 	// unsure is why it isn't known what the definition compiles to.
 	unsure error
+
+	// target is what the definition asks for, and lead what is to serve for it, if it can;
+	// hitch says why it can't.
+	target revision.Target
+	waves  revision.Waves
+	lead   candidate
+	hitch  hitch
 	kind   publish.Standing
 	// account is by whose rights instances are looked after.
 	account Account
@@ -82,23 +102,38 @@ type visit struct {
 	unasked error
 	// patience is when to ask again, since something is lacking.
 	patience time.Duration
+	step     revision.Step
+	// orphaning says that the definition goes and leaves instances behind.
+	orphaning bool
 }
 
-// Reconcile tells one pass: compile, publish the kind, serve it, report. Each
-// step goes as far as the one before it allows; what served before goes on
-// serving until something better is in its place.
+// Reconcile tells one pass: compile, keep what is new as a revision, choose the revision
+// that is to serve, publish the kind, serve it, report. Each step goes as far as the one
+// before it allows; what served before goes on serving until something better is in its
+// place.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outcome {
 	v, out := r.begin(ctx, key)
 	if out.Settled() {
 		return out
 	}
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: key})
+	defer v.lease.Commit()
+	if out := r.recall(ctx, v); out.Settled() {
+		return out
+	}
 	r.compile(ctx, v)
+	if out := r.issue(ctx, v); out.Settled() {
+		return out
+	}
+	r.choose(ctx, v)
 	published := r.publish(ctx, v)
 	r.authorize(ctx, v)
+	r.followGrants(v)
 	err := r.serve(ctx, v) // what was published before is served all the same
 	if published != nil {
 		return outcome.Fail(errors.Join(published, err))
 	}
+	err = errors.Join(err, r.curate(ctx, v))
 	if v.unsure != nil {
 		err = v.unsure
 	}
@@ -115,8 +150,8 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		return nil, outcome.Done()
 	}
 	v := &visit{
-		key:   key,
-		raw:   raw,
+		key: key,
+		raw: raw, status: statusOf(raw),
 		owner: inventory.Definition{Name: key.Name, Namespace: key.Namespace, UID: raw.GetUID()},
 		entry: r.Registry.entry(key),
 	}

@@ -1,8 +1,11 @@
 package definition
 
 import (
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,7 +14,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/engine"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/tally"
@@ -36,18 +38,27 @@ type entry struct {
 	// serving is the controller of the instances, with what it was started for.
 	serving   *engine.Controller
 	instances *instance.Reconciler
-	// good is the graph that instances are composed by: the last one that
-	// compiled and was published.
-	good *graph.Graph
-	// own is the compilation of the definition as it is, served that of the
-	// definition as it was when its kind was last published.
-	own, served compilation
-	// account is by whose rights the instances are looked after. Asked names what was
+	// chooser composes the instances; nil while there is no good graph.
+	chooser *chooser
+	// own is the compilation of the definition as it is, where that is no revision, and
+	// revisions those of the revisions that were looked at. Served is that by which the
+	// kind was last published, where no revision is kept of it.
+	own       *compilation
+	revisions map[int64]*compilation
+	served    compilation
+	// pins are the revisions that instances ask for themselves.
+	pins pins
+	// account is by whose rights the instances are looked after, for the definition of the
+	// key. Asked names what was
 	// last asked for, and lacks is what of it was not granted.
 	account Account
+	key     object.Key
 	asked   string
 	lacks   []rights.Need
 	lacking lacking
+	// rolling says that a rollout waits for instances, and counted is when that was told.
+	rolling atomic.Bool
+	counted time.Time
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
 	told tally.Count
@@ -58,7 +69,7 @@ func (g *Registry) entry(key object.Key) *entry {
 	defer g.mu.Unlock()
 	e, ok := g.entries[key]
 	if !ok {
-		e = &entry{}
+		e = &entry{own: &compilation{}, revisions: map[int64]*compilation{}}
 		g.entries[key] = e
 	}
 	return e
@@ -75,9 +86,11 @@ func (g *Registry) setUses(e *entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e.uses = nil
-	for _, gvk := range slices.Concat(e.own.kinds, e.served.kinds) {
-		if !slices.Contains(e.uses, gvk.GroupKind()) {
-			e.uses = append(e.uses, gvk.GroupKind())
+	for _, c := range append(slices.Collect(maps.Values(e.revisions)), e.own, &e.served) {
+		for _, gvk := range c.kinds {
+			if !slices.Contains(e.uses, gvk.GroupKind()) {
+				e.uses = append(e.uses, gvk.GroupKind())
+			}
 		}
 	}
 }

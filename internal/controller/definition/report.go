@@ -13,8 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -23,31 +25,49 @@ import (
 // failed because something couldn't be found out is repeated; what was said
 // before stays, so that nothing flaps, unless nothing serves yet.
 func (r *Reconciler) report(ctx context.Context, v *visit, failed error) outcome.Outcome {
-	if v.unsure != nil && v.entry.good != nil {
+	if v.unsure != nil && v.entry.chooser != nil {
 		return outcome.Fail(failed)
 	}
 	before := condition.Read(v.raw)
 	conditions := r.conditions(v, before)
 	status := v1alpha1.DefinitionStatus{State: v1alpha1.DefinitionInactive, Conditions: conditions}
-	if conditions.IsTrue(v1alpha1.DefinitionReady) {
+	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) && conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
 		status.State = v1alpha1.DefinitionActive
 	}
 	if g := v.compiled.graph; g != nil {
-		status.TopologicalOrder = g.Order()
-		for _, n := range g.Nodes {
-			if len(n.Dependencies) == 0 {
-				continue
-			}
-			info := v1alpha1.ResourceInformation{ID: n.ID}
-			for _, id := range n.Dependencies {
-				info.Dependencies = append(info.Dependencies, v1alpha1.Dependency{ID: id})
-			}
-			status.Resources = append(status.Resources, info)
-		}
+		status.TopologicalOrder, status.Resources = g.Order(), information(g)
 	}
+	status.LastIssuedRevision = revision.Next(v.revisions, v.status.LastIssuedRevision) - 1
+	if named := v.account.Named; named.Name != "" {
+		status.ServiceAccount = &named
+	}
+	wait := r.paced(v)
+	status.ServingRevision, status.Rollout = v.step.Next.Serving, v.step.Next.Rollout
 	out := r.writeStatus(ctx, v, before, status)
-	if out.Err == nil && failed != nil {
+	if out.Err != nil || out.After > 0 {
+		return out
+	}
+	r.announce(v)
+	if failed != nil {
 		return outcome.Fail(failed)
+	}
+	if wait > 0 {
+		return outcome.Wait(wait)
+	}
+	return out
+}
+
+// information lists the nodes of a graph that read others.
+func information(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
+	for _, n := range g.Nodes {
+		if len(n.Dependencies) == 0 {
+			continue
+		}
+		info := v1alpha1.ResourceInformation{ID: n.ID}
+		for _, id := range n.Dependencies {
+			info.Dependencies = append(info.Dependencies, v1alpha1.Dependency{ID: id})
+		}
+		out = append(out, info)
 	}
 	return out
 }
@@ -58,6 +78,8 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 		set = set.Mark(v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}, now)
 	}
 	var unsure *unsureError
+	status, reason, message := resolved(v)
+	mark(v1alpha1.DefinitionRevisionsResolved, status, reason, message)
 	switch {
 	case v.compiled.graph != nil:
 		mark(v1alpha1.DefinitionGraphAccepted, condition.True, "Valid", accepted(v))
@@ -68,7 +90,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	}
 	switch {
 	case v.kind.Ready:
-		mark(v1alpha1.DefinitionKindReady, condition.True, "Ready", fmt.Sprintf("kind %s has been accepted and ready", v.spec.Schema.Kind))
+		mark(v1alpha1.DefinitionKindReady, condition.True, "Ready", fmt.Sprintf("kind %s has been accepted and ready", v.wants.Kind))
 	case v.kind.Unknown:
 		mark(v1alpha1.DefinitionKindReady, condition.Unknown, v.kind.Reason, v.kind.Message)
 	default:
@@ -77,7 +99,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	switch {
 	case v.entry.serving == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, "AwaitingKind", "the controller starts when the kind is served")
-	case v.entry.good == nil:
+	case v.entry.chooser == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "the controller takes apart instances that are deleted; others wait for a graph that is accepted")
 	case v.entry.serving.State().Phase == watch.Unavailable:
 		state := v.entry.serving.State()
@@ -91,7 +113,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 		set = set.Drop(v1alpha1.DefinitionPermissionsGranted)
 	}
 	return set.Mark(set.Summarize(v1alpha1.DefinitionReady, generation,
-		v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
+		v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
 }
 
 func accepted(v *visit) string {
@@ -132,12 +154,7 @@ func (r *Reconciler) reportRemaining(ctx context.Context, v *visit, kind string,
 	conditions := before.Mark(v1alpha1.Condition{
 		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: v.raw.GetGeneration(),
 	}, r.Now())
-	var status v1alpha1.DefinitionStatus
-	if raw, ok := v.raw.Object["status"].(map[string]any); ok {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
-			status = v1alpha1.DefinitionStatus{}
-		}
-	}
+	status := statusOf(v.raw)
 	status.State, status.Conditions = v1alpha1.DefinitionInactive, conditions
 	out := r.writeStatus(ctx, v, before, status)
 	if out.Err == nil {

@@ -13,7 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/tally"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -35,6 +37,9 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	r.halt(v.entry)
 	if out := r.withdraw(ctx, v, vacated); out.Settled() {
+		return out
+	}
+	if out := r.disband(ctx, v, vacated != nil && v.orphaning); out.Settled() {
 		return out
 	}
 	kept := slices.DeleteFunc(slices.Clone(v.raw.GetFinalizers()), func(f string) bool { return f == v1alpha1.Finalizer })
@@ -67,6 +72,7 @@ func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextension
 	if left.hold() && !orphans {
 		return r.attend(ctx, v, current, kind, left)
 	}
+	v.orphaning = left.hold()
 	if r.AllowCRDDeletion && !left.hold() {
 		if err := r.publisher().Delete(ctx, current); err != nil {
 			return outcome.Fail(err)
@@ -77,13 +83,36 @@ func (r *Reconciler) vacate(ctx context.Context, v *visit, current *apiextension
 
 // attend keeps serving the instances that a deleted definition waits for.
 func (r *Reconciler) attend(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, left remaining) outcome.Outcome {
-	if account, ok := r.inCharge(v, current); ok {
-		r.start(v, kind, account)
+	if v.account.Cluster != nil {
+		r.start(v, kind)
 	}
-	if v.entry.serving != nil && v.entry.good == nil {
-		_ = r.fallBack(ctx, v, current) // best effort: taking apart needs no graph
+	if v.entry.serving != nil && v.entry.chooser == nil {
+		r.attendAgain(ctx, v, current)
 	}
 	return r.reportRemaining(ctx, v, kind.Kind, left)
+}
+
+// attendAgain lets the instances be composed again by what served before a restart. It does
+// its best: taking apart needs no graph.
+func (r *Reconciler) attendAgain(ctx context.Context, v *visit, current *apiextensionsv1.CustomResourceDefinition) {
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.key})
+	defer v.lease.Discard() // what is watched is who remains
+	if r.recall(ctx, v).Settled() {
+		return
+	}
+	v.step = revision.Step{Now: revision.StateOf(v.status)}
+	graphs := map[int64]*graph.Graph{}
+	if r.fallBack(ctx, v, current, graphs) != nil {
+		return
+	}
+	serving := v.step.Now.Serving
+	if graphs[serving] == nil {
+		graphs[serving], _ = r.graphOf(ctx, v, serving, current)
+	}
+	if graphs[serving] != nil {
+		v.step.Now.Rollout = nil
+		r.use(v, r.chooser(ctx, v, current, graphs))
+	}
 }
 
 // remaining is what is known of the instances that a deleted definition waits

@@ -43,6 +43,8 @@ type Reconciler struct {
 	Wake func()
 	// Usages tells which objects are in use; nil if nobody knows of any.
 	Usages Usages
+	// Standings are told how each instance stands after a pass; nil if nobody asks.
+	Standings *Standings
 
 	composer atomic.Pointer[Composer]
 	memories memories
@@ -150,6 +152,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	cached, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.memories.forget(key)
+		r.Standings.forget(key)
 		r.forgetUses(key, nil)
 		r.World.Forget(watch.Subscriber{Key: key})
 		r.Wake()
@@ -171,7 +174,7 @@ func (r *Reconciler) compose(v *visit) outcome.Outcome {
 	if composer == nil {
 		return outcome.Done() // its definition says why; the kind is woken when it compiles
 	}
-	v.composer = *composer
+	v.composer = Choose(*composer, v.instance)
 	if v.memory.composer != v.composer {
 		v.memory.composer, v.memory.cut, v.memory.wrote = v.composer, 0, ""
 	}

@@ -40,6 +40,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
+	r.stood(v, conditions, shown)
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.announce(v, was, conditions)
 	r.relay(v, before)

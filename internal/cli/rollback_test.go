@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+func TestWhereARollbackGoes(t *testing.T) {
+	now := metav1.Now()
+	cases := map[string]struct {
+		serving, to int64
+		// there are revisions: those below zero are being deleted.
+		there   []int64
+		invalid int64
+		want    string
+	}{
+		"To the one that is named":             {5, 3, []int64{3, 4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
+		"To the one before, if none is":        {5, 0, []int64{3, 4, 5}, 0, "goes from revision 5 to 4, until there is one after 5"},
+		"Before what serves, not the newest":   {4, 0, []int64{3, 4, 5}, 0, "goes from revision 4 to 3, until there is one after 5"},
+		"Past one that is being deleted":       {5, 0, []int64{3, -4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
+		"Also where it is already":             {3, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is one after 5"},
+		"Not to one that isn't there":          {5, 1, []int64{3, 4, 5}, 0, "there is no revision 1; there are 3, 4 and 5"},
+		"Not to one that can't serve":          {5, 3, []int64{3, 5}, 3, "revision 3 can't serve: no such field"},
+		"Not where nothing was before":         {5, 0, []int64{5}, 0, "there is no revision before 5, which serves; there are 5"},
+		"Not where there has never been a one": {0, 0, nil, 0, "it has no revision"},
+	}
+	for name, tc := range cases {
+		var all []*rev.GraphRevision
+		for _, n := range tc.there {
+			one := &rev.GraphRevision{}
+			if one.Spec.Revision = n; n < 0 {
+				one.Spec.Revision, one.DeletionTimestamp = -n, &now
+			}
+			if n == tc.invalid {
+				one.Status.Conditions = []v1alpha1.Condition{{Type: rev.GraphVerified, Status: metav1.ConditionFalse, Message: "no such field"}}
+			}
+			all = append(all, one)
+		}
+		d := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"servingRevision": tc.serving}}}
+		plan, err := turnBack(d, all, tc.to)
+		got := plan.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
+func TestRollbacksThatCantBeMeant(t *testing.T) {
+	for _, args := range [][]string{{"rollback"}, {"rollback", "a", "b"}, {"rollback", "a", "--to", "0"}, {"rollback", "a", "--to", "1", "--end"}} {
+		if code, _, errs := call(t.Context(), args...); code != exitUsage {
+			t.Errorf("%v: exit code %d, %q", args, code, errs)
+		}
+	}
+}

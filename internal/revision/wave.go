@@ -1,0 +1,140 @@
+package revision
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// everybody is a bound that all places are below.
+const everybody = int64(1) << 32
+
+// place is where an instance stands among all: below everybody. It follows from the
+// instance's name, not from its UID: one that is recreated, or restored from a backup,
+// belongs to the wave that it belonged to, and nothing has to be written for it.
+func place(namespace, name string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(namespace + "/" + name))
+	sum := h.Sum64()
+	sum ^= sum >> 32 // names that differ at their end differ little in the upper half
+	sum *= 0x9e3779b97f4a7c15
+	return int64(sum >> 32)
+}
+
+// Waves are a definition's rollout, ready to be asked. The zero Waves reach all at once.
+type Waves struct {
+	rollout *v1alpha1.Rollout
+	steps   []step
+}
+
+// step is one wave: those whom it selects, as many percent of them.
+type step struct {
+	selector labels.Selector
+	percent  int64
+	v1alpha1.Wave
+}
+
+// all says whether the wave leaves nobody out.
+func (s step) all() bool { return s.percent == 100 && s.selector.Empty() }
+
+// WavesOf reads a definition's rollout, with all that makes no sense in it. What the waves
+// leave out is a last one.
+func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
+	rollout := spec.Rollout
+	if rollout == nil {
+		return Waves{}, nil
+	}
+	const at = object.Path("spec.rollout")
+	var problems diag.List
+	out, most := Waves{rollout: rollout}, int64(0)
+	for i, w := range rollout.Waves {
+		here := at.Field("waves").Index(i)
+		s := step{selector: labels.Everything(), percent: 100, Wave: w}
+		if w.Percent == nil && w.Selector == nil {
+			problems.Addf(here, "a wave needs percent or selector")
+		}
+		if w.Selector != nil {
+			selector, err := metav1.LabelSelectorAsSelector(w.Selector)
+			if err != nil {
+				problems.Addf(here.Field("selector"), "%v", err)
+				continue
+			}
+			s.selector = selector
+		}
+		if w.Percent != nil {
+			s.percent = min(max(int64(*w.Percent), 0), 100)
+		}
+		if s.selector.Empty() {
+			if s.percent <= most {
+				problems.Addf(here.Field("percent"), "an earlier wave has reached %d%% already; percentages include earlier waves, so they have to grow", most)
+			}
+			most = s.percent
+		}
+		if w.Pause != nil && w.Pause.Duration < 0 {
+			problems.Addf(here.Field("pause"), "can't be negative")
+		}
+		out.steps = append(out.steps, s)
+	}
+	if u := rollout.MaxUnavailable; u != nil {
+		if _, err := scaled(u, 100); err != nil {
+			problems.Addf(at.Field("maxUnavailable"), "%v", err)
+		}
+	}
+	if d := rollout.ProgressDeadline; d != nil && d.Duration <= 0 {
+		problems.Addf(at.Field("progressDeadline"), "has to be longer than nothing")
+	}
+	if len(problems) > 0 {
+		return Waves{}, problems.Sorted()
+	}
+	if n := len(out.steps); n > 0 && !out.steps[n-1].all() {
+		out.steps = append(out.steps, step{selector: labels.Everything(), percent: 100})
+	}
+	return out, nil
+}
+
+// Any says whether there are waves.
+func (w Waves) Any() bool { return len(w.steps) > 0 }
+
+// Reached says whether a rollout has reached an instance: whether one of the waves that have
+// begun is its own.
+func (w Waves) Reached(at *v1alpha1.RolloutStatus, namespace, name string, instance labels.Set) bool {
+	where := place(namespace, name)
+	for i := range min(int(at.Wave), len(w.steps), len(at.Partitions)) {
+		if where < at.Partitions[i] && w.steps[i].selector.Matches(instance) {
+			return true
+		}
+	}
+	return false
+}
+
+// partition is the bound of a wave, given whom there is: as many as it says are below it,
+// rounded up, so that a wave of few isn't empty. Where there is nobody yet, the bound is
+// where they may be expected.
+func (s step) partition(members []Member) int64 {
+	if s.percent == 100 {
+		return everybody
+	}
+	var places []int64
+	for _, m := range members {
+		if m.takesPart() && s.selector.Matches(m.Labels) {
+			places = append(places, place(m.Namespace, m.Name))
+		}
+	}
+	if len(places) == 0 {
+		return everybody * s.percent / 100
+	}
+	slices.SortFunc(places, cmp.Compare)
+	n := (int64(len(places))*s.percent + 99) / 100
+	return places[n-1] + 1
+}
+
+// describe names a wave to people.
+func (w Waves) describe(n int32) string { return fmt.Sprintf("wave %d of %d", n, len(w.steps)) }
