@@ -12,6 +12,7 @@ import (
 // Kubeconfig writes how to reach a server to a file of the test's, which it names.
 func Kubeconfig(tb testing.TB, config *rest.Config) string {
 	tb.Helper()
+	config = rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(config); err != nil {
 		tb.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -328,5 +327,5 @@ func (p plane) erase(t *testing.T, o *unstructured.Unstructured) {
 // kubeconfig writes how to reach the plane to a file.
 func (p plane) kubeconfig(t *testing.T) string {
 	t.Helper()
-	return testkit.Kubeconfig(t, p.config, filepath.Join(t.TempDir(), "kubeconfig"))
+	return testkit.Kubeconfig(t, p.config)
 }

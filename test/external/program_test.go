@@ -3,7 +3,6 @@ package external
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +39,7 @@ func TestAProviderIsAProgramOfItsOwn(t *testing.T) {
 	defer l.sky.Close()
 	ns := testkit.Namespace(t, config)
 	args := []string{
-		"--kubeconfig", testkit.Kubeconfig(t, config, filepath.Join(t.TempDir(), "kubeconfig")), "--leader-election-namespace", ns, "--leader-elect-lease-duration", "2s",
+		"--kubeconfig", testkit.Kubeconfig(t, config), "--leader-election-namespace", ns, "--leader-elect-lease-duration", "2s",
 		"--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 	}
 	var out log

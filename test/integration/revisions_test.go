@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -155,7 +154,7 @@ func TestADefinitionMayAskForARevision(t *testing.T) {
 	are(s, t, map[string]string{"a": "one"})
 
 	t.Log("a rollback goes before the spec, until there is something newer than what it was made from")
-	at := testkit.Kubeconfig(t, s.Config, filepath.Join(t.TempDir(), "kubeconfig"))
+	at := testkit.Kubeconfig(t, s.Config)
 	var out, errs bytes.Buffer
 	if code := cli.Main(t.Context(), []string{"rollback", s.Name("box"), "--kubeconfig", at, "--to", "7"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), "there is no revision 7; there are 1, 2 and 3") {
 		t.Errorf("exit code %d, %s%s", code, out.String(), errs.String())
