@@ -22,6 +22,9 @@ type Declaration struct {
 	Schema *spec.Schema
 	// List makes the value a list of what Schema describes.
 	List bool
+	// Value, if set, types the value instead of Schema, as what a template of the same
+	// environment renders.
+	Value *Template
 	// Type, if set, types the value instead of Schema, with a type that a
 	// program of the same environment has: the items of what it iterates over.
 	Type *cel.Type
@@ -108,6 +111,9 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 
 func (e *Env) shapeOf(d Declaration) *shape {
 	s := e.shapes.of(d.Schema, d.Name)
+	if d.Value != nil {
+		s = e.shapes.rendered(&d.Value.root, d.Name)
+	}
 	if d.Type != nil {
 		s = e.shapes.typed(d.Type)
 	}
