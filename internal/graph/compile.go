@@ -35,7 +35,8 @@ var passes = []pass{
 	{"templates and references as documents", decodeNodes},
 	{"the kinds of the nodes", resolveKinds},
 	{"places: scope, namespace, reserved labels", checkPlaces},
-	{"the variables of expressions", declare},
+	{"the names that expressions may read", declare},
+	{"the types of variables", declareVariables},
 	{"expressions of the nodes", compileNodes},
 	{"dependencies", connect},
 	{"the order and the limits of deletion", planDeletion},
@@ -61,7 +62,9 @@ type draft struct {
 	at     object.Path
 	// document is the template, or the reference as a document.
 	document map[string]any
-	kind     Kind
+	// value is what a variable computes, as it is written.
+	value any
+	kind  Kind
 	// env is what the node's expressions may name: with its iterators, if it has any.
 	env *expr.Env
 	// broken drafts had a problem that makes later passes meaningless for them.
@@ -109,7 +112,7 @@ func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind
 	decodeNodes(c)
 	var out []schema.GroupVersionKind
 	for _, d := range c.drafts {
-		if !d.broken && !slices.Contains(out, d.Kind) {
+		if !d.broken && !d.Variable && !slices.Contains(out, d.Kind) {
 			out = append(out, d.Kind)
 		}
 	}
@@ -120,7 +123,7 @@ func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind
 func resolveKinds(c *compilation) {
 	missing := map[schema.GroupVersionKind]bool{}
 	for _, d := range c.drafts {
-		if d.broken {
+		if d.broken || d.Variable {
 			continue
 		}
 		d.kind, d.Known = c.kinds[d.Kind]

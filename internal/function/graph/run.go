@@ -142,7 +142,7 @@ func (c *composing) wanted(n *plan.Node) *unstructured.Unstructured {
 	out := n.Object
 	observed, there := c.Observed.Resources[n.ID]
 	switch {
-	case n.External || n.Skipped != "":
+	case n.External || n.Variable || n.Skipped != "":
 		return nil
 	case out == nil && there:
 		out = applied(&unstructured.Unstructured{Object: observed.Object})
