@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -33,7 +32,7 @@ const (
 // those who may read kinds needn't be allowed to read; it then has to compile
 // after a restart.
 func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
-	if slices.ContainsFunc(spec.Resources, holdsSecret) {
+	if holdsSecrets(spec) {
 		return nil
 	}
 	return Note(c, spec)
