@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/object"
+	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // Limits on a definition's size, each named in the diagnostic that enforces it.
@@ -65,6 +67,9 @@ type draft struct {
 	// value is what a variable computes, as it is written.
 	value any
 	kind  Kind
+	// typed is the schema of the kind's objects, one for all nodes of the kind; nil if
+	// there is none.
+	typed *spec.Schema
 	// env is what the node's expressions may name: with its iterators, if it has any.
 	env *expr.Env
 	// broken drafts had a problem that makes later passes meaningless for them.
@@ -121,13 +126,17 @@ func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind
 
 // resolveKinds looks up what is known of each node's kind.
 func resolveKinds(c *compilation) {
-	missing := map[schema.GroupVersionKind]bool{}
+	missing, typed := map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]*spec.Schema{}
 	for _, d := range c.drafts {
 		if d.broken || d.Variable {
 			continue
 		}
 		d.kind, d.Known = c.kinds[d.Kind]
 		d.Namespaced, d.Nested = d.kind.Namespaced, d.kind.Nested
+		if typed[d.Kind] == nil && d.kind.Schema != nil {
+			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
+		}
+		d.typed = typed[d.Kind]
 		if !d.Known && !missing[d.Kind] {
 			missing[d.Kind] = true
 			c.graph.Missing = append(c.graph.Missing, d.Kind)

@@ -55,10 +55,10 @@ func (d *draft) isDuplicate(all []*draft) bool {
 
 // objectSchema is what expressions may read of the node; nil for anything.
 func (d *draft) objectSchema() *spec.Schema {
-	if d.broken || d.kind.Schema == nil {
+	if d.broken {
 		return nil
 	}
-	return specschema.WithObjectMeta(d.kind.Schema)
+	return d.typed
 }
 
 // instanceSchema is what expressions may read of the instance: all but its
