@@ -62,6 +62,16 @@ func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) erro
 	return nil
 }
 
+// salvage is what can be served of a definition that compiled once, after a restart at
+// which a kind is no more as it was then.
+func (r *Reconciler) salvage(ctx context.Context, c *compilation) *graph.Graph {
+	kinds, err := r.gather(ctx, c.kinds)
+	if err != nil {
+		return nil // the next pass finds out
+	}
+	return graph.Salvage(c.spec, kinds)
+}
+
 // gather finds out what is known of kinds.
 func (r *Reconciler) gather(ctx context.Context, uses []schema.GroupVersionKind) (graph.Kinds, error) {
 	out := graph.Kinds{}

@@ -88,7 +88,11 @@ func (r *Reconciler) fallBack(ctx context.Context, v *visit, current *apiextensi
 	if err := r.refresh(ctx, v, c); err != nil {
 		return err
 	}
-	if g := c.last.graph; g != nil {
+	g := c.last.graph
+	if g == nil && v.entry.good == nil {
+		g = r.salvage(ctx, c)
+	}
+	if g != nil {
 		r.use(v, g)
 	}
 	return nil
