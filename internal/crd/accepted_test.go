@@ -90,3 +90,12 @@ func TestALongNameIsKnownInFull(t *testing.T) {
 		t.Error("an annotation gives it away")
 	}
 }
+
+func TestAKindThatIsAResourceOfAnInstanceIsNoDefinitions(t *testing.T) {
+	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		"kro.run/owned": "true", "kro.run/node-id": "crd", "kro.run/instance-name": "one",
+	}}}
+	if owner, owned := crd.Owner(c); owned {
+		t.Errorf("it belongs to %v", owner)
+	}
+}
