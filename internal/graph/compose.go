@@ -118,7 +118,7 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	if rendered.GetNamespace() == "" && home {
 		rendered.SetNamespace(c.facts.Instance.GetNamespace())
 	}
-	if rendered.GetName() == "" && (!guest || n.External) {
+	if rendered.GetName() == "" && (!guest || n.External || n.items != nil) {
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a name", Detail: "metadata.name resolves to nothing"}}
 		return
 	}

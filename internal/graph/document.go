@@ -62,8 +62,6 @@ func decodeNodes(c *compilation) {
 			c.breakf(d, d.at, "exactly one of template, externalRef or value must be provided")
 		case hasValue:
 			c.decodeVariable(d)
-		case len(d.source.ForEach) > 0 && c.graph.guest != nil:
-			c.breakf(d, d.at.Field("forEach"), "collections are not served yet")
 		case len(d.source.ForEach) > 0 && !hasTemplate:
 			c.breakf(d, d.at.Field("forEach"), "is for objects to keep; externalRef reads several objects by metadata.selector")
 		case hasTemplate:
@@ -126,11 +124,7 @@ func (c *compilation) decodeReference(d *draft) {
 	ref, at := d.source.ExternalRef, d.at.Field("externalRef")
 	d.External = true
 	d.Collection = !empty(ref.Metadata.Selector)
-	switch named := strings.TrimSpace(ref.Metadata.Name) != ""; {
-	case d.Collection && c.graph.guest != nil:
-		c.breakf(d, at.Field("metadata", "selector"), "references by selector are not served yet")
-		return
-	case d.Collection == named:
+	if named := strings.TrimSpace(ref.Metadata.Name) != ""; d.Collection == named {
 		c.breakf(d, at.Field("metadata", "name"), "exactly one of name or selector must be provided")
 		return
 	}
