@@ -86,4 +86,3 @@ func TestAGraphOfACompositeHasCollectionsAndSelectors(t *testing.T) {
 	s.AwaitGone(t, kind, s.NS, "shop")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, base)
 }
-
