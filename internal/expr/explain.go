@@ -38,9 +38,23 @@ func (e *Env) explain(issues *cel.Issues, tree *ast.AST, source string, at objec
 	return out
 }
 
-// follows tells whether a name is unknown only because it is given to a function that
-// there is none of: what was meant is a macro, which would declare it.
+// isConditions tells whether an expression calls what only the author's conditions know.
+func isConditions(x ast.Expr) bool {
+	if x.Kind() != ast.CallKind || !x.AsCall().IsMemberFunction() {
+		return false
+	}
+	target, name := x.AsCall().Target(), x.AsCall().FunctionName()
+	return target.Kind() == ast.IdentKind && target.AsIdent() == "runtime" && (name == "newCondition" || name == "condition")
+}
+
+// follows tells whether a complaint is only because of another: a name is given to a
+// function that there is none of, and what was meant is a macro, which would declare it.
 func (e *Env) follows(x ast.Expr, exprs map[int64]ast.Expr) bool {
+	for _, other := range exprs {
+		if isConditions(other) && other.ID() != x.ID() && contains(other, x.ID()) {
+			return true
+		}
+	}
 	if x.Kind() != ast.IdentKind {
 		return false
 	}
@@ -101,6 +115,10 @@ func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selectio
 		if call.FunctionName() == newCondition {
 			d.Problem, d.Expected = "the fields of a condition are strings", ""
 		}
+		if isConditions(x) {
+			d.Problem = "runtime." + call.FunctionName() + " is for the author's conditions, in status.conditions, and has no meaning here"
+			return
+		}
 		if !e.cel.HasFunction(call.FunctionName()) {
 			d.Problem = fmt.Sprintf("there is no function %q", call.FunctionName())
 			d.Nearest = diag.Nearest(call.FunctionName(), e.functions())
@@ -123,6 +141,9 @@ func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[i
 		return
 	}
 	d.Problem, d.Expected = fmt.Sprintf("%s is %s and has no fields", s.from, describe(s.shape.celType())), ""
+	if item, _ := s.shape.item(); s.shape.kindOf() == ofList && item.kindOf() == ofObject {
+		d.Expected = fmt.Sprintf("%s[0].%s of one item, or %s.map(each, each.%s) of all", s.from, field, s.from, field)
+	}
 }
 
 // nameOffset moves from the point before a field, or the bracket behind a
