@@ -43,7 +43,8 @@ func goldenDefinitions(t testing.TB) map[string]string {
 }
 
 // FuzzDefinition feeds the compiler with mutations of the goldens' definitions, and what
-// compiles with instances of any spec, whose objects come to be there.
+// compiles with instances of any spec, whose objects come to be there; the same once more
+// as a guest.
 func FuzzDefinition(f *testing.F) {
 	definitions := goldenDefinitions(f)
 	for _, path := range slices.Sorted(maps.Keys(definitions)) {
@@ -64,6 +65,18 @@ func FuzzDefinition(f *testing.F) {
 			}
 			for range 4 {
 				facts = grown(facts, checkPass(t, g, facts))
+			}
+		}
+		if g, _ := graph.CompileGuest(&d.Spec, kinds, graph.Guest{Ready: func(*unstructured.Unstructured) string { return "" }}); g != nil {
+			facts := someInstance(g)
+			for range 3 {
+				desired := checkPass(t, g, facts)
+				facts = grown(facts, desired)
+				for _, n := range desired.Nodes { // a host knows items by their ids
+					if n.Object != nil && n.Collection != "" {
+						facts.Owned[n.ID] = []*unstructured.Unstructured{n.Object}
+					}
+				}
 			}
 		}
 		if took := time.Since(began); took > longest {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/graph"
 )
@@ -22,6 +23,10 @@ spec:
 	g, problems := graph.Compile(&d.Spec, commonKinds(t, ""))
 	if problems != nil {
 		t.Fatal(problems.Err())
+	}
+	configMap := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}
+	if diff := cmp.Diff(configMap, g.Written()) + cmp.Diff(configMap, graph.Uses(&d.Spec)); diff != "" {
+		t.Errorf("a variable is looked up or watched: %s", diff)
 	}
 	got := map[string][]string{}
 	layers := map[string]int{}
