@@ -28,6 +28,8 @@ type Declaration struct {
 	// Type, if set, types the value instead of Schema, with a type that a
 	// program of the same environment has: the items of what it iterates over.
 	Type *cel.Type
+	// Lacks says of fields that one might look for why the value doesn't have them.
+	Lacks map[string]string
 }
 
 // Env holds what expressions may name. It is immutable and safe for concurrent
@@ -39,6 +41,8 @@ type Env struct {
 	shapes *shapes
 	// vars are the shapes of the declared names.
 	vars map[string]*shape
+	// lacks says of declared names what they don't have, and why.
+	lacks map[string]map[string]string
 }
 
 // base is built once: declaring the libraries takes milliseconds.
@@ -89,8 +93,14 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 	if vars == nil {
 		vars = map[string]*shape{}
 	}
-	from := e.cel
+	from, lacks := e.cel, maps.Clone(e.lacks)
 	for _, d := range decls {
+		if d.Lacks != nil {
+			if lacks == nil {
+				lacks = map[string]map[string]string{}
+			}
+			lacks[d.Name] = d.Lacks
+		}
 		if e.declares(d.Name) {
 			from = e.bare // CEL has no way to forget a single name
 		}
@@ -106,7 +116,7 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare %v: %w", names(decls), err)
 	}
-	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: vars}, nil
+	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: vars, lacks: lacks}, nil
 }
 
 func (e *Env) shapeOf(d Declaration) *shape {

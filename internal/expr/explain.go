@@ -138,6 +138,9 @@ func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[i
 	if s.shape.kindOf() == ofObject {
 		d.Problem, d.Expected = fmt.Sprintf("%s has no field %q", s.from, field), ""
 		d.Nearest = diag.Nearest(field, s.shape.fieldNames())
+		if why, ok := e.lacks[s.from.Root][field]; ok && len(s.from.Path) == 0 {
+			d.Problem, d.Nearest = d.Problem+": "+why, ""
+		}
 		return
 	}
 	d.Problem, d.Expected = fmt.Sprintf("%s is %s and has no fields", s.from, describe(s.shape.celType())), ""

@@ -21,7 +21,9 @@ const instanceVariable = "schema"
 
 // declare makes the environment: the instance and every node are variables.
 func declare(c *compilation) {
-	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema()}}
+	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), Lacks: map[string]string{
+		"status": "it is made by these expressions; they read what it is made of",
+	}}}
 	for _, d := range c.drafts {
 		if d.Variable || !c.declarable(d) {
 			continue
