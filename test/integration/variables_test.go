@@ -5,10 +5,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/view"
+	"github.com/espalier-dev/espalier/test/suite"
 )
 
 const named = `
@@ -66,6 +72,12 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 	s.Await(t, configMap, s.NS, "one-x-a", all(field("web", "metadata", "labels", "team"), field("one", "metadata", "labels", "app.kubernetes.io/name"), field("a", "data", "zone")))
 	s.Await(t, kind, s.NS, "one", waitsFor("address", "settings.data.host"))
 
+	t.Log("the tree tells the variables as what they are")
+	want := map[string]string{"naming": "Variable", "plan": "Variable", "extra": "Variable", "address": "WaitingForField"}
+	if diff := cmp.Diff(want, variablesOf(t, s, kind, "one")); diff != "" {
+		t.Errorf("the tree (-want +got):\n%s", diff)
+	}
+
 	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: {host: example.com}\n")
 	s.Await(t, kind, s.NS, "one", all(testkit.IsReady, field("example.com", "status", "address")))
 	s.Await(t, configMap, s.NS, "one-x-extra", all(field("https://example.com", "data", "url")))
@@ -86,6 +98,30 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 	s.AwaitGone(t, configMap, s.NS, "one-x-a")
 	s.Delete(t, kind, s.NS, "one")
 	s.AwaitGone(t, kind, s.NS, "one")
+}
+
+// variablesOf are the variables of an instance as its tree has them, with the reasons.
+func variablesOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name string) map[string]string {
+	t.Helper()
+	cluster, err := follow.New(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapping, err := cluster.Kinds.Serving(kind.GroupKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, err := cluster.Gather(t.Context(), follow.Target{Mapping: mapping, Namespace: s.NS, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, n := range view.Build(world, time.Now()).Children {
+		if n.Variable {
+			out[n.Node] = n.Reason
+		}
+	}
+	return out
 }
 
 // waitsFor checks that the status tells what a resource waits for.
