@@ -39,8 +39,14 @@ func (e *Env) reword(d *diag.Diagnostic) {
 	}
 }
 
+// operandsOf is how many operands those operators have that are explained by themselves.
+var operandsOf = map[string]int{operators.Conditional: 3, operators.Index: 2, operators.OptIndex: 2, operators.LogicalNot: 1}
+
 // call says what is wrong with what a function or an operator is given.
 func (e *Env) call(d *diag.Diagnostic, name string, member bool, given []*cel.Type) {
+	if len(given) < operandsOf[name] {
+		return // it was read wrongly
+	}
 	switch name {
 	case operators.Conditional:
 		if given[0].Kind() != cel.BoolKind {
@@ -199,7 +205,7 @@ func typeOf(text string) *cel.Type {
 			return t
 		}
 	}
-	if text == "dyn" || text == "any" {
+	if text == "dyn" || text == "any" || text == "" {
 		return cel.DynType
 	}
 	return cel.OpaqueType(text)

@@ -46,10 +46,14 @@ spec:
       forEach: [{cell: "${plan}"}]
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${cell.name}", labels: "${naming.labels}"}, data: {zone: "${cell.zone}"}}
     - id: extra
-      includeWhen: ["${schema.spec.extra}"]
+      includeWhen: ["${schema.spec.extra}", "${flag && number == 7}"]
       value: {name: "${naming.prefix}-extra"}
     - id: more
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${extra.name}"}, data: {url: "${address.url}"}}
+    - id: flag
+      value: true
+    - id: number
+      value: 7
 `
 
 func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
@@ -73,7 +77,7 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 	s.Await(t, kind, s.NS, "one", waitsFor("address", "settings.data.host"))
 
 	t.Log("the tree tells the variables as what they are")
-	want := map[string]string{"naming": "Variable", "plan": "Variable", "extra": "Variable", "address": "WaitingForField"}
+	want := map[string]string{"naming": "Variable", "plan": "Variable", "extra": "Variable", "flag": "Variable", "number": "Variable", "address": "WaitingForField"}
 	if diff := cmp.Diff(want, variablesOf(t, s, kind, "one")); diff != "" {
 		t.Errorf("the tree (-want +got):\n%s", diff)
 	}
@@ -139,7 +143,7 @@ func waitsFor(node, on string) check {
 
 func TestAVariableThatMakesNoSenseIsRefusedWithTheRest(t *testing.T) {
 	s := begin(t)
-	s.Put(t, strings.NewReplacer("${naming.prefix}-extra", "${naming.prefx}-extra", "includeWhen: [\"${schema.spec.extra}\"]", "readyWhen: [\"${true}\"]").Replace(named))
+	s.Put(t, strings.NewReplacer("${naming.prefix}-extra", "${naming.prefx}-extra", "includeWhen: [\"${schema.spec.extra}\", \"${flag && number == 7}\"]", "readyWhen: [\"${true}\"]").Replace(named))
 	s.Await(t, rgd, "", s.Name("named"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
 		`spec.resources[5].value.name: in "naming.prefx" at 8: naming has no field "prefx"; did you mean "prefix"?`,
 		"spec.resources[5].readyWhen: has no meaning for a variable"))
