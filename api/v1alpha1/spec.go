@@ -170,9 +170,10 @@ type CRDMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Resource is a node of the graph: an object to keep, or one to read.
+// Resource is a node of the graph: an object to keep, one to read, or a value that
+// others read. It has exactly one of template, externalRef and value.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.template) != has(self.externalRef)",message="exactly one of template or externalRef must be provided"
+// +kubebuilder:validation:XValidation:rule="!(has(self.template) && has(self.externalRef))",message="exactly one of template, externalRef or value must be provided"
 type Resource struct {
 	// ID names the node in expressions, in lowerCamelCase.
 	//
@@ -189,6 +190,15 @@ type Resource struct {
 	//
 	// +optional
 	ExternalRef *ExternalRef `json:"externalRef,omitempty"`
+
+	// Value makes the node a variable: any value, whose strings may hold ${CEL}, that
+	// other expressions read by the node's id. It makes no object and is kept nowhere.
+	// It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Value runtime.RawExtension `json:"value,omitempty"`
 
 	// ReadyWhen are conditions on the node's own object; all must hold. In a
 	// collection they read each item, as each, and must hold for all.

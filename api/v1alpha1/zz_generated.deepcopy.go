@@ -261,6 +261,7 @@ func (in *Resource) DeepCopyInto(out *Resource) {
 		*out = new(ExternalRef)
 		(*in).DeepCopyInto(*out)
 	}
+	in.Value.DeepCopyInto(&out.Value)
 	if in.ReadyWhen != nil {
 		in, out := &in.ReadyWhen, &out.ReadyWhen
 		*out = make([]string, len(*in))

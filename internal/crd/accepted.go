@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,11 +36,6 @@ func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.Definiti
 		return nil
 	}
 	return Note(c, spec)
-}
-
-// HoldsSecret says whether a definition has a Secret's values written out.
-func HoldsSecret(spec *v1alpha1.DefinitionSpec) bool {
-	return slices.ContainsFunc(spec.Resources, holdsSecret)
 }
 
 // Note notes on a CustomResourceDefinition what it serves, in whatever dialect that is

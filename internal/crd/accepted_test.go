@@ -42,6 +42,36 @@ func TestADefinitionIsNotedUnlessItHoldsASecret(t *testing.T) {
 	}
 }
 
+func TestADefinitionWithASecretsValueInAVariableIsNotNoted(t *testing.T) {
+	cases := map[string]struct {
+		values map[string]string
+		noted  bool
+	}{
+		"A value that the Secret reads isn't noted": {map[string]string{"creds": `{"password":"p"}`}, false},
+		"Nor one that it reads through another":     {map[string]string{"creds": `"${inner.password}"`, "inner": `{"password":"p"}`}, false},
+		"One that is computed is":                   {map[string]string{"creds": `"${schema.spec.password}"`}, true},
+		"One that the Secret doesn't read is":       {map[string]string{"creds": `"${schema.spec.password}"`, "other": `"p"`}, true},
+		"Variables in a circle end":                 {map[string]string{"creds": `"${inner.x}"`, "inner": `"${creds.x}"`}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+			spec := &v1alpha1.DefinitionSpec{Resources: []*v1alpha1.Resource{nil, {ID: "x", Template: runtime.RawExtension{
+				Raw: []byte(`{"apiVersion":"v1","kind":"Secret","stringData":{"a":"${creds.password}"}}`),
+			}}}}
+			for id, value := range tc.values {
+				spec.Resources = append(spec.Resources, &v1alpha1.Resource{ID: id, Value: runtime.RawExtension{Raw: []byte(value)}})
+			}
+			if err := crd.Accept(c, spec); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := crd.Accepted(c); got != tc.noted {
+				t.Errorf("noted: got %t", got)
+			}
+		})
+	}
+}
+
 func TestALongNameIsKnownInFull(t *testing.T) {
 	long := inventory.Definition{Name: strings.Repeat("long-", 20) + "x"}
 	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: crd.Labels(long, "v1")}}
@@ -58,5 +88,14 @@ func TestALongNameIsKnownInFull(t *testing.T) {
 	c.Annotations["espalier.dev/definition"] = "theirs"
 	if !crd.BelongsTo(c, long) || crd.BelongsTo(c, inventory.Definition{Name: "theirs"}) {
 		t.Error("an annotation gives it away")
+	}
+}
+
+func TestAKindThatIsAResourceOfAnInstanceIsNoDefinitions(t *testing.T) {
+	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		"kro.run/owned": "true", "kro.run/node-id": "crd", "kro.run/instance-name": "one",
+	}}}
+	if owner, owned := crd.Owner(c); owned {
+		t.Errorf("it belongs to %v", owner)
 	}
 }

@@ -86,9 +86,10 @@ const definitionAnnotation = "espalier.dev/definition"
 
 // Owner says who a CustomResourceDefinition belongs to: a definition, by name,
 // or nobody here. The name of a definition may be shortened where only the label
-// tells it.
+// tells it. One that is a resource of an instance is owned by that, and no definition
+// serves its kind.
 func Owner(c *apiextensionsv1.CustomResourceDefinition) (owner inventory.Definition, owned bool) {
-	if c.Labels[v1alpha1.OwnedLabel] != "true" {
+	if c.Labels[v1alpha1.OwnedLabel] != "true" || c.Labels[v1alpha1.NodeIDLabel] != "" {
 		return inventory.Definition{}, false
 	}
 	owner = inventory.Definition{

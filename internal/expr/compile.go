@@ -52,6 +52,13 @@ func (e *Env) compile(source string, at object.Path) (*compiled, diag.List) {
 
 func (e *Env) program(checked *cel.Ast, source string, at object.Path) (*compiled, diag.List) {
 	tree := checked.NativeRep()
+	c := collector{declared: e.declares}
+	c.visit(tree.Expr(), nil, nil)
+	p := &Program{source: source, at: at, env: e, typ: checked.OutputType(), refs: union(c.refs), omits: calls(tree.Expr(), library.Omit)}
+	if r, ok := c.chain(tree.Expr(), nil, nil); ok && direct(r) {
+		p.chain = &r
+		return &compiled{Program: p, tree: tree}, nil // planning it would take as long as all the rest
+	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if !cheap(tree.Expr()) {
 		options = append(options, cel.CostLimit(e.limits.Cost), cel.CostTracking(&k8slibrary.CostEstimator{}))
@@ -60,12 +67,7 @@ func (e *Env) program(checked *cel.Ast, source string, at object.Path) (*compile
 	if err != nil {
 		return nil, diag.List{{Path: at, Expr: source, Problem: err.Error()}}
 	}
-	c := collector{declared: e.declares}
-	c.visit(tree.Expr(), nil, nil)
-	p := &Program{source: source, at: at, env: e, prog: prog, typ: checked.OutputType(), refs: union(c.refs), omits: calls(tree.Expr(), library.Omit)}
-	if r, ok := c.chain(tree.Expr(), nil, nil); ok && direct(r) {
-		p.chain = &r
-	}
+	p.prog = prog
 	return &compiled{Program: p, tree: tree}, nil
 }
 

@@ -84,7 +84,7 @@ func (e *Env) withConditions() (*Env, *shape, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the expressions of conditions: %w", err)
 	}
-	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: e.vars}, made, nil
+	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: e.vars, lacks: e.lacks}, made, nil
 }
 
 // expandNewCondition makes the fields of a condition arguments, each checked by itself.

@@ -22,9 +22,14 @@ type Declaration struct {
 	Schema *spec.Schema
 	// List makes the value a list of what Schema describes.
 	List bool
+	// Value, if set, types the value instead of Schema, as what a template of the same
+	// environment renders.
+	Value *Template
 	// Type, if set, types the value instead of Schema, with a type that a
 	// program of the same environment has: the items of what it iterates over.
 	Type *cel.Type
+	// Lacks says of fields that one might look for why the value doesn't have them.
+	Lacks map[string]string
 }
 
 // Env holds what expressions may name. It is immutable and safe for concurrent
@@ -36,6 +41,8 @@ type Env struct {
 	shapes *shapes
 	// vars are the shapes of the declared names.
 	vars map[string]*shape
+	// lacks says of declared names what they don't have, and why.
+	lacks map[string]map[string]string
 }
 
 // base is built once: declaring the libraries takes milliseconds.
@@ -86,8 +93,14 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 	if vars == nil {
 		vars = map[string]*shape{}
 	}
-	from := e.cel
+	from, lacks := e.cel, maps.Clone(e.lacks)
 	for _, d := range decls {
+		if d.Lacks != nil {
+			if lacks == nil {
+				lacks = map[string]map[string]string{}
+			}
+			lacks[d.Name] = d.Lacks
+		}
 		if e.declares(d.Name) {
 			from = e.bare // CEL has no way to forget a single name
 		}
@@ -103,11 +116,14 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare %v: %w", names(decls), err)
 	}
-	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: vars}, nil
+	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: vars, lacks: lacks}, nil
 }
 
 func (e *Env) shapeOf(d Declaration) *shape {
 	s := e.shapes.of(d.Schema, d.Name)
+	if d.Value != nil {
+		s = e.shapes.rendered(&d.Value.root, d.Name)
+	}
 	if d.Type != nil {
 		s = e.shapes.typed(d.Type)
 	}

@@ -26,12 +26,55 @@ func (e *Env) explain(issues *cel.Issues, tree *ast.AST, source string, at objec
 	for _, err := range issues.Errors() {
 		d := diag.Diagnostic{Path: at, Expr: source, Offset: offset(source, err.Location), Problem: err.Message}
 		if x, ok := exprs[err.ExprID]; ok {
+			if e.follows(x, exprs) {
+				continue
+			}
+			e.reword(&d)
 			e.name(&d, x, selections)
 			d.Offset = nameOffset(source, d.Offset, x)
 		}
 		out.Add(d)
 	}
 	return out
+}
+
+// isConditions tells whether an expression calls what only the author's conditions know.
+func isConditions(x ast.Expr) bool {
+	if x.Kind() != ast.CallKind || !x.AsCall().IsMemberFunction() {
+		return false
+	}
+	target, name := x.AsCall().Target(), x.AsCall().FunctionName()
+	return target.Kind() == ast.IdentKind && target.AsIdent() == "runtime" && (name == "newCondition" || name == "condition")
+}
+
+// follows tells whether a complaint is only because of another: a name is given to a
+// function that there is none of, and what was meant is a macro, which would declare it.
+func (e *Env) follows(x ast.Expr, exprs map[int64]ast.Expr) bool {
+	for _, other := range exprs {
+		if isConditions(other) && other.ID() != x.ID() && contains(other, x.ID()) {
+			return true
+		}
+	}
+	if x.Kind() != ast.IdentKind {
+		return false
+	}
+	for _, other := range exprs {
+		if other.Kind() != ast.CallKind || e.cel.HasFunction(other.AsCall().FunctionName()) {
+			continue
+		}
+		declares := slices.ContainsFunc(other.AsCall().Args(), func(arg ast.Expr) bool { return arg.Kind() == ast.IdentKind && arg.AsIdent() == x.AsIdent() })
+		within := slices.ContainsFunc(other.AsCall().Args(), func(arg ast.Expr) bool { return contains(arg, x.ID()) })
+		if declares && within {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(in ast.Expr, id int64) bool {
+	found := false
+	ast.PreOrderVisit(in, ast.NewExprVisitor(func(x ast.Expr) { found = found || x.ID() == id }))
+	return found
 }
 
 type selection struct {
@@ -70,7 +113,11 @@ func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selectio
 			d.Problem = strings.Replace(d.Problem, "'"+call.FunctionName()+"'", "'"+shown+"'", 1)
 		}
 		if call.FunctionName() == newCondition {
-			d.Problem = "the fields of a condition are strings"
+			d.Problem, d.Expected = "the fields of a condition are strings", ""
+		}
+		if isConditions(x) {
+			d.Problem = "runtime." + call.FunctionName() + " is for the author's conditions, in status.conditions, and has no meaning here"
+			return
 		}
 		if !e.cel.HasFunction(call.FunctionName()) {
 			d.Problem = fmt.Sprintf("there is no function %q", call.FunctionName())
@@ -89,11 +136,17 @@ func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[i
 		return
 	}
 	if s.shape.kindOf() == ofObject {
-		d.Problem = fmt.Sprintf("%s has no field %q", s.from, field)
+		d.Problem, d.Expected = fmt.Sprintf("%s has no field %q", s.from, field), ""
 		d.Nearest = diag.Nearest(field, s.shape.fieldNames())
+		if why, ok := e.lacks[s.from.Root][field]; ok && len(s.from.Path) == 0 {
+			d.Problem, d.Nearest = d.Problem+": "+why, ""
+		}
 		return
 	}
-	d.Problem = fmt.Sprintf("%s is %s and has no fields", s.from, describe(s.shape.celType()))
+	d.Problem, d.Expected = fmt.Sprintf("%s is %s and has no fields", s.from, describe(s.shape.celType())), ""
+	if item, _ := s.shape.item(); s.shape.kindOf() == ofList && item.kindOf() == ofObject {
+		d.Expected = fmt.Sprintf("%s[0].%s of one item, or %s.map(each, each.%s) of all", s.from, field, s.from, field)
+	}
 }
 
 // nameOffset moves from the point before a field, or the bracket behind a
@@ -113,6 +166,9 @@ func nameOffset(source string, at int, x ast.Expr) int {
 
 func (e *Env) functions() []string {
 	names := slices.Collect(maps.Keys(e.cel.Functions()))
+	for _, m := range e.cel.Macros() {
+		names = append(names, m.Function())
+	}
 	return slices.DeleteFunc(names, func(name string) bool { return strings.ContainsAny(name, "_@") })
 }
 
@@ -152,7 +208,7 @@ func leftmost(x ast.Expr) ast.Expr {
 // describe names a type as one would in a sentence.
 func describe(t *cel.Type) string {
 	switch t.Kind() {
-	case cel.DynKind, cel.AnyKind:
+	case cel.DynKind, cel.AnyKind, cel.TypeParamKind:
 		return "anything"
 	case cel.ListKind:
 		return "a list of " + plural(t.Parameters()[0])
@@ -176,7 +232,7 @@ func describe(t *cel.Type) string {
 
 func plural(t *cel.Type) string {
 	switch t.Kind() {
-	case cel.DynKind, cel.AnyKind:
+	case cel.DynKind, cel.AnyKind, cel.TypeParamKind:
 		return "anything"
 	case cel.BytesKind:
 		return "bytes"
@@ -207,7 +263,7 @@ func bare(t *cel.Type) string {
 		return "list of " + plural(t.Parameters()[0])
 	case cel.MapKind:
 		return "map of " + plural(t.Parameters()[1])
-	case cel.DynKind, cel.AnyKind:
+	case cel.DynKind, cel.AnyKind, cel.TypeParamKind:
 		return "value of any type"
 	default:
 		return t.TypeName()

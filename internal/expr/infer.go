@@ -10,13 +10,24 @@ import (
 
 // Schema returns the structural schema of what the template renders, as far as
 // the types of its expressions and its literals tell. What they don't tell may
-// be anything.
+// be anything, and so may what is beyond the most fields: types that are made of others
+// can be many times as large as what is written.
 func (t *Template) Schema() *extv1.JSONSchemaProps {
-	out := t.env.shapes.infer(&t.root)
+	r := &inference{shapes: t.env.shapes, left: mostInferred}
+	out := r.infer(&t.root)
 	return &out
 }
 
-func (r *shapes) infer(p *piece) extv1.JSONSchemaProps {
+// mostInferred bounds the fields of an inferred schema. A Deployment has some thousand.
+const mostInferred = 20_000
+
+// inference counts down the fields that may still be inferred.
+type inference struct {
+	*shapes
+	left int
+}
+
+func (r *inference) infer(p *piece) extv1.JSONSchemaProps {
 	switch p.kind {
 	case fields:
 		out := extv1.JSONSchemaProps{Type: "object", Properties: map[string]extv1.JSONSchemaProps{}}
@@ -107,7 +118,7 @@ func mapOf(value extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 
 // schemaOf returns the schema of a type. The objects that it is inside of, by
 // their type's name, end a recursion.
-func (r *shapes) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSchemaProps {
+func (r *inference) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSchemaProps {
 	if inner, ok := unwrapped(t); ok {
 		t = inner
 	}
@@ -142,8 +153,8 @@ func (r *shapes) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSchemaP
 	return whatever()
 }
 
-func (r *shapes) objectSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
-	if inside[s.name] {
+func (r *inference) objectSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
+	if inside[s.name] || r.left <= 0 {
 		return whatever()
 	}
 	within := map[string]bool{s.name: true}
@@ -152,6 +163,7 @@ func (r *shapes) objectSchema(s *shape, inside map[string]bool) extv1.JSONSchema
 	}
 	out := extv1.JSONSchemaProps{Type: "object", Properties: map[string]extv1.JSONSchemaProps{}}
 	for _, name := range s.fieldNames() {
+		r.left--
 		f, _ := s.field(name)
 		out.Properties[name] = r.fieldSchema(f, within)
 	}
@@ -163,7 +175,7 @@ func (r *shapes) objectSchema(s *shape, inside map[string]bool) extv1.JSONSchema
 
 // fieldSchema knows more than the type of a field: that a number may also be a
 // string.
-func (r *shapes) fieldSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
+func (r *inference) fieldSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
 	switch s.kindOf() {
 	case ofIntOrString, ofQuantity:
 		return extv1.JSONSchemaProps{XIntOrString: true}

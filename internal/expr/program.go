@@ -15,7 +15,7 @@ type Program struct {
 	source string
 	at     object.Path
 	env    *Env
-	prog   cel.Program
+	prog   cel.Program // nil for a chain
 	typ    *cel.Type
 	refs   []Ref
 	omits  bool

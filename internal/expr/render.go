@@ -27,6 +27,7 @@ func (t *Template) Render(vars map[string]any) (any, error) {
 type renderer struct {
 	vars    map[string]any
 	missing []Missing
+	bound   *bound // nil for none
 }
 
 // render returns the value of a piece, or Absent.
@@ -56,9 +57,15 @@ func (r *renderer) render(p *piece) any {
 }
 
 func (r *renderer) leaf(p *piece) any {
+	if r.bound.spent() {
+		return Absent
+	}
 	value, err := evaluate(p, r.vars)
 	if err != nil {
 		r.missing = append(r.missing, Missing{At: p.where, Err: err})
+		return Absent
+	}
+	if !r.bound.take(p, value) {
 		return Absent
 	}
 	return value

@@ -19,6 +19,8 @@ type shapes struct {
 	byName map[string]*shape
 	byRoot map[*spec.Schema]*shape
 	alike  map[likeness][]*shape
+	// byFields are the shapes that were made of others.
+	byFields map[string]*shape
 }
 
 // likeness is a cheap property that equal schemas have in common.
@@ -28,7 +30,7 @@ type likeness struct {
 }
 
 func newShapes() *shapes {
-	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, alike: map[likeness][]*shape{}}
+	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, alike: map[likeness][]*shape{}, byFields: map[string]*shape{}}
 }
 
 // of returns the shape of a schema; the name serves its type, if it needs one.
@@ -102,17 +104,22 @@ func (r *shapes) shared(made *shape, name string) *shape {
 			return other
 		}
 	}
+	r.name(made, name)
+	made.open = marked(s, "x-kubernetes-preserve-unknown-fields") || marked(s, "x-kubernetes-embedded-resource") ||
+		s.AdditionalProperties != nil && s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
+	r.alike[like] = append(r.alike[like], made)
+	made.elem = r.elem(additional(s), name+".@value")
+	return made
+}
+
+// name gives an object's shape a type of its own.
+func (r *shapes) name(made *shape, name string) {
 	made.name = name
 	for n := 2; r.byName[typeNameOf(made.name)] != nil; n++ {
 		made.name = name + "@" + strconv.Itoa(n)
 	}
 	made.cel = cel.ObjectType(typeNameOf(made.name))
-	made.open = marked(s, "x-kubernetes-preserve-unknown-fields") || marked(s, "x-kubernetes-embedded-resource") ||
-		s.AdditionalProperties != nil && s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
 	r.byName[made.cel.TypeName()] = made
-	r.alike[like] = append(r.alike[like], made)
-	made.elem = r.elem(additional(s), name+".@value")
-	return made
 }
 
 // typeNameOf returns a name that no path in an expression can be taken for: CEL

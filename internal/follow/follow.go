@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type follower struct {
 	changed chan struct{} // holds one wake-up
 	root    cache.SharedInformer
 	places  map[lookup]place
+	read    definitions
 	running sync.WaitGroup
 }
 
@@ -38,7 +40,7 @@ const missingKinds = time.Second
 // when the target is gone.
 func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- view.World) error {
 	ctx, stop := context.WithCancel(ctx)
-	f := &follower{cluster: c, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}}
+	f := &follower{cluster: c, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}, read: definitions{}}
 	defer f.running.Wait()
 	defer stop()
 	f.root = f.watch(ctx, lookup{resource: t.Mapping.Resource, namespace: t.Namespace}, func(o *metav1.ListOptions) {
@@ -95,6 +97,7 @@ func (f *follower) look(ctx context.Context) (world view.World, complete bool, e
 	for len(open) > 0 {
 		instance := open[0]
 		open = open[1:]
+		f.read.read(ctx, f.cluster, instance)
 		places, all, err := f.cluster.Kinds.lookups(instance)
 		if err != nil {
 			return view.World{}, false, err
@@ -117,6 +120,7 @@ func (f *follower) look(ctx context.Context) (world view.World, complete bool, e
 			delete(f.places, at)
 		}
 	}
+	world.Definitions = maps.Clone(f.read) // whoever has the world keeps it
 	return world, complete, nil
 }
 

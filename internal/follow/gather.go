@@ -69,7 +69,8 @@ func (c *Cluster) Gather(ctx context.Context, t Target) (view.World, error) {
 	if err != nil {
 		return view.World{}, fmt.Errorf("read %s: %w", t, err)
 	}
-	world := view.World{Root: root, Children: map[string][]*unstructured.Unstructured{}}
+	read := definitions{}
+	world := view.World{Root: root, Children: map[string][]*unstructured.Unstructured{}, Definitions: read}
 	open := []*unstructured.Unstructured{root}
 	for len(open) > 0 {
 		instance := open[0]
@@ -77,6 +78,7 @@ func (c *Cluster) Gather(ctx context.Context, t Target) (view.World, error) {
 		if _, seen := world.Children[view.ApplySet(instance)]; seen {
 			continue
 		}
+		read.read(ctx, c, instance)
 		places, _, err := c.Kinds.lookups(instance)
 		if err != nil {
 			return view.World{}, err

@@ -62,6 +62,9 @@ func toRequirements(r call.Requirements) *fnv1.Requirements {
 	}
 	for key, s := range r.Resources {
 		selector := &fnv1.ResourceSelector{ApiVersion: s.APIVersion, Kind: s.Kind, Match: &fnv1.ResourceSelector_MatchName{MatchName: s.Name}}
+		if s.Labels != nil {
+			selector.Match = &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: s.Labels}}
+		}
 		if s.Namespace != "" {
 			selector.Namespace = proto.String(s.Namespace)
 		}

@@ -234,7 +234,7 @@ func (c *composition) identify(n *Node, it *item, vars map[string]any) {
 	identity, _ := value.(map[string]any)
 	it.name, _ = identity["name"].(string)
 	it.namespace, _ = identity["namespace"].(string)
-	if it.namespace == "" && (n.Namespaced || !n.Known) {
+	if it.namespace == "" && (n.Namespaced || !n.Known) && c.graph.guest == nil {
 		it.namespace = c.facts.Instance.GetNamespace()
 	}
 }
@@ -276,6 +276,9 @@ func (c *composition) part(n *Node, whole plan.Node, it item, at inventory.Item,
 	if it.name != "" {
 		out.ID = inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), it.namespace, it.name)
 		out.Observed = c.facts.Object(n.ID, n.Kind, it.namespace, it.name)
+		if c.graph.guest != nil {
+			out.Observed = c.facts.Only(out.ID, n.Kind) // its host knows it by that alone
+		}
 	}
 	if len(out.Waits) == 0 {
 		c.render(n, vars, &out)

@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/object"
+	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // Limits on a definition's size, each named in the diagnostic that enforces it.
@@ -35,7 +37,8 @@ var passes = []pass{
 	{"templates and references as documents", decodeNodes},
 	{"the kinds of the nodes", resolveKinds},
 	{"places: scope, namespace, reserved labels", checkPlaces},
-	{"the variables of expressions", declare},
+	{"the names that expressions may read", declare},
+	{"the types of variables", declareVariables},
 	{"expressions of the nodes", compileNodes},
 	{"dependencies", connect},
 	{"the order and the limits of deletion", planDeletion},
@@ -61,7 +64,12 @@ type draft struct {
 	at     object.Path
 	// document is the template, or the reference as a document.
 	document map[string]any
-	kind     Kind
+	// value is what a variable computes, as it is written.
+	value any
+	kind  Kind
+	// typed is the schema of the kind's objects, one for all nodes of the kind; nil if
+	// there is none.
+	typed *spec.Schema
 	// env is what the node's expressions may name: with its iterators, if it has any.
 	env *expr.Env
 	// broken drafts had a problem that makes later passes meaningless for them.
@@ -106,7 +114,7 @@ func Uses(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, d := range drafts(spec, guest) {
-		if !d.broken && !slices.Contains(out, d.Kind) {
+		if !d.broken && !d.Variable && !slices.Contains(out, d.Kind) {
 			out = append(out, d.Kind)
 		}
 	}
@@ -123,13 +131,17 @@ func drafts(spec *v1alpha1.DefinitionSpec, guest *Guest) []*draft {
 
 // resolveKinds looks up what is known of each node's kind.
 func resolveKinds(c *compilation) {
-	missing := map[schema.GroupVersionKind]bool{}
+	missing, typed := map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]*spec.Schema{}
 	for _, d := range c.drafts {
-		if d.broken {
+		if d.broken || d.Variable {
 			continue
 		}
 		d.kind, d.Known = c.kinds[d.Kind]
 		d.Namespaced, d.Nested = d.kind.Namespaced, d.kind.Nested
+		if typed[d.Kind] == nil && d.kind.Schema != nil {
+			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
+		}
+		d.typed = typed[d.Kind]
 		if !d.Known && !missing[d.Kind] {
 			missing[d.Kind] = true
 			c.graph.Missing = append(c.graph.Missing, d.Kind)

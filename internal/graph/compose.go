@@ -15,6 +15,7 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 		facts:   facts,
 		nodes:   make(map[string]*plan.Node, len(g.Nodes)),
 		vars:    make(map[string]any, len(g.Nodes)+1),
+		room:    MaxVariables,
 		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes))},
 	}
 	c.vars[instanceVariable] = instanceView(facts.Instance)
@@ -35,8 +36,10 @@ type composition struct {
 	graph *Graph
 	facts plan.Facts
 	// nodes are what the nodes want, each as a whole.
-	nodes   map[string]*plan.Node
-	vars    map[string]any
+	nodes map[string]*plan.Node
+	vars  map[string]any
+	// room is how many bytes of variables there may be still.
+	room    int
 	desired plan.Desired
 }
 
@@ -56,12 +59,14 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
 	whole = plan.Node{
 		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Conceals: n.conceals,
-		Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
+		Variable: n.Variable, Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
 	if c.skip(n, &whole); whole.Skipped != "" {
 		return whole, []plan.Node{whole}
 	}
 	switch {
+	case n.Variable:
+		c.variable(n, &whole)
 	case n.items != nil:
 		return c.collect(n, whole)
 	case n.Collection:
@@ -113,7 +118,7 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	if rendered.GetNamespace() == "" && home {
 		rendered.SetNamespace(c.facts.Instance.GetNamespace())
 	}
-	if rendered.GetName() == "" && (!guest || n.External) {
+	if rendered.GetName() == "" && (!guest || n.External || n.items != nil) {
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a name", Detail: "metadata.name resolves to nothing"}}
 		return
 	}

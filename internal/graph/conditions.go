@@ -37,7 +37,11 @@ func (c *compilation) compileConditions(value any, at object.Path) {
 	if len(sources) == 0 {
 		return
 	}
-	conditions, problems := c.env.Conditions(sources, instanceVariable, readable, at)
+	own := readable
+	if c.graph.guest != nil {
+		own = nil // its host has conditions, and they aren't there yet
+	}
+	conditions, problems := c.env.Conditions(sources, instanceVariable, own, at)
 	c.problems.Add(problems...)
 	c.graph.conditions = conditions
 }

@@ -24,7 +24,7 @@ func planDeletion(c *compilation) {
 	}
 	written := map[string]bool{}
 	for _, d := range c.drafts {
-		written[d.ID] = !d.External
+		written[d.ID] = d.writes()
 	}
 	for _, d := range c.drafts {
 		c.checkDeletionPolicy(d)
@@ -49,6 +49,8 @@ func (c *compilation) limit(d *metav1.Duration, at object.Path) time.Duration {
 func (c *compilation) checkDeletionPolicy(d *draft) {
 	policy := d.source.DeletionPolicy
 	switch {
+	case policy != "" && d.Variable:
+		c.problems.Addf(d.at.Field("deletionPolicy"), noObject)
 	case policy == "", policy == v1alpha1.DeletionDelete:
 	case !policy.Valid():
 		c.problems.Addf(d.at.Field("deletionPolicy"), "is %q; it can be Delete, Orphan or Retain", policy)
@@ -65,12 +67,16 @@ func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
 		at := d.at.Field("deleteAfter").Index(i)
 		kept, known := written[id]
 		switch {
+		case d.Variable:
+			c.problems.Addf(at, noObject)
 		case d.External:
 			c.problems.Addf(at, "has no meaning for externalRef: what somebody else keeps is never deleted")
 		case !known:
 			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.ids())})
 		case id == d.ID:
 			c.problems.Addf(at, "is the resource itself")
+		case !kept && c.draftOf(id).Variable:
+			c.problems.Addf(at, "%s is a variable: there is no object to be gone", id)
 		case !kept:
 			c.problems.Addf(at, "%s is somebody else's: it isn't deleted with the instance", id)
 		case !slices.Contains(d.DeleteAfter, id):
@@ -109,10 +115,10 @@ func (g *Graph) under(ids []string) []string {
 	add = func(ids []string) {
 		for _, id := range ids {
 			n := g.node(id)
-			if !n.External {
+			if n.writes() {
 				out[id] = true
 			}
-			if n.External || n.OnDelete != "" {
+			if !n.writes() || n.OnDelete != "" {
 				add(n.Dependencies)
 			}
 		}

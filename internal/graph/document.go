@@ -56,12 +56,12 @@ func decodeNodes(c *compilation) {
 		if d.broken {
 			continue
 		}
-		hasTemplate := !empty(d.source.Template)
+		hasTemplate, hasValue := !empty(d.source.Template), !empty(d.source.Value)
 		switch {
-		case hasTemplate == (d.source.ExternalRef != nil):
-			c.breakf(d, d.at, "exactly one of template or externalRef must be provided")
-		case len(d.source.ForEach) > 0 && c.graph.guest != nil:
-			c.breakf(d, d.at.Field("forEach"), "collections are not served yet")
+		case !exactlyOne(hasTemplate, d.source.ExternalRef != nil, hasValue):
+			c.breakf(d, d.at, "exactly one of template, externalRef or value must be provided")
+		case hasValue:
+			c.decodeVariable(d)
 		case len(d.source.ForEach) > 0 && !hasTemplate:
 			c.breakf(d, d.at.Field("forEach"), "is for objects to keep; externalRef reads several objects by metadata.selector")
 		case hasTemplate:
@@ -70,6 +70,16 @@ func decodeNodes(c *compilation) {
 			c.decodeReference(d)
 		}
 	}
+}
+
+func exactlyOne(all ...bool) bool {
+	n := 0
+	for _, there := range all {
+		if there {
+			n++
+		}
+	}
+	return n == 1
 }
 
 func (c *compilation) decodeTemplate(d *draft) {
@@ -114,11 +124,7 @@ func (c *compilation) decodeReference(d *draft) {
 	ref, at := d.source.ExternalRef, d.at.Field("externalRef")
 	d.External = true
 	d.Collection = !empty(ref.Metadata.Selector)
-	switch named := strings.TrimSpace(ref.Metadata.Name) != ""; {
-	case d.Collection && c.graph.guest != nil:
-		c.breakf(d, at.Field("metadata", "selector"), "references by selector are not served yet")
-		return
-	case d.Collection == named:
+	if named := strings.TrimSpace(ref.Metadata.Name) != ""; d.Collection == named {
 		c.breakf(d, at.Field("metadata", "name"), "exactly one of name or selector must be provided")
 		return
 	}
@@ -144,8 +150,11 @@ func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
 
 // documentPath is where the node's document stands in the definition.
 func (d *draft) documentPath() object.Path {
-	if d.External {
+	switch {
+	case d.External:
 		return d.at.Field("externalRef")
+	case d.Variable:
+		return d.at.Field("value")
 	}
 	return d.at.Field("template")
 }
@@ -154,7 +163,7 @@ func (d *draft) documentPath() object.Path {
 // the engine writes.
 func checkPlaces(c *compilation) {
 	for _, d := range c.drafts {
-		if d.broken {
+		if d.broken || d.Variable {
 			continue
 		}
 		at := d.documentPath().Field("metadata")

@@ -21,9 +21,11 @@ const instanceVariable = "schema"
 
 // declare makes the environment: the instance and every node are variables.
 func declare(c *compilation) {
-	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema()}}
+	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), Lacks: map[string]string{
+		"status": "it is made by these expressions; they read what it is made of",
+	}}}
 	for _, d := range c.drafts {
-		if !nodeName.MatchString(d.ID) || d.ID == instanceVariable || d.isDuplicate(c.drafts) {
+		if d.Variable || !c.declarable(d) {
 			continue
 		}
 		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema(), List: d.Collection})
@@ -34,6 +36,11 @@ func declare(c *compilation) {
 		return
 	}
 	c.env, c.graph.env = env, env
+}
+
+// declarable says whether the node's id can be a name.
+func (c *compilation) declarable(d *draft) bool {
+	return nodeName.MatchString(d.ID) && d.ID != instanceVariable && !d.isDuplicate(c.drafts)
 }
 
 func (d *draft) isDuplicate(all []*draft) bool {
@@ -50,10 +57,10 @@ func (d *draft) isDuplicate(all []*draft) bool {
 
 // objectSchema is what expressions may read of the node; nil for anything.
 func (d *draft) objectSchema() *spec.Schema {
-	if d.broken || d.kind.Schema == nil {
+	if d.broken {
 		return nil
 	}
-	return specschema.WithObjectMeta(d.kind.Schema)
+	return d.typed
 }
 
 // instanceSchema is what expressions may read of the instance: all but its
@@ -87,7 +94,9 @@ func compileNodes(c *compilation) {
 		}
 		d.env = c.env
 		c.compileForEach(d)
-		c.compileDocument(d)
+		if !d.Variable { // of which the types were needed before
+			c.compileDocument(d)
+		}
 		d.includeWhen = c.conditions(d.env, d, "includeWhen", d.source.IncludeWhen)
 		for _, p := range d.includeWhen {
 			d.refs = append(d.refs, p.Refs()...)
@@ -95,7 +104,9 @@ func compileNodes(c *compilation) {
 		c.partConditions(d)
 		c.compileReadyWhen(d)
 		for _, r := range d.refs {
-			if r.Root == d.ID {
+			if r.Root == d.ID && d.Variable {
+				c.problems.Addf(d.at, "%s is made of itself, through %s", d.ID, r)
+			} else if r.Root == d.ID {
 				c.problems.Addf(d.documentPath(), "%s reads its own object through %s; only readyWhen may", d.ID, r)
 			}
 		}

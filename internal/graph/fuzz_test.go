@@ -5,9 +5,12 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -39,20 +42,83 @@ func goldenDefinitions(t testing.TB) map[string]string {
 	return out
 }
 
-// FuzzDefinition feeds the compiler with mutations of the goldens' definitions.
+// FuzzDefinition feeds the compiler with mutations of the goldens' definitions, and what
+// compiles with instances of any spec, whose objects come to be there; the same once more
+// as a guest.
 func FuzzDefinition(f *testing.F) {
 	definitions := goldenDefinitions(f)
 	for _, path := range slices.Sorted(maps.Keys(definitions)) {
-		f.Add(definitions[path])
+		f.Add(definitions[path], "{name: n, replicas: 2, zones: [a, b], sizes: {a: 1}, ports: [{name: p, number: 1}], enabled: true}")
 	}
 	kinds := commonKinds(f, "")
-	f.Fuzz(func(t *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, text, spec string) {
 		var d v1alpha1.ResourceGraphDefinition
 		if yaml.Unmarshal([]byte(text), &d) != nil {
 			t.Skip("no definition")
 		}
-		checkCompiler(t, &d, kinds)
+		began := time.Now()
+		if g := checkCompiler(t, &d, kinds); g != nil {
+			facts := someInstance(g)
+			var fields map[string]any
+			if raw, err := yaml.YAMLToJSON([]byte(spec)); err == nil && utiljson.Unmarshal(raw, &fields) == nil && fields != nil {
+				facts.Instance.Object["spec"] = fields
+			}
+			for range 4 {
+				facts = grown(facts, checkPass(t, g, facts))
+			}
+		}
+		if g, _ := graph.CompileGuest(&d.Spec, kinds, graph.Guest{Ready: func(*unstructured.Unstructured) string { return "" }}); g != nil {
+			facts := someInstance(g)
+			for range 3 {
+				desired := checkPass(t, g, facts)
+				facts = grown(facts, desired)
+				for _, n := range desired.Nodes { // a host knows items by their ids
+					if n.Object != nil && n.Collection != "" {
+						facts.Owned[n.ID] = []*unstructured.Unstructured{n.Object}
+					}
+				}
+			}
+		}
+		if took := time.Since(began); took > longest {
+			t.Fatalf("it took %s", took)
+		}
 	})
+}
+
+// longest is how long a definition of a few nodes may take, with two compilations and
+// several passes, on a machine that does something else as well.
+const longest = 20 * time.Second
+
+// grown are the facts when all objects are there that are wanted, and everything that
+// was asked for has been looked for.
+func grown(facts plan.Facts, desired plan.Desired) plan.Facts {
+	next := facts
+	next.Owned, next.External = map[string][]*unstructured.Unstructured{}, map[plan.Need]plan.Look{}
+	var all []*unstructured.Unstructured
+	owner := inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "fuzzed"}, "v1")
+	for _, n := range desired.Nodes {
+		if n.Object == nil || n.External {
+			continue
+		}
+		o := n.Object.DeepCopy()
+		node := n.ID
+		if n.Collection != "" {
+			node = n.Collection
+		}
+		owner.Mark(o, inventory.Place{Node: node, Item: n.Item, Layer: n.Layer})
+		o.SetUID(types.UID(n.ID))
+		o.Object["status"] = map[string]any{"networkID": "n-1", "subnetID": "s-1", "state": "up"}
+		next.Owned[node] = append(next.Owned[node], o)
+		all = append(all, o)
+	}
+	for _, need := range desired.Needs {
+		look := plan.Look{Objects: all}
+		if !need.Several && len(all) > 0 {
+			look = plan.Look{Object: all[0]}
+		}
+		next.External[need] = look
+	}
+	return next
 }
 
 // failer is what a test, a fuzz target and a property have in common.

@@ -62,6 +62,9 @@ type Node struct {
 	Nested bool
 	// External nodes are read and never written.
 	External bool
+	// Variable says that the node is a value that others read: it has no object, and no
+	// kind.
+	Variable bool
 	// Collection says that the node is a list of objects: those that it keeps, one for
 	// each item, or those of somebody else's that its reference selects.
 	Collection bool
@@ -118,12 +121,15 @@ func (g *Graph) Order() []string {
 func (g *Graph) Written() []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, n := range g.Nodes {
-		if !n.External && !slices.Contains(out, n.Kind) {
+		if n.writes() && !slices.Contains(out, n.Kind) {
 			out = append(out, n.Kind)
 		}
 	}
 	return out
 }
+
+// writes says whether the node keeps objects of its own.
+func (n *Node) writes() bool { return !n.External && !n.Variable }
 
 // Kind is what is known of a kind that a definition uses.
 type Kind struct {

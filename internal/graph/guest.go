@@ -12,7 +12,8 @@ import (
 // Guest is what a graph has to know that is a part of something else: its instances are
 // of a kind that it doesn't define, and somebody else writes its objects. Names and
 // namespaces that its templates leave open are for him to choose; in which scope a kind
-// lives is his to know; and of an instance's status only the conditions are his alone.
+// lives is his to know; and of an instance's status only the conditions are his alone. He
+// knows an item of a collection by its ID, and its objects by those in plan.Facts.Owned.
 type Guest struct {
 	// Instance is the schema of the instances; nil if nobody tells.
 	Instance *spec.Schema

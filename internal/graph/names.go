@@ -42,8 +42,8 @@ func checkNames(c *compilation) {
 	if !versionName.MatchString(s.APIVersion) {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.apiVersion", Problem: "is not a version", Expected: "v1, v1alpha1, v2beta3 and the like"})
 	}
-	for _, problem := range validation.IsDNS1123Subdomain(c.graph.Kind.Group) {
-		c.problems.Addf("spec.schema.group", "%s", problem)
+	if len(validation.IsDNS1123Subdomain(c.graph.Kind.Group)) > 0 {
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group", Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
 	}
 	if len(c.spec.Resources) > MaxResources {
 		c.problems.Addf("spec.resources", "has %d resources, over the limit of %d (MaxResources)", len(c.spec.Resources), MaxResources)

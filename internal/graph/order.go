@@ -1,8 +1,11 @@
 package graph
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/internal/dag"
 )
@@ -30,16 +33,45 @@ func connect(c *compilation) {
 		g.Connect(d.ID, d.Dependencies...)
 	}
 	layers, err := g.Layers()
-	if err != nil {
-		c.problems.Addf("spec.resources", "%v", err)
+	var cycle *dag.CycleError[string]
+	if errors.As(err, &cycle) {
+		c.problems.Addf("spec.resources", "%v: %s", err, told(cycle.Path, byID))
 		return
 	}
-	for i, layer := range layers {
+	for _, layer := range layers {
 		for _, id := range layer {
-			byID[id].Layer = i
+			byID[id].Layer = layerOf(byID[id], byID)
 			byID[id].derived = c.graph.conceals(byID[id].refs)
 			byID[id].conceals = byID[id].derived || byID[id].Kind.GroupKind() == secretKind
 			c.graph.Nodes = append(c.graph.Nodes, byID[id].Node)
 		}
 	}
+}
+
+// layerOf is the layer of a node whose dependencies have theirs. Variables take no step:
+// they are there with what they read.
+func layerOf(d *draft, byID map[string]*draft) int {
+	layer := 0
+	for _, id := range d.Dependencies {
+		step := 1
+		if byID[id].Variable {
+			step = 0
+		}
+		layer = max(layer, byID[id].Layer+step)
+	}
+	return layer
+}
+
+// told says through what each node of a cycle reads the next.
+func told(cycle []string, byID map[string]*draft) string {
+	var out []string
+	for i, id := range cycle[:len(cycle)-1] {
+		for _, r := range byID[id].refs {
+			if r.Root == cycle[i+1] {
+				out = append(out, fmt.Sprintf("%s reads %s", id, r))
+				break
+			}
+		}
+	}
+	return strings.Join(out, ", ")
 }

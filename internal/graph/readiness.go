@@ -71,7 +71,11 @@ func (c *composition) passOn(waits []plan.Wait) {
 	for i, w := range waits {
 		root := rootOf(w.On)
 		dep, source := c.nodes[root], c.graph.node(root)
-		if w.Reason == plan.WaitingForField && w.Detail == "" && dep != nil && source != nil {
+		switch {
+		case w.Detail != "" || dep == nil || source == nil:
+		case source.Variable && len(dep.Waits) > 0:
+			waits[i].Detail = diag.Cut(dep.Waits[0].String(), longestComplaint)
+		case w.Reason == plan.WaitingForField:
 			waits[i].Detail = source.complaint(dep.Observed)
 		}
 	}

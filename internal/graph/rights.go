@@ -43,7 +43,7 @@ func Needs(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (
 	may([]string{"update"}, own, "/finalizers", "") // to be named as an owner that is waited for
 	for _, d := range drafts(spec, nil) {
 		switch {
-		case d.broken:
+		case d.broken, d.Variable:
 		case !d.External:
 			may(ofChildren, d.Kind, "", "")
 		default:

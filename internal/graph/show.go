@@ -53,6 +53,9 @@ func (c *composition) unseen(n *Node) bool {
 	if node.Skipped != "" {
 		return false
 	}
+	if n.Variable {
+		return slices.ContainsFunc(n.Dependencies, func(id string) bool { return c.unseen(c.graph.node(id)) })
+	}
 	if _, blind := c.facts.Unread[n.Kind]; blind && !n.External {
 		return true
 	}

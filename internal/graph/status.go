@@ -20,8 +20,6 @@ func compileStatus(c *compilation) {
 		switch {
 		case name == report.StateField && c.graph.guest == nil:
 			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
-		case name == report.ConditionsField && c.graph.guest != nil:
-			c.problems.Addf(at+".conditions", "conditions of the author's own are not served yet")
 		case name == report.ConditionsField:
 			c.compileConditions(fields[name], at+".conditions")
 			delete(fields, name)

@@ -30,11 +30,15 @@ func describeGraph(g *graph.Graph) string {
 		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.Defaults.Timeout, g.Defaults.ForceAfter)
 	}
 	for _, n := range g.Nodes {
-		fmt.Fprintf(&b, "%d %s: %s %s", n.Layer, n.ID, n.Kind.GroupVersion(), n.Kind.Kind)
+		if n.Variable {
+			fmt.Fprintf(&b, "%d %s: variable", n.Layer, n.ID)
+		} else {
+			fmt.Fprintf(&b, "%d %s: %s %s", n.Layer, n.ID, n.Kind.GroupVersion(), n.Kind.Kind)
+		}
 		for _, trait := range []struct {
 			holds bool
 			word  string
-		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.Known, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
+		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.Known && !n.Variable, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
 			if trait.holds {
 				b.WriteString(", " + trait.word)
 			}

@@ -88,6 +88,8 @@ type Node struct {
 	OnDelete               v1alpha1.DeletionPolicy
 	// External nodes are read and never written.
 	External bool
+	// Variable nodes are values and have no object: Waits says why others can't go by it.
+	Variable bool
 	// AdoptUnowned lets the node take over an object that nobody keeps.
 	AdoptUnowned bool
 

@@ -125,7 +125,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 		return holdFor(node, facts)
 	}
 	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Adopt: node.AdoptUnowned, Conceals: node.Conceals}
-	if node.External {
+	if node.External || node.Variable {
 		return step
 	}
 	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
@@ -186,8 +186,8 @@ func holdFor(node Node, facts Facts) Step {
 // keepWanted notes the objects that a node wants to stay: the one that it
 // renders, or, while it can't say which, all that it ever made.
 func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
-	if step.Action == Skip {
-		return
+	if step.Action == Skip || node.Variable {
+		return // what the id's node made when it was something else is wanted no more
 	}
 	if step.Object != nil && step.Current != nil {
 		wanted[step.Current.GetUID()] = true

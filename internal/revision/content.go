@@ -57,6 +57,7 @@ func Hash(spec *v1alpha1.DefinitionSpec) string {
 	slices.SortStableFunc(c.Resources, func(a, b *v1alpha1.Resource) int { return strings.Compare(a.ID, b.ID) })
 	for _, r := range c.Resources {
 		canonical(&r.Template)
+		canonical(&r.Value)
 		if r.ExternalRef != nil {
 			canonical(&r.ExternalRef.Metadata.Selector)
 		}

@@ -45,6 +45,7 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 	if n.Deleted == nil {
 		n.Children = append(n.Children, waiting.missing()...)
 		n.Children = append(n.Children, skippedOf(o, seen)...)
+		n.Children = w.withVariables(o, n.Children)
 	}
 	return n
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/view"
@@ -74,7 +75,7 @@ func render(t *testing.T, in map[string]string) map[string]string {
 // world reads objects, the root first.
 func world(t *testing.T, text string) view.World {
 	t.Helper()
-	w := view.World{Children: map[string][]*unstructured.Unstructured{}}
+	w := view.World{Children: map[string][]*unstructured.Unstructured{}, Definitions: map[types.NamespacedName]*unstructured.Unstructured{}}
 	for _, doc := range strings.Split(text, "\n---\n") {
 		o := &unstructured.Unstructured{}
 		raw, err := yaml.YAMLToJSON([]byte(doc))
@@ -83,6 +84,10 @@ func world(t *testing.T, text string) view.World {
 		}
 		if err := o.UnmarshalJSON(raw); err != nil {
 			t.Fatalf("%v\n%s", err, doc)
+		}
+		if o.GetKind() == "ResourceGraphDefinition" {
+			w.Definitions[types.NamespacedName{Name: o.GetName()}] = o
+			continue
 		}
 		if w.Root == nil {
 			w.Root = o

@@ -31,8 +31,11 @@ type Node struct {
 	Index *int `json:"index,omitempty"`
 	// Exists is false for what isn't there yet; then only Node, Waits, Ready and
 	// Reason are set. Skipped says that it is left out, which the Message explains.
-	Exists     bool   `json:"exists"`
-	Skipped    bool   `json:"skipped,omitempty"`
+	Exists  bool `json:"exists"`
+	Skipped bool `json:"skipped,omitempty"`
+	// Variable says that the resource is a value, which never exists as an object; it is
+	// there unless it waits for something or is left out.
+	Variable   bool   `json:"variable,omitempty"`
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`

@@ -104,7 +104,7 @@ func told(n Node) bool {
 		return false
 	}
 	for _, child := range n.Children {
-		if child.Skipped {
+		if child.Skipped || child.settled() {
 			continue
 		}
 		if !child.Exists || len(child.Waits) > 0 || (child.Ready != True && child.Ready != Unsaid) {
@@ -119,6 +119,8 @@ func end(n Node) string {
 	switch {
 	case n.Skipped:
 		return "no longer left out"
+	case n.settled():
+		return "no longer in the definition"
 	case !n.Exists:
 		return "no longer waited for"
 	case n.Unseen:

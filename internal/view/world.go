@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/inventory"
@@ -21,6 +22,8 @@ type World struct {
 	Root *unstructured.Unstructured
 	// Children holds the objects of each instance by the id of its ApplySet.
 	Children map[string][]*unstructured.Unstructured
+	// Definitions holds those of the instances' kinds, as far as they could be read.
+	Definitions map[types.NamespacedName]*unstructured.Unstructured
 }
 
 // ApplySet returns the id by which an instance's children know it; empty for

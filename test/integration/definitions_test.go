@@ -301,3 +301,35 @@ spec:
 		t.Error("the child is left over")
 	}
 }
+
+func TestAKindThatAppearsAndDoesNotFitIsToldWhileTheRestGoesOn(t *testing.T) {
+	s := begin(t)
+	definition := `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-early}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Early, group: $GROUP, spec: {value: string | default=one}, status: {id: "${late.status.id}", value: "${sibling.data.a}"}}
+  resources:
+    - id: late
+      template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cdir: 10.0.0.0/8}}
+    - id: sibling
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: "${schema.spec.value}"}}
+    - id: reader
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: reader}, data: {a: "${late.status.id}"}}
+`
+	s.Put(t, definition)
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Early"), s.NS, "x", all(conditionIs("Ready", "False", "WaitingForKind"), field("one", "status", "value")))
+
+	t.Log("the kind has another field: that is told, and the graph that served goes on")
+	s.Put(t, leaf)
+	s.Await(t, rgd, "", s.Name("early"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph", `spec.resources[0].template.spec.cdir: there is no field "cdir" here; did you mean "cidr"?`))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\nspec: {value: two}\n")
+	s.Await(t, s.Kind("Early"), s.NS, "x", all(field("two", "status", "value"), conditionIs("Ready", "False", "WaitingForKind", "GraphAccepted")))
+
+	t.Log("the definition is mended, and all of it is there")
+	s.Put(t, strings.Replace(definition, "cdir", "cidr", 1))
+	subnet(t, s, "subnet-1")
+	s.Await(t, s.Kind("Early"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "id")))
+}

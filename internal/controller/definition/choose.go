@@ -105,7 +105,7 @@ func (r *Reconciler) graphOf(ctx context.Context, v *visit, number int64, curren
 		r.doubt(v, err)
 		return c.good, "it can't be told now what revision " + fmt.Sprint(number) + " comes to: " + err.Error()
 	}
-	if c.good == nil {
+	if r.lastGood(ctx, c.compilation) == nil {
 		return nil, fmt.Sprintf("revision %d can't serve: %s", number, told(c.last.problems.Sorted().Err()))
 	}
 	if current != nil {

@@ -74,6 +74,17 @@ func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) erro
 	return nil
 }
 
+// lastGood is the last graph that a definition came to which compiled once. After a restart
+// at which a kind is no more as it was then, it is what can be served of it all the same.
+func (r *Reconciler) lastGood(ctx context.Context, c *compilation) *graph.Graph {
+	if c.good == nil {
+		if kinds, err := r.gather(ctx, c.kinds); err == nil { // otherwise the next pass finds out
+			c.good = graph.Salvage(c.spec, kinds)
+		}
+	}
+	return c.good
+}
+
 // gather finds out what is known of kinds.
 func (r *Reconciler) gather(ctx context.Context, uses []schema.GroupVersionKind) (graph.Kinds, error) {
 	out := graph.Kinds{}

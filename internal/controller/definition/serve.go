@@ -143,8 +143,8 @@ func (r *Reconciler) fallBack(ctx context.Context, v *visit, current *apiextensi
 	if err := r.refresh(ctx, v, c); err != nil {
 		return err
 	}
-	if c.good != nil {
-		graphs[0] = c.good
+	if g := r.lastGood(ctx, c); g != nil {
+		graphs[0] = g
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func blindness(gvk schema.GroupVersionKind, s watch.State) *plan.Blind {
 	return &plan.Blind{Problem: problem, Since: s.Since}
 }
 
-const recompiled = "the kind has appeared; the definition is being compiled anew"
+const recompiled = "the kind is there; it continues when the definition has been compiled with it, and what is in the way of that is said by the definition's condition GraphAccepted"
 
 func waitingForKind(message string) *plan.Blind {
 	return &plan.Blind{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}

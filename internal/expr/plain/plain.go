@@ -87,24 +87,25 @@ func (w *writer) take(n int) error {
 }
 
 func (w *writer) copy(v any) (any, error) {
-	if err := w.take(sizeOf(v)); err != nil {
+	if err := w.take(Size(v)); err != nil {
 		return nil, err
 	}
 	return Copy(v), nil
 }
 
-func sizeOf(v any) int {
+// Size is how many bytes a value takes as JSON, roughly.
+func Size(v any) int {
 	n := overhead
 	switch v := v.(type) {
 	case string:
 		n += len(v)
 	case map[string]any:
 		for key, value := range v {
-			n += len(key) + sizeOf(value)
+			n += len(key) + Size(value)
 		}
 	case []any:
 		for _, value := range v {
-			n += sizeOf(value)
+			n += Size(value)
 		}
 	}
 	return n

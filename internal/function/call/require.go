@@ -12,7 +12,11 @@ type Schema struct {
 type Kind struct{ APIVersion, Kind string }
 
 // Selector names an object that is required. A cluster-scoped one has no namespace.
-type Selector struct{ APIVersion, Kind, Namespace, Name string }
+type Selector struct {
+	APIVersion, Kind, Namespace, Name string
+	// Labels select several objects instead of the one of a name; nil for that one.
+	Labels map[string]string
+}
 
 // Requirements are what a function has to know, each by a key of its own. It is called
 // again with it, until it requires nothing else.

@@ -17,6 +17,10 @@
 // engine's to choose. A reference without a namespace means the composite's; one to a
 // cluster-scoped kind by a composite in a namespace says ${""}.
 //
+// An item of a collection is a resource of its own, by the collection and the name of its
+// object, which its template therefore has to say. What a selector matches is a required
+// resource by labels.
+//
 // A resource waits until what it reads is there and ready, so that the order of creation
 // follows from what reads what. While it waits it isn't wanted yet, unless it is there
 // already: then it stays as it was last applied, and the composite isn't ready. The order

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/function/call"
@@ -113,7 +114,11 @@ func meet(t *testing.T, in map[string]string, r call.Requirements) call.Given {
 		given.Resources[key] = []map[string]any{}
 		for _, item := range all {
 			o := &unstructured.Unstructured{Object: item.(map[string]any)}
-			if o.GetAPIVersion() == s.APIVersion && o.GetKind() == s.Kind && o.GetNamespace() == s.Namespace && o.GetName() == s.Name {
+			named := o.GetNamespace() == s.Namespace && o.GetName() == s.Name
+			if s.Labels != nil {
+				named = (s.Namespace == "" || o.GetNamespace() == s.Namespace) && labels.SelectorFromSet(s.Labels).Matches(labels.Set(o.GetLabels()))
+			}
+			if o.GetAPIVersion() == s.APIVersion && o.GetKind() == s.Kind && named {
 				given.Resources[key] = append(given.Resources[key], o.Object)
 			}
 		}

@@ -40,15 +40,16 @@ type spec struct {
 }
 
 type resource struct {
-	ID             string             `json:"id"`
-	Template       map[string]any     `json:"template"`
-	ExternalRef    *externalRef       `json:"externalRef"`
-	ReadyWhen      []string           `json:"readyWhen"`
-	IncludeWhen    []string           `json:"includeWhen"`
-	ForEach        []any              `json:"forEach"`
-	WaitFor        map[string]waitFor `json:"waitFor"`
-	DeletionPolicy string             `json:"deletionPolicy"`
-	DeleteAfter    []string           `json:"deleteAfter"`
+	ID             string              `json:"id"`
+	Template       map[string]any      `json:"template"`
+	ExternalRef    *externalRef        `json:"externalRef"`
+	ReadyWhen      []string            `json:"readyWhen"`
+	IncludeWhen    []string            `json:"includeWhen"`
+	Value          any                 `json:"value"`
+	ForEach        []map[string]string `json:"forEach"`
+	WaitFor        map[string]waitFor  `json:"waitFor"`
+	DeletionPolicy string              `json:"deletionPolicy"`
+	DeleteAfter    []string            `json:"deleteAfter"`
 }
 
 type externalRef struct {
@@ -92,8 +93,11 @@ func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Reso
 		ID: r.ID, Template: raw(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,
 		DeletionPolicy: v1alpha1.DeletionPolicy(r.DeletionPolicy), DeleteAfter: r.DeleteAfter,
 	}
-	if len(r.ForEach) > 0 {
-		out.ForEach = []v1alpha1.ForEachDimension{{}} // which isn't served, and is told as for definitions
+	for _, dimension := range r.ForEach {
+		out.ForEach = append(out.ForEach, dimension)
+	}
+	if r.Value != nil {
+		out.Value = raw(r.Value)
 	}
 	if ref := r.ExternalRef; ref != nil {
 		out.ExternalRef = &v1alpha1.ExternalRef{APIVersion: ref.APIVersion, Kind: ref.Kind}

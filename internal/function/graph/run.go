@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/function/call"
@@ -77,19 +75,17 @@ func (c *composing) facts() plan.Facts {
 		Owned:    make(map[string][]*unstructured.Unstructured, len(c.Observed.Resources)),
 		External: make(map[plan.Need]plan.Look, len(c.Given.Resources)),
 	}
-	for id, r := range c.Observed.Resources {
-		facts.Owned[id] = []*unstructured.Unstructured{{Object: r.Object}}
+	for _, id := range slices.Sorted(maps.Keys(c.Observed.Resources)) {
+		o := &unstructured.Unstructured{Object: c.Observed.Resources[id].Object}
+		facts.Owned[id] = append(facts.Owned[id], o)
+		if collection, item := collectionOf(id); item {
+			facts.Owned[collection] = append(facts.Owned[collection], o)
+		}
 	}
 	for key, objects := range c.Given.Resources {
-		need, ok := needOf(key)
-		if !ok {
-			continue // another step's
+		if need, ours := needOf(key); ours {
+			facts.External[need] = lookOf(need, objects)
 		}
-		look := plan.Look{}
-		if len(objects) > 0 {
-			look.Object = &unstructured.Unstructured{Object: objects[0]}
-		}
-		facts.External[need] = look
 	}
 	return facts
 }
@@ -101,11 +97,19 @@ func (c *composing) answer(d plan.Desired) call.Response {
 		out.Desired.Resources = map[string]call.Resource{}
 	}
 	var waits []plan.Wait
+	names := c.namesOf(d.Nodes)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		waits = append(waits, n.Waits...)
-		if wanted := c.wanted(n); wanted != nil {
-			out.Desired.Resources[n.ID] = call.Resource{Object: wanted.Object, Ready: readiness(n)}
+		if n.Refused.Reason != "" {
+			waits = append(waits, plan.Wait{Node: n.ID, Reason: n.Refused.Reason, On: "its items", Detail: n.Refused.Message})
+		}
+		for name, wanted := range c.wanted(n) {
+			place := inventory.Place{Layer: n.Layer, DependsOn: named(n.DependsOn, names), DeleteAfter: named(n.DeleteAfter, names), OnDelete: n.OnDelete}
+			place.Annotate(wanted)
+			if _, said := out.Desired.Resources[name]; !said || n.ID == name {
+				out.Desired.Resources[name] = call.Resource{Object: wanted.Object, Ready: readiness(n)}
+			}
 		}
 	}
 	if len(waits) > 0 {
@@ -130,26 +134,11 @@ func (c *composing) answer(d plan.Desired) call.Response {
 		if out.Requirements.Resources == nil {
 			out.Requirements.Resources = map[string]call.Selector{}
 		}
-		apiVersion, kind := need.Kind.ToAPIVersionAndKind()
-		out.Requirements.Resources[keyOfNeed(need)] = call.Selector{APIVersion: apiVersion, Kind: kind, Namespace: need.Namespace, Name: need.Name}
+		out.Requirements.Resources[keyOfNeed(need)] = selectorOf(need)
 	}
-	return out
-}
-
-// wanted is the object of a node, nil if there is to be none. One that is there stays
-// while it can't be told what it should be.
-func (c *composing) wanted(n *plan.Node) *unstructured.Unstructured {
-	out := n.Object
-	observed, there := c.Observed.Resources[n.ID]
-	switch {
-	case n.External || n.Skipped != "":
-		return nil
-	case out == nil && there:
-		out = applied(&unstructured.Unstructured{Object: observed.Object})
-	case out == nil:
-		return nil
+	if d.Author != nil {
+		c.addConditions(&out, d.Author(nil))
 	}
-	inventory.Place{Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}.Annotate(out)
 	return out
 }
 
@@ -221,32 +210,4 @@ func resolved(waits []plan.Wait) call.Condition {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return call.Condition{Type: Resolved, Status: call.StatusFalse, Reason: string(first.Reason), Message: diag.Cut(strings.Join(texts, "; "), 2000)}
-}
-
-// impossible says why nothing can be of a name that was computed.
-func impossible(n plan.Need) string {
-	if n.Namespace != "" && len(validation.IsDNS1123Label(n.Namespace)) > 0 {
-		return fmt.Sprintf("an externalRef to %s names a namespace that can't be: %.80q", n.Kind.Kind, n.Namespace)
-	}
-	if len(content.IsPathSegmentName(n.Name)) > 0 || strings.ContainsRune(n.Name, ' ') {
-		return fmt.Sprintf("an externalRef to %s has a name that can't be: %.80q", n.Kind.Kind, n.Name)
-	}
-	return ""
-}
-
-// needKey begins the keys of what references name.
-const needKey = "externalRef "
-
-func keyOfNeed(n plan.Need) string {
-	apiVersion, kind := n.Kind.ToAPIVersionAndKind()
-	return needKey + strings.Join([]string{apiVersion, kind, n.Namespace, n.Name}, " ")
-}
-
-func needOf(key string) (plan.Need, bool) {
-	rest, ours := strings.CutPrefix(key, needKey)
-	parts := strings.Split(rest, " ")
-	if !ours || len(parts) != 4 {
-		return plan.Need{}, false
-	}
-	return plan.Need{Kind: schema.FromAPIVersionAndKind(parts[0], parts[1]), Namespace: parts[2], Name: parts[3]}, true
 }
