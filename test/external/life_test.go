@@ -68,11 +68,9 @@ func (l life) live(t *testing.T, tr trouble) passed {
 	}
 	end := l.control(t, crash)
 	defer end()
-	l.put(t, ns, name, false)
-	made := l.world.Await(t, bucket, ns, name, synced(1))
+	made := l.world.Await(t, bucket, ns, name, synced(l.put(t, ns, name, false)))
 	id := made.GetAnnotations()["crossplane.io/external-name"]
-	l.put(t, ns, name, true)
-	l.world.Await(t, bucket, ns, name, synced(2))
+	l.world.Await(t, bucket, ns, name, synced(l.put(t, ns, name, true)))
 	if r := l.only(t, name); r == nil {
 		t.Errorf("%s: there is no bucket", tr.name)
 	} else if r.ID != id || r.Properties.(cloud.Bucket).Versioning != l.may("Update") {
@@ -118,11 +116,13 @@ func (l life) control(t *testing.T, crash *testkit.Crash) (end func()) {
 	}
 }
 
-func (l life) put(t *testing.T, ns, name string, versioning bool) {
+// put says what a bucket is to be, and returns the generation in which it is said: late
+// initialization has its own.
+func (l life) put(t *testing.T, ns, name string, versioning bool) (generation int64) {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s}\nspec: {managementPolicies: ['%s'], forProvider: {versioning: %t}}\n",
 		name, ns, strings.Join(l.policies, "', '"), versioning)
-	l.world.Apply(t, text)
+	return l.world.Apply(t, text)[0].GetGeneration()
 }
 
 // synced checks that a generation has been seen to.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -67,7 +68,16 @@ func TestSweepThousandsAtRest(t *testing.T) {
 	if restart := writes.Since(before); restart.Total > 0 {
 		t.Errorf("a restart writes: %s", restart)
 	}
-	if err := w.Of(t, bucket, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	// One by one: the API server gives up on so many in one request.
+	var deleting errgroup.Group
+	deleting.SetLimit(16)
+	buckets := w.Of(t, bucket, ns)
+	for i := range many {
+		deleting.Go(func() error {
+			return buckets.Delete(t.Context(), fmt.Sprintf("rest-%d-%s", i, ns), metav1.DeleteOptions{})
+		})
+	}
+	if err := deleting.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	testkit.PollFor(t, crowd, "all are gone from the cloud", func() bool {
