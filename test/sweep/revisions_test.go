@@ -78,7 +78,8 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	w.Apply(t, edition(group, "two", waves))
 	pausing := func(s map[string]any) bool {
 		rollout, _ := s["rollout"].(map[string]any)
-		return rollout["phase"] == "Pausing" && rollout["ready"] == int64(2) && s["servingRevision"] == int64(1)
+		ready, _ := rollout["ready"].(int64)
+		return rollout["phase"] == "Pausing" && ready >= 2 && s["servingRevision"] == int64(1) // one that comes may belong to the wave
 	}
 	status(pausing)
 	want := map[string]string{}
