@@ -313,3 +313,18 @@ func TestRevisionsWithMoreFieldsAreRolledBackWithoutLoss(t *testing.T) {
 	are(s, t, map[string]string{"a": "three"})
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(3)))
 }
+
+func TestARolloutThatMakesNoSenseReachesNobody(t *testing.T) {
+	s := begin(t)
+	s.Put(t, edition("one", ""))
+	s.Active(t, "box")
+	boxes(s, t, "", "a")
+	are(s, t, map[string]string{"a": "one"})
+	s.Put(t, edition("two", "rollout: {maxUnavailable: half, waves: [{percent: 50}, {percent: 20}]}"))
+	s.Await(t, rgd, "", s.Name("box"), all(serves(1), field("Active", "status", "state"),
+		conditionIs("Ready", "False", "InvalidRollout", "spec.rollout.waves[1].percent", `spec.rollout.maxUnavailable`, "revision 1 serves on")))
+	are(s, t, map[string]string{"a": "one"})
+	s.Put(t, edition("two", "rollout: {waves: [{percent: 20}, {percent: 50}]}"))
+	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(2)))
+	are(s, t, map[string]string{"a": "two"})
+}

@@ -120,3 +120,67 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00001")
 	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00002")
 }
+
+// TestACrashIssuesNoRevisionTwice stops the controllers after each write of the life of a
+// definition that is made, and changed while two instances follow it in waves.
+func TestACrashIssuesNoRevisionTwice(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	writes := 0
+	for n := 0; n == 0 || n <= writes; n++ {
+		crash := testkit.NewCrash(n)
+		stop := run(t, crash.Wrap(config))
+		revived, over := make(chan func(), 1), make(chan struct{})
+		go func() {
+			select {
+			case <-crash.Crashed():
+				stop()
+				revived <- run(t, config)
+			case <-over:
+				revived <- stop
+			}
+		}()
+		group, ns := testkit.Group(t), testkit.Namespace(t, config)
+		liveWith(t, w, group, ns)
+		close(over)
+		if n == 0 {
+			writes = crash.Writes() + 1
+		}
+		(<-revived)()
+	}
+	testkit.Say(t, "sweep: %d crash points in the life of a definition with revisions", writes)
+}
+
+// liveWith makes a definition and changes it, and looks at its revisions.
+func liveWith(t *testing.T, w *testkit.World, group, ns string) {
+	t.Helper()
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	rgd := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
+	const quick = "rollout: {waves: [{percent: 50}]}"
+	w.Apply(t, edition(group, "one", quick))
+	w.AwaitReady(t, rgd, "", group)
+	for _, name := range []string{"a", "b"} {
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\n", group, name, ns))
+		w.AwaitReady(t, box, ns, name)
+	}
+	w.Apply(t, edition(group, "two", quick))
+	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
+		serving, _, _ := unstructured.NestedInt64(o.Object, "status", "servingRevision")
+		issued, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision")
+		if serving != 2 || issued != 2 {
+			return fmt.Errorf("revision %d of %d serves", serving, issued)
+		}
+		return testkit.IsReady(o)
+	})
+	for _, name := range []string{"a", "b"} {
+		w.Await(t, box, ns, name, func(o *unstructured.Unstructured) error {
+			if word, _, _ := unstructured.NestedString(o.Object, "status", "edition"); word != "two" {
+				return errors.New("is edition " + word)
+			}
+			return testkit.IsReady(o)
+		})
+	}
+	for _, revision := range []string{"-r00001", "-r00002"} {
+		w.AwaitReady(t, definition.RevisionKind, "", group+revision)
+	}
+}

@@ -95,6 +95,8 @@ type visit struct {
 	hitch  hitch
 	kind   publish.Standing
 	step   revision.Step
+	// proceeding says that the step is one toward the target.
+	proceeding bool
 	// orphaning says that the definition goes and leaves instances behind.
 	orphaning bool
 }

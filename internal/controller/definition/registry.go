@@ -45,11 +45,14 @@ type entry struct {
 	own       *compilation
 	revisions map[int64]*compilation
 	served    compilation
+	shelf     shelf
 	// pins are the revisions that instances ask for themselves.
 	pins pins
-	// rolling says that a rollout waits for instances, and counted is when that was told.
-	rolling atomic.Bool
-	counted time.Time
+	// rolling says that a rollout waits for instances, counted is when that was told, and
+	// looked when so many members were last looked at.
+	rolling         atomic.Bool
+	counted, looked time.Time
+	members         int
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
 	told tally.Count

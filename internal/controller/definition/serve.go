@@ -3,6 +3,7 @@ package definition
 import (
 	"context"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -90,11 +91,26 @@ func (r *Reconciler) proceed(v *visit) {
 		}
 		return
 	}
-	v.step = revision.StateOf(v.status).Toward(v.target, v.waves, func() []revision.Member { return r.members(v) }, r.Now())
+	state := revision.StateOf(v.status)
+	if left := v.entry.looked.Add(leisure(v.entry.members)).Sub(r.Now()); left > 0 && state.Rolling() == v.target.Number && v.target.Number != 0 {
+		v.step.Again = left
+		return
+	}
+	v.proceeding = true
+	v.step = state.Toward(v.target, v.waves, func() []revision.Member { return r.members(v) }, r.Now())
 	under := v.step.Next.Rolling() != 0
 	if was := v.entry.rolling.Swap(under); under && !was {
 		r.wake(v.key) // what instances have said so far woke nobody
 	}
+}
+
+// leisure is how long to wait between two looks at so many instances, each of which asks for
+// one: a crowd would keep a worker busy.
+func leisure(members int) time.Duration {
+	if members < 500 {
+		return 0
+	}
+	return time.Duration(members) * time.Millisecond / 10
 }
 
 // missing is what becomes of a state whose revision has no graph: the one that serves takes
@@ -225,6 +241,7 @@ func (r *Reconciler) members(v *visit) []revision.Member {
 		}
 		out[i] = m
 	}
+	v.entry.members, v.entry.looked = len(out), r.Now()
 	return out
 }
 
