@@ -131,6 +131,26 @@ func TestAResourceGroupHasRevisionsOfItsOwn(t *testing.T) {
 	s.AwaitReady(t, revisionKind, "", s.Name("box-r00001"))
 }
 
+func TestAGroupsSecretIsInNoRevision(t *testing.T) {
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGroup
+metadata: {name: $ID-box, namespace: $NS}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Box, group: $GROUP}
+  resources:
+    - id: secret
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "${schema.metadata.name}"}, stringData: {password: hunter2}}
+`)
+	s.Await(t, rg, s.NS, s.Name("box"), all(testkit.IsReady, conditionIs("GraphRevisionsResolved", "True", "NotKept", "writes out a Secret's values")))
+	boxes(s, t, "", "a")
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "a")
+	if s.Get(t, revisionKind, "", s.NS+"."+s.Name("box")+"-g00001") != nil {
+		t.Error("its values are in a revision")
+	}
+}
+
 func TestADefinitionMayAskForARevision(t *testing.T) {
 	s := begin(t)
 	s.Put(t, edition("one", ""))
