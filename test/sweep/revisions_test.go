@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/controller/definition"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -82,12 +84,21 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 		return rollout["phase"] == "Pausing" && ready >= 2 && s["servingRevision"] == int64(1) // one that comes may belong to the wave
 	}
 	status(pausing)
+	paused := testkit.Show(w.Get(t, rgd, "", group))
 	want := map[string]string{}
 	for _, name := range box4 {
 		want[name] = editionOf(w.Get(t, box, ns, name))
 	}
 	stop()
 	stop = run(t, config)
+	patch := []byte(`{"spec":{"a":"b"}}`)
+	if _, err := w.Of(t, box, ns).Patch(t.Context(), "d", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.AwaitReady(t, box, ns, "d") // it is looked at last
+	if now := testkit.Show(w.Get(t, rgd, "", group)); now != paused {
+		t.Errorf("the definition was %s and is %s", paused, now)
+	}
 	put("new")
 	w.AwaitReady(t, box, ns, "new")
 	status(pausing)

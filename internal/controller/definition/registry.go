@@ -36,6 +36,7 @@ type entry struct {
 	defines []schema.GroupKind
 	// serving is the controller of the instances, with what it was started for.
 	serving   *engine.Controller
+	began     time.Time // when it was started
 	instances *instance.Reconciler
 	// chooser composes the instances; nil while there is no good graph.
 	chooser *chooser
