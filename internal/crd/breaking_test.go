@@ -98,3 +98,31 @@ func TestBreaking(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatMayBeServedSideBySide(t *testing.T) {
+	text, number := apiextensionsv1.JSONSchemaProps{Type: "string"}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	less, more, other := of(props{"a": text}, props{"s": text}), of(props{"a": text, "b": text}, props{"s": text, "t": text}), of(props{"a": number}, nil)
+	cases := map[string]struct {
+		reason        string
+		current, side *apiextensionsv1.CustomResourceDefinition
+		want          bool
+	}{
+		"The same":                 {"nothing is lost", less, less, true},
+		"One with fewer fields":    {"what it has, there is room for", more, less, true},
+		"Not one with more fields": {"they would be dropped", less, more, false},
+		"Not one of another type":  {"it would be refused", less, other, false},
+	}
+	for name, tc := range cases {
+		if got := crd.Covers(tc.current, tc.side); got != tc.want {
+			t.Errorf("%s: %s: got %t", name, tc.reason, got)
+		}
+	}
+	less.Labels = map[string]string{"of": "this incarnation"}
+	kept := crd.Keeping(less, more)
+	if len(crd.Breaking(more, kept)) > 0 || kept.Labels["of"] != "this incarnation" || !crd.Covers(kept, less) {
+		t.Errorf("it has less room than before: %v", crd.Breaking(more, kept))
+	}
+	if len(less.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties) != 1 {
+		t.Error("what was wanted has changed")
+	}
+}

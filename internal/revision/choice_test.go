@@ -128,8 +128,12 @@ func TestWhoseARevisionIs(t *testing.T) {
 		if controlled := metav1.GetControllerOf(r) != nil; controlled != (d.Namespace == "") {
 			t.Errorf("what is in no namespace can't be controlled by what is in one: %v", r.OwnerReferences)
 		}
-		if revision.Current([]*rev.GraphRevision{r}, spec(nil)) != r {
+		hashOf := func(r *rev.GraphRevision) string { return revision.Hash(&r.Spec.Snapshot.Spec) }
+		if revision.Current([]*rev.GraphRevision{r}, revision.Hash(spec(nil)), hashOf) != r {
 			t.Error("it isn't what it was made of")
+		}
+		if r.Labels[rev.HashLabel] != hashOf(r) {
+			t.Errorf("its label is %s", r.Labels[rev.HashLabel])
 		}
 	}
 	if got := revision.List(history(1, 2, -3, 5)); got != "1, 2 and 5" || !strings.Contains(revision.List(nil), "none") {

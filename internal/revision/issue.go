@@ -43,11 +43,11 @@ func Numbered(all []*rev.GraphRevision, number int64) *rev.GraphRevision {
 	return all[at]
 }
 
-// Current is the newest revision, if it is what the definition is; otherwise nil. What a
-// revision is, its content says: its label is for people, and another implementation of the
-// dialect writes another.
-func Current(all []*rev.GraphRevision, spec *v1alpha1.DefinitionSpec) *rev.GraphRevision {
-	if newest := Newest(all); newest != nil && Hash(&newest.Spec.Snapshot.Spec) == Hash(spec) {
+// Current is the newest revision, if it has the hash that the definition has; otherwise nil.
+// The hash of a revision is that of its content: its label is for people, and another
+// implementation of the dialect writes another.
+func Current(all []*rev.GraphRevision, hash string, hashOf func(*rev.GraphRevision) string) *rev.GraphRevision {
+	if newest := Newest(all); newest != nil && hashOf(newest) == hash {
 		return newest
 	}
 	return nil

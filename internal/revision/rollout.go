@@ -32,6 +32,10 @@ type Member struct {
 	Reason, Message string
 }
 
+// Unseen says that a rollout is about the instance, and nobody has looked at it since the
+// program began.
+func (m Member) Unseen() bool { return m.takesPart() && m.Revision == 0 }
+
 func (m Member) takesPart() bool { return !m.Pinned && !m.Deleting }
 
 // Transition is something that people are told of as an event.

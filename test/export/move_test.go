@@ -2,6 +2,8 @@ package export
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/archive"
 	"github.com/espalier-dev/espalier/internal/cli"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
@@ -33,6 +37,66 @@ func managers(o *unstructured.Unstructured) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// TestARolloutGoesOnInAnotherCluster exports while half of the instances have been reached.
+func TestARolloutGoesOnInAnotherCluster(t *testing.T) {
+	const edition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-box}
+spec:
+  rollout: {waves: [{percent: 50, pause: 1h}]}
+  schema: {apiVersion: v1alpha1, kind: Box, group: $GROUP, status: {edition: "${content.data.edition}"}}
+  resources:
+    - id: content
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {edition: WORD}}
+`
+	config := testkit.Exclusive(t)
+	from := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	definition := from.text("$ID-box")
+	stop := from.run(t, nil)
+	from.put(t, strings.Replace(edition, "WORD", "one", 1))
+	from.AwaitReady(t, suite.RGD, "", definition)
+	names := []string{"a", "b", "c", "d"}
+	for _, name := range names {
+		from.put(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: "+name+", namespace: $NS}\n")
+		from.AwaitReady(t, from.kind("Box"), from.ns, name)
+	}
+	from.put(t, strings.Replace(edition, "WORD", "two", 1))
+	halfway := func(o *unstructured.Unstructured) error {
+		rollout, _, _ := unstructured.NestedMap(o.Object, "status", "rollout")
+		if rollout["phase"] != "Pausing" || rollout["ready"] != int64(2) {
+			return errors.New("isn't half way")
+		}
+		return nil
+	}
+	from.Await(t, suite.RGD, "", definition, halfway)
+	stop()
+	raw := from.export(t, archive.Selection{Definitions: []string{definition}})
+
+	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	stop = to.run(t, nil)
+	defer func() { stop() }()
+	if err := to.importer(t, to.config, raw, "x").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := to.Await(t, suite.RGD, "", definition, halfway)
+	if issued, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); issued != 2 {
+		t.Errorf("%d revisions were issued", issued)
+	}
+	for _, revision := range []string{"-r00001", "-r00002"} {
+		to.AwaitReady(t, schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}, "", definition+revision)
+	}
+	for _, name := range names {
+		was, _, _ := unstructured.NestedString(from.Get(t, from.kind("Box"), from.ns, name).Object, "status", "edition")
+		to.Await(t, to.kind("Box"), to.ns, name, func(o *unstructured.Unstructured) error {
+			if is, _, _ := unstructured.NestedString(o.Object, "status", "edition"); is != was {
+				return fmt.Errorf("is edition %q, and was %q", is, was)
+			}
+			return testkit.IsReady(o)
+		})
+	}
 }
 
 func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {

@@ -130,6 +130,26 @@ func TestAResourceGroupHasRevisionsOfItsOwn(t *testing.T) {
 	s.AwaitReady(t, revisionKind, "", s.Name("box-r00001"))
 }
 
+func TestAGroupsSecretIsInNoRevision(t *testing.T) {
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGroup
+metadata: {name: $ID-box, namespace: $NS}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Box, group: $GROUP}
+  resources:
+    - id: secret
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "${schema.metadata.name}"}, stringData: {password: hunter2}}
+`)
+	s.Await(t, rg, s.NS, s.Name("box"), all(testkit.IsReady, conditionIs("GraphRevisionsResolved", "True", "NotKept", "writes out a Secret's values")))
+	boxes(s, t, "", "a")
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "a")
+	if s.Get(t, revisionKind, "", s.NS+"."+s.Name("box")+"-g00001") != nil {
+		t.Error("its values are in a revision")
+	}
+}
+
 func TestADefinitionMayAskForARevision(t *testing.T) {
 	s := begin(t)
 	s.Put(t, edition("one", ""))
@@ -194,7 +214,7 @@ func TestAnInstanceMayAskForARevision(t *testing.T) {
 	t.Log("one that it can't have leaves it as it is")
 	annotate(s, t, a, `"espalier.dev/revision":"2"`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", all(field("one", "status", "edition"), field("ERROR", "status", "state"),
-		conditionIs("Ready", "False", "RevisionMissing", "there is no revision 2; there are 1 and 3", "stays as it is")))
+		conditionIs("Ready", "False", "RevisionMissing", "there is no revision 2; there are", "stays as it is")))
 	annotate(s, t, a, `"espalier.dev/revision":"latest"`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", all(field("one", "status", "edition"), conditionIs("Ready", "False", "RevisionMissing", `not "latest"`)))
 	if s.Get(t, configMap, s.NS, "a-content") == nil {
@@ -311,4 +331,19 @@ func TestRevisionsWithMoreFieldsAreRolledBackWithoutLoss(t *testing.T) {
 	annotate(s, t, s.Get(t, rgd, "", s.Name("box")), `"kro.run/allow-breaking-changes":"true"`)
 	are(s, t, map[string]string{"a": "three"})
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(3)))
+}
+
+func TestARolloutThatMakesNoSenseReachesNobody(t *testing.T) {
+	s := begin(t)
+	s.Put(t, edition("one", ""))
+	s.Active(t, "box")
+	boxes(s, t, "", "a")
+	are(s, t, map[string]string{"a": "one"})
+	s.Put(t, edition("two", "rollout: {maxUnavailable: half, waves: [{percent: 50}, {percent: 20}]}"))
+	s.Await(t, rgd, "", s.Name("box"), all(serves(1), field("Active", "status", "state"),
+		conditionIs("Ready", "False", "InvalidRollout", "spec.rollout.waves[1].percent", `spec.rollout.maxUnavailable`, "revision 1 serves on")))
+	are(s, t, map[string]string{"a": "one"})
+	s.Put(t, edition("two", "rollout: {waves: [{percent: 20}, {percent: 50}]}"))
+	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(2)))
+	are(s, t, map[string]string{"a": "two"})
 }

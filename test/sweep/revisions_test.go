@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/controller/definition"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -78,15 +80,25 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	w.Apply(t, edition(group, "two", waves))
 	pausing := func(s map[string]any) bool {
 		rollout, _ := s["rollout"].(map[string]any)
-		return rollout["phase"] == "Pausing" && rollout["ready"] == int64(2) && s["servingRevision"] == int64(1)
+		ready, _ := rollout["ready"].(int64)
+		return rollout["phase"] == "Pausing" && ready >= 2 && s["servingRevision"] == int64(1) // one that comes may belong to the wave
 	}
 	status(pausing)
+	paused := testkit.Show(w.Get(t, rgd, "", group))
 	want := map[string]string{}
 	for _, name := range box4 {
 		want[name] = editionOf(w.Get(t, box, ns, name))
 	}
 	stop()
 	stop = run(t, config)
+	patch := []byte(`{"spec":{"a":"b"}}`)
+	if _, err := w.Of(t, box, ns).Patch(t.Context(), "d", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.AwaitReady(t, box, ns, "d") // it is looked at last
+	if now := testkit.Show(w.Get(t, rgd, "", group)); now != paused {
+		t.Errorf("the definition was %s and is %s", paused, now)
+	}
 	put("new")
 	w.AwaitReady(t, box, ns, "new")
 	status(pausing)
@@ -118,4 +130,68 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	w.AwaitGone(t, rgd, "", group)
 	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00001")
 	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00002")
+}
+
+// TestACrashIssuesNoRevisionTwice stops the controllers after each write of the life of a
+// definition that is made, and changed while two instances follow it in waves.
+func TestACrashIssuesNoRevisionTwice(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	writes := 0
+	for n := 0; n == 0 || n <= writes; n++ {
+		crash := testkit.NewCrash(n)
+		stop := run(t, crash.Wrap(config))
+		revived, over := make(chan func(), 1), make(chan struct{})
+		go func() {
+			select {
+			case <-crash.Crashed():
+				stop()
+				revived <- run(t, config)
+			case <-over:
+				revived <- stop
+			}
+		}()
+		group, ns := testkit.Group(t), testkit.Namespace(t, config)
+		liveWith(t, w, group, ns)
+		close(over)
+		if n == 0 {
+			writes = crash.Writes() + 1
+		}
+		(<-revived)()
+	}
+	testkit.Say(t, "sweep: %d crash points in the life of a definition with revisions", writes)
+}
+
+// liveWith makes a definition and changes it, and looks at its revisions.
+func liveWith(t *testing.T, w *testkit.World, group, ns string) {
+	t.Helper()
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	rgd := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
+	const quick = "rollout: {waves: [{percent: 50}]}"
+	w.Apply(t, edition(group, "one", quick))
+	w.AwaitReady(t, rgd, "", group)
+	for _, name := range []string{"a", "b"} {
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\n", group, name, ns))
+		w.AwaitReady(t, box, ns, name)
+	}
+	w.Apply(t, edition(group, "two", quick))
+	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
+		serving, _, _ := unstructured.NestedInt64(o.Object, "status", "servingRevision")
+		issued, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision")
+		if serving != 2 || issued != 2 {
+			return fmt.Errorf("revision %d of %d serves", serving, issued)
+		}
+		return testkit.IsReady(o)
+	})
+	for _, name := range []string{"a", "b"} {
+		w.Await(t, box, ns, name, func(o *unstructured.Unstructured) error {
+			if word, _, _ := unstructured.NestedString(o.Object, "status", "edition"); word != "two" {
+				return errors.New("is edition " + word)
+			}
+			return testkit.IsReady(o)
+		})
+	}
+	for _, revision := range []string{"-r00001", "-r00002"} {
+		w.AwaitReady(t, definition.RevisionKind, "", group+revision)
+	}
 }

@@ -42,10 +42,13 @@ func (r *Reconciler) choose(ctx context.Context, v *visit) {
 		v.hitch = hitch{revisionMissing, fmt.Sprintf("there is no revision %d, which %s asks for; there are %s", t.Number, t.Asked, revision.List(v.revisions))}
 	case t.Revision == nil:
 		return // there is none yet: the definition says what is wrong with it
-	case len(problems) > 0:
+	case len(problems) > 0 && v.status.ServingRevision != 0 && v.status.ServingRevision != t.Number:
 		v.hitch = hitch{rolloutInvalid, told(problems.Err())}
 	default:
 		v.lead = candidate{t.Number, r.revision(v, t.Revision)}
+		if len(problems) > 0 { // there is nothing to roll out now
+			v.hitch = hitch{rolloutInvalid, told(problems.Err())}
+		}
 	}
 	if v.lead.compilation == nil {
 		return

@@ -39,7 +39,7 @@ func (r *Reconciler) compile(ctx context.Context, v *visit) {
 		return // the spec can't be read
 	}
 	c := v.entry.own
-	if one := revision.Current(v.revisions, v.spec); one != nil {
+	if one := revision.Current(v.revisions, v.entry.shelf.hash(v.raw, v.spec), v.entry.shelf.hashOf); one != nil {
 		v.current = one.Spec.Revision
 		c = r.revision(v, one)
 	} else {

@@ -103,6 +103,8 @@ type visit struct {
 	// patience is when to ask again, since something is lacking.
 	patience time.Duration
 	step     revision.Step
+	// proceeding says that the step is one toward the target.
+	proceeding bool
 	// orphaning says that the definition goes and leaves instances behind.
 	orphaning bool
 }

@@ -37,6 +37,7 @@ type entry struct {
 	defines []schema.GroupKind
 	// serving is the controller of the instances, with what it was started for.
 	serving   *engine.Controller
+	began     time.Time // when it was started
 	instances *instance.Reconciler
 	// chooser composes the instances; nil while there is no good graph.
 	chooser *chooser
@@ -46,19 +47,21 @@ type entry struct {
 	own       *compilation
 	revisions map[int64]*compilation
 	served    compilation
+	shelf     shelf
 	// pins are the revisions that instances ask for themselves.
 	pins pins
 	// account is by whose rights the instances are looked after, for the definition of the
-	// key. Asked names what was
-	// last asked for, and lacks is what of it was not granted.
+	// key. Asked names what was last asked for, and lacks is what of it was not granted.
 	account Account
 	key     object.Key
 	asked   string
 	lacks   []rights.Need
 	lacking lacking
-	// rolling says that a rollout waits for instances, and counted is when that was told.
-	rolling atomic.Bool
-	counted time.Time
+	// rolling says that a rollout waits for instances, counted is when that was told, and
+	// looked when so many members were last looked at.
+	rolling         atomic.Bool
+	counted, looked time.Time
+	members         int
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
 	told tally.Count

@@ -57,9 +57,9 @@ func (r *Reconciler) recall(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Done() // the lease wakes the definition
 	}
 	for _, o := range all {
-		one := &rev.GraphRevision{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
-			return outcome.Fail(fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err))
+		one, err := v.entry.shelf.decode(o)
+		if err != nil {
+			return outcome.Fail(err)
 		}
 		if !revision.BelongsTo(one, v.owner) {
 			continue
@@ -70,6 +70,7 @@ func (r *Reconciler) recall(ctx context.Context, v *visit) outcome.Outcome {
 		v.revisions = append(v.revisions, one)
 	}
 	revision.Sort(v.revisions)
+	v.entry.shelf.only(v.revisions)
 	return outcome.Outcome{}
 }
 
@@ -99,14 +100,10 @@ func (r *Reconciler) adopt(ctx context.Context, v *visit, o *unstructured.Unstru
 	if len(change) == 0 {
 		return nil
 	}
-	answer, err := r.change(v, o, func() (*unstructured.Unstructured, error) {
+	_, err := r.change(v, o, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.Patch(ctx, o, map[string]any{"metadata": change}, v1alpha1.InstanceManager)
 	})
-	if err != nil {
-		return err
-	}
-	one.ResourceVersion = answer.GetResourceVersion()
-	return nil
+	return err
 }
 
 // change makes a write to a revision.
@@ -152,8 +149,8 @@ func (r *Reconciler) issue(ctx context.Context, v *visit) outcome.Outcome {
 		v.unkept = unkept{reason: revisionNotKept, message: fmt.Sprintf("revision %d can't be kept, and the definition is served without: %s", number, cluster.Discreet(err))}
 		return outcome.Outcome{}
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, one); err != nil {
-		return outcome.Fail(fmt.Errorf("decode GraphRevision %s: %w", one.Name, err))
+	if one, err = v.entry.shelf.decode(answer); err != nil {
+		return outcome.Fail(err)
 	}
 	v.revisions = append(v.revisions, one)
 	v.current = number

@@ -102,7 +102,7 @@ func (r *Reconciler) announce(v *visit) {
 		r.Events.Event(v.raw, severity, t.Reason, t.Message)
 		r.Rollouts.Happened(t.Reason)
 	}
-	if moved(v.step.Now, v.step.Next) || moved(revision.StateOf(v.status), v.step.Next) {
+	if v.proceeding && moved(v.step.Now, v.step.Next) || moved(revision.StateOf(v.status), v.step.Next) {
 		r.wake(v.key) // for what is composed by it, and for revisions that are out of use now
 	}
 }
@@ -123,15 +123,19 @@ func moved(a, b revision.State) bool {
 // said nothing yet it is found out.
 func (r *Reconciler) verify(ctx context.Context, v *visit, o *unstructured.Unstructured, one *rev.GraphRevision) error {
 	before := condition.Read(o)
+	_, said := before.Get(rev.GraphVerified)
+	if said && v.entry.revisions[one.Spec.Revision] == nil {
+		return nil // nobody has looked since the program began: it is as it was
+	}
 	c := candidate{one.Spec.Revision, r.revision(v, one)}
-	if _, said := before.Get(rev.GraphVerified); !said {
+	if !said {
 		if err := r.compileCandidate(ctx, v, c); err != nil {
 			r.doubt(v, err)
 			return nil
 		}
 	}
 	if c.last.graph == nil && len(c.last.problems) == 0 {
-		return nil // nobody has looked since the program began: it is as it was
+		return nil // it hasn't been compiled
 	}
 	status := rev.GraphRevisionStatus{}
 	verified := v1alpha1.Condition{Type: rev.GraphVerified, Status: condition.True, Reason: "Verified", Message: "graph revision compiled and verified", ObservedGeneration: o.GetGeneration()}

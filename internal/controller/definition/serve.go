@@ -3,6 +3,8 @@ package definition
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -93,11 +95,42 @@ func (r *Reconciler) proceed(v *visit) {
 		}
 		return
 	}
-	v.step = revision.StateOf(v.status).Toward(v.target, v.waves, func() []revision.Member { return r.members(v) }, r.Now())
-	under := v.step.Next.Rolling() != 0
+	state := revision.StateOf(v.status)
+	under := state.Rolling() == v.target.Number
+	if left := v.entry.looked.Add(leisure(v.entry.members)).Sub(r.Now()); left > 0 && under {
+		v.step.Again = left
+		return
+	}
+	if under {
+		v.entry.rolling.Store(true) // before anybody is looked at: who changes afterwards is told of
+	}
+	if v.inWaves() && v.entry.serving.State().Phase != watch.Synced {
+		return // who there is can't be told; the controller's state wakes the definition
+	}
+	members := sync.OnceValue(func() []revision.Member { return r.members(v) })
+	if left := v.entry.began.Add(settling).Sub(r.Now()); left > 0 && under && slices.ContainsFunc(members(), revision.Member.Unseen) {
+		v.step.Again = left
+		return
+	}
+	v.proceeding = true
+	v.step = state.Toward(v.target, v.waves, members, r.Now())
+	under = v.step.Next.Rolling() != 0
 	if was := v.entry.rolling.Swap(under); under && !was {
 		r.wake(v.key) // what instances have said so far woke nobody
 	}
+}
+
+// settling is for how long a rollout that is under way waits, after a restart, for all
+// instances to be looked at: until then it is as it was, and no wave that was ready isn't.
+const settling = time.Minute
+
+// leisure is how long to wait between two looks at so many instances, each of which asks for
+// one: a crowd would keep a worker busy.
+func leisure(members int) time.Duration {
+	if members < 500 {
+		return 0
+	}
+	return time.Duration(members) * time.Millisecond / 10
 }
 
 // missing is what becomes of a state whose revision has no graph: the one that serves takes
@@ -228,6 +261,7 @@ func (r *Reconciler) members(v *visit) []revision.Member {
 		}
 		out[i] = m
 	}
+	v.entry.members, v.entry.looked = len(out), r.Now()
 	return out
 }
 
@@ -262,6 +296,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 		Wake:      func() { r.wake(v.key) },
 		Standings: &instance.Standings{Changed: func() { r.stirred(v.key, e) }},
 	}
+	e.began = r.Now()
 	e.serving = r.Engine.Start(kind, r.Held(kind, e.instances), func() { r.wake(v.key) })
 }
 

@@ -1,0 +1,86 @@
+package definition
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/revision"
+)
+
+// shelf remembers what revisions and the definition itself were read as, so that a pass that
+// finds nothing new costs little: a definition is looked at whenever one of its instances
+// goes.
+type shelf struct {
+	read map[types.UID]*volume
+	// uid and generation are those of the definition that own is the hash of.
+	uid        types.UID
+	generation int64
+	own        string
+}
+
+// volume is a revision in a version of it.
+type volume struct {
+	version string
+	one     *rev.GraphRevision
+	hash    string // of its content, which never changes; "" if nobody has asked
+}
+
+// decode reads a revision. What it returns is shared, and read-only.
+func (s *shelf) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
+	known := s.read[o.GetUID()]
+	if known != nil && known.version == o.GetResourceVersion() {
+		return known.one, nil
+	}
+	one := &rev.GraphRevision{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+		return nil, fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err)
+	}
+	if known == nil {
+		known = &volume{}
+		if s.read == nil {
+			s.read = map[types.UID]*volume{}
+		}
+		s.read[o.GetUID()] = known
+	}
+	known.version, known.one = o.GetResourceVersion(), one
+	return one, nil
+}
+
+// only forgets the revisions that aren't there any more.
+func (s *shelf) only(there []*rev.GraphRevision) {
+	if len(s.read) == len(there) {
+		return
+	}
+	kept := make(map[types.UID]*volume, len(there))
+	for _, one := range there {
+		if known := s.read[one.UID]; known != nil {
+			kept[one.UID] = known
+		}
+	}
+	s.read = kept
+}
+
+// hashOf is the hash of a revision's content.
+func (s *shelf) hashOf(one *rev.GraphRevision) string {
+	known := s.read[one.UID]
+	if known == nil {
+		return revision.Hash(&one.Spec.Snapshot.Spec)
+	}
+	if known.hash == "" {
+		known.hash = revision.Hash(&one.Spec.Snapshot.Spec)
+	}
+	return known.hash
+}
+
+// hash is the hash of the definition's content.
+func (s *shelf) hash(definition *unstructured.Unstructured, spec *v1alpha1.DefinitionSpec) string {
+	if s.own == "" || s.uid != definition.GetUID() || s.generation != definition.GetGeneration() {
+		s.uid, s.generation, s.own = definition.GetUID(), definition.GetGeneration(), revision.Hash(spec)
+	}
+	return s.own
+}
