@@ -33,8 +33,12 @@ const (
 
 	AllowBreakingAnnotation = "kro.run/allow-breaking-changes"
 	AllowOrphansAnnotation  = "kro.run/allow-orphans"
-	ReconcileAnnotation     = "kro.run/reconcile"
-	ApplyOrderAnnotation    = "internal.kro.run/apply-order"
+	// ReconcileAnnotation suspends one instance, by the value ReconcileSuspended or, of
+	// old, ReconcileDisabled, in whatever case.
+	ReconcileAnnotation  = "kro.run/reconcile"
+	ReconcileSuspended   = "suspended"
+	ReconcileDisabled    = "disabled"
+	ApplyOrderAnnotation = "internal.kro.run/apply-order"
 )
 
 // Labels and annotations of an ApplySet, KEP-3659.

@@ -71,8 +71,11 @@ type InstanceState string
 const (
 	InstanceActive     InstanceState = "ACTIVE"
 	InstanceInProgress InstanceState = "IN_PROGRESS"
-	InstanceDeleting   InstanceState = "DELETING"
-	InstanceError      InstanceState = "ERROR"
+	// InstanceSuspended is an instance that nothing is done about because somebody has
+	// asked for that. It is an addition of Espalier's.
+	InstanceSuspended InstanceState = "SUSPENDED"
+	InstanceDeleting  InstanceState = "DELETING"
+	InstanceError     InstanceState = "ERROR"
 )
 
 // Types of conditions on definitions.

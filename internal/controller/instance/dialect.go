@@ -54,14 +54,8 @@ func (m Moment) Mark(set condition.Set, c v1alpha1.Condition) condition.Set {
 // Graphs is the dialect of definitions of graphs.
 type Graphs struct{}
 
-// Resting is never so, yet.
-func (Graphs) Resting(*unstructured.Unstructured) string { return "" }
-
 // Refers is nothing: children are found by their labels.
 func (Graphs) Refers(*unstructured.Unstructured) []Reference { return nil }
-
-// Rest changes nothing.
-func (Graphs) Rest(before condition.Set, _ string, _ Moment) condition.Set { return before }
 
 // Trouble is why the instance isn't ready, if that doesn't pass by itself.
 func (Graphs) Trouble(set condition.Set) (reason, message string) {

@@ -28,7 +28,7 @@ import (
 func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
-	before := condition.Read(v.instance)
+	before, state := condition.Read(v.instance), report.StateOf(v.instance)
 	at := Moment{v.facts.Now, v.instance.GetGeneration()}
 	was := before
 	if v.desired.Author != nil {
@@ -41,25 +41,13 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 		return out
 	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
+	r.resumed(v, state)
 	r.announce(v, was, conditions)
 	r.relay(v, before)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
 	}
 	return later(soonest(v.again, v.retry, summary.Retry, v.desired.Again))
-}
-
-// rest tells that an instance is left alone. What it recorded stays watched; an event
-// of its own ends the rest.
-func (r *Reconciler) rest(ctx context.Context, v *visit, why string) outcome.Outcome {
-	said := report.Read(v.instance)
-	said.State = "" // as it is
-	said.Conditions = r.Dialect.Rest(said.Conditions, why, Moment{r.Now(), v.instance.GetGeneration()})
-	author, _, _ := unstructured.NestedMap(v.instance.Object, "status")
-	if out := r.writeStatus(ctx, v, said.Render(author, r.room(v))); out.Settled() {
-		return out
-	}
-	return outcome.Done()
 }
 
 // soonest is the shortest of the delays; 0 is none.
