@@ -86,11 +86,13 @@ const (
 	DefinitionControllerReady = "ControllerReady"
 )
 
-// Types of conditions on instances. Stalled is there only while it is true.
+// Types of conditions on instances. Stalled and Drifted are there only while they are
+// true.
 const (
 	InstanceReady          = "Ready"
 	InstanceManaged        = "InstanceManaged"
 	InstanceGraphResolved  = "GraphResolved"
 	InstanceResourcesReady = "ResourcesReady"
 	InstanceStalled        = "Stalled"
+	InstanceDrifted        = "Drifted"
 )

@@ -38,6 +38,7 @@ var passes = []pass{
 	{"the variables of expressions", declare},
 	{"expressions of the nodes", compileNodes},
 	{"dependencies", connect},
+	{"what is said of objects that others change", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},
 }

@@ -90,6 +90,10 @@ type Node struct {
 	External bool
 	// AdoptUnowned lets the node take over an object that nobody keeps.
 	AdoptUnowned bool
+	// Refuses keeps the node from taking over fields that somebody has set, and Drift says
+	// what becomes of those that somebody has changed since.
+	Refuses bool
+	Drift   Drift
 
 	// Conceals says that the object may hold what a Secret holds: what a server
 	// says of it is not to be told.

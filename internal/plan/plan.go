@@ -40,8 +40,17 @@ type Step struct {
 	Current *unstructured.Unstructured
 	// Lost are the fields that a Correct takes back.
 	Lost []object.Path
-	// Adopt allows a Create to take over an object that nobody keeps.
-	Adopt bool
+	// Drift says which fields that somebody else has changed are left to him, and Omit
+	// which of them aren't applied.
+	Drift Drift
+	Omit  []object.Path
+	// Look are fields which may have been changed and are to be told: a closer look is
+	// needed. Drifted is what is told of such.
+	Look    []object.Path
+	Drifted string
+	// Adopt allows a Create to take over an object that nobody keeps, and Refuses no
+	// write to take over a field that somebody has set.
+	Adopt, Refuses bool
 	// Conceals says that what a server says of the object is not to be told.
 	Conceals bool
 	// LeftOut is why the node is left out, if a condition says so; for Skip.
@@ -124,7 +133,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Adopt: node.AdoptUnowned, Conceals: node.Conceals}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Conceals: node.Conceals}
 	if node.External {
 		return step
 	}
@@ -145,13 +154,13 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 		step.Action = Create
 	case inventory.Applied(node.Observed) != inventory.Applied(step.Object):
 		step.Action = Update
-	default:
-		step.Lost = Lost(step.Object, node.Observed, manager)
-		if len(step.Lost) > 0 && history.Tolerated[node.Observed.GetUID()] != object.Digest(step.Lost) {
-			step.Action = Correct
-			leaveContested(&step, history.Losses, facts.Now)
+		if node.Drift.Policy == v1alpha1.DriftIgnore {
+			step.Omit = step.Left(Lost(step.Object, node.Observed, manager))
 		}
+	default:
+		step.drift(step.Object, history, facts, manager)
 	}
+	refusing(&step, history.Refusals)
 	return step
 }
 

@@ -40,9 +40,11 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
+	v.memory.forgetGone(v.facts.Owned)
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.resumed(v, state)
 	r.announce(v, was, conditions)
+	r.announceDrift(v, was, conditions)
 	r.relay(v, before)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
@@ -167,5 +169,18 @@ func (r *Reconciler) announce(v *visit, before, after condition.Set) {
 	case is == "" && v.memory.alarmed && after.IsTrue(v1alpha1.InstanceReady):
 		v.memory.alarmed = false
 		r.Events.Event(v.instance, telemetry.Normal, "Ready", "all resources are there and ready again")
+	}
+}
+
+// announceDrift tells of fields that others have changed and that are left so, when there
+// are some, when they are others, and when there are none any more.
+func (r *Reconciler) announceDrift(v *visit, before, after condition.Set) {
+	was, told := before.Get(v1alpha1.InstanceDrifted)
+	is, drifted := after.Get(v1alpha1.InstanceDrifted)
+	switch {
+	case drifted && was.Message != is.Message:
+		r.Events.Event(v.instance, telemetry.Warning, DriftDetected, is.Message)
+	case told && !drifted:
+		r.Events.Event(v.instance, telemetry.Normal, "DriftEnded", "all fields are as they are wanted again")
 	}
 }
