@@ -125,9 +125,9 @@ func TestWithout(t *testing.T) {
 }
 
 func TestAt(t *testing.T) {
-	document := decoded(t, `{spec: {list: [{a: x}]}, metadata: {labels: {a/b: y}}}`)
+	document := decoded(t, `{spec: {list: [{a: x}]}, metadata: {labels: {a/b: z}}}`)
 	for field, want := range map[object.Path]any{
-		"spec.list[0].a": "x", `metadata.labels["a/b"]`: "y",
+		"spec.list[0].a": "x", `metadata.labels["a/b"]`: "z",
 		"spec.list[1].a": nil, "spec.list.a": nil, "spec.list[0].a.b": nil, "nothing": nil, "a b": nil,
 	} {
 		if got := object.At(document, field); got != want {

@@ -104,18 +104,16 @@ func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured, write
 
 // notOwned says whose an object is, who wrote it, and how it could become the instance's.
 func notOwned(holder *unstructured.Unstructured, owner inventory.Owner, writers string) plan.Problem {
-	how := "label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
+	whose, how := inventory.Whose(holder), "label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
 	if owner.Definition.Dialect == inventory.GraphDialect {
 		how = "set adopt: IfUnowned on the resource, or " + how
 	}
-	if _, _, instances := inventory.InstanceOf(holder); !instances && writers != "" {
-		writers = " (written by " + writers + ")"
-	} else {
-		writers = ""
+	if _, _, known := inventory.InstanceOf(holder); !known && writers != "" {
+		whose += " (written by " + writers + ")"
 	}
 	return plan.Problem{
 		Reason:  plan.NotOwned,
-		Message: fmt.Sprintf("%s exists already and belongs to %s%s; it is left alone. To adopt it, %s", object.KeyOf(holder), inventory.Whose(holder), writers, how),
+		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, %s", object.KeyOf(holder), whose, how),
 	}
 }
 
