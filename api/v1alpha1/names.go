@@ -86,6 +86,9 @@ const (
 	// instead of what the definition says: a DeletionPolicy for all, or
 	// "node=Policy" for single ones, with commas.
 	DeletionPolicyAnnotation = "espalier.dev/deletion-policy"
+	// OwnerReferencesAnnotation says of one instance, by OwnerReferencesNone, that its
+	// children don't refer to it as their owner.
+	OwnerReferencesAnnotation = "espalier.dev/owner-references"
 	// DeletionTimeoutAnnotation and ForceAfterAnnotation are durations for one
 	// instance, as in a definition's spec.deletion.
 	DeletionTimeoutAnnotation = "espalier.dev/deletion-timeout"

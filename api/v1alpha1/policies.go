@@ -27,3 +27,12 @@ const (
 	DriftWarn    DriftPolicy = "Warn"
 	DriftIgnore  DriftPolicy = "Ignore"
 )
+
+// OwnerReferences says whom objects refer to as their owner.
+type OwnerReferences string
+
+// Whom objects refer to.
+const (
+	OwnerReferencesInstance OwnerReferences = "Instance"
+	OwnerReferencesNone     OwnerReferences = "None"
+)

@@ -27,6 +27,14 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:Enum=Exists;Health
 	Readiness Readiness `json:"readiness,omitempty"`
 
+	// OwnerReferences says whom the objects that an instance keeps refer to as their
+	// owner: Instance, the default, where Kubernetes allows it, so that tools show
+	// them below it; or None. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Instance;None
+	OwnerReferences OwnerReferences `json:"ownerReferences,omitempty"`
+
 	// Deletion sets limits for the deletion of instances. It is an addition of
 	// Espalier's.
 	//

@@ -15,7 +15,7 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 		facts:   facts,
 		nodes:   make(map[string]*plan.Node, len(g.Nodes)),
 		vars:    make(map[string]any, len(g.Nodes)+1),
-		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes))},
+		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), Unreferred: g.Unreferred},
 	}
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {

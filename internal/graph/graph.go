@@ -36,6 +36,8 @@ type Graph struct {
 	Missing []schema.GroupVersionKind
 	// Defaults are what the definition says of its instances' deletion.
 	Defaults inventory.Defaults
+	// Unreferred says that objects don't refer to their instance as their owner.
+	Unreferred bool
 
 	env    *expr.Env
 	status *expr.Template

@@ -16,6 +16,13 @@ const MaxDriftPaths = 64
 
 // checkPolicies checks what the author says of objects that others have made or change.
 func checkPolicies(c *compilation) {
+	switch c.spec.OwnerReferences {
+	case "", v1alpha1.OwnerReferencesInstance:
+	case v1alpha1.OwnerReferencesNone:
+		c.graph.Unreferred = true
+	default:
+		c.problems.Addf("spec.ownerReferences", "is %q; it can be Instance or None", c.spec.OwnerReferences)
+	}
 	for _, d := range c.drafts {
 		s := d.source
 		d.adopt = oneOf(c, d, "adopt", s.Adopt, "somebody else keeps it", v1alpha1.AdoptNever, v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned

@@ -56,6 +56,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
 			child.SetAnnotations(annotations)
 		}
+		o.refer(child, at)
 		Sign(child, o.Version)
 		return
 	}

@@ -42,6 +42,8 @@ type Desired struct {
 	Ready *bool
 	// Results are what people should be told, as events.
 	Results []Result
+	// Unreferred says that the objects don't refer to the instance as their owner.
+	Unreferred bool
 	// Unsettled says that the answer would be another if the status were as it says: it is
 	// asked for once more before anything is told.
 	Unsettled bool

@@ -98,6 +98,7 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
 	lasting := lastingOf(desired, facts)
+	owner.Unreferred = owner.Unreferred || desired.Unreferred
 	for _, node := range desired.Nodes {
 		step := decide(node, lasting, facts, history, owner, manager)
 		if step.Object != nil {
@@ -144,6 +145,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	at := node.place()
 	at.Stays = lasting.object(at, node.Observed)
 	owner.Mark(step.Object, at)
+	asApplied := asApplied(step.Object, node, at, owner)
 	if problem, ok := facts.Problems[node.ID]; ok {
 		held := hold(node, problem)
 		held.Object, held.Adopt = step.Object, step.Adopt
@@ -152,16 +154,32 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	switch {
 	case node.Observed == nil:
 		step.Action = Create
-	case inventory.Applied(node.Observed) != inventory.Applied(step.Object):
+	case inventory.Applied(node.Observed) != inventory.Applied(asApplied):
 		step.Action = Update
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
 			step.Omit = step.Left(Lost(step.Object, node.Observed, manager))
 		}
 	default:
-		step.drift(step.Object, history, facts, manager)
+		step.drift(asApplied, history, facts, manager)
 	}
 	refusing(&step, history.Refusals)
 	return step
+}
+
+// asApplied is what a node wants as it was last applied, if that was the same but for the
+// references to the owner: an object that was made before there were any isn't written
+// for their sake alone.
+func asApplied(wanted *unstructured.Unstructured, node Node, at inventory.Place, owner inventory.Owner) *unstructured.Unstructured {
+	if node.Observed == nil || owner.Unreferred || inventory.Applied(node.Observed) == inventory.Applied(wanted) {
+		return wanted
+	}
+	owner.Unreferred = true
+	bare := node.Object.DeepCopy()
+	owner.Mark(bare, at)
+	if inventory.Applied(bare) == inventory.Applied(node.Observed) {
+		return bare
+	}
+	return wanted
 }
 
 func hold(node Node, problem Problem) Step {

@@ -88,6 +88,7 @@ func (c *compactor) own(v any) any {
 				kept[c.string(key)] = c.names(value)
 			}
 		}
+		forgetOwners(kept)
 		own = append(own, kept)
 	}
 	if own == nil {
@@ -98,6 +99,14 @@ func (c *compactor) own(v any) any {
 		return own
 	}
 	return c.managed.share(sha256.Sum256(raw), own)
+}
+
+// forgetOwners leaves out of a copied entry who owns references to owners: they name an
+// instance, and would make the entry another for each.
+func forgetOwners(entry map[string]any) {
+	fields, _ := entry["fieldsV1"].(map[string]any)
+	metadata, _ := fields["f:metadata"].(map[string]any)
+	delete(metadata, "f:ownerReferences")
 }
 
 func (c *compactor) annotations(v any) any {

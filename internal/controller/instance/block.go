@@ -104,7 +104,7 @@ func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured, write
 
 // notOwned says whose an object is, who wrote it, and how it could become the instance's.
 func notOwned(holder *unstructured.Unstructured, owner inventory.Owner, writers string) plan.Problem {
-	whose, how := inventory.Whose(holder), "label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
+	whose, how := inventory.Whose(holder), "label it "+v1alpha1.ApplySetPartOfLabel+"="+owner.ID()
 	if owner.Definition.Dialect == inventory.GraphDialect {
 		how = "set adopt: IfUnowned on the resource, or " + how
 	}

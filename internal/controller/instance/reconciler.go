@@ -157,6 +157,9 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		owner:    inventory.OwnerOf(cached, r.Definition, r.Version),
 		memory:   r.memories.of(key, cached.GetUID()),
 	}
+	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
+		v.owner.Anchor = inventory.Anchor{Name: crd.Name, UID: crd.UID}
+	}
 	r.rewatch(ctx, v)
 	return v, outcome.Outcome{}
 }
