@@ -52,6 +52,8 @@ type Config struct {
 	Held func(schema.GroupVersionKind, engine.Reconciler) engine.Reconciler
 	// Usages tells which objects are in use.
 	Usages instance.Usages
+	// Layers measures how long values take upwards.
+	Layers *telemetry.Layers
 }
 
 // Reconciler serves the definitions of one spelling.

@@ -117,7 +117,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 	e.instances = &instance.Reconciler{
 		Kind: kind, Definition: v.owner, Dialect: instance.Graphs{},
 		Cluster: r.Cluster, Kinds: r.Kinds, Hub: r.Hub, Events: r.Events,
-		Version: r.Version, Now: r.Now, Usages: r.Usages,
+		Version: r.Version, Now: r.Now, Usages: r.Usages, Layers: r.Layers,
 		Wake: func() { r.wake(v.key) },
 	}
 	e.serving = r.Engine.Start(kind, r.Held(kind, e.instances), func() { r.wake(v.key) })

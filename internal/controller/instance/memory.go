@@ -38,6 +38,8 @@ type memory struct {
 	said map[plan.Result]bool
 	// since is when waits began, also where the status has no room to say so.
 	since map[plan.WaitKey]time.Time
+	// taken are the revisions of nested instances that were last taken up.
+	taken map[types.UID]string
 	// tried is what is known of children that were asked to go.
 	tried plan.Tried
 	// policy is what was asked for when the instance was deleted, once that is

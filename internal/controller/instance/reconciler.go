@@ -39,6 +39,8 @@ type Reconciler struct {
 	Wake func()
 	// Usages tells which objects are in use; nil if nobody knows of any.
 	Usages Usages
+	// Layers measures how long values take upwards; nil if nobody wants to know.
+	Layers *telemetry.Layers
 
 	composer atomic.Pointer[Composer]
 	memories memories

@@ -37,9 +37,11 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	conditions := r.Dialect.Live(was, v.desired, summary, at)
 	shown := v.authored(before, conditions, &summary, at)
 	said := report.Status{State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning, Skipped: skipped(v.plan.Steps)}
+	revision := v.instance.GetResourceVersion()
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
+	r.takeUp(v, v.instance.GetResourceVersion() != revision)
 	v.memory.forgetGone(v.facts.Owned)
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.resumed(v, state)
@@ -117,6 +119,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		v.again = time.Second << (2 * v.memory.cut)
 	}
 	v.see(answer)
+	r.wroteStatus(v)
 	return outcome.Outcome{}
 }
 
