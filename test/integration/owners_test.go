@@ -123,7 +123,10 @@ spec:
 				}
 				return owners(tc.kind+" "+s.Name("x"), "CustomResourceDefinition "+strings.ToLower(tc.kind)+"s."+s.Group)
 			}
-			s.Await(t, configMap, s.NS, s.Name("x-home"), ours(tc.home))
+			child := s.Await(t, configMap, s.NS, s.Name("x-home"), ours(tc.home))
+			if namespace := child.GetLabels()["kro.run/instance-namespace"]; namespace != home {
+				t.Errorf("it says that its instance is in namespace %q", namespace)
+			}
 			s.Await(t, configMap, away, s.Name("x-away"), ours(tc.away))
 			s.Await(t, role, "", s.Name("x-wide"), ours(tc.wide))
 			if err := s.Of(t, s.Kind(tc.kind), home).Delete(t.Context(), s.Name("x"), metav1.DeleteOptions{}); err != nil {

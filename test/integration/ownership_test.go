@@ -179,7 +179,7 @@ func TestAnUnownedObjectIsAdoptedOnRequest(t *testing.T) {
 		s.Put(t, boxInstance)
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 		s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: rival, namespace: $NS}\n")
-		s.Await(t, s.Kind("Fixed"), s.NS, "rival", conditionIs("Ready", "False", "NotOwned", "belongs to Box "+s.NS+"/x"))
+		s.Await(t, s.Kind("Fixed"), s.NS, "rival", all(conditionIs("Ready", "False", "NotOwned", "belongs to Box "+s.NS+"/x"), conditionIs("ResourcesReady", "False", "NotOwned")))
 		s.Delete(t, s.Kind("Box"), s.NS, "x")
 		s.AwaitReady(t, s.Kind("Fixed"), s.NS, "rival")
 	})
