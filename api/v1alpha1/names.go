@@ -33,8 +33,12 @@ const (
 
 	AllowBreakingAnnotation = "kro.run/allow-breaking-changes"
 	AllowOrphansAnnotation  = "kro.run/allow-orphans"
-	ReconcileAnnotation     = "kro.run/reconcile"
-	ApplyOrderAnnotation    = "internal.kro.run/apply-order"
+	// ReconcileAnnotation suspends one instance, by the value ReconcileSuspended or, of
+	// old, ReconcileDisabled, in whatever case.
+	ReconcileAnnotation  = "kro.run/reconcile"
+	ReconcileSuspended   = "suspended"
+	ReconcileDisabled    = "disabled"
+	ApplyOrderAnnotation = "internal.kro.run/apply-order"
 )
 
 // Labels and annotations of an ApplySet, KEP-3659.
@@ -82,6 +86,9 @@ const (
 	// instead of what the definition says: a DeletionPolicy for all, or
 	// "node=Policy" for single ones, with commas.
 	DeletionPolicyAnnotation = "espalier.dev/deletion-policy"
+	// OwnerReferencesAnnotation says of one instance, by OwnerReferencesNone, that its
+	// children don't refer to it as their owner.
+	OwnerReferencesAnnotation = "espalier.dev/owner-references"
 	// DeletionTimeoutAnnotation and ForceAfterAnnotation are durations for one
 	// instance, as in a definition's spec.deletion.
 	DeletionTimeoutAnnotation = "espalier.dev/deletion-timeout"

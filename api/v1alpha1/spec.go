@@ -27,6 +27,14 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:Enum=Exists;Health
 	Readiness Readiness `json:"readiness,omitempty"`
 
+	// OwnerReferences says whom the objects that an instance keeps refer to as their
+	// owner: Instance, the default, where Kubernetes allows it, so that tools show
+	// them below it; or None. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Instance;None
+	OwnerReferences OwnerReferences `json:"ownerReferences,omitempty"`
+
 	// Deletion sets limits for the deletion of instances. It is an addition of
 	// Espalier's.
 	//
@@ -237,6 +245,35 @@ type Resource struct {
 	// +kubebuilder:validation:Enum=Never;IfUnowned
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 
+	// Conflicts says what to do when somebody else has set a field of the node's
+	// object to another value: Force, the default, takes it over; Refuse leaves the
+	// object as it is until the other lets go of the field. It is an addition of
+	// Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Force;Refuse
+	Conflicts ConflictPolicy `json:"conflicts,omitempty"`
+
+	// DriftPolicy says what to do about a field that somebody else has changed since
+	// it was applied: Correct, the default, takes it back; Warn tells of it and leaves
+	// it until something else is wanted of the object; Ignore leaves it to whoever has
+	// changed it. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Correct;Warn;Ignore
+	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
+
+	// DriftPaths are the fields that DriftPolicy is about, each with all below it,
+	// such as spec.replicas, spec.template.spec.containers[*].image or
+	// metadata.annotations["example.com/x"]; the others are corrected. Without any it
+	// is about all fields. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	DriftPaths []string `json:"driftPaths,omitempty"`
+
 	// DeletionPolicy says what becomes of the node's object when the instance is
 	// deleted, or when nothing wants the object any more: Delete, the default;
 	// Orphan leaves it in place without the labels of the instance; Retain leaves
@@ -255,15 +292,6 @@ type Resource struct {
 	// +listType=set
 	DeleteAfter []string `json:"deleteAfter,omitempty"`
 }
-
-// AdoptPolicy says what to do with an existing object that nobody here keeps.
-type AdoptPolicy string
-
-// Policies of adoption.
-const (
-	AdoptNever     AdoptPolicy = "Never"
-	AdoptIfUnowned AdoptPolicy = "IfUnowned"
-)
 
 // ForEachDimension is one axis of a collection: a variable and the expression
 // for its values.

@@ -82,8 +82,11 @@ type InstanceState string
 const (
 	InstanceActive     InstanceState = "ACTIVE"
 	InstanceInProgress InstanceState = "IN_PROGRESS"
-	InstanceDeleting   InstanceState = "DELETING"
-	InstanceError      InstanceState = "ERROR"
+	// InstanceSuspended is an instance that nothing is done about because somebody has
+	// asked for that. It is an addition of Espalier's.
+	InstanceSuspended InstanceState = "SUSPENDED"
+	InstanceDeleting  InstanceState = "DELETING"
+	InstanceError     InstanceState = "ERROR"
 )
 
 // Types of conditions on definitions.
@@ -99,11 +102,13 @@ const (
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
-// Types of conditions on instances. Stalled is there only while it is true.
+// Types of conditions on instances. Stalled and Drifted are there only while they are
+// true.
 const (
 	InstanceReady          = "Ready"
 	InstanceManaged        = "InstanceManaged"
 	InstanceGraphResolved  = "GraphResolved"
 	InstanceResourcesReady = "ResourcesReady"
 	InstanceStalled        = "Stalled"
+	InstanceDrifted        = "Drifted"
 )

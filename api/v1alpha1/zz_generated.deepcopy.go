@@ -292,6 +292,11 @@ func (in *Resource) DeepCopyInto(out *Resource) {
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.DriftPaths != nil {
+		in, out := &in.DriftPaths, &out.DriftPaths
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.DeleteAfter != nil {
 		in, out := &in.DeleteAfter, &out.DeleteAfter
 		*out = make([]string, len(*in))

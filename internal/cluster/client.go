@@ -59,24 +59,28 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manag
 	o = o.DeepCopy()
 	o.SetUID("")
 	o.SetResourceVersion(neverStored)
-	return c.apply(ctx, o, manager)
+	return c.apply(ctx, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 }
 
 // Update applies an object onto the incarnation with the given UID. When that
 // one is gone, nothing is written and nothing is created; see IsGone.
 func (c *Client) Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+	return c.onto(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true})
+}
+
+func (c *Client) onto(ctx context.Context, o *unstructured.Unstructured, uid types.UID, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()
 	o.SetUID(uid)
 	o.SetResourceVersion("")
-	return c.apply(ctx, o, manager)
+	return c.apply(ctx, o, options)
 }
 
-func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	return r.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return r.Apply(ctx, o.GetName(), o, options)
 }
 
 // Get reads an object from the API server.

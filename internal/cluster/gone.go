@@ -38,9 +38,10 @@ func onlyUID(err error) bool {
 
 // conflicts says that the server found another incarnation or another revision
 // than a write was meant for. A webhook may refuse with the same code; its reason
-// then is another, and nothing has come of the write.
+// then is another, and nothing has come of the write. Of an apply that takes over
+// nothing, the reason is the same where somebody else has a field; see Contested.
 func conflicts(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
+	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
 // unlessGone is the error of a request about this very incarnation of an object,

@@ -25,6 +25,8 @@ type Options struct {
 	Changed func(tell func(name string)) (stop func())
 	// Usages tells which objects are in use.
 	Usages instance.Usages
+	// Layers measures how long values take upwards.
+	Layers *telemetry.Layers
 	// Version is this program's version.
 	Version string
 	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind

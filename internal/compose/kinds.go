@@ -62,6 +62,6 @@ func (k *kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupV
 	return &instance.Reconciler{
 		Kind: kind, Definition: inventory.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
 		Cluster: k.kernel.Client, Kinds: k.kernel.Kinds, Hub: k.kernel.Hub, World: k.kernel.Hub, Events: k.Events,
-		Version: k.Version, Now: k.Now, Wake: wake, Usages: k.Usages,
+		Version: k.Version, Now: k.Now, Wake: wake, Usages: k.Usages, Layers: k.Layers,
 	}
 }

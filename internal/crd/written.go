@@ -49,6 +49,9 @@ func AsApplied(current *apiextensionsv1.CustomResourceDefinition, wanted *unstru
 	}
 	owned := &unstructured.Unstructured{Object: map[string]any{}}
 	owned.SetManagedFields(current.ManagedFields)
+	if len(current.OwnerReferences) > 0 {
+		owned.SetOwnerReferences(current.OwnerReferences)
+	}
 	return len(plan.Lost(wanted, owned, v1alpha1.InstanceManager)) == 0
 }
 

@@ -41,6 +41,7 @@ var passes = []pass{
 	{"the types of variables", declareVariables},
 	{"expressions of the nodes", compileNodes},
 	{"dependencies", connect},
+	{"what is said of objects that others change", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},
 }

@@ -16,7 +16,7 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 		nodes:   make(map[string]*plan.Node, len(g.Nodes)),
 		vars:    make(map[string]any, len(g.Nodes)+1),
 		room:    MaxVariables,
-		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes))},
+		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), Unreferred: g.Unreferred},
 	}
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {
@@ -58,7 +58,7 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 // of a collection.
 func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
 	whole = plan.Node{
-		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Conceals: n.conceals,
+		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Refuses: n.refuse, Drift: n.drift, Conceals: n.conceals,
 		Variable: n.Variable, Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
 	if c.skip(n, &whole); whole.Skipped != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/plan"
 )
 
 // Graph is a compiled definition. It is immutable and safe for concurrent use.
@@ -35,6 +36,8 @@ type Graph struct {
 	Missing []schema.GroupVersionKind
 	// Defaults are what the definition says of its instances' deletion.
 	Defaults inventory.Defaults
+	// Unreferred says that objects don't refer to their instance as their owner.
+	Unreferred bool
 
 	env    *expr.Env
 	status *expr.Template
@@ -85,7 +88,11 @@ type Node struct {
 	items     *items
 	readyWhen []*expr.Program
 	waitFor   []waitFor
-	adopt     bool
+	// adopt lets the node take over an object that nobody keeps, and refuse keeps it from
+	// taking over fields that somebody has set.
+	adopt, refuse bool
+	// drift says what becomes of fields that somebody else changes.
+	drift plan.Drift
 	// unplaced says that the node's reference names no namespace.
 	unplaced bool
 	// conceals says that the object may hold what a Secret holds.

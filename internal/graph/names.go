@@ -56,7 +56,7 @@ func checkNames(c *compilation) {
 			c.problems.Addf(at, "is null")
 			continue
 		}
-		d := &draft{Node: &Node{ID: r.ID, Index: i, adopt: r.Adopt == v1alpha1.AdoptIfUnowned}, source: r, at: at}
+		d := &draft{Node: &Node{ID: r.ID, Index: i}, source: r, at: at}
 		c.drafts = append(c.drafts, d)
 		c.checkID(d, seen)
 	}

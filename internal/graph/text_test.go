@@ -52,6 +52,9 @@ func describeGraph(g *graph.Graph) string {
 		if n.OnDelete != "" {
 			b.WriteString("; on deletion " + string(n.OnDelete))
 		}
+		for _, policy := range n.Policies() {
+			b.WriteString("; " + policy)
+		}
 		b.WriteByte('\n')
 	}
 	for _, gvk := range g.Missing {

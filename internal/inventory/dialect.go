@@ -70,7 +70,7 @@ func RootOf(composite *unstructured.Unstructured) string {
 
 // controls says whether Kubernetes lets the owner be the controller of an object.
 func (o Owner) controls(child *unstructured.Unstructured) bool {
-	return o.Definition.Dialect == CompositeDialect && (o.Namespace == "" || o.Namespace == child.GetNamespace())
+	return o.Definition.Dialect != ClaimDialect && (o.Namespace == "" || o.Namespace == child.GetNamespace())
 }
 
 // markComposed puts the composition dialect's marks onto a child. One that is to stay has
@@ -117,19 +117,4 @@ func composedMarks(child *unstructured.Unstructured) (labels, annotations []stri
 		annotations = append(annotations, apiextensions.CompositionResourceNameAnnotation)
 	}
 	return labels, annotations
-}
-
-// IsOwnedBy says whether an object refers to the instance as an owner, with which the
-// garbage collector takes it.
-func IsOwnedBy(child, instance *unstructured.Unstructured) bool {
-	_, is := Disown(child, instance)
-	return is
-}
-
-// Disown is what is left of an object's owner references without that to the instance;
-// changed says whether there was one.
-func Disown(child *unstructured.Unstructured, instance *unstructured.Unstructured) (left []metav1.OwnerReference, changed bool) {
-	all := child.GetOwnerReferences()
-	left = slices.DeleteFunc(slices.Clone(all), func(r metav1.OwnerReference) bool { return r.UID == instance.GetUID() })
-	return left, len(left) != len(all)
 }

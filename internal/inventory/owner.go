@@ -28,6 +28,10 @@ type Owner struct {
 	Definition Definition
 	// Version is this program's version, for the dialect's version label.
 	Version string
+	// Anchor is the CustomResourceDefinition of the instance's kind, and Unreferred says that
+	// its children don't refer to it as their owner: see refer.
+	Anchor     Anchor
+	Unreferred bool
 	// Family are the labels by which the composition dialect tells to whose tree an
 	// object belongs; a graph's children have none.
 	Family map[string]string
@@ -52,6 +56,7 @@ func OwnerOf(instance *unstructured.Unstructured, d Definition, version string) 
 		Definition: d,
 		Version:    LabelValue(version),
 		Family:     d.Dialect.family(instance),
+		Unreferred: instance.GetAnnotations()[v1alpha1.OwnerReferencesAnnotation] == string(v1alpha1.OwnerReferencesNone),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Place is where a child stands in its instance: what has to be known to take the
@@ -55,6 +56,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
 			child.SetAnnotations(annotations)
 		}
+		o.refer(child, at)
 		Sign(child, o.Version)
 		return
 	}
@@ -204,3 +206,21 @@ const instanceLabels = v1alpha1.Prefix + "instance-"
 func IsInstance(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
 }
+
+// IsMark says whether a field of a child is one by which it tells whose it is.
+func IsMark(field object.Path) bool {
+	for _, at := range [...]object.Path{"metadata.labels", "metadata.annotations"} {
+		key, below := strings.CutPrefix(string(field), string(at)+`["`)
+		for _, prefix := range [...]string{v1alpha1.Prefix, v1alpha1.InternalPrefix, ownPrefix, applySetPrefix, v1alpha1.ManagedByLabel} {
+			if below && strings.HasPrefix(key, prefix) {
+				return true
+			}
+		}
+	}
+	return strings.HasPrefix(string(field), "metadata.ownerReferences")
+}
+
+const (
+	ownPrefix      = "espalier.dev/"
+	applySetPrefix = "applyset.kubernetes.io/"
+)

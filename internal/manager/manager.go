@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -55,6 +56,9 @@ type Surroundings struct {
 	Config  *rest.Config
 	Events  telemetry.Recorder
 	Observe func(outcome.Pass)
+	// Propagated is told of each value's way from the status of one layer to that of the
+	// next.
+	Propagated func(below, above schema.GroupKind, took time.Duration)
 	// Until is until when no other process can be at the same work; zero for as
 	// long as this one likes.
 	Until func() time.Time
@@ -84,7 +88,7 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 	}
 	metrics := telemetry.NewMetrics()
 	controllers, err := build(Surroundings{
-		Config: config, Observe: metrics.Observe, Until: until,
+		Config: config, Observe: metrics.Observe, Propagated: metrics.Propagated, Until: until,
 		Events: telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
 	})
 	if err != nil {

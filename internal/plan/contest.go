@@ -15,6 +15,8 @@ import (
 type History struct {
 	Tolerated Tolerated
 	Losses    Losses
+	Refusals  Refusals
+	Sightings Sightings
 }
 
 // Losses are when fields of ours were last taken back from somebody else, by child

@@ -42,6 +42,8 @@ type Desired struct {
 	Ready *bool
 	// Results are what people should be told, as events.
 	Results []Result
+	// Unreferred says that the objects don't refer to the instance as their owner.
+	Unreferred bool
 	// Unsettled says that the answer would be another if the status were as it says: it is
 	// asked for once more before anything is told.
 	Unsettled bool
@@ -92,6 +94,10 @@ type Node struct {
 	Variable bool
 	// AdoptUnowned lets the node take over an object that nobody keeps.
 	AdoptUnowned bool
+	// Refuses keeps the node from taking over fields that somebody has set, and Drift says
+	// what becomes of those that somebody has changed since.
+	Refuses bool
+	Drift   Drift
 
 	// Conceals says that the object may hold what a Secret holds: what a server
 	// says of it is not to be told.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -32,7 +33,7 @@ func Lost(desired, current *unstructured.Unstructured, manager string) []object.
 		switch key {
 		case "apiVersion", "kind":
 		case "metadata":
-			lost = append(lost, lostMetadata(desired.Object[key], owned)...)
+			lost = append(lost, lostMetadata(desired.Object[key], owned, current)...)
 		default:
 			lost = append(lost, lostField(desired.Object[key], owned, key, "")...)
 		}
@@ -46,13 +47,36 @@ var identity = map[string]bool{
 	"generation": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
 }
 
-func lostMetadata(value any, owned map[string]any) []object.Path {
+func lostMetadata(value any, owned map[string]any, current *unstructured.Unstructured) []object.Path {
 	m, _ := value.(map[string]any)
 	fields, _ := owned["f:metadata"].(map[string]any)
 	var lost []object.Path
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if !identity[key] {
+		switch {
+		case key == "ownerReferences":
+			lost = append(lost, lostReferences(m[key], current)...)
+		case !identity[key]:
 			lost = append(lost, lostField(m[key], fields, key, "metadata")...)
+		}
+	}
+	return lost
+}
+
+// lostReferences lists the owners that the object doesn't have any more. The server leaves
+// references as they are written, so that looking at them suffices; and who owns one isn't
+// kept, since each names an instance.
+func lostReferences(value any, current *unstructured.Unstructured) []object.Path {
+	has := current.GetOwnerReferences()
+	refs, _ := value.([]any)
+	var lost []object.Path
+	for i, item := range refs {
+		ref, _ := item.(map[string]any)
+		controls, _ := ref["controller"].(bool)
+		there := slices.ContainsFunc(has, func(r metav1.OwnerReference) bool {
+			return string(r.UID) == ref["uid"] && (r.Controller != nil && *r.Controller) == controls
+		})
+		if !there {
+			lost = append(lost, object.Path("metadata.ownerReferences").Index(i))
 		}
 	}
 	return lost

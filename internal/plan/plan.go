@@ -40,8 +40,17 @@ type Step struct {
 	Current *unstructured.Unstructured
 	// Lost are the fields that a Correct takes back.
 	Lost []object.Path
-	// Adopt allows a Create to take over an object that nobody keeps.
-	Adopt bool
+	// Drift says which fields that somebody else has changed are left to him, and Omit
+	// which of them aren't applied.
+	Drift Drift
+	Omit  []object.Path
+	// Look are fields which may have been changed and are to be told: a closer look is
+	// needed. Drifted is what is told of such.
+	Look    []object.Path
+	Drifted string
+	// Adopt allows a Create to take over an object that nobody keeps, and Refuses no
+	// write to take over a field that somebody has set.
+	Adopt, Refuses bool
 	// Conceals says that what a server says of the object is not to be told.
 	Conceals bool
 	// LeftOut is why the node is left out, if a condition says so; for Skip.
@@ -89,6 +98,7 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 	wanted := map[types.UID]bool{}
 	claimed := map[object.Key]string{}
 	lasting := lastingOf(desired, facts)
+	owner.Unreferred = owner.Unreferred || desired.Unreferred
 	for _, node := range desired.Nodes {
 		step := decide(node, lasting, facts, history, owner, manager)
 		if step.Object != nil {
@@ -124,7 +134,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Adopt: node.AdoptUnowned, Conceals: node.Conceals}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Conceals: node.Conceals}
 	if node.External || node.Variable {
 		return step
 	}
@@ -135,6 +145,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	at := node.place()
 	at.Stays = lasting.object(at, node.Observed)
 	owner.Mark(step.Object, at)
+	asApplied := asApplied(step.Object, node, at, owner)
 	if problem, ok := facts.Problems[node.ID]; ok {
 		held := hold(node, problem)
 		held.Object, held.Adopt = step.Object, step.Adopt
@@ -143,16 +154,32 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	switch {
 	case node.Observed == nil:
 		step.Action = Create
-	case inventory.Applied(node.Observed) != inventory.Applied(step.Object):
+	case inventory.Applied(node.Observed) != inventory.Applied(asApplied):
 		step.Action = Update
-	default:
-		step.Lost = Lost(step.Object, node.Observed, manager)
-		if len(step.Lost) > 0 && history.Tolerated[node.Observed.GetUID()] != object.Digest(step.Lost) {
-			step.Action = Correct
-			leaveContested(&step, history.Losses, facts.Now)
+		if node.Drift.Policy == v1alpha1.DriftIgnore {
+			step.Omit = step.Left(Lost(step.Object, node.Observed, manager))
 		}
+	default:
+		step.drift(asApplied, history, facts, manager)
 	}
+	refusing(&step, history.Refusals)
 	return step
+}
+
+// asApplied is what a node wants as it was last applied, if that was the same but for the
+// references to the owner: an object that was made before there were any isn't written
+// for their sake alone.
+func asApplied(wanted *unstructured.Unstructured, node Node, at inventory.Place, owner inventory.Owner) *unstructured.Unstructured {
+	if node.Observed == nil || owner.Unreferred || inventory.Applied(node.Observed) == inventory.Applied(wanted) {
+		return wanted
+	}
+	owner.Unreferred = true
+	bare := node.Object.DeepCopy()
+	owner.Mark(bare, at)
+	if inventory.Applied(bare) == inventory.Applied(node.Observed) {
+		return bare
+	}
+	return wanted
 }
 
 func hold(node Node, problem Problem) Step {

@@ -51,6 +51,9 @@ const (
 	DuplicateItems Reason = "DuplicateItems"
 	// DriftContested: somebody else keeps writing the same field.
 	DriftContested Reason = "DriftContested"
+	// FieldConflict: somebody else has set a field of the object, and the node doesn't
+	// take it over.
+	FieldConflict Reason = "FieldConflict"
 	// CompositionMissing: there is no composition that the instance can be composed by.
 	CompositionMissing Reason = "CompositionMissing"
 	// RevisionMissing: the revision of its definition that the instance asks for isn't
@@ -67,7 +70,7 @@ const (
 // between an instance in progress and one in error.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, CompositionMissing, RevisionMissing, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, PipelineFailed:
 		return true
 	default:
 		return false

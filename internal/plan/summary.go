@@ -23,6 +23,8 @@ type Summary struct {
 	Unresolvable string
 	// Stalled says which waits are past their limit.
 	Stalled string
+	// Drifted says which fields others have changed that are left so.
+	Drifted string
 	// Waits are all single waits of all nodes.
 	Waits []Wait
 	// Retry is when to look again, events aside; 0 for never.
@@ -39,12 +41,15 @@ const (
 // Summarize tells what a plan says of its instance as a whole.
 func Summarize(p Plan, now time.Time) Summary {
 	s := Summary{State: v1alpha1.InstanceActive}
-	var texts, unready, unresolvable, stalled []string
+	var texts, unready, unresolvable, stalled, drifted []string
 	known := map[WaitKey]bool{}
 	if p.Problem.Reason != "" {
 		s.Reason, texts = p.Problem.Reason, append(texts, p.Problem.Message)
 	}
 	for _, step := range p.Steps {
+		if step.Drifted != "" {
+			drifted = append(drifted, step.Drifted)
+		}
 		problem := step.problem()
 		if problem.Reason == "" {
 			continue
@@ -76,7 +81,7 @@ func Summarize(p Plan, now time.Time) Summary {
 	case s.Reason != "":
 		s.State = v1alpha1.InstanceInProgress
 	}
-	s.Message, s.Unready, s.Unresolvable, s.Stalled = join(texts), join(unready), join(unresolvable), join(stalled)
+	s.Message, s.Unready, s.Unresolvable, s.Stalled, s.Drifted = join(texts), join(unready), join(unresolvable), join(stalled), join(drifted)
 	return s
 }
 

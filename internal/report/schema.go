@@ -45,7 +45,7 @@ func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaP
 	fields := Fields(AllRoom)
 	fields[SkippedField] = skipped()
 	maps.Copy(fields, out.Properties)
-	fields[StateField] = text("ACTIVE, IN_PROGRESS, DELETING or ERROR")
+	fields[StateField] = text("ACTIVE, IN_PROGRESS, SUSPENDED, DELETING or ERROR")
 	fields[ConditionsField] = conditions()
 	out.Properties = fields
 	return out

@@ -15,13 +15,18 @@ import (
 // isn't readable because somebody else wrote it, is left empty.
 func Read(instance *unstructured.Unstructured) Status {
 	s := Status{Conditions: condition.Read(instance)}
-	state, _, _ := unstructured.NestedString(instance.Object, "status", StateField)
-	s.State = v1alpha1.InstanceState(state)
+	s.State = StateOf(instance)
 	s.Waiting = ReadWaiting(instance)
 	s.Deletion = ReadDeletion(instance)
 	s.Pruning = ReadPruning(instance)
 	s.Skipped = ReadSkipped(instance)
 	return s
+}
+
+// StateOf returns the word for how an instance is; empty while it says nothing.
+func StateOf(instance *unstructured.Unstructured) v1alpha1.InstanceState {
+	state, _, _ := unstructured.NestedString(instance.Object, "status", StateField)
+	return v1alpha1.InstanceState(state)
 }
 
 // ReadWaiting returns what the instance's resources wait for.

@@ -45,6 +45,9 @@ type Options struct {
 	Events  telemetry.Recorder
 	// Observe is told of each pass; optional.
 	Observe func(outcome.Pass)
+	// Propagated is told of each value's way from the status of one layer to that of the
+	// next; optional.
+	Propagated func(below, above schema.GroupKind, took time.Duration)
 	// Usages installs the kinds of usages. Those that there are, are served anyway.
 	Usages bool
 	// Providers serve managed resources.
@@ -79,6 +82,7 @@ type Controllers struct {
 	// composites is what is known of the composition dialect's definitions.
 	composites *establish.Registry
 	usages     *usages
+	layers     *telemetry.Layers
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -86,7 +90,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts()}
+	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
 	var err error
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
@@ -152,7 +156,7 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 // define.
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := compose.Options{
-		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.book,
+		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.book, Layers: c.layers,
 		Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.Around != nil {
@@ -177,7 +181,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
-		Usages: c.usages.book, Rollouts: c.Rollouts, As: c.account,
+		Usages: c.usages.book, Layers: c.layers, Rollouts: c.Rollouts, As: c.account,
 	}
 }
 

@@ -36,7 +36,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	return manager.New(o.Options, func(s manager.Surroundings) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
-			Config: s.Config, Events: s.Events, Observe: s.Observe, Until: s.Until,
+			Config: s.Config, Events: s.Events, Observe: s.Observe, Propagated: s.Propagated, Until: s.Until,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Usages: o.Usages,
 		})

@@ -1,7 +1,10 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -11,6 +14,7 @@ import (
 type Metrics struct {
 	passes *prometheus.HistogramVec
 	waited *prometheus.HistogramVec
+	layers *prometheus.HistogramVec
 }
 
 // NewMetrics returns metrics that count nothing yet.
@@ -26,13 +30,18 @@ func NewMetrics() *Metrics {
 			Help:    "How long an event waited for the pass over its object to begin, by the object's kind.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
 		}, []string{"group", "kind"}),
+		layers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "espalier_status_propagation_seconds",
+			Help:    "How long values took from the status of an instance to that of the one above it, by the kinds of both.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}, []string{"below", "above"}),
 	}
 }
 
 // Register makes the metrics known to the metrics server, with those of the
 // given collectors.
 func (m *Metrics) Register(more ...prometheus.Collector) {
-	for _, c := range append([]prometheus.Collector{m.passes, m.waited}, more...) {
+	for _, c := range append([]prometheus.Collector{m.passes, m.waited, m.layers}, more...) {
 		// A second controller in one process, as in tests, finds them there.
 		_ = metrics.Registry.Register(c)
 	}
@@ -49,4 +58,10 @@ func (m *Metrics) Observe(p outcome.Pass) {
 	}
 	m.passes.WithLabelValues(p.Kind.Group, p.Kind.Kind, ended).Observe(p.Took.Seconds())
 	m.waited.WithLabelValues(p.Kind.Group, p.Kind.Kind).Observe(p.Waited.Seconds())
+}
+
+// Propagated counts one value's way from one layer to the next. There are as many pairs as
+// kinds that definitions nest in one another.
+func (m *Metrics) Propagated(below, above schema.GroupKind, took time.Duration) {
+	m.layers.WithLabelValues(below.String(), above.String()).Observe(took.Seconds())
 }

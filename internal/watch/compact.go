@@ -13,7 +13,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // compactor makes the small copies of objects that the stores keep: the managed
 // fields are cut down to what our own manager applied and are shared between
 // siblings, kubectl's copy of the object is dropped, and names that recur are
-// stored once.
+// stored once, as are references to owners, which siblings have in common.
 //
 // Copies share with each other, and so are read-only. It is safe for concurrent
 // use.
@@ -25,6 +25,7 @@ type compactor struct {
 	mu      sync.Mutex
 	strings interner[string, string]
 	managed interner[[sha256.Size]byte, []any]
+	owners  interner[string, any]
 }
 
 // compact returns a small copy of o, which it leaves alone. The copy of a copy
@@ -62,7 +63,9 @@ func (c *compactor) metadata(v any) any {
 			if kept := c.annotations(value); kept != nil {
 				out[c.string(key)] = kept
 			}
-		case "labels", "namespace", "finalizers", "ownerReferences":
+		case "ownerReferences":
+			out[c.string(key)] = c.references(value)
+		case "labels", "namespace", "finalizers":
 			out[c.string(key)] = c.names(value)
 		default:
 			out[c.string(key)] = c.value(value)
@@ -88,6 +91,7 @@ func (c *compactor) own(v any) any {
 				kept[c.string(key)] = c.names(value)
 			}
 		}
+		forgetOwners(kept)
 		own = append(own, kept)
 	}
 	if own == nil {
@@ -98,6 +102,33 @@ func (c *compactor) own(v any) any {
 		return own
 	}
 	return c.managed.share(sha256.Sum256(raw), own)
+}
+
+// references copies a list of references to owners, one copy for all objects that have the
+// same owner.
+func (c *compactor) references(v any) any {
+	in, ok := v.([]any)
+	if !ok {
+		return c.value(v)
+	}
+	out := make([]any, len(in))
+	for i, ref := range in {
+		raw, err := json.Marshal(ref)
+		if err != nil {
+			out[i] = c.names(ref)
+			continue
+		}
+		out[i] = c.owners.share(string(raw), c.names(ref))
+	}
+	return out
+}
+
+// forgetOwners leaves out of a copied entry who owns references to owners: they name an
+// instance, and would make the entry another for each.
+func forgetOwners(entry map[string]any) {
+	fields, _ := entry["fieldsV1"].(map[string]any)
+	metadata, _ := fields["f:metadata"].(map[string]any)
+	delete(metadata, "f:ownerReferences")
 }
 
 func (c *compactor) annotations(v any) any {

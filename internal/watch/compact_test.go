@@ -3,7 +3,9 @@ package watch
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,5 +118,39 @@ func BenchmarkCompact(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.compact(o)
+	}
+}
+
+func TestCompactSharesOwnersAndForgetsWhoOwnsThem(t *testing.T) {
+	c := &compactor{manager: "kro.run/applyset"}
+	owned := func(n int) *unstructured.Unstructured {
+		o := childOf(t, 1, n)
+		o.Object["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "App", "uid": "i-1"}, map[string]any{"kind": "Team", "uid": fmt.Sprint("t-", n)}}
+		entry := o.Object["metadata"].(map[string]any)["managedFields"].([]any)[0].(map[string]any)
+		entry["fieldsV1"].(map[string]any)["f:metadata"].(map[string]any)["f:ownerReferences"] = map[string]any{`k:{"uid":"i-1"}`: map[string]any{}}
+		return o
+	}
+	before := owned(1)
+	a, b := c.compact(before), c.compact(owned(2))
+	if diff := cmp.Diff(before.GetOwnerReferences(), a.GetOwnerReferences()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(owned(1), before); diff != "" {
+		t.Errorf("what was given has changed:\n%s", diff)
+	}
+	refs := func(o *unstructured.Unstructured) []any {
+		return o.Object["metadata"].(map[string]any)["ownerReferences"].([]any)
+	}
+	for i, want := range []bool{true, false} {
+		if same := reflect.ValueOf(refs(a)[i]).Pointer() == reflect.ValueOf(refs(b)[i]).Pointer(); same != want {
+			t.Errorf("reference %d is one copy: %t", i, same)
+		}
+	}
+	fields := a.GetManagedFields()[0].FieldsV1.GetRawString()
+	if strings.Contains(fields, "ownerReferences") || !strings.Contains(fields, "f:labels") {
+		t.Errorf("it owns %s", fields)
+	}
+	if diff := cmp.Diff(a, c.compact(a)); diff != "" {
+		t.Errorf("the copy of a copy is another:\n%s", diff)
 	}
 }

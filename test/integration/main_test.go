@@ -10,7 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+func TestMain(m *testing.M) {
+	os.Exit(suite.Main(m, server.Options{Propagated: upward.note}, nil))
+}
 
 var (
 	begin     = suite.Begin

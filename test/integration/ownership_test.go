@@ -125,7 +125,7 @@ func TestAnObjectOfSomebodyElsesIsLeftAlone(t *testing.T) {
 	s.Put(t, box)
 	s.Put(t, boxInstance)
 	s.Await(t, s.Kind("Box"), s.NS, "x", all(
-		conditionIs("Ready", "False", "NotOwned", "ConfigMap "+s.NS+"/x-content exists already and belongs to Helm", "adopt: IfUnowned"), field("ERROR", "status", "state")))
+		conditionIs("Ready", "False", "NotOwned", "ConfigMap "+s.NS+"/x-content exists already and belongs to Helm (written by test); it is left alone", "adopt: IfUnowned"), field("ERROR", "status", "state")))
 	s.AwaitEvent(t, "x", "NotOwned", "belongs to Helm")
 	if err := field("theirs", "data", "value")(s.Get(t, configMap, s.NS, "x-content")); err != nil {
 		t.Error(err)
@@ -179,7 +179,7 @@ func TestAnUnownedObjectIsAdoptedOnRequest(t *testing.T) {
 		s.Put(t, boxInstance)
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 		s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: rival, namespace: $NS}\n")
-		s.Await(t, s.Kind("Fixed"), s.NS, "rival", conditionIs("Ready", "False", "NotOwned", "belongs to Box "+s.NS+"/x"))
+		s.Await(t, s.Kind("Fixed"), s.NS, "rival", all(conditionIs("Ready", "False", "NotOwned", "belongs to Box "+s.NS+"/x"), conditionIs("ResourcesReady", "False", "NotOwned")))
 		s.Delete(t, s.Kind("Box"), s.NS, "x")
 		s.AwaitReady(t, s.Kind("Fixed"), s.NS, "rival")
 	})

@@ -53,7 +53,7 @@ func are(s suite.Suite, t *testing.T, want map[string]string) {
 	}
 }
 
-func annotate(s suite.Suite, t *testing.T, o *unstructured.Unstructured, annotations string) {
+func annotateWith(s suite.Suite, t *testing.T, o *unstructured.Unstructured, annotations string) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{` + annotations + `}}}`)
 	if _, err := s.Of(t, o.GroupVersionKind(), o.GetNamespace()).Patch(t.Context(), o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -190,7 +190,7 @@ func TestADefinitionMayAskForARevision(t *testing.T) {
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(4), conditionIs("GraphRevisionsResolved", "True", "Resolved")))
 
 	t.Log("what makes no sense changes nothing either")
-	annotate(s, t, d, `"espalier.dev/rollback-to":"the last"`)
+	annotateWith(s, t, d, `"espalier.dev/rollback-to":"the last"`)
 	s.Await(t, rgd, "", s.Name("box"), all(serves(4), conditionIs("Ready", "False", "RevisionMissing", "espalier.dev/rollback-to", "not \"the last\"")))
 }
 
@@ -201,7 +201,7 @@ func TestAnInstanceMayAskForARevision(t *testing.T) {
 	boxes(s, t, "", "a", "b")
 	are(s, t, map[string]string{"a": "one", "b": "one"})
 	a := s.Get(t, s.Kind("Box"), s.NS, "a")
-	annotate(s, t, a, `"espalier.dev/revision":"1"`)
+	annotateWith(s, t, a, `"espalier.dev/revision":"1"`)
 	s.Put(t, edition("two", "revisionHistoryLimit: 1"))
 	are(s, t, map[string]string{"a": "one", "b": "two"})
 	s.Put(t, edition("three", "revisionHistoryLimit: 1"))
@@ -212,17 +212,17 @@ func TestAnInstanceMayAskForARevision(t *testing.T) {
 	}
 
 	t.Log("one that it can't have leaves it as it is")
-	annotate(s, t, a, `"espalier.dev/revision":"2"`)
+	annotateWith(s, t, a, `"espalier.dev/revision":"2"`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", all(field("one", "status", "edition"), field("ERROR", "status", "state"),
 		conditionIs("Ready", "False", "RevisionMissing", "there is no revision 2; there are", "stays as it is")))
-	annotate(s, t, a, `"espalier.dev/revision":"latest"`)
+	annotateWith(s, t, a, `"espalier.dev/revision":"latest"`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", all(field("one", "status", "edition"), conditionIs("Ready", "False", "RevisionMissing", `not "latest"`)))
 	if s.Get(t, configMap, s.NS, "a-content") == nil {
 		t.Error("its object is gone")
 	}
 
 	t.Log("and it follows the definition when it asks for none")
-	annotate(s, t, a, `"espalier.dev/revision":null`)
+	annotateWith(s, t, a, `"espalier.dev/revision":null`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", all(testkit.IsReady, field("three", "status", "edition")))
 }
 
@@ -243,7 +243,7 @@ func TestARevisionIsRolledOutInWaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	pinned := s.Get(t, s.Kind("Box"), s.NS, "e")
-	annotate(s, t, pinned, `"espalier.dev/revision":"1"`)
+	annotateWith(s, t, pinned, `"espalier.dev/revision":"1"`)
 
 	t.Log("the first wave isn't ready: the rollout stops there, and says at whom")
 	s.Put(t, edition("two", rollout))
@@ -288,7 +288,7 @@ func TestARollbackEndsARollout(t *testing.T) {
 	}
 	s.Put(t, edition("two", rollout))
 	d := s.Await(t, rgd, "", s.Name("box"), all(field("Stopped", "status", "rollout", "phase"), field(int64(2), "status", "rollout", "wave")))
-	annotate(s, t, d, `"espalier.dev/rollback-to":"1","espalier.dev/rollback-from":"2"`)
+	annotateWith(s, t, d, `"espalier.dev/rollback-to":"1","espalier.dev/rollback-from":"2"`)
 	are(s, t, map[string]string{"a": "one", "b": "one", "c": "one"})
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(1), field(nil, "status", "rollout")))
 	s.AwaitEventOn(t, d, "RolloutEnded", "revision 2 has ended")
@@ -315,7 +315,7 @@ func TestRevisionsWithMoreFieldsAreRolledBackWithoutLoss(t *testing.T) {
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(2)))
 	boxes(s, t, "size: 5", "a")
 	are(s, t, map[string]string{"a": "two"})
-	annotate(s, t, s.Get(t, rgd, "", s.Name("box")), `"espalier.dev/rollback-to":"1","espalier.dev/rollback-from":"2"`)
+	annotateWith(s, t, s.Get(t, rgd, "", s.Name("box")), `"espalier.dev/rollback-to":"1","espalier.dev/rollback-from":"2"`)
 	are(s, t, map[string]string{"a": "one"})
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(1), conditionIs("KindReady", "True", "Ready")))
 	if err := field(int64(5), "spec", "size")(s.Get(t, s.Kind("Box"), s.NS, "a")); err != nil {
@@ -323,12 +323,12 @@ func TestRevisionsWithMoreFieldsAreRolledBackWithoutLoss(t *testing.T) {
 	}
 
 	t.Log("what would lose a field is still refused, names it, and leaves the last good one serving")
-	annotate(s, t, s.Get(t, rgd, "", s.Name("box")), `"espalier.dev/rollback-to":null,"espalier.dev/rollback-from":null`)
+	annotateWith(s, t, s.Get(t, rgd, "", s.Name("box")), `"espalier.dev/rollback-to":null,"espalier.dev/rollback-from":null`)
 	are(s, t, map[string]string{"a": "two"})
 	s.Put(t, edition("three", ""))
 	s.Await(t, rgd, "", s.Name("box"), all(serves(2), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.spec.size: field removed", "kro.run/allow-breaking-changes")))
 	are(s, t, map[string]string{"a": "two"})
-	annotate(s, t, s.Get(t, rgd, "", s.Name("box")), `"kro.run/allow-breaking-changes":"true"`)
+	annotateWith(s, t, s.Get(t, rgd, "", s.Name("box")), `"kro.run/allow-breaking-changes":"true"`)
 	are(s, t, map[string]string{"a": "three"})
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(3)))
 }

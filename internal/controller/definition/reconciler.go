@@ -58,6 +58,8 @@ type Config struct {
 	As func(v1alpha1.ServiceAccount) (Account, error)
 	// Rollouts counts what becomes of revisions.
 	Rollouts *telemetry.Rollouts
+	// Layers measures how long values take upwards.
+	Layers *telemetry.Layers
 }
 
 // Reconciler serves the definitions of one spelling.

@@ -292,7 +292,7 @@ func (r *Reconciler) start(v *visit, kind schema.GroupVersionKind) {
 	e.instances = &instance.Reconciler{
 		Kind: kind, Definition: v.owner, Dialect: instance.Graphs{},
 		Cluster: account.Cluster, World: account.Hub, Kinds: r.Kinds, Hub: r.Hub, Events: r.Events,
-		Version: r.Version, Now: r.Now, Usages: r.Usages,
+		Version: r.Version, Now: r.Now, Usages: r.Usages, Layers: r.Layers,
 		Wake:      func() { r.wake(v.key) },
 		Standings: &instance.Standings{Changed: func() { r.stirred(v.key, e) }},
 	}

@@ -21,11 +21,15 @@ func (r *Reconciler) act(ctx context.Context, v *visit) (changed bool) {
 	var work []func() error
 	for i := range v.plan.Steps {
 		step := v.plan.Steps[i]
-		if !step.Action.Applies() {
+		do := r.apply
+		switch {
+		case len(step.Look) > 0:
+			do = func(ctx context.Context, _ *visit, step plan.Step) result { return r.look(ctx, step) }
+		case !step.Action.Applies():
 			continue
 		}
 		work = append(work, func() error {
-			results[i] = r.apply(ctx, v, step)
+			results[i] = do(ctx, v, step)
 			return nil
 		})
 	}
@@ -73,7 +77,11 @@ func sideBySide(work []func() error) []error {
 type result struct {
 	answer *unstructured.Unstructured
 	holder *unstructured.Unstructured // somebody else's object of that name
-	err    error
+	// conflict is that the holder has fields which somebody else has set, and sighting
+	// what came of a closer look.
+	conflict *plan.Refused
+	sighting *plan.Sighting
+	err      error
 }
 
 // apply carries out one step with one request, or, where the name turns out to
@@ -108,9 +116,10 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 
 // update applies a step's object onto the incarnation that is there.
 func (r *Reconciler) update(ctx context.Context, v *visit, step plan.Step, current *unstructured.Unstructured) result {
-	answer, err := r.write(v, step.Object, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.Update(ctx, step.Object, current.GetUID(), v1alpha1.ChildManager)
-	})
+	answer, err := r.writeOnto(ctx, v, step, current)
+	if fields, contested := cluster.Contested(err); contested {
+		return r.refused(ctx, step, current, fields)
+	}
 	if cluster.IsGone(err) {
 		return result{} // its event is on the way, and brings the next pass
 	}
@@ -122,13 +131,19 @@ func (r *Reconciler) update(ctx context.Context, v *visit, step plan.Step, curre
 func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 	switch {
 	case res.answer != nil:
-		v.memory.tolerate(res.answer.GetUID(), plan.Lost(step.Object, res.answer, v1alpha1.ChildManager))
+		v.memory.settled(step, res.answer)
 		if step.Action == plan.Correct {
 			v.memory.history.Losses = v.memory.history.Losses.TookBack(res.answer.GetUID(), step.Lost, v.facts.Now)
 		}
 		return true
+	case res.sighting != nil:
+		v.memory.sight(step.Current.GetUID(), *res.sighting)
+		return true
+	case res.conflict != nil:
+		v.hold(step, res.holder, *res.conflict)
+		return true
 	case res.holder != nil:
-		v.block(step.Node, res.holder, r.inTheWay(v, res.holder))
+		v.block(step.Node, res.holder, r.inTheWay(v, res.holder, writersOf(res.holder)))
 		return true
 	case res.err == nil:
 		return false

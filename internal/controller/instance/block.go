@@ -23,6 +23,12 @@ import (
 type blocker struct {
 	need    plan.Need
 	problem plan.Problem
+	// refused is why the node doesn't take the object over although it may, if it does:
+	// because of single fields, as long as the object is as it was.
+	refused *plan.Refused
+	// writers are who wrote the object, as far as it told when it was read: caches keep our
+	// own managed fields only.
+	writers string
 }
 
 // block notes what is in a node's way, in this pass and for the next ones.
@@ -31,7 +37,7 @@ func (v *visit) block(node string, by *unstructured.Unstructured, problem plan.P
 	if v.memory.blocked == nil {
 		v.memory.blocked = map[string]blocker{}
 	}
-	v.memory.blocked[node] = blocker{need, problem}
+	v.memory.blocked[node] = blocker{need: need, problem: problem, writers: writersOf(by)}
 	v.facts.Problems[node] = problem
 }
 
@@ -41,6 +47,9 @@ func (r *Reconciler) observeBlockers(v *visit) {
 		found, state := v.lease.Object(by.need.Kind, by.need.Namespace, by.need.Name)
 		there := found != nil
 		free := state.Phase == watch.Synced && (!there || (v.owner.Owns(found) && found.GetDeletionTimestamp() == nil))
+		if by.refused != nil && there {
+			free = free || plan.Appearance(found) != by.refused.Seen
+		}
 		if by.need.Kind == namespaceKind {
 			free = there && found.GetDeletionTimestamp() == nil
 		}
@@ -52,8 +61,8 @@ func (r *Reconciler) observeBlockers(v *visit) {
 		switch {
 		case by.need.Kind == namespaceKind && state.Phase == watch.Synced:
 			by.problem.Message = noNamespace(by.need.Name, there)
-		case by.need.Kind != namespaceKind && there:
-			by.problem = r.inTheWay(v, found)
+		case by.need.Kind != namespaceKind && there && by.refused == nil:
+			by.problem = r.inTheWay(v, found, by.writers)
 		}
 		v.memory.blocked[node] = by
 		v.facts.Problems[node] = by.problem
@@ -74,7 +83,7 @@ func (v *visit) forgetBlockers() {
 // inTheWay says of an object of somebody else's that has a node's name whether it
 // is going, so that the node only has to wait, or whose it is and how it could
 // become the instance's.
-func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured) plan.Problem {
+func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured, writers string) plan.Problem {
 	switch {
 	case holder.GetDeletionTimestamp() != nil && v.owner.Owns(holder):
 		return plan.BeingDeleted(holder)
@@ -90,18 +99,21 @@ func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured) plan.
 			return plan.NameHeldBy(holder, "goes with "+key.String()+", which is being deleted")
 		}
 	}
-	return notOwned(holder, v.owner)
+	return notOwned(holder, v.owner, writers)
 }
 
-// notOwned says whose an object is and how it could become the instance's.
-func notOwned(holder *unstructured.Unstructured, owner inventory.Owner) plan.Problem {
-	how := "label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
+// notOwned says whose an object is, who wrote it, and how it could become the instance's.
+func notOwned(holder *unstructured.Unstructured, owner inventory.Owner, writers string) plan.Problem {
+	whose, how := inventory.Whose(holder), "label it "+v1alpha1.ApplySetPartOfLabel+"="+owner.ID()
 	if owner.Definition.Dialect == inventory.GraphDialect {
 		how = "set adopt: IfUnowned on the resource, or " + how
 	}
+	if _, _, known := inventory.InstanceOf(holder); !known && writers != "" {
+		whose += " (written by " + writers + ")"
+	}
 	return plan.Problem{
 		Reason:  plan.NotOwned,
-		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, %s", object.KeyOf(holder), inventory.Whose(holder), how),
+		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, %s", object.KeyOf(holder), whose, how),
 	}
 }
 

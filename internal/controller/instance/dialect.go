@@ -54,14 +54,8 @@ func (m Moment) Mark(set condition.Set, c v1alpha1.Condition) condition.Set {
 // Graphs is the dialect of definitions of graphs.
 type Graphs struct{}
 
-// Resting is never so, yet.
-func (Graphs) Resting(*unstructured.Unstructured) string { return "" }
-
 // Refers is nothing: children are found by their labels.
 func (Graphs) Refers(*unstructured.Unstructured) []Reference { return nil }
-
-// Rest changes nothing.
-func (Graphs) Rest(before condition.Set, _ string, _ Moment) condition.Set { return before }
 
 // Trouble is why the instance isn't ready, if that doesn't pass by itself.
 func (Graphs) Trouble(set condition.Set) (reason, message string) {
@@ -98,12 +92,21 @@ func (Graphs) Live(before condition.Set, _ plan.Desired, s plan.Summary, at Mome
 	}
 	set = set.Mark(set.Summarize(v1alpha1.InstanceReady, at.Generation,
 		v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady), at.Now)
-	if s.Stalled == "" {
-		return set.Drop(v1alpha1.InstanceStalled)
+	whileTrue := func(kind, reason, message string) {
+		if message == "" {
+			set = set.Drop(kind)
+			return
+		}
+		mark(kind, true, reason, message)
 	}
-	mark(v1alpha1.InstanceStalled, true, string(plan.WaitTimeout), s.Stalled)
+	whileTrue(v1alpha1.InstanceStalled, string(plan.WaitTimeout), s.Stalled)
+	whileTrue(v1alpha1.InstanceDrifted, DriftDetected, s.Drifted)
 	return set
 }
+
+// DriftDetected is the reason of a condition that tells of fields which others have
+// changed and that are left so.
+const DriftDetected = "DriftDetected"
 
 // Leave says that the instance and its resources aren't ready any more. Where the
 // conditions are the author's, it only says so of those.

@@ -53,7 +53,7 @@ func takersOf(live, desired *unstructured.Unstructured) string {
 		}
 	}
 	if len(names) == 0 {
-		return "somebody"
+		return somebody
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")

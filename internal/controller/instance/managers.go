@@ -3,6 +3,7 @@ package instance
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -27,6 +28,25 @@ func managersOf(live *unstructured.Unstructured, field, key string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// mostWriters bounds how many managers of an object a message names.
+const mostWriters = 3
+
+// writersOf names, sorted, who wrote an object, but for those who only tell its status.
+func writersOf(live *unstructured.Unstructured) string {
+	var names []string
+	for _, entry := range live.GetManagedFields() {
+		if entry.Subresource != "status" && !slices.Contains(names, entry.Manager) {
+			names = append(names, entry.Manager)
+		}
+	}
+	slices.Sort(names)
+	more := ""
+	if len(names) > mostWriters {
+		names, more = names[:mostWriters], " and others"
+	}
+	return strings.Join(names, ", ") + more
 }
 
 // finalizersOf lists an object's finalizers with those who put them on.

@@ -1,10 +1,12 @@
 package instance
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -36,6 +38,8 @@ type memory struct {
 	said map[plan.Result]bool
 	// since is when waits began, also where the status has no room to say so.
 	since map[plan.WaitKey]time.Time
+	// taken are the revisions of nested instances that were last taken up.
+	taken map[types.UID]string
 	// tried is what is known of children that were asked to go.
 	tried plan.Tried
 	// policy is what was asked for when the instance was deleted, once that is
@@ -96,6 +100,29 @@ func (m *memory) tolerate(child types.UID, fields []object.Path) {
 		m.history.Tolerated = plan.Tolerated{}
 	}
 	m.history.Tolerated[child] = object.Digest(fields)
+}
+
+// sight notes what came of a closer look at a child.
+func (m *memory) sight(child types.UID, seen plan.Sighting) {
+	if m.history.Sightings == nil {
+		m.history.Sightings = plan.Sightings{}
+	}
+	m.history.Sightings[child] = seen
+}
+
+// forgetGone drops what is remembered of children that aren't there any more.
+func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
+	if len(m.history.Refusals)+len(m.history.Sightings) == 0 {
+		return
+	}
+	there := map[types.UID]bool{}
+	for _, children := range owned {
+		for _, child := range children {
+			there[child.GetUID()] = true
+		}
+	}
+	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.Refused) bool { return !there[child] })
+	maps.DeleteFunc(m.history.Sightings, func(child types.UID, _ plan.Sighting) bool { return !there[child] })
 }
 
 // tell logs each wait when it is found and at each further attempt, and remembers

@@ -45,6 +45,8 @@ type Reconciler struct {
 	Usages Usages
 	// Standings are told how each instance stands after a pass; nil if nobody asks.
 	Standings *Standings
+	// Layers measures how long values take upwards; nil if nobody wants to know.
+	Layers *telemetry.Layers
 
 	composer atomic.Pointer[Composer]
 	memories memories
@@ -163,6 +165,9 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		instance: cached,
 		owner:    inventory.OwnerOf(cached, r.Definition, r.Version),
 		memory:   r.memories.of(key, cached.GetUID()),
+	}
+	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
+		v.owner.Anchor = inventory.Anchor{Name: crd.Name, UID: crd.UID}
 	}
 	r.rewatch(ctx, v)
 	return v, outcome.Outcome{}

@@ -28,7 +28,7 @@ import (
 func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
-	before := condition.Read(v.instance)
+	before, state := condition.Read(v.instance), report.StateOf(v.instance)
 	at := Moment{v.facts.Now, v.instance.GetGeneration()}
 	was := before
 	if v.desired.Author != nil {
@@ -37,30 +37,22 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	conditions := r.Dialect.Live(was, v.desired, summary, at)
 	shown := v.authored(before, conditions, &summary, at)
 	said := report.Status{State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning, Skipped: skipped(v.plan.Steps)}
+	revision := v.instance.GetResourceVersion()
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
 		return out
 	}
 	r.stood(v, conditions, shown)
+	r.takeUp(v, v.instance.GetResourceVersion() != revision)
+	v.memory.forgetGone(v.facts.Owned)
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
+	r.resumed(v, state)
 	r.announce(v, was, conditions)
+	r.announceDrift(v, was, conditions)
 	r.relay(v, before)
 	if err := errors.Join(append(v.failures, v.lookup)...); err != nil {
 		return outcome.Fail(err)
 	}
 	return later(soonest(v.again, v.retry, summary.Retry, v.desired.Again))
-}
-
-// rest tells that an instance is left alone. What it recorded stays watched; an event
-// of its own ends the rest.
-func (r *Reconciler) rest(ctx context.Context, v *visit, why string) outcome.Outcome {
-	said := report.Read(v.instance)
-	said.State = "" // as it is
-	said.Conditions = r.Dialect.Rest(said.Conditions, why, Moment{r.Now(), v.instance.GetGeneration()})
-	author, _, _ := unstructured.NestedMap(v.instance.Object, "status")
-	if out := r.writeStatus(ctx, v, said.Render(author, r.room(v))); out.Settled() {
-		return out
-	}
-	return outcome.Done()
 }
 
 // soonest is the shortest of the delays; 0 is none.
@@ -128,6 +120,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		v.again = time.Second << (2 * v.memory.cut)
 	}
 	v.see(answer)
+	r.wroteStatus(v)
 	return outcome.Outcome{}
 }
 
@@ -180,5 +173,18 @@ func (r *Reconciler) announce(v *visit, before, after condition.Set) {
 	case is == "" && v.memory.alarmed && after.IsTrue(v1alpha1.InstanceReady):
 		v.memory.alarmed = false
 		r.Events.Event(v.instance, telemetry.Normal, "Ready", "all resources are there and ready again")
+	}
+}
+
+// announceDrift tells of fields that others have changed and that are left so, when there
+// are some, when they are others, and when there are none any more.
+func (r *Reconciler) announceDrift(v *visit, before, after condition.Set) {
+	was, told := before.Get(v1alpha1.InstanceDrifted)
+	is, drifted := after.Get(v1alpha1.InstanceDrifted)
+	switch {
+	case drifted && was.Message != is.Message:
+		r.Events.Event(v.instance, telemetry.Warning, DriftDetected, is.Message)
+	case told && !drifted:
+		r.Events.Event(v.instance, telemetry.Normal, "DriftEnded", "all fields are as they are wanted again")
 	}
 }

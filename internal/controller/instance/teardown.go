@@ -189,6 +189,7 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	r.Hub.RecordGone(r.Kind, v.key.Namespace, v.key.Name, string(v.instance.GetUID()), watch.Subscriber{Key: v.key})
 	r.World.Forget(watch.Subscriber{Key: v.key})
+	r.Layers.Forget(v.instance.GetUID())
 	r.memories.forget(v.key)
 	r.forgetUses(v.key, nil)
 	return outcome.Done()

@@ -1,0 +1,56 @@
+package integration
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// ways are how long values took upwards, by the kinds of both layers.
+type ways struct {
+	mu   sync.Mutex
+	took map[[2]schema.GroupKind][]time.Duration
+}
+
+var upward ways
+
+func (w *ways) note(below, above schema.GroupKind, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.took == nil {
+		w.took = map[[2]schema.GroupKind][]time.Duration{}
+	}
+	w.took[[2]schema.GroupKind{below, above}] = append(w.took[[2]schema.GroupKind{below, above}], took)
+}
+
+func (w *ways) of(below, above schema.GroupVersionKind) []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.took[[2]schema.GroupKind{below.GroupKind(), above.GroupKind()}]
+}
+
+func TestItIsMeasuredHowLongValuesTakeUpwards(t *testing.T) {
+	s := begin(t)
+	s.Put(t, leaf+"---"+low+"---"+middle+"---"+top(""))
+	s.Put(t, bothInstance)
+	subnet(t, s, "subnet-1")
+	s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "subnet")))
+	began := time.Now()
+	subnet(t, s, "subnet-2")
+	s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, field("subnet-2", "status", "subnet")))
+	for _, below := range []string{"Vpc", "Eks"} {
+		testkit.Poll(t, "the way from "+below+" is measured", func() bool { return len(upward.of(s.Kind(below), s.Kind("Both"))) > 0 })
+		for _, took := range upward.of(s.Kind(below), s.Kind("Both")) {
+			if took < 0 || took > time.Since(began)+testkit.Patience {
+				t.Errorf("from %s a value took %s", below, took)
+			}
+		}
+	}
+	if more := upward.of(s.Kind("Subnet"), s.Kind("Vpc")); len(more) > 0 {
+		t.Errorf("what others write is measured: %v", more)
+	}
+}
