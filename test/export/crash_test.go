@@ -144,7 +144,7 @@ func TestAnImportIsTakenBack(t *testing.T) {
 		t.Errorf("taking back what isn't under way ends with: %v", err)
 	}
 	p.vanish(t)
-	crash := testkit.NewCrash(14)
+	crash := testkit.NewCrash(18)
 	if err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)
 	}

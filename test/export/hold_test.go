@@ -137,8 +137,8 @@ func TestControllersThatHaveNotHeardOfTheHoldRest(t *testing.T) {
 	stop = unheard.run(t, sky)
 	defer stop()
 	close(mute)
-	// The Hold, the namespace, two definitions with their owners, and of a bucket.
-	crash := testkit.NewCrash(7)
+	// The Hold, a revision of each of two definitions and these, with their owners, and so of a bucket.
+	crash := testkit.NewCrash(11)
 	crash.Log = func(what string) { t.Log(what) }
 	if err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)

@@ -67,10 +67,11 @@ func TestWhatIsExportedCanBeChosen(t *testing.T) {
 	sky := open(t)
 	p := stocked(t, sky)
 	all := []string{
-		"Namespace NS", "ResourceGraphDefinition ID-shelf", "ResourceGraphDefinition ID-a-store",
+		"Namespace NS", "GraphRevision ID-a-store-r00001", "GraphRevision ID-shelf-r00001",
+		"ResourceGraphDefinition ID-shelf", "ResourceGraphDefinition ID-a-store",
 		"Bucket alone-NS", "Bucket main-NS", "Network main-NS", "Binding", "Shelf main-NS", "Store main-NS",
 	}
-	shelf := []string{"Namespace NS", "ResourceGraphDefinition ID-shelf", "Bucket main-NS", "Network main-NS", "Binding", "Shelf main-NS"}
+	shelf := []string{"Namespace NS", "GraphRevision ID-shelf-r00001", "ResourceGraphDefinition ID-shelf", "Bucket main-NS", "Network main-NS", "Binding", "Shelf main-NS"}
 	for name, tc := range map[string]struct {
 		selection archive.Selection
 		want      []string
@@ -79,11 +80,11 @@ func TestWhatIsExportedCanBeChosen(t *testing.T) {
 		"a namespace":                    {archive.Selection{Namespaces: []string{p.ns}}, all, 4},
 		"a definition with its needs":    {archive.Selection{Definitions: []string{p.text("$ID-a-store")}}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "Bucket alone-NS" }), 3},
 		"a definition that others need":  {archive.Selection{Definitions: []string{p.text("$ID-shelf")}}, shelf, 3},
-		"a namespace with nothing in it": {archive.Selection{Namespaces: []string{"nowhere"}}, all[1:3], 0},
+		"a namespace with nothing in it": {archive.Selection{Namespaces: []string{"nowhere"}}, all[1:5], 0},
 	} {
 		got, bindings := p.contents(t, p.export(t, tc.selection)), 0
 		got = slices.DeleteFunc(got, func(s string) bool {
-			return strings.HasPrefix(s, "ResourceGraphDefinition") && !strings.Contains(s, "ID-")
+			return (strings.HasPrefix(s, "ResourceGraphDefinition") || strings.HasPrefix(s, "GraphRevision")) && !strings.Contains(s, "ID-")
 		})
 		for i := range got {
 			if strings.HasPrefix(got[i], "Binding ") {
