@@ -15,7 +15,6 @@ import (
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // Lookup tells a compiler what is known of a kind; false says that no server
@@ -32,7 +31,7 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (graph.
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
 		kind.Nested = isServedHere(c)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
-		kind.Schema = crdSchema(c, gvk.Version)
+		kind.Schema = crd.SchemaOf(c, gvk.Version)
 		return kind, true, nil
 	}
 	kind.Schema, err = k.serverSchema(ctx, gvk)
@@ -47,15 +46,6 @@ func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
 	}
 	ref := metav1.GetControllerOfNoCopy(c)
 	return ref != nil && ref.Kind == apiextensions.DefinitionKind && strings.HasPrefix(ref.APIVersion, apiextensions.GroupVersion.Group+"/")
-}
-
-func crdSchema(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
-	for _, v := range c.Spec.Versions {
-		if v.Name == version && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
-			return specschema.OpenAPI(v.Schema.OpenAPIV3Schema)
-		}
-	}
-	return nil
 }
 
 // serverSchema reads the OpenAPI schema of a kind that the server builds in. A

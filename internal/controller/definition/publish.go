@@ -61,6 +61,14 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind.Message = fmt.Sprintf("the change can't go in waves, since the kind has no room for instances before and after it at once: %s. Take spec.rollout away to let it reach all instances at once, or leave in what would break them", broken(changes))
 		return nil
 	}
+	if !allowed {
+		if others, err := r.dependants(ctx, v, current, wanted); err != nil || others != "" {
+			v.kind.Reason = kindBreaksOthers
+			v.kind.Message = fmt.Sprintf("the change would break definitions that compose the kind: %s. Change these first, or annotate this definition with %s: \"true\" to go ahead",
+				others, v1alpha1.AllowBreakingAnnotation)
+			return err
+		}
+	}
 	return r.write(ctx, v, wanted, current)
 }
 

@@ -36,9 +36,9 @@ func (s *shelf) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error)
 	if known != nil && known.version == o.GetResourceVersion() {
 		return known.one, nil
 	}
-	one := &rev.GraphRevision{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
-		return nil, fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err)
+	one, err := decodeRevision(o)
+	if err != nil {
+		return nil, err
 	}
 	if known == nil {
 		known = &volume{}
@@ -48,6 +48,14 @@ func (s *shelf) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error)
 		s.read[o.GetUID()] = known
 	}
 	known.version, known.one = o.GetResourceVersion(), one
+	return one, nil
+}
+
+func decodeRevision(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
+	one := &rev.GraphRevision{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+		return nil, fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err)
+	}
 	return one, nil
 }
 
