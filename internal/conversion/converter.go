@@ -129,9 +129,9 @@ func (c *Converter) Convert(o map[string]any, version string) (map[string]any, e
 	switch {
 	case group != c.kind.Group || kind != c.kind.Kind:
 		return nil, fail(fmt.Sprintf("it isn't of the kind %s of %s", c.kind.Kind, c.kind.Group))
-	case !c.knows(from):
+	case !c.Knows(from):
 		return nil, fail(fmt.Sprintf("the kind has no version %q; it has %s", from, strings.Join(c.versions(), ", ")))
-	case !c.knows(version):
+	case !c.Knows(version):
 		return nil, fail(fmt.Sprintf("the kind has no version %q; it has %s", version, strings.Join(c.versions(), ", ")))
 	case from == version:
 		return o, nil
@@ -146,7 +146,11 @@ func (c *Converter) Convert(o map[string]any, version string) (map[string]any, e
 	return o, err
 }
 
-func (c *Converter) knows(version string) bool {
+// Kind is the kind whose objects it converts.
+func (c *Converter) Kind() schema.GroupKind { return c.kind }
+
+// Knows says whether the kind has a version.
+func (c *Converter) Knows(version string) bool {
 	_, spoke := c.pairs[version]
 	return spoke || version == c.hub
 }
@@ -164,7 +168,7 @@ func (c *Converter) step(o map[string]any, from, to string, convert func(*change
 		return nil, err
 	}
 	for name := range ch.annotations {
-		if version, ok := strings.CutPrefix(name, KeptPrefix); ok && !c.knows(version) {
+		if version, ok := strings.CutPrefix(name, KeptPrefix); ok && !c.Knows(version) {
 			delete(ch.annotations, name)
 		}
 	}
