@@ -34,12 +34,18 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	current, exists := r.Kinds.CRD(g.Kind.GroupKind())
 	switch {
 	case !exists:
+		if !r.converted(v, wanted, nil) {
+			return nil
+		}
 		return r.write(ctx, v, wanted, nil)
 	case !crd.BelongsTo(current, v.owner):
 		v.kind = publish.Standing{Reason: publish.NotOwned, Message: foreign(current)}
 		return nil
 	case current.DeletionTimestamp != nil:
 		v.kind = publish.Leaving()
+		return nil
+	}
+	if !r.converted(v, wanted, current) || stranded(v, wanted, current) {
 		return nil
 	}
 	if changes := crd.Breaking(current, wanted); len(changes) > 0 && v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] != "true" {
@@ -51,6 +57,9 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind.Message = fmt.Sprintf("the change would break instances that exist: %s. Annotate the definition with %s: \"true\" to go ahead",
 			strings.Join(texts, "; "), v1alpha1.AllowBreakingAnnotation)
 		return nil
+	}
+	if inconvertible, err := r.tryConversions(ctx, v, wanted, current); inconvertible || err != nil {
+		return err
 	}
 	return r.write(ctx, v, wanted, current)
 }

@@ -52,6 +52,9 @@ type Config struct {
 	Held func(schema.GroupVersionKind, engine.Reconciler) engine.Reconciler
 	// Usages tells which objects are in use.
 	Usages instance.Usages
+	// Conversions says where the API server has instances converted between the versions
+	// of their kind; nil for nowhere.
+	Conversions Conversions
 }
 
 // Reconciler serves the definitions of one spelling.
@@ -93,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if v.unsure != nil {
 		err = v.unsure
 	}
-	return r.report(ctx, v, err)
+	return r.migrate(ctx, v, r.report(ctx, v, err))
 }
 
 // begin loads the definition and puts its finalizer on.

@@ -41,6 +41,9 @@ type entry struct {
 	// own is the compilation of the definition as it is, served that of the
 	// definition as it was when its kind was last published.
 	own, served compilation
+	// migration is of instances that may be stored in a version that isn't stored any
+	// more; nil for none.
+	migration *migration
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
 	told tally.Count
