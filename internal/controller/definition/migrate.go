@@ -20,6 +20,9 @@ import (
 // still.
 const settle = 5 * time.Second
 
+// tryAgain is when conversions are tried again that have failed for instances.
+const tryAgain = 30 * time.Second
+
 // batch is how many instances one pass rewrites, so that other definitions get their turn.
 const batch = 200
 
@@ -36,6 +39,9 @@ type migration struct {
 // migrate rewrites instances that may be stored in a former version, and then tells the
 // API server that none are, so that the version may go.
 func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome) outcome.Outcome {
+	if out.Err == nil && v.kind.Reason == kindInconvertible {
+		return outcome.Wait(tryAgain) // that an instance has been repaired is no event of the definition's
+	}
 	current, exists := r.Kinds.CRD(v.wants)
 	if !exists || !crd.BelongsTo(current, v.owner) || current.DeletionTimestamp != nil || !crd.Established(current) || len(crd.Outdated(current)) == 0 {
 		v.entry.migration = nil
