@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -60,8 +61,9 @@ func (k keeper) compare(a, b any, s *props, at []any, out *[]kept) {
 		}
 	}
 	if was, is, ok := alike(a, b); ok {
+		keyed := sameKeys(was, is, s)
 		for i := range was {
-			if keys, ok := keysOf(was[i], s); ok && sameKeys(was, is, s) {
+			if keys, _ := keysOf(was[i], s); keyed {
 				k.compare(was[i], is[i], itemsOf(s), append(slices.Clone(at), keys), out)
 			} else if !equal(was[i], is[i]) {
 				k.add(append(slices.Clone(at), int64(i)), was[i], digest(is[i]), out)
@@ -108,9 +110,9 @@ func (k keeper) restore(spec map[string]any, text string) {
 	}
 	// All places are found before anything is put there.
 	var puts []func()
-	used := map[string]bool{}
+	lists := index{}
 	for _, one := range all {
-		if put := place(spec, one, used); put != nil {
+		if put := lists.place(spec, one); put != nil {
 			puts = append(puts, put)
 		}
 	}
@@ -119,8 +121,27 @@ func (k keeper) restore(spec map[string]any, text string) {
 	}
 }
 
+// index knows the items of lists, by the list's trail and by what is asked for, so that
+// long lists are gone through once.
+type index map[string]map[string][]int
+
+// of lists where items are of which name is asked for.
+func (x index) of(trail string, items []any, name func(any) (string, bool)) map[string][]int {
+	if found, ok := x[trail]; ok {
+		return found
+	}
+	found := map[string][]int{}
+	for i, item := range items {
+		if name, ok := name(item); ok {
+			found[name] = append(found[name], i)
+		}
+	}
+	x[trail] = found
+	return found
+}
+
 // place finds where a kept value belongs; nil if it doesn't hold any more.
-func place(in any, one kept, used map[string]bool) func() {
+func (x index) place(in any, one kept) func() {
 	trail := ""
 	for i, step := range one.At {
 		last := i == len(one.At)-1
@@ -133,20 +154,24 @@ func place(in any, one kept, used map[string]bool) func() {
 			if last {
 				return into(fields, step, one)
 			}
-			in, trail = fields[step], trail+"."+step
+			in, trail = fields[step], trail+"."+strconv.Quote(step)
 		case map[string]any:
 			items, _ := in.([]any)
-			j := slices.IndexFunc(items, func(item any) bool { return has(item, step) })
-			if j < 0 || last {
+			names := slices.Sorted(maps.Keys(step))
+			found := x.of(trail+strconv.Quote(strings.Join(names, ",")), items, func(item any) (string, bool) {
+				keys, ok := picked(item, names)
+				return digest(keys), ok
+			})[digest(step)]
+			if last || len(found) == 0 {
 				return nil
 			}
-			in, trail = items[j], trail+"["+digest(step)+"]"
+			in, trail = items[found[0]], trail+"["+digest(step)+"]"
 		default:
 			items, _ := in.([]any)
 			if !last {
 				return nil
 			}
-			return among(items, step, one, trail, used)
+			return x.among(items, step, one, trail)
 		}
 	}
 	return nil
@@ -167,30 +192,21 @@ func into(fields map[string]any, name string, one kept) func() {
 }
 
 // among finds the item of a list that conversion gives as it gave it then: first where it
-// was, and otherwise wherever it is now.
-func among(items []any, step any, one kept, trail string, used map[string]bool) func() {
+// was, and otherwise wherever it is now. Each item is found once.
+func (x index) among(items []any, step any, one kept, trail string) func() {
 	was, ok := step.(int64)
 	if !ok {
 		return nil
 	}
-	order := []int{}
-	if was >= 0 && was < int64(len(items)) {
-		order = append(order, int(was))
+	all := x.of(trail+"[]", items, func(item any) (string, bool) { return digest(item), true })
+	found := all[one.Over]
+	if len(found) == 0 {
+		return nil
 	}
-	for j := range items {
-		if int64(j) != was {
-			order = append(order, j)
-		}
-	}
-	for _, j := range order {
-		name := trail + "#" + strconv.Itoa(j)
-		if used[name] || digest(items[j]) != one.Over {
-			continue
-		}
-		used[name] = true
-		return func() { items[j] = one.Was }
-	}
-	return nil
+	at := max(slices.Index(found, int(was)), 0)
+	i := found[at]
+	all[one.Over] = slices.Delete(found, at, at+1)
+	return func() { items[i] = one.Was }
 }
 
 // alike says whether both are lists of as many items.
@@ -202,19 +218,21 @@ func alike(a, b any) (was, is []any, ok bool) {
 
 // keysOf are the fields by which an item of a list is known.
 func keysOf(item any, s *props) (map[string]any, bool) {
-	fields, ok := item.(map[string]any)
-	if !ok || s == nil || s.XListType == nil || *s.XListType != "map" || len(s.XListMapKeys) == 0 {
+	if s == nil || s.XListType == nil || *s.XListType != "map" || len(s.XListMapKeys) == 0 {
 		return nil, false
 	}
-	keys := map[string]any{}
-	for _, name := range s.XListMapKeys {
-		value, ok := fields[name]
-		if !ok {
-			return nil, false
-		}
-		keys[name] = value
+	return picked(item, s.XListMapKeys)
+}
+
+// picked are some fields of an object, if it has them.
+func picked(item any, names []string) (map[string]any, bool) {
+	fields, ok := item.(map[string]any)
+	out := map[string]any{}
+	for _, name := range names {
+		value, has := fields[name]
+		ok, out[name] = ok && has, value
 	}
-	return keys, true
+	return out, ok
 }
 
 // sameKeys says whether two lists have items of the same keys, in the same order.
@@ -227,14 +245,6 @@ func sameKeys(a, b []any, s *props) bool {
 		}
 	}
 	return true
-}
-
-func has(item any, keys map[string]any) bool {
-	fields, ok := item.(map[string]any)
-	for name, value := range keys {
-		ok = ok && equal(fields[name], value)
-	}
-	return ok
 }
 
 func equal(a, b any) bool { return digest(a) == digest(b) }

@@ -26,7 +26,7 @@ import (
 // Limits of a conversion. The API server asks about one object at a time, but for lists
 // that somebody reads in another version than the one that they were read in.
 const (
-	mostConverted   = 64 << 20        // bytes of a request
+	mostConverted   = 16 << 20        // bytes of a request
 	conversionLimit = 8 * time.Second // within what an answer may take
 	longestReason   = 4 << 10         // bytes of what a failure says
 )
