@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -291,6 +293,19 @@ func TestVersions(t *testing.T) {
 		}
 		if !slices.Contains(warned.texts, "use v1 instead") {
 			t.Errorf("they are told %q", warned.texts)
+		}
+	})
+
+	t.Run("A process that doesn't work answers as well", func(t *testing.T) {
+		k, err := kernel.New(kernel.Options{Config: w.config, Workers: 1, Log: logr.Discard()})
+		must(t, err)
+		compiled := webhook.Compiled{Reader: k.Client}
+		converter, err := compiled.Of(t.Context(), "apps."+w.group, "whatever the API server goes by")
+		must(t, err)
+		o, err := converter.Convert(w.in(t, "v1", "a").Object, "v1alpha1")
+		must(t, err)
+		if size := spec(&unstructured.Unstructured{Object: o}, "size"); size != "large" {
+			t.Errorf("the size is %v", size)
 		}
 	})
 
