@@ -71,7 +71,7 @@ func (k keeper) part(names []string, value any) (any, bool) {
 	if covered(k.named, names) && !k.dropsBelow(names) {
 		return value, true
 	}
-	if len(names) > 0 && maySecret(names[len(names)-1]) {
+	if len(names) > 0 && maySecret(names[len(names)-1]) && !isFigure(value) {
 		return nil, false
 	}
 	switch value := value.(type) {
@@ -165,6 +165,10 @@ func (k keeper) search(w *way, from, to *props, said mention, names []string, at
 func suspicion(name string, s *props) string {
 	for kindOf(s) == list && itemsOf(s) != nil {
 		s = itemsOf(s)
+	}
+	switch kindOf(s) {
+	case "integer", "number", "boolean":
+		return "" // maxTokens is no secret
 	}
 	switch {
 	case maySecret(name):

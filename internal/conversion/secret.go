@@ -14,6 +14,15 @@ var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|secret|toke
 // maySecret says whether a field of the name may hold a secret.
 func maySecret(name string) bool { return secretName.MatchString(name) }
 
+// isFigure says whether a value is a number or true or false: maxTokens is no secret.
+func isFigure(value any) bool {
+	switch value.(type) {
+	case int64, float64, bool:
+		return true
+	}
+	return false
+}
+
 // maySecretPath says whether any field of a path may.
 func maySecretPath(at object.Path) bool {
 	for _, name := range strings.FieldsFunc(string(at), func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }) {
