@@ -50,12 +50,18 @@ type world struct {
 // begin runs the program, with a webhook, against a server of this binary's own.
 func begin(t *testing.T) *world {
 	t.Helper()
-	config := testkit.Exclusive(t)
+	w := at(t, testkit.Exclusive(t))
+	w.start(t, true)
+	return w
+}
+
+// at is a corner of a server, where no program runs yet.
+func at(t *testing.T, config *rest.Config) *world {
+	t.Helper()
 	w := &world{
 		World: testkit.NewWorld(t, config), config: config, dir: webhook.Directory(t.TempDir() + "/webhook"),
 		group: testkit.Group(t), ns: testkit.Namespace(t, config), stop: func() {},
 	}
-	w.start(t, true)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(testkit.Show(w.Get(t, rgd, "", w.group)))
@@ -69,37 +75,41 @@ func begin(t *testing.T) *world {
 func (w *world) start(t *testing.T, hook bool) {
 	t.Helper()
 	w.stop()
-	ready := make(chan struct{})
-	options := server.ManagerOptions{
-		Options: manager.Options{
-			Name: "espalier", Version: "test", Config: w.config, Log: manager.NewLogger(logTo(), 1),
-			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
-		},
-		Workers: 8, AllowCRDDeletion: true,
-	}
+	var at *webhook.Options
 	if hook {
-		options.Webhook = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: w.dir}
+		at = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: w.dir}
 	}
+	ready := make(chan struct{})
+	stop, ended := w.process(t, server.ManagerOptions{Options: manager.Options{Ready: ready}, Webhook: at})
+	w.stop = stop
+	select {
+	case <-ready:
+	case <-ended:
+		t.Fatal("it has ended")
+	case <-time.After(time.Minute):
+		t.Fatal("not ready")
+	}
+}
+
+// process runs one process of the program.
+func (w *world) process(t *testing.T, options server.ManagerOptions) (stop func(), ended <-chan struct{}) {
+	t.Helper()
+	options.Name, options.Version, options.Config = "espalier", "test", rest.CopyConfig(w.config)
+	options.Log, options.HealthAddress, options.MetricsAddress = manager.NewLogger(logTo(), 1), "0", "0"
+	options.Workers, options.AllowCRDDeletion = 8, true
 	m, err := server.NewManager(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	case <-time.After(time.Minute):
-		t.Fatal("not ready")
-	}
-	w.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if err := m.Run(ctx); err != nil {
+			t.Errorf("the program ends with %v", err)
 		}
-	})
+	}()
+	return sync.OnceFunc(func() { cancel(); <-over }), over
 }
 
 func logTo() io.Writer {
