@@ -154,11 +154,23 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	w.AwaitReady(t, rgd, "", w.group)
 	w.put(t, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: large}\n")
 	w.awaitData(t, "a", map[string]string{"size": "large"})
-	next := strings.Replace(alpha, "apiVersion: v1alpha1\n", "apiVersion: v1\n    versions: [{name: v1alpha1}]\n", 1)
-	w.put(t, next)
+	next := func(versions string) string {
+		return strings.Replace(alpha, "apiVersion: v1alpha1\n", "apiVersion: v1\n    versions: "+versions+"\n", 1)
+	}
+	w.put(t, next("[{name: v1alpha1}]"))
 	w.AwaitReady(t, rgd, "", w.group)
 	w.AwaitReady(t, w.kind("v1"), w.ns, "a")
-	w.stored(t, "v1")
 	must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
 	w.awaitData(t, "a", map[string]string{"size": "small"})
+
+	// Who is in a hurry waits until the instances have been rewritten.
+	w.put(t, strings.Replace(next("[]"), "metadata: {name: $GROUP}", "metadata: {name: $GROUP, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
+	w.awaitKind(t, "VersionStillStored", "v1alpha1", "being rewritten")
+	w.stored(t, "v1")
+	w.AwaitReady(t, rgd, "", w.group)
+	if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 {
+		t.Errorf("there are %d versions", len(versions))
+	}
+	must(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"size": "large"}}))
+	w.awaitData(t, "a", map[string]string{"size": "large"})
 }

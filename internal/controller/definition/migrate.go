@@ -47,7 +47,7 @@ func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome)
 		v.entry.migration = nil
 		return out
 	}
-	if out.Err != nil || !v.kind.Ready {
+	if out.Err != nil || !v.kind.Ready && v.kind.Reason != kindStillStored {
 		return out
 	}
 	m := v.entry.migration
@@ -69,6 +69,9 @@ func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome)
 		return outcome.Fail(fmt.Errorf("note that all instances of %s are stored in version %s: %w", v.wants.Kind, m.hub, err))
 	}
 	v.entry.migration = nil
+	if !v.kind.Ready {
+		r.wake(v.key) // what it waited for may go
+	}
 	return out
 }
 

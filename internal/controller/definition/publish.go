@@ -45,7 +45,7 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind = publish.Leaving()
 		return nil
 	}
-	if !r.converted(v, wanted, current) || stranded(v, wanted, current) {
+	if !r.converted(v, wanted, current) {
 		return nil
 	}
 	if changes := crd.Breaking(current, wanted); len(changes) > 0 && v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] != "true" {
@@ -56,6 +56,9 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind.Reason = kindBreaking
 		v.kind.Message = fmt.Sprintf("the change would break instances that exist: %s. Annotate the definition with %s: \"true\" to go ahead",
 			strings.Join(texts, "; "), v1alpha1.AllowBreakingAnnotation)
+		return nil
+	}
+	if stranded(v, wanted, current) {
 		return nil
 	}
 	if inconvertible, err := r.tryConversions(ctx, v, wanted, current); inconvertible || err != nil {

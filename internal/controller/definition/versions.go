@@ -72,8 +72,12 @@ func stranded(v *visit, wanted, current *apiextensionsv1.CustomResourceDefinitio
 	if len(lost) == 0 {
 		return false
 	}
-	v.kind = publish.Standing{Reason: kindStillStored, Message: fmt.Sprintf("instances may still be stored in %s (status.storedVersions of CustomResourceDefinition %s). "+
-		"List it in spec.schema.versions until they have been rewritten in %s; that begins by itself once the definition is served so", strings.Join(lost, ", "), wanted.Name, crd.Hub(wanted))}
+	advice := "List it in spec.schema.versions until they have been rewritten; that begins by itself once the definition is served so"
+	if crd.Hub(current) == crd.Hub(wanted) {
+		advice = "They are being rewritten, and then it goes"
+	}
+	v.kind = publish.Standing{Reason: kindStillStored, Message: fmt.Sprintf("instances may still be stored in %s (status.storedVersions of CustomResourceDefinition %s). %s",
+		strings.Join(lost, ", "), wanted.Name, advice)}
 	return true
 }
 
