@@ -111,11 +111,15 @@ func (e *Error) Error() string {
 	if e.Expr != "" {
 		text += fmt.Sprintf("in %q: ", diag.Cut(e.Expr, longestExpr))
 	}
-	return text + e.Reason
+	return text + diag.Cut(e.Reason, longestReason)
 }
 
-// longestExpr bounds how much of an expression an error repeats.
-const longestExpr = 120
+// longestExpr bounds how much of an expression an error repeats, and longestReason of what
+// may quote a value.
+const (
+	longestExpr   = 120
+	longestReason = 1 << 10
+)
 
 // Convert returns an object, which isn't changed, in a version. The result shares parts
 // with it. Errors are *Error.

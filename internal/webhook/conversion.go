@@ -28,7 +28,7 @@ import (
 const (
 	mostConverted   = 16 << 20        // bytes of a request
 	conversionLimit = 8 * time.Second // within what an answer may take
-	longestReason   = 4 << 10         // bytes of what a failure says
+	longestFailure  = 4 << 10         // bytes of what a failure says
 )
 
 // Converters know how the objects of kinds are converted.
@@ -118,7 +118,7 @@ func (c Conversions) answer(ctx context.Context, name, digest string, r *apiexte
 	out, err := convertAll(ctx, converter, wanted, r.Objects)
 	c.Metrics.Observe(converter.Kind(), version, len(out), err != nil, time.Since(began))
 	if err != nil {
-		c.Log.Info("an object can't be converted", "CustomResourceDefinition", name, "why", diag.Cut(err.Error(), longestReason))
+		c.Log.Info("an object can't be converted", "CustomResourceDefinition", name, "why", diag.Cut(err.Error(), longestFailure))
 		return failed(http.StatusUnprocessableEntity, err.Error())
 	}
 	return &apiextensionsv1.ConversionResponse{ConvertedObjects: out, Result: metav1.Status{Status: metav1.StatusSuccess}}
@@ -152,6 +152,6 @@ func convertAll(ctx context.Context, converter *conversion.Converter, wanted sch
 
 func failed(code int32, message string) *apiextensionsv1.ConversionResponse {
 	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: diag.Cut(message, longestReason),
+		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: diag.Cut(message, longestFailure),
 	}}
 }

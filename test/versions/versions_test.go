@@ -306,6 +306,36 @@ func TestVersions(t *testing.T) {
 		}
 	})
 
+	t.Run("Another definition composes it in the old version, and then in the new one", func(t *testing.T) {
+		outer := func(version, field string) string {
+			return w.text("apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: outer.$GROUP}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Outer, group: $GROUP}\n  resources:\n" +
+				"    - {id: app, template: {apiVersion: $GROUP/" + version + ", kind: App, metadata: {name: inner}, spec: {" + field + ", image: x}}}\n")
+		}
+		kind := schema.GroupVersionKind{Group: w.group, Version: "v1alpha1", Kind: "Outer"}
+		w.put(t, outer("v1alpha1", "size: large"))
+		w.AwaitReady(t, rgd, "", "outer."+w.group)
+		w.put(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: o, namespace: $NS}\n")
+		w.awaitData(t, "inner", map[string]string{"replicas": "5", "image": "x"})
+		w.AwaitReady(t, kind, w.ns, "o")
+		before := w.in(t, "v1", "inner")
+
+		// Somebody else's change in the other version stays, and nobody fights over it.
+		must(t, w.patch(t, "v1", "inner", map[string]any{"spec": map[string]any{"probe": "/up"}}))
+		w.awaitData(t, "inner", map[string]string{"replicas": "5", "probe": "/up"})
+		w.put(t, strings.ReplaceAll(old, "$NAME", "meanwhile"))
+		w.AwaitReady(t, w.kind("v1"), w.ns, "meanwhile")
+		if after := w.in(t, "v1", "inner"); after.GetGeneration() != before.GetGeneration()+1 {
+			t.Errorf("it was written %d times", after.GetGeneration()-before.GetGeneration())
+		}
+		must(t, w.apps("v1").Delete(t.Context(), "meanwhile", metav1.DeleteOptions{}))
+
+		w.put(t, outer("v1", "replicas: 2"))
+		w.awaitData(t, "inner", map[string]string{"replicas": "2", "probe": "/up"})
+		w.AwaitReady(t, kind, w.ns, "o")
+		w.Delete(t, kind, w.ns, "o")
+		w.AwaitGone(t, w.kind("v1"), w.ns, "inner")
+	})
+
 	t.Run("A process that doesn't work answers as well", func(t *testing.T) {
 		k, err := kernel.New(kernel.Options{Config: w.config, Workers: 1, Log: logr.Discard()})
 		must(t, err)
