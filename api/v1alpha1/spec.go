@@ -80,6 +80,8 @@ const (
 )
 
 // Schema is the kind that a definition serves.
+//
+// +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion || (has(self.versions) && self.versions.exists(v, v.name == oldSelf.apiVersion))",message="apiVersion may only change while the version that it was is listed in versions, since instances are stored in it",fieldPath=".apiVersion"
 type Schema struct {
 	// Kind is the kind's name in UpperCamelCase. It can't be changed.
 	//
@@ -88,12 +90,13 @@ type Schema struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="kind is immutable"
 	Kind string `json:"kind,omitempty"`
 
-	// APIVersion is the version's name alone, such as v1alpha1. It can't be
-	// changed.
+	// APIVersion is the version's name alone, such as v1alpha1: that in which the graph
+	// is written, and in which instances are stored. It may be changed while the one that
+	// it was is listed in versions.
 	//
 	// +kubebuilder:validation:Required
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="apiVersion is immutable"
 	APIVersion string `json:"apiVersion,omitempty"`
 
 	// Group is the API group of the kind. It can't be changed.
@@ -116,6 +119,15 @@ type Schema struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec runtime.RawExtension `json:"spec,omitempty"`
+
+	// Versions are further versions in which the kind is served. They are an addition of
+	// Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Versions []Version `json:"versions,omitempty"`
 
 	// Types names object types that spec may use, in SimpleSchema.
 	//

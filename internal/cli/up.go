@@ -54,7 +54,7 @@ func newUp() *cobra.Command {
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "where the control plane keeps its data")
 	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "where the kubeconfig is written; by default in the data directory")
 	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the one it had before, or any that is free")
-	cmd.Flags().BoolVar(&hook, "webhook", true, "let the API server refuse to delete what a Usage or ClusterUsage keeps")
+	cmd.Flags().BoolVar(&hook, "webhook", true, "let the API server refuse to delete what a Usage or ClusterUsage keeps, and convert instances between versions")
 	cmd.Flags().BoolVar(&sky, "sandbox", false, "serve kinds of sandbox.espalier.dev, whose external resources are in a small cloud in the data directory")
 	return cmd
 }

@@ -13,12 +13,12 @@ import (
 )
 
 // webhookFlags say whether and where the API server of a cluster asks before it deletes
-// what is in use.
+// what is in use, and has instances converted between versions.
 type webhookFlags struct{ address, service, url, namespace string }
 
 func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "webhook-bind-address", "0", "where the API server asks, over TLS, before it deletes what a Usage or ClusterUsage keeps; 0 for nowhere")
+	flags.StringVar(&f.address, "webhook-bind-address", "0", "where the API server asks, over TLS, before it deletes what a Usage or ClusterUsage keeps, and for instances in another version; 0 for nowhere")
 	flags.StringVar(&f.service, "webhook-service", "", "the service by which the API server reaches that address: namespace/name, or namespace/name:port")
 	flags.StringVar(&f.url, "webhook-url", "", "the URL by which it does, where this program runs outside the cluster")
 	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "where the Secret espalier-webhook with the certificate lives; by default the pod's namespace, or default")

@@ -24,7 +24,7 @@ func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.
 		i := slices.IndexFunc(next.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == served.Name })
 		if i < 0 {
 			if served.Served {
-				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, What: "version " + served.Name + " is no longer served"})
+				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, What: "version " + served.Name + " is no longer served; list it in spec.schema.versions, with served: false before it goes"})
 			}
 			continue
 		}
@@ -58,6 +58,10 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 	if current.Schema == nil || next.Schema == nil || current.Schema.OpenAPIV3Schema == nil || next.Schema.OpenAPIV3Schema == nil {
 		return nil
 	}
+	at := object.Path("spec.schema")
+	if !next.Storage {
+		at = at.Field("versions").Field(next.Name)
+	}
 	for _, part := range []string{"spec", "status"} {
 		old, had := current.Schema.OpenAPIV3Schema.Properties[part]
 		fresh, has := next.Schema.OpenAPIV3Schema.Properties[part]
@@ -65,9 +69,12 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 			continue
 		}
 		if part == "status" {
-			old = typedAs(old, fresh)
+			if !current.Storage {
+				continue // it is the same in all versions
+			}
+			at, old = "spec.schema", typedAs(old, fresh)
 		}
-		for _, change := range schema.Compare(&old, &fresh, object.Path("spec.schema").Field(part)) {
+		for _, change := range schema.Compare(&old, &fresh, at.Field(part)) {
 			if change.Breaking {
 				out = append(out, change)
 			}

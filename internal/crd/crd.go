@@ -25,7 +25,7 @@ func Name(group, kind string) string { return plural(kind) + "." + group }
 func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
 
 // For makes the CustomResourceDefinition of a graph's kind, marked as the
-// definition's own.
+// definition's own. Where its versions have to be converted it doesn't say yet by whom.
 func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version string) *apiextensionsv1.CustomResourceDefinition {
 	scope := apiextensionsv1.NamespaceScoped
 	if !g.Namespaced {
@@ -49,7 +49,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 				Name:    g.Kind.Version,
 				Served:  true,
 				Storage: true,
-				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: root(g)},
+				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootOf(g.Spec, report.Schema(g.Status))},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{
 					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 				},
@@ -63,6 +63,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 	}
 	maps.Copy(out.Labels, Labels(owner, version))
 	out.Annotations[definitionAnnotation] = owner.Name
+	addVersions(out, g)
 	return out
 }
 
@@ -120,10 +121,9 @@ func Established(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-func root(g *graph.Graph) *apiextensionsv1.JSONSchemaProps {
-	spec := apiextensionsv1.JSONSchemaProps{Type: "object"}
-	if g.Spec != nil {
-		spec = *g.Spec
+func rootOf(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	if spec == nil {
+		spec = &apiextensionsv1.JSONSchemaProps{Type: "object"}
 	}
 	return &apiextensionsv1.JSONSchemaProps{
 		Type: "object",
@@ -131,8 +131,8 @@ func root(g *graph.Graph) *apiextensionsv1.JSONSchemaProps {
 			"apiVersion": {Type: "string"},
 			"kind":       {Type: "string"},
 			"metadata":   {Type: "object"},
-			"spec":       spec,
-			"status":     report.Schema(g.Status),
+			"spec":       *spec,
+			"status":     status,
 		},
 	}
 }

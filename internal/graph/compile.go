@@ -34,6 +34,7 @@ type pass struct {
 var passes = []pass{
 	{"names of the kind and of the nodes", checkNames},
 	{"the instance's spec", parseSpec},
+	{"further versions of the kind", compileVersions},
 	{"templates and references as documents", decodeNodes},
 	{"the kinds of the nodes", resolveKinds},
 	{"places: scope, namespace, reserved labels", checkPlaces},

@@ -28,6 +28,8 @@ type Graph struct {
 	// status holds the author's fields only.
 	Spec   *apiextensionsv1.JSONSchemaProps
 	Status *apiextensionsv1.JSONSchemaProps
+	// Versions are further ones of the instances' kind, in the definition's order.
+	Versions []Version
 	// Nodes come in topological order.
 	Nodes []*Node
 	// Missing lists, sorted, the kinds that no server knew when the graph was

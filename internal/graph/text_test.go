@@ -26,6 +26,18 @@ func describeGraph(g *graph.Graph) string {
 		scope = "namespaced"
 	}
 	fmt.Fprintf(&b, "%s %s, %s\n", g.Kind.GroupVersion(), g.Kind.Kind, scope)
+	for _, v := range g.Versions {
+		fmt.Fprintf(&b, "also %s", v.Name)
+		for _, trait := range []struct {
+			holds bool
+			word  string
+		}{{!v.Served, "not served"}, {v.Deprecated, "deprecated"}, {!v.Same, "converted"}} {
+			if trait.holds {
+				b.WriteString(", " + trait.word)
+			}
+		}
+		b.WriteByte('\n')
+	}
 	if g.Defaults.Limits != (inventory.Limits{}) {
 		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.Defaults.Timeout, g.Defaults.ForceAfter)
 	}

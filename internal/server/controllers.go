@@ -83,6 +83,8 @@ type Controllers struct {
 	composites *establish.Registry
 	usages     *usages
 	layers     *telemetry.Layers
+	// conversions says where instances are converted between versions.
+	conversions *conversions
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -101,6 +103,11 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c.Functions = functions.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Kernel, o)
+	c.conversions = &conversions{changed: func() {
+		for _, key := range c.registry.Definitions() {
+			c.Wake(key)
+		}
+	}}
 	return c, nil
 }
 
@@ -181,7 +188,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
 		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
-		Usages: c.usages.book, Layers: c.layers, Rollouts: c.Rollouts, As: c.account,
+		Usages: c.usages.book, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }
 

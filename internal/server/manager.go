@@ -17,7 +17,7 @@ type ManagerOptions struct {
 	Workers          int
 	AllowCRDDeletion bool
 	// Usages installs the kinds of usages, and Webhook lets the API server ask before it
-	// deletes what is in use; nil for not.
+	// deletes what is in use, and have objects converted; nil for not.
 	Usages  bool
 	Webhook *webhook.Options
 	// Providers serve managed resources.
@@ -40,12 +40,15 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Usages: o.Usages,
 		})
+		if err == nil && o.Webhook != nil {
+			c.conversions.plan()
+		}
 		return c, err
 	})
 }
 
-// beside answers the API server about what is in use, if that is wanted, and otherwise
-// sees to it that it doesn't ask.
+// beside answers the API server about what is in use, and converts objects for it, if that
+// is wanted, and otherwise sees to it that it doesn't ask about what is in use.
 func beside(ctx context.Context, c *Controllers, o *webhook.Options) error {
 	log := c.options.Log.WithName("webhook")
 	if o == nil {
@@ -54,7 +57,10 @@ func beside(ctx context.Context, c *Controllers, o *webhook.Options) error {
 	}
 	s := &webhook.Server{
 		Options: *o, Cluster: c.Client, Now: c.options.Now, Log: log,
-		Uses: webhook.Known{Book: c.usages.book, Cluster: c.Client},
+		Uses:       webhook.Known{Book: c.usages.book, Cluster: c.Client},
+		Converters: &webhook.Compiled{Reader: c.Client},
+		Announce:   c.conversions.announce,
+		Leads:      func() bool { return c.Serving() == nil },
 	}
 	return s.Run(ctx)
 }

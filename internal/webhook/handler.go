@@ -1,5 +1,6 @@
 // Package webhook answers the API server when it asks whether a labelled object may be
-// deleted, and sees to it that it asks: over TLS, with a certificate of its own making.
+// deleted, and when it wants an object in another version, and sees to it that it asks:
+// over TLS, with a certificate of its own making.
 package webhook
 
 import (
@@ -40,12 +41,7 @@ type Handler struct {
 
 // ServeHTTP answers an AdmissionReview with one.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer func() {
-		if p := recover(); p != nil {
-			h.Log.Info("a mistake in the program", "type", fmt.Sprintf("%T", p)) // its value may hold what a Secret holds
-			http.Error(w, "a mistake in the program", http.StatusInternalServerError)
-		}
-	}()
+	defer recovered(w, h.Log)
 	if r.Method != http.MethodPost {
 		http.Error(w, "an AdmissionReview is posted", http.StatusMethodNotAllowed)
 		return
@@ -69,6 +65,14 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body) // who doesn't wait for it has gone
+}
+
+// recovered answers, where a mistake in the program would leave it open. It is deferred.
+func recovered(w http.ResponseWriter, log logr.Logger) {
+	if p := recover(); p != nil {
+		log.Info("a mistake in the program", "type", fmt.Sprintf("%T", p)) // its value may hold what a Secret holds
+		http.Error(w, "a mistake in the program", http.StatusInternalServerError)
+	}
 }
 
 // read reads what was sent.

@@ -23,7 +23,9 @@ import (
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/controller/protection"
+	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 // Options say where the API server asks.
@@ -50,8 +52,16 @@ type Server struct {
 	Options Options
 	Cluster *cluster.Client
 	Uses    Uses
-	Now     func() time.Time
-	Log     logr.Logger
+	// Converters know how objects are converted; Announce is told where the API server has
+	// them converted, each time before it may have to know. Both are optional.
+	Converters Converters
+	Announce   func(crd.Endpoint)
+	// Leads says whether this process works. One that doesn't leaves it to the one that
+	// does to replace a certificate that is only old: that one tells the API server. By
+	// default it works.
+	Leads func() bool
+	Now   func() time.Time
+	Log   logr.Logger
 
 	serving atomic.Pointer[tls.Certificate]
 }
@@ -72,6 +82,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(Path, Handler{Uses: s.Uses, Log: s.Log})
+	if s.Converters != nil {
+		mux.Handle(crd.ConversionPath, Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: s.Log})
+	}
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerLimit, ReadTimeout: bodyLimit, WriteTimeout: bodyLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes: 64 << 10,
@@ -117,15 +130,18 @@ func (l lines) Write(text []byte) (int, error) {
 const (
 	lookAgain = time.Hour
 	retry     = 5 * time.Second
+	// handOver is when a new certificate is used in place of one that is only old: the API
+	// server is told of the authority first.
+	handOver = time.Minute
 )
 
 // keep has a certificate that is to be used, and the API server know it. Others may have
 // exchanged it, or taken away what was written.
 func (s *Server) keep(ctx context.Context, port int) {
 	for {
-		after := lookAgain
-		if err := s.see(ctx, port); err != nil && ctx.Err() == nil {
-			s.Log.Error(err, "the API server can't be told where to ask whether objects are in use; it is tried again")
+		after, err := s.see(ctx, port)
+		if err != nil && ctx.Err() == nil {
+			s.Log.Error(err, "the API server can't be told where to ask; it is tried again")
 			after = retry
 		}
 		due := time.NewTimer(after)
@@ -138,11 +154,12 @@ func (s *Server) keep(ctx context.Context, port int) {
 	}
 }
 
-// see has a certificate that is to be used, and the API server know it.
-func (s *Server) see(ctx context.Context, port int) error {
+// see has a certificate that is to be used, and the API server know it. It says when to
+// look again.
+func (s *Server) see(ctx context.Context, port int) (time.Duration, error) {
 	hosts, client, err := s.reached(port)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	store := s.Options.Store
 	if store == nil {
@@ -150,23 +167,36 @@ func (s *Server) see(ctx context.Context, port int) error {
 	}
 	pair, err := store.Load(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	certificate, err := pair.load(hosts, s.Now())
+	old := errors.Is(err, errOld)
+	if old && s.Leads != nil && !s.Leads() && certificate.Leaf.NotAfter.Add(-renewal/2).After(s.Now()) {
+		err = nil // it is good still
+	}
+	after, use := lookAgain, certificate
 	if err != nil {
 		if pair, err = issue(hosts, pair.Authorities, s.Now()); err != nil {
-			return fmt.Errorf("make a certificate: %w", err)
+			return 0, fmt.Errorf("make a certificate: %w", err)
 		}
 		if err := store.Save(ctx, pair); err != nil {
-			return err // also when another process was faster: then that one's is taken
+			return 0, err // also when another process was faster: then that one's is taken
 		}
 		if certificate, err = pair.load(hosts, s.Now()); err != nil {
-			return err
+			return 0, err
+		}
+		if old {
+			after = handOver // until then the one before goes on being used
+		} else {
+			use = certificate
 		}
 	}
-	s.serving.Store(&certificate)
+	s.serving.Store(&use)
+	if s.Announce != nil {
+		s.Announce(s.endpoint(port, pair.Authorities))
+	}
 	client["caBundle"] = base64.StdEncoding.EncodeToString(pair.Authorities)
-	return s.configure(ctx, client)
+	return after, s.configure(ctx, client)
 }
 
 // reached says how the API server reaches this process: for the certificate, and for the

@@ -50,6 +50,8 @@ var home = map[string]ring{
 	"internal/usage":     pure,
 	"internal/xrd":       pure,
 
+	"internal/conversion": pure,
+
 	"internal/pipeline/structs": pure,
 
 	"internal/function/autoready":         pure,

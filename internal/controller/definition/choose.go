@@ -113,6 +113,9 @@ func (r *Reconciler) graphOf(ctx context.Context, v *visit, number int64, curren
 	}
 	if current != nil {
 		wanted := crd.For(c.good, c.spec.Schema, v.owner, r.Version)
+		if of, is := crd.Hub(wanted), crd.Hub(current); of != is {
+			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
+		}
 		if changes := crd.Breaking(wanted, current); len(changes) > 0 {
 			return nil, fmt.Sprintf("revision %d can't be served beside what serves now, whose kind has no room for its instances: %s", number, broken(changes))
 		}

@@ -37,6 +37,9 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	current, exists := r.Kinds.CRD(g.Kind.GroupKind())
 	switch {
 	case !exists:
+		if !r.converted(v, wanted, nil) {
+			return nil
+		}
 		return r.write(ctx, v, wanted, nil)
 	case !crd.BelongsTo(current, v.owner):
 		v.kind = publish.Standing{Reason: publish.NotOwned, Message: foreign(current)}
@@ -45,11 +48,19 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind = publish.Leaving()
 		return nil
 	}
+	if !r.converted(v, wanted, current) {
+		return nil
+	}
 	changes := crd.Breaking(current, wanted)
 	allowed := v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true"
+	moves := crd.Hub(current) != crd.Hub(wanted)
 	switch {
+	case moves && v.inWaves():
+		v.kind.Reason = kindBreaking
+		v.kind.Message = fmt.Sprintf("the change can't go in waves, since instances are composed in the version that is stored, which would be %s and not %s any more. Take spec.rollout away for it", crd.Hub(wanted), crd.Hub(current))
+		return nil
 	case len(changes) == 0:
-	case v.target.Why != revision.Latest && crd.Covers(current, wanted):
+	case !moves && v.target.Why != revision.Latest && crd.Covers(current, wanted):
 		wanted = crd.Keeping(wanted, current) // an earlier revision is served by the schema of a later one
 	case !allowed:
 		v.kind.Reason = kindBreaking
@@ -60,6 +71,12 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind.Reason = kindBreaking
 		v.kind.Message = fmt.Sprintf("the change can't go in waves, since the kind has no room for instances before and after it at once: %s. Take spec.rollout away to let it reach all instances at once, or leave in what would break them", broken(changes))
 		return nil
+	}
+	if stranded(v, wanted, current) {
+		return nil
+	}
+	if inconvertible, err := r.tryConversions(ctx, v, wanted, current); inconvertible || err != nil {
+		return err
 	}
 	if !allowed {
 		if others, err := r.dependants(ctx, v, current, wanted); err != nil || others != "" {

@@ -60,6 +60,9 @@ type Config struct {
 	Rollouts *telemetry.Rollouts
 	// Layers measures how long values take upwards.
 	Layers *telemetry.Layers
+	// Conversions says where the API server has instances converted between the versions
+	// of their kind; nil for nowhere.
+	Conversions Conversions
 }
 
 // Reconciler serves the definitions of one spelling.
@@ -141,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	if v.unsure != nil {
 		err = v.unsure
 	}
-	return v.again(r.report(ctx, v, err))
+	return r.migrate(ctx, v, v.again(r.report(ctx, v, err)))
 }
 
 // begin loads the definition and puts its finalizer on.

@@ -62,6 +62,9 @@ type entry struct {
 	rolling         atomic.Bool
 	counted, looked time.Time
 	members         int
+	// migration is of instances that may be stored in a version that isn't stored any
+	// more; nil for none.
+	migration *migration
 	// told is what was last said of the instances that a deleted definition
 	// waits for.
 	told tally.Count

@@ -20,9 +20,9 @@ import (
 )
 
 // owned finds the kind that the definition has, by who the
-// CustomResourceDefinition belongs to, in the version that is served. The spec
-// may be unreadable, or want another version than there is: instances that exist
-// must be looked after all the same.
+// CustomResourceDefinition belongs to, in the version that is stored, which is that of
+// the graph that it was published for. The spec may be unreadable, or want another
+// version than there is: instances that exist must be looked after all the same.
 func (r *Reconciler) owned(ctx context.Context, v *visit) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
 	all := r.Kinds.OwnedBy(v.owner)
 	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.wants == crd.GroupKind(c) })
@@ -33,10 +33,10 @@ func (r *Reconciler) owned(ctx context.Context, v *visit) (current *apiextension
 		return nil, kind, false
 	}
 	current = all[i]
-	if s := v.spec.Schema; s != nil && slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
-		return version.Name == s.APIVersion && version.Served
+	if hub := crd.Hub(current); slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return version.Name == hub && version.Served
 	}) {
-		return current, crd.GroupKind(current).WithVersion(s.APIVersion), true
+		return current, crd.GroupKind(current).WithVersion(hub), true
 	}
 	// One that isn't served in any version has its instances all the same.
 	kind, standing, err := r.Kinds.Standing(ctx, crd.GroupKind(current))

@@ -1,0 +1,136 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/outcome"
+)
+
+// settle is for how long instances are let be after the stored version has changed: of
+// several API servers one may know of that a little later, and store the former version
+// still.
+const settle = 5 * time.Second
+
+// tryAgain is when conversions are tried again that have failed for instances.
+const tryAgain = 30 * time.Second
+
+// batch is how many instances one pass rewrites, so that other definitions get their turn.
+const batch = 200
+
+// migration rewrites the instances of a kind in the version that is stored now. It is
+// begun anew after a restart.
+type migration struct {
+	kind  types.UID // of the CustomResourceDefinition
+	hub   string
+	since time.Time
+	begun bool
+	todo  []*unstructured.Unstructured
+}
+
+// migrate rewrites instances that may be stored in a former version, and then tells the
+// API server that none are, so that the version may go.
+func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome) outcome.Outcome {
+	if out.Err == nil && v.kind.Reason == kindInconvertible {
+		return outcome.Wait(tryAgain) // that an instance has been repaired is no event of the definition's
+	}
+	current, exists := r.Kinds.CRD(v.wants)
+	if !exists || !crd.BelongsTo(current, v.owner) || current.DeletionTimestamp != nil || !crd.Established(current) || len(crd.Outdated(current)) == 0 {
+		v.entry.migration = nil
+		return out
+	}
+	if out.Err != nil || !v.kind.Ready && v.kind.Reason != kindStillStored {
+		return out
+	}
+	m := v.entry.migration
+	if hub := crd.Hub(current); m == nil || m.kind != current.UID || m.hub != hub {
+		m = &migration{kind: current.UID, hub: hub, since: r.Now()}
+		v.entry.migration = m
+	}
+	if wait := m.since.Add(settle).Sub(r.Now()); wait > 0 {
+		return outcome.Wait(wait)
+	}
+	if err := r.rewrite(ctx, m, current); err != nil {
+		return outcome.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.wants.Kind, m.hub, cluster.Quiet(err)))
+	}
+	if len(m.todo) > 0 {
+		r.wake(v.key)
+		return out
+	}
+	if err := r.rewritten(ctx, m, current.Name); err != nil {
+		return outcome.Fail(fmt.Errorf("note that all instances of %s are stored in version %s: %w", v.wants.Kind, m.hub, err))
+	}
+	v.entry.migration = nil
+	if !v.kind.Ready {
+		r.wake(v.key) // what it waited for may go
+	}
+	return out
+}
+
+// rewrite rewrites some of the instances: a change of nothing has the API server store
+// an object anew if it is stored in another version.
+func (r *Reconciler) rewrite(ctx context.Context, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
+	if !m.begun {
+		kind := crd.GroupKind(current).WithVersion(m.hub)
+		instances, err := r.Cluster.List(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for i := range instances {
+			o := &unstructured.Unstructured{}
+			o.SetGroupVersionKind(kind)
+			o.SetNamespace(instances[i].GetNamespace())
+			o.SetName(instances[i].GetName())
+			o.SetUID(instances[i].GetUID())
+			m.todo = append(m.todo, o)
+		}
+		m.begun = true
+	}
+	for range min(batch, len(m.todo)) {
+		_, err := r.Cluster.Mark(ctx, m.todo[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
+		if err != nil && !cluster.IsGone(err) {
+			return err
+		}
+		m.todo = m.todo[1:]
+	}
+	return nil
+}
+
+// rewritten tells the API server that all instances are stored in one version.
+func (r *Reconciler) rewritten(ctx context.Context, m *migration, name string) error {
+	o, err := r.Cluster.Get(ctx, crd.Kind, "", name)
+	if err != nil {
+		return err
+	}
+	current, err := crd.Decode(o)
+	if err != nil {
+		return err
+	}
+	if current.UID != m.kind || crd.Hub(current) != m.hub {
+		return nil // the next pass sees what has become of it
+	}
+	status, _ := o.Object["status"].(map[string]any)
+	if status == nil {
+		return nil
+	}
+	status["storedVersions"] = []any{m.hub}
+	answer, err := r.Cluster.WriteStatus(ctx, o, status, v1alpha1.InstanceManager)
+	if cluster.IsGone(err) {
+		return nil // it has changed: its event brings the next pass
+	}
+	if err != nil {
+		return err
+	}
+	if current, err = crd.Decode(answer); err == nil {
+		r.Published(current)
+	}
+	return err
+}

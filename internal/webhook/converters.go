@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/conversion"
+	"github.com/espalier-dev/espalier/internal/crd"
+)
+
+// Reader reads objects from the API server.
+type Reader interface {
+	Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+}
+
+// Compiled makes converters of what CustomResourceDefinitions say, once for each change of
+// one. It needs no watch, no definition and no leader: the API server names in its request
+// what it goes by, and what isn't known is read.
+type Compiled struct {
+	Reader Reader
+
+	flights singleflight.Group
+	mu      sync.Mutex
+	known   map[string]compiledKind
+}
+
+type compiledKind struct {
+	digest    string
+	converter *conversion.Converter
+}
+
+// Of implements Converters.
+func (c *Compiled) Of(ctx context.Context, name, digest string) (*conversion.Converter, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, ErrNoConversion
+	}
+	var found compiledKind
+	// Who joins somebody else's reading may get what was read before the change.
+	for range 2 {
+		c.mu.Lock()
+		known, ok := c.known[name]
+		c.mu.Unlock()
+		if ok && known.digest == digest {
+			return known.converter, nil
+		}
+		answer := c.flights.DoChan(name, func() (any, error) { return c.read(context.WithoutCancel(ctx), name) })
+		select {
+		case result := <-answer:
+			if result.Err != nil {
+				return nil, result.Err
+			}
+			found, _ = result.Val.(compiledKind)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if found.digest == digest {
+			break
+		}
+	}
+	// What is there now counts, if the API server is of an older mind.
+	return found.converter, nil
+}
+
+func (c *Compiled) read(ctx context.Context, name string) (compiledKind, error) {
+	ctx, cancel := context.WithTimeout(ctx, conversionLimit)
+	defer cancel()
+	o, err := c.Reader.Get(ctx, crd.Kind, "", name)
+	if cluster.IsAbsent(err, name) {
+		c.forget(name)
+		return compiledKind{}, ErrNoConversion
+	}
+	if err != nil {
+		return compiledKind{}, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	current, err := crd.Decode(o)
+	if err != nil {
+		return compiledKind{}, err
+	}
+	if _, ours := crd.Owner(current); !ours || !crd.Converts(current) {
+		c.forget(name)
+		return compiledKind{}, ErrNoConversion
+	}
+	converter, err := crd.Converter(current)
+	if err != nil {
+		return compiledKind{}, err
+	}
+	found := compiledKind{digest: crd.ConvertedBy(current), converter: converter}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]compiledKind{}
+	}
+	c.known[name] = found
+	return found, nil
+}
+
+func (c *Compiled) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, name)
+}

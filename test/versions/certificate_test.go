@@ -1,0 +1,78 @@
+package versions
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+// TestACertificateIsHandedOver has certificates grow old: what is served is known to the
+// API server by what it was told, before and after.
+func TestACertificateIsHandedOver(t *testing.T) {
+	k, err := kernel.New(kernel.Options{Config: testkit.Exclusive(t), Workers: 1, Log: logr.Discard()})
+	must(t, err)
+	dir := webhook.Directory(t.TempDir())
+	// serve runs a process so many days from now, and returns what it serves and announces.
+	serve := func(days int, leads bool) (serial string, bundle []byte) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		announced := make(chan crd.Endpoint, 8)
+		now := func() time.Time { return time.Now().AddDate(0, 0, days) }
+		s := &webhook.Server{
+			Options: webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir},
+			Cluster: k.Client, Now: now, Log: logr.Discard(),
+			Announce: func(e crd.Endpoint) { announced <- e }, Leads: func() bool { return leads },
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		var e crd.Endpoint
+		select {
+		case e = <-announced:
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(testkit.Patience):
+			t.Fatal("nothing is announced")
+		}
+		at, err := url.Parse(e.URL)
+		must(t, err)
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(e.CABundle)
+		dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, Time: now, MinVersion: tls.VersionTLS12}}
+		conn, err := dialer.DialContext(ctx, "tcp", at.Host)
+		must(t, err)
+		serial = conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
+		must(t, conn.Close())
+		cancel()
+		must(t, <-ended)
+		return serial, e.CABundle
+	}
+	first, bundle := serve(0, true)
+	if later, same := serve(40, false); later != first || string(same) != string(bundle) {
+		t.Error("a certificate that isn't old is replaced")
+	}
+	if later, same := serve(65, false); later != first || string(same) != string(bundle) {
+		t.Error("a process that doesn't lead replaces one that is only old")
+	}
+	later, next := serve(65, true)
+	if later != first {
+		t.Error("the new one is used before the API server knows of it")
+	}
+	if string(next) == string(bundle) {
+		t.Error("it isn't replaced")
+	}
+	// Those who look then use it, and it is known by the same bundle.
+	if again, same := serve(65, false); again == first || string(same) != string(next) {
+		t.Error("the new one isn't used")
+	}
+}

@@ -1,0 +1,176 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// alpha is the kind as it begins, in one version.
+const alpha = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $GROUP}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: App
+    group: $GROUP
+    spec: {size: string | default=small, count: string | default=1}
+  resources:
+    - id: map
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${schema.spec.size}"}}
+`
+
+// grown is the kind with its fields moved, the former version beside it as given.
+func grown(versions string) string {
+	return `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $GROUP}
+spec:
+  schema:
+    apiVersion: v1
+    kind: App
+    group: $GROUP
+    spec: {replicas: integer | default=1, count: integer | default=1}
+` + versions + `
+  resources:
+    - id: map
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: null, replicas: "${string(schema.spec.replicas)}"}}
+`
+}
+
+const former = `
+    versions:
+      - name: v1alpha1
+        served: $SERVED
+        spec: {size: string | default=small, count: string | default=1}
+        conversion:
+          to: {spec: {replicas: '${self.spec.size == "large" ? 5 : 1}', count: '${int(self.spec.count)}'}}
+          from: {spec: {size: '${self.spec.replicas > 3 ? "large" : "small"}', count: '${string(self.spec.count)}'}}
+`
+
+func (w *world) stored(t *testing.T, want string) {
+	t.Helper()
+	w.Await(t, crdKind, "", "apps."+w.group, func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("does not exist")
+		}
+		got, _, _ := unstructured.NestedSlice(o.Object, "status", "storedVersions")
+		if fmt.Sprint(got) != "["+want+"]" {
+			return fmt.Errorf("stored are %v", got)
+		}
+		return nil
+	})
+}
+
+// TestADefinitionMovesOn takes a definition with live instances from v1alpha1 to v1.
+func TestADefinitionMovesOn(t *testing.T) {
+	w := begin(t)
+	w.put(t, alpha)
+	w.AwaitReady(t, rgd, "", w.group)
+	for i := range 5 {
+		w.put(t, fmt.Sprintf("apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: a%d, namespace: $NS}\nspec: {size: large, count: \"2\"}\n", i))
+	}
+	w.put(t, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: odd, namespace: $NS}\nspec: {count: many}\n")
+	for _, name := range []string{"a0", "a4", "odd"} {
+		w.AwaitReady(t, w.kind("v1alpha1"), w.ns, name)
+	}
+
+	t.Run("Not without the version that it was", func(t *testing.T) {
+		for _, o := range testkit.Parse(t, w.text(grown(""))) {
+			_, err := w.TryApply(t, o)
+			if err == nil || !strings.Contains(err.Error(), "is listed in versions") {
+				t.Errorf("the API server says %v", err)
+			}
+		}
+	})
+	served := strings.Replace(former, "$SERVED", "true", 1)
+	t.Run("Not while an instance can't be converted", func(t *testing.T) {
+		w.put(t, grown(served))
+		w.awaitKind(t, "ConversionFails", "1 of 6", "App "+w.ns+"/odd", "spec.count", "int(self.spec.count)")
+		w.stored(t, "v1alpha1")
+		// What was published serves on.
+		must(t, w.patch(t, "v1alpha1", "a0", map[string]any{"spec": map[string]any{"size": "small"}}))
+		w.awaitData(t, "a0", map[string]string{"size": "small"})
+		must(t, w.patch(t, "v1alpha1", "a0", map[string]any{"spec": map[string]any{"size": "large"}}))
+		must(t, w.patch(t, "v1alpha1", "odd", map[string]any{"spec": map[string]any{"count": "3"}}))
+	})
+	t.Run("Then instances are rewritten", func(t *testing.T) {
+		must(t, w.touch(t))
+		w.AwaitReady(t, rgd, "", w.group)
+		w.awaitData(t, "a0", map[string]string{"replicas": "5"})
+		w.awaitData(t, "odd", map[string]string{"replicas": "1"})
+		w.AwaitReady(t, w.kind("v1"), w.ns, "a3")
+		w.stored(t, "v1")
+		if o := w.in(t, "v1alpha1", "odd"); spec(o, "count") != "3" || spec(o, "size") != "small" {
+			t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+		}
+	})
+	t.Run("The former version goes in two steps", func(t *testing.T) {
+		w.put(t, grown(""))
+		w.awaitKind(t, "BreakingChange", "version v1alpha1", "served: false")
+		w.put(t, grown(strings.Replace(former, "$SERVED", "false", 1)))
+		w.AwaitReady(t, rgd, "", w.group)
+		testkit.Poll(t, "v1alpha1 isn't served any more", func() bool {
+			_, err := w.apps("v1alpha1").Get(t.Context(), "a0", metav1.GetOptions{})
+			return err != nil
+		})
+		w.put(t, grown(""))
+		w.AwaitReady(t, rgd, "", w.group)
+		strategy, _, _ := unstructured.NestedString(w.crd(t).Object, "spec", "conversion", "strategy")
+		if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 || strategy != "None" {
+			t.Errorf("there are %d versions, and the strategy is %s", len(versions), strategy)
+		}
+		must(t, w.patch(t, "v1", "a1", map[string]any{"spec": map[string]any{"replicas": 2}}))
+		w.awaitData(t, "a1", map[string]string{"replicas": "2"})
+	})
+}
+
+// touch has the definition looked at again sooner than it would be: that an instance has
+// been repaired is no event of its.
+func (w *world) touch(t *testing.T) error {
+	t.Helper()
+	o := w.Get(t, rgd, "", w.group)
+	annotations := map[string]string{"touched": "yes"}
+	o.SetAnnotations(annotations)
+	_, err := w.Of(t, rgd, "").Update(t.Context(), o, metav1.UpdateOptions{})
+	return err
+}
+
+// TestTheSameFieldsNeedNoWebhook takes a definition on to another version that says the
+// same, in a program without a webhook.
+func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
+	w := begin(t)
+	w.start(t, false)
+	w.put(t, alpha)
+	w.AwaitReady(t, rgd, "", w.group)
+	w.put(t, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: large}\n")
+	w.awaitData(t, "a", map[string]string{"size": "large"})
+	next := func(versions string) string {
+		return strings.Replace(alpha, "apiVersion: v1alpha1\n", "apiVersion: v1\n    versions: "+versions+"\n", 1)
+	}
+	w.put(t, next("[{name: v1alpha1}]"))
+	w.AwaitReady(t, rgd, "", w.group)
+	w.AwaitReady(t, w.kind("v1"), w.ns, "a")
+	must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
+	w.awaitData(t, "a", map[string]string{"size": "small"})
+
+	// Who is in a hurry waits until the instances have been rewritten.
+	w.put(t, strings.Replace(next("[]"), "metadata: {name: $GROUP}", "metadata: {name: $GROUP, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
+	w.awaitKind(t, "VersionStillStored", "v1alpha1", "being rewritten")
+	w.stored(t, "v1")
+	w.AwaitReady(t, rgd, "", w.group)
+	if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 {
+		t.Errorf("there are %d versions", len(versions))
+	}
+	must(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"size": "large"}}))
+	w.awaitData(t, "a", map[string]string{"size": "large"})
+}

@@ -1,0 +1,97 @@
+package versions
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+// TestAProcessThatDoesNotLeadConverts has two processes, of which the one that leads isn't
+// the one that the API server reaches.
+func TestAProcessThatDoesNotLeadConverts(t *testing.T) {
+	w := at(t, testkit.Exclusive(t))
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	address := listener.Addr().String()
+	must(t, listener.Close())
+	elected := func(listen string, ready chan<- struct{}) server.ManagerOptions {
+		return server.ManagerOptions{
+			Options: manager.Options{LeaderElection: true, LeaderElectionNamespace: w.ns, Ready: ready},
+			Webhook: &webhook.Options{Address: listen, URL: "https://" + address, Store: w.dir},
+		}
+	}
+	leads := make(chan struct{})
+	stopLeader, _ := w.process(t, elected("127.0.0.1:0", leads))
+	defer stopLeader()
+	<-leads
+	follows := make(chan struct{})
+	stopOther, _ := w.process(t, elected(address, follows))
+	defer stopOther()
+
+	w.put(t, definition(both))
+	w.AwaitReady(t, rgd, "", w.group)
+	testkit.Poll(t, "an instance of the old version is created", func() bool {
+		_, err := w.TryApply(t, testkit.Parse(t, w.text(strings.ReplaceAll(old, "$NAME", "a")))[0])
+		return err == nil
+	})
+	w.awaitData(t, "a", map[string]string{"replicas": "5"})
+	select {
+	case <-follows:
+		t.Fatal("both lead")
+	default:
+	}
+	// The one takes over from the other.
+	stopLeader()
+	must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
+	w.awaitData(t, "a", map[string]string{"replicas": "1"})
+}
+
+// TestItHealsAfterTheAPIServerHasRestarted restarts the API server under the program.
+func TestItHealsAfterTheAPIServerHasRestarted(t *testing.T) {
+	options := embedded.Options{DataDir: filepath.Join(t.TempDir(), "data"), NoFsync: true}
+	start := func() *embedded.ControlPlane {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		plane, err := embedded.Start(ctx, options)
+		must(t, err)
+		return plane
+	}
+	stop := func(plane *embedded.ControlPlane) {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := plane.Stop(ctx); err != nil {
+			t.Errorf("the API server stopped with %v", err)
+		}
+	}
+	plane := start()
+	t.Cleanup(func() { stop(plane) })
+	w := at(t, plane.Config())
+	w.start(t, true)
+	w.put(t, definition(both))
+	w.AwaitReady(t, rgd, "", w.group)
+	w.put(t, strings.ReplaceAll(old, "$NAME", "a"))
+	w.AwaitReady(t, w.kind("v1"), w.ns, "a")
+
+	stop(plane)
+	plane = start()
+	testkit.PollFor(t, time.Minute, "the old version is served again", func() bool {
+		return w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"image": "2"}}) == nil
+	})
+	w.awaitData(t, "a", map[string]string{"image": "2", "replicas": "5"})
+	if o := w.in(t, "v1alpha1", "a"); spec(o, "legacy") != "l" {
+		t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+	}
+	must(t, w.apps("v1alpha1").Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	w.AwaitGone(t, configMap, w.ns, "a")
+}
