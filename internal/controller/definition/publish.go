@@ -63,10 +63,14 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	case !moves && v.target.Why != revision.Latest && crd.Covers(current, wanted):
 		wanted = crd.Keeping(wanted, current) // an earlier revision is served by the schema of a later one
 	case !allowed:
+		others, err := r.dependants(ctx, v, current, wanted)
+		if others != "" {
+			others = "; and definitions that compose the kind: " + others
+		}
 		v.kind.Reason = kindBreaking
-		v.kind.Message = fmt.Sprintf("the change would break instances that exist: %s. Annotate the definition with %s: \"true\" to go ahead",
-			broken(changes), v1alpha1.AllowBreakingAnnotation)
-		return nil
+		v.kind.Message = fmt.Sprintf("the change would break instances that exist: %s%s. Annotate the definition with %s: \"true\" to go ahead",
+			broken(changes), others, v1alpha1.AllowBreakingAnnotation)
+		return err
 	case v.inWaves():
 		v.kind.Reason = kindBreaking
 		v.kind.Message = fmt.Sprintf("the change can't go in waves, since the kind has no room for instances before and after it at once: %s. Take spec.rollout away to let it reach all instances at once, or leave in what would break them", broken(changes))
