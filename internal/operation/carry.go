@@ -218,7 +218,7 @@ func (s State) bind(ref external.Ref, mark string) Step {
 	}
 	return s.record(func(b *binding.BindingSpec) {
 		b.Ref, b.Mark, b.Phase = string(ref), mark, binding.BindingBound
-		if s.Caps.Findable && b.Operation != nil && (b.Operation.Repeated || b.Operation.Attempt > 1) {
+		if (s.Caps.Findable || s.Caps.Naming == external.CallerAssigned) && b.Operation != nil && (b.Operation.Repeated || b.Operation.Attempt > 1) {
 			at := metav1.NewMicroTime(s.Now)
 			b.Doubted = &at
 		}

@@ -121,7 +121,7 @@ func (s State) present() Step {
 		return s.busy()
 	}
 	after := s.Resource.Poll
-	if s.Binding.Doubted != nil {
+	if s.Binding.Doubted != nil && s.mayDouble() {
 		after = min(after, s.doubted())
 	}
 	return Step{

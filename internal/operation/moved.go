@@ -30,7 +30,7 @@ func (s State) asks() bool {
 		return true
 	case s.Resource.Kept || b.Phase == binding.BindingTombstone || b.Phase == binding.BindingReleased:
 		return false
-	case b.Doubted != nil:
+	case b.Doubted != nil && s.mayDouble():
 		return true
 	}
 	never := b.Phase == binding.BindingReserved && b.Ref == "" && !b.Explicit

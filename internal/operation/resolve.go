@@ -189,11 +189,15 @@ func (s State) several() Step {
 }
 
 // doubt looks once more, after a creation whose call had to be made again, whether
-// a late call has made a second one.
+// a late call has made a second one. Where it can't look, and a name rules that out, it
+// only keeps what is there from being deleted before a late call has arrived.
 func (s State) doubt() (step Step, done bool) {
 	switch {
 	case s.Binding.Doubted == nil:
 		return Step{}, false
+	case !s.mayDouble():
+		left := s.mayArrive()
+		return s.settles(left), left > 0 && s.Resource.Deleting && s.Resource.Deletes
 	case s.doubted() > 0 && s.Resource.Deleting:
 		return s.settles(s.doubted()), true
 	case s.doubted() > 0:
@@ -208,11 +212,27 @@ func (s State) doubt() (step Step, done bool) {
 	return s.record(func(b *binding.BindingSpec) { b.Doubted = nil }), true
 }
 
+// mayDouble says whether a creation whose call was made again may have made a second
+// resource, which can be found: under one name there is one.
+func (s State) mayDouble() bool {
+	return s.Caps.Findable && s.Caps.Naming == external.ProviderAssigned
+}
+
+// mayArrive is how long the first of several calls of a creation may be on its way, and,
+// once what they have made is deleted, make it anew: the name rules a second one out only
+// while there is the first. A token that is honoured for so long does then as well.
+func (s State) mayArrive() time.Duration {
+	if s.Caps.TokenTTL >= onTheWay {
+		return 0
+	}
+	return s.left(*s.Binding.Doubted) + onTheWay
+}
+
 // doubted is how long it takes until a second resource would show: the first call may
 // be on its way, unless its token is honoured until it has arrived.
 func (s State) doubted() time.Duration {
 	left := s.left(*s.Binding.Doubted)
-	if s.Caps.Naming == external.ProviderAssigned && s.Caps.TokenTTL < onTheWay {
+	if s.Caps.TokenTTL < onTheWay {
 		left += onTheWay
 	}
 	return left

@@ -81,6 +81,40 @@ func TestALateCallIsWaitedForThoughARepetitionIsRefused(t *testing.T) {
 	}
 }
 
+// TestALateCallBringsNothingBack deletes what a repeated call has made, while the first call
+// of its creation is on its way.
+func TestALateCallBringsNothingBack(t *testing.T) {
+	for class, c := range classes {
+		if c.caps.Naming != external.CallerAssigned {
+			continue
+		}
+		t.Run(class, func(t *testing.T) {
+			late := 0
+			for n := 1; n < 12; n++ {
+				l := newLife(c.caps, c.async, policies("OCUD"))
+				l.crash, l.call = n, arrivesLate
+				if died := l.pass(); !died {
+					break
+				}
+				late += len(l.onTheWay)
+				l.crash = 0
+				l.pass() // the repetition makes it
+				l.resource.Deleting = true
+				if err := l.settle(); err != nil {
+					t.Error(err)
+				}
+				l.elapse(time.Minute)
+				if left := len(l.cloud.alive()); left > 0 {
+					t.Fatalf("after step %d: it is gone: %t, and %d external resources are left:\n%v", n, l.gone, left, l.log)
+				}
+			}
+			if late == 0 {
+				t.Error("no call was on its way")
+			}
+		})
+	}
+}
+
 // TestReadyIsWhatWasSeen is about an update that is found out, while what is there
 // isn't ready any more.
 func TestReadyIsWhatWasSeen(t *testing.T) {
