@@ -251,13 +251,40 @@ func drawSpec(t *rapid.T) map[string]any {
 type drawing struct {
 	*rapid.T
 	resources []any
-	// single are nodes of one object, several are collections.
-	single, several []string
-	status          map[string]any
+	// single are nodes of one object, several are collections, and variables are values.
+	single, several, variables []string
+	status                     map[string]any
+}
+
+// read are expressions for texts that other nodes have.
+func (d *drawing) read() (values []string) {
+	for _, other := range d.single {
+		values = append(values, "${"+other+".data.a}")
+	}
+	for _, other := range d.several {
+		values = append(values, "${string(size("+other+"))}", "${"+other+`.map(o, o.data.a).join(",")}`)
+	}
+	for _, other := range d.variables {
+		values = append(values, "${"+other+".text}", "${"+other+`.list.join("+")}`)
+	}
+	return values
+}
+
+func (d *drawing) variable(id string) {
+	texts := append([]string{"plain", "${schema.spec.word}"}, d.read()...)
+	d.resources = append(d.resources, map[string]any{"id": id, "value": map[string]any{
+		"text": rapid.SampledFrom(texts).Draw(d.T, id+" text"),
+		"list": "${schema.spec.list}",
+	}})
+	d.variables = append(d.variables, id)
 }
 
 func (d *drawing) node() {
 	id := fmt.Sprintf("n%d", len(d.resources))
+	if rapid.IntRange(0, 4).Draw(d.T, id+" is a variable") == 0 {
+		d.variable(id)
+		return
+	}
 	resource := map[string]any{"id": id}
 	name := "${schema.metadata.name}-" + id
 	var items []string
@@ -282,12 +309,7 @@ func (d *drawing) node() {
 		resource["includeWhen"] = []any{when}
 	}
 	values := append(items, "plain", "${schema.spec.word}", "${string(schema.spec.count)}", "${schema.spec.flag ? \"yes\" : \"no\"}", "of ${schema.spec.word} and ${string(size(schema.spec.list))}")
-	for _, other := range d.single {
-		values = append(values, "${"+other+".data.a}")
-	}
-	for _, other := range d.several {
-		values = append(values, "${string(size("+other+"))}", "${"+other+`.map(o, o.data.a).join(",")}`)
-	}
+	values = append(values, d.read()...)
 	data := map[string]any{"a": rapid.SampledFrom(values).Draw(d.T, id+" a")}
 	if rapid.Bool().Draw(d.T, id+" has b") {
 		data["b"] = rapid.SampledFrom(values).Draw(d.T, id+" b")
