@@ -23,28 +23,22 @@ const nowhere = "espalier-dev--nowhere"
 
 // rules are what whom the client acts for is allowed in all namespaces, as was last told.
 type rules struct {
-	mu sync.Mutex
-	at time.Time
-	// incomplete says that there is an authorizer that doesn't list what it grants.
-	incomplete bool
-	granted    []rbacv1.PolicyRule
+	mu      sync.Mutex
+	at      time.Time
+	granted []rbacv1.PolicyRule
 }
 
 // Lacks says which of some needs, in all namespaces, nobody has granted to whom the
-// client acts for, as it was told not before the given time. It is one request at most,
-// and one more for each need that only an authorizer can answer for that doesn't list what
-// it grants.
+// client acts for, as it was told not before the given time. It is one request at most
+// where nothing is lacking, and otherwise one more for each that seems to be: not every
+// authorizer lists what it grants.
 func (c *Client) Lacks(ctx context.Context, needs []rights.Need, since time.Time) ([]rights.Need, error) {
-	granted, incomplete, err := c.granted(ctx, since)
+	granted, err := c.granted(ctx, since)
 	if err != nil {
 		return nil, err
 	}
-	missing := rights.Missing(granted, needs)
-	if !incomplete {
-		return missing, nil
-	}
 	var out []rights.Need
-	for _, n := range missing {
+	for _, n := range rights.Missing(granted, needs) {
 		allowed, err := c.allowed(ctx, n)
 		if err != nil {
 			return nil, err
@@ -56,28 +50,27 @@ func (c *Client) Lacks(ctx context.Context, needs []rights.Need, since time.Time
 	return out, nil
 }
 
-func (c *Client) granted(ctx context.Context, since time.Time) (granted []rbacv1.PolicyRule, incomplete bool, err error) {
+func (c *Client) granted(ctx context.Context, since time.Time) (granted []rbacv1.PolicyRule, err error) {
 	c.rules.mu.Lock() // for as long as the request takes: who comes meanwhile wants its answer too
 	defer c.rules.mu.Unlock()
 	if !c.rules.at.IsZero() && !c.rules.at.Before(since) {
-		return c.rules.granted, c.rules.incomplete, nil
+		return c.rules.granted, nil
 	}
 	at := time.Now()
 	answer, err := c.ask(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": nowhere})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	var told struct {
 		Status struct {
 			ResourceRules []rbacv1.PolicyRule `json:"resourceRules"`
-			Incomplete    bool                `json:"incomplete"`
 		} `json:"status"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &told); err != nil {
-		return nil, false, fmt.Errorf("decode what is allowed: %w", err)
+		return nil, fmt.Errorf("decode what is allowed: %w", err)
 	}
-	c.rules.at, c.rules.granted, c.rules.incomplete = at, told.Status.ResourceRules, told.Status.Incomplete
-	return c.rules.granted, c.rules.incomplete, nil
+	c.rules.at, c.rules.granted = at, told.Status.ResourceRules
+	return c.rules.granted, nil
 }
 
 // allowed asks about one need.

@@ -73,9 +73,16 @@ func (r *Reconciler) engage(v *visit) {
 		problem = err.Error()
 	}
 	v.compiled.problems.Addf("spec.serviceAccount", "%s", problem)
-	if v.account = v.entry.account; v.account.Cluster == nil && v.status.ServiceAccount != nil {
-		if was, err := r.As(*v.status.ServiceAccount); err == nil {
-			v.account = was
+	if v.account = v.entry.account; v.account.Cluster == nil && v.status.ServingRevision != 0 {
+		var was v1alpha1.ServiceAccount // none is for this program's own rights
+		if told := v.status.ServiceAccount; told != nil {
+			was = *told
+		}
+		if was.Name != "" && v.owner.Namespace != "" && was.Namespace != v.owner.Namespace {
+			return // whoever writes that has no say over others' accounts
+		}
+		if account, err := r.As(was); err == nil {
+			v.account = account
 		}
 	}
 }
@@ -107,6 +114,7 @@ func (r *Reconciler) authorize(ctx context.Context, v *visit) {
 	if err != nil {
 		v.unasked = err
 		e.asked = ""
+		v.patience = e.lacking.next(true, now)
 		return
 	}
 	v.patience = e.lacking.next(len(lacks) > 0, now)
@@ -147,7 +155,7 @@ var grants = []schema.GroupVersionKind{
 
 // followGrants wakes the definition when rights are granted, while some are lacking.
 func (r *Reconciler) followGrants(v *visit) {
-	if len(v.entry.lacks) == 0 {
+	if len(v.entry.lacks) == 0 && v.unasked == nil {
 		return
 	}
 	for _, gvk := range grants {
@@ -182,7 +190,7 @@ func (r *Reconciler) permissions(v *visit, before condition.Set) (v1alpha1.Condi
 
 // again is when to look at the definition without being told to.
 func (v *visit) again(out outcome.Outcome) outcome.Outcome {
-	if v.patience > 0 && out.Err == nil {
+	if v.patience > 0 && out.Err == nil && (out.After == 0 || v.patience < out.After) {
 		return outcome.Wait(v.patience)
 	}
 	return out

@@ -28,13 +28,19 @@ type hitch struct{ reason, message string }
 func (r *Reconciler) choose(ctx context.Context, v *visit) {
 	v.target = revision.TargetOf(v.raw.GetAnnotations(), v.spec, v.revisions)
 	waves, problems := revision.WavesOf(v.spec)
-	v.waves = waves
+	if len(problems) == 0 && !v.unread {
+		v.entry.waves = waves
+	}
+	v.waves = v.entry.waves // the last that made sense: whoever a wave has reached stays so
+	if v.unread {
+		return // what serves goes on
+	}
 	t := &v.target
 	switch {
 	case len(t.Problems) > 0:
 		v.hitch = hitch{revisionMissing, told(t.Problems.Sorted().Err())}
-	case v.unkept.reason == revisionsUnreadable && v.entry.chooser != nil:
-		return // what serves goes on
+	case v.unkept.reason == revisionsUnreadable && (v.entry.chooser != nil || v.status.ServingRevision != 0 && (v.waves.Any() || revision.StateOf(v.status).Rolling() != 0)):
+		return // what serves goes on, or waits until it is known
 	case t.Why == revision.Latest && v.unkept.reason != "":
 		t.Number, t.Revision = 0, nil
 		v.lead = candidate{0, v.entry.own}
@@ -116,7 +122,7 @@ func (r *Reconciler) graphOf(ctx context.Context, v *visit, number int64, curren
 		if of, is := crd.Hub(wanted), crd.Hub(current); of != is {
 			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
 		}
-		if changes := crd.Breaking(wanted, current); len(changes) > 0 {
+		if changes := crd.Breaking(wanted, current); len(changes) > 0 && number != v.step.Now.Serving {
 			return nil, fmt.Sprintf("revision %d can't be served beside what serves now, whose kind has no room for its instances: %s", number, broken(changes))
 		}
 	}

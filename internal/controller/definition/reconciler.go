@@ -101,6 +101,8 @@ type visit struct {
 	lead   candidate
 	hitch  hitch
 	kind   publish.Standing
+	// unread says that the spec can't be read: nothing is known of what it asks for.
+	unread bool
 	// account is by whose rights instances are looked after.
 	account Account
 	// unasked is why it isn't known what is allowed.
@@ -165,6 +167,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 	spec, err := specOf(raw)
 	if err != nil {
 		v.compiled.problems.Addf("spec", "can't be read: %v", err)
+		v.unread = true
 	}
 	v.spec, v.wants = spec, wanted(raw)
 	r.define(v)

@@ -184,6 +184,7 @@ func (r *Reconciler) taken(ctx context.Context, v *visit, name string) outcome.O
 // and takes the finalizer off those that somebody has deleted, once they are out of use.
 func (r *Reconciler) curate(ctx context.Context, v *visit) error {
 	used, known := r.used(v)
+	known = known && !v.unread
 	var surplus []*rev.GraphRevision
 	if limit := revision.Limit(v.spec); known {
 		surplus = revision.Surplus(v.revisions, limit, used)
@@ -290,7 +291,8 @@ func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus)
 	if json.Unmarshal([]byte(raw.GetAnnotations()[v1alpha1.ServedAnnotation]), &status) != nil {
 		return v1alpha1.DefinitionStatus{}
 	}
-	return status
+	// Whoever may write an annotation has no say over the rest.
+	return v1alpha1.DefinitionStatus{LastIssuedRevision: status.LastIssuedRevision, ServingRevision: status.ServingRevision, Rollout: status.Rollout}
 }
 
 // Orphans sees to revisions whose definition isn't there: while they are kept, another of its

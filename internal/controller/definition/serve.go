@@ -77,7 +77,7 @@ func (r *Reconciler) serve(ctx context.Context, v *visit) error {
 		}
 		graphs[n] = g
 	}
-	if graphs[v.step.Now.Serving] != nil {
+	if graphs[v.step.Now.Serving] != nil && (v.step.Now.Rolling() == 0 || v.waves.Any()) {
 		r.use(v, r.chooser(ctx, v, current, graphs))
 	}
 	if v.entry.chooser != nil {
@@ -254,7 +254,7 @@ func (r *Reconciler) members(v *visit) []revision.Member {
 	out := make([]revision.Member, len(all))
 	for i, o := range all {
 		_, pinned := revision.PinOf(o)
-		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil}
+		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Resting(o) != ""}
 		if stands, known := v.entry.instances.Standings.Of(object.KeyOf(o)); known && v.entry.chooser != nil {
 			m.Revision = v.entry.chooser.number(stands.By)
 			m.Ready, m.Reason, m.Message = stands.Ready, stands.Reason, stands.Message

@@ -61,6 +61,7 @@ func (r *Reconciler) rest(ctx context.Context, v *visit, why string) outcome.Out
 	if out := r.writeStatus(ctx, v, said.Render(author, r.room(v))); out.Settled() {
 		return out
 	}
+	r.Standings.note(v.key, Standing{Reason: Suspended, Message: why})
 	if said.State != "" && was != said.State {
 		r.Events.Event(v.instance, telemetry.Normal, "Suspended", "asked for by "+r.whoSet(ctx, v, v1alpha1.ReconcileAnnotation))
 	}
