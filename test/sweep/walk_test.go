@@ -40,13 +40,13 @@ func TestSweepSpecsThatComeBack(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
 	points := 0
-	for seed := range testkit.Size(12, 300) {
+	for seed := range testkit.Size(6, 300) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			j := rapid.Custom(func(draw *rapid.T) journey { return drawJourney(draw, fmt.Sprintf("Walk%d", seed)) }).Example(seed)
 			points += j.walk(t, config, w)
 		})
 	}
-	testkit.Say(t, "sweep: %d journeys of drawn definitions with %d crashes", testkit.Size(12, 300), points)
+	testkit.Say(t, "sweep: %d journeys of drawn definitions with %d crashes", testkit.Size(6, 300), points)
 }
 
 var definitionKind = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
@@ -151,6 +151,10 @@ func (j journey) put(t *testing.T, w *testkit.World, ns string, spec map[string]
 	}
 }
 
+// patience is how often a wait may take as long as waits do: controllers that were started
+// anew compile all that there is first.
+const patience = 3
+
 // readyUnless waits until the instance is ready, or the controllers have crashed.
 func readyUnless(ctx context.Context, crashed <-chan struct{}, of dynamic.ResourceInterface) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -162,12 +166,18 @@ func readyUnless(ctx context.Context, crashed <-chan struct{}, of dynamic.Resour
 		case <-ctx.Done():
 		}
 	}()
-	err := testkit.AwaitAny(ctx, of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
-		for _, o := range objects {
-			return testkit.IsReady(o)
+	var err error
+	for range patience {
+		err = testkit.AwaitAny(ctx, of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+			for _, o := range objects {
+				return testkit.IsReady(o)
+			}
+			return errors.New("there is none")
+		})
+		if err == nil || ctx.Err() != nil {
+			break
 		}
-		return errors.New("there is none")
-	})
+	}
 	select {
 	case <-crashed:
 		return nil
