@@ -35,9 +35,11 @@ const (
 	AllowOrphansAnnotation  = "kro.run/allow-orphans"
 	// ReconcileAnnotation suspends one instance, by the value ReconcileSuspended or, of
 	// old, ReconcileDisabled, in whatever case.
-	ReconcileAnnotation  = "kro.run/reconcile"
-	ReconcileSuspended   = "suspended"
-	ReconcileDisabled    = "disabled"
+	ReconcileAnnotation = "kro.run/reconcile"
+	ReconcileSuspended  = "suspended"
+	ReconcileDisabled   = "disabled"
+	// ApplyOrderAnnotation is a child's place in the order of application, from 1: what
+	// can be applied side by side has the same.
 	ApplyOrderAnnotation = "internal.kro.run/apply-order"
 )
 

@@ -55,8 +55,8 @@ type Dependency struct {
 	ID string `json:"id,omitempty"`
 }
 
-// Condition is an observation of one aspect of an object. The dialect writes it
-// without an empty reason or message.
+// Condition is an observation of one aspect of an object. Who reads it has to expect it
+// without a reason or a message; what the engine writes has both, if need be empty.
 type Condition struct {
 	Type   string                 `json:"type"`
 	Status metav1.ConditionStatus `json:"status"`

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/report"
 )
@@ -20,9 +21,9 @@ const orphanFinalizer = "orphan"
 
 // Strip returns the object as it is exported: without what its server gave it and
 // another server gives anew, and without its status, all of which is found out again.
-// (StripButStatus is for what functions see.) Who owns which field is kept, so that fields can be taken away again by those who
-// have put them there. Owner references name objects by identities that no other
-// server has; nothing of ours rests on them.
+// (StripButStatus is for what functions see.) Who owns which field is kept, so that fields
+// can be taken away again by those who have put them there. Owner references name objects by
+// identities that no other server has; nothing of ours rests on them.
 func Strip(o *unstructured.Unstructured) *unstructured.Unstructured { return strip(o, false) }
 
 func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstructured {
@@ -48,6 +49,7 @@ func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstruct
 	}
 	annotate(out, espalier.ImportAnnotation, "")
 	annotate(out, deletingAnnotation, "")
+	annotate(out, v1beta1.UserAnnotation, "")
 	if gk := o.GroupVersionKind().GroupKind(); IsDefinition(gk) && gk != compositeDefinitionKind {
 		annotate(out, v1alpha1.ServedAnnotation, servedBy(o))
 	}

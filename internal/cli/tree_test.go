@@ -23,9 +23,9 @@ func nested(namespace string) string {
 	return object("ConfigMap", "top", "applyset.kubernetes.io/id: one-"+namespace,
 		`applyset.kubernetes.io/contains-group-kinds: "ConfigMap,Secret,Nothing.nowhere.example.com"`) +
 		object("ConfigMap", "middle", "applyset.kubernetes.io/part-of: one-"+namespace+", applyset.kubernetes.io/id: two-"+namespace+", kro.run/node-id: middle",
-			`applyset.kubernetes.io/contains-group-kinds: "Secret", internal.kro.run/apply-order: "0"`) +
-		object("Secret", "last", "applyset.kubernetes.io/part-of: one-"+namespace+", kro.run/node-id: last", `internal.kro.run/apply-order: "1"`) +
-		object("Secret", "low", "applyset.kubernetes.io/part-of: two-"+namespace+", kro.run/node-id: low", `internal.kro.run/apply-order: "0"`) +
+			`applyset.kubernetes.io/contains-group-kinds: "Secret", internal.kro.run/apply-order: "1"`) +
+		object("Secret", "last", "applyset.kubernetes.io/part-of: one-"+namespace+", kro.run/node-id: last", `internal.kro.run/apply-order: "2"`) +
+		object("Secret", "low", "applyset.kubernetes.io/part-of: two-"+namespace+", kro.run/node-id: low", `internal.kro.run/apply-order: "1"`) +
 		object("Secret", "stranger", "", "")
 }
 

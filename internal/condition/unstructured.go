@@ -39,17 +39,12 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// Unstructured renders the conditions as an object's status holds them.
+// Unstructured renders the conditions as an object's status holds them. Each has a reason
+// and a message, empty ones too: readers of the graph dialect count on their being there.
 func (s Set) Unstructured() []any {
 	out := make([]any, 0, len(s))
 	for _, c := range s {
-		m := map[string]any{"type": c.Type, "status": string(c.Status)}
-		if c.Reason != "" {
-			m["reason"] = c.Reason
-		}
-		if c.Message != "" {
-			m["message"] = c.Message
-		}
+		m := map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message}
 		if c.LastTransitionTime != nil {
 			m["lastTransitionTime"] = c.LastTransitionTime.UTC().Format(time.RFC3339)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/schema"
@@ -13,8 +14,8 @@ import (
 // that were valid and would be refused, or lose data, and fields of the status
 // that readers may rely on.
 //
-// A status field that becomes typed breaks nobody: it was untyped only while the
-// kind that it is read from was not installed.
+// A status field that becomes typed, or is no longer, breaks nobody: it is untyped only
+// while the kind that it is read from is not installed.
 func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.Change {
 	var out []schema.Change
 	if current.Spec.Scope != next.Spec.Scope {
@@ -33,22 +34,23 @@ func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.
 	return out
 }
 
-// Covers says whether a kind as it is has room for the instances of another state of it:
-// nothing that was valid there is refused or lost here, so that the two may be served side
-// by side.
-func Covers(current, other *apiextensionsv1.CustomResourceDefinition) bool {
-	return len(Breaking(other, current)) == 0
+// Lacking lists what a kind as it is has no room for of the instances of another state of
+// it: with nothing, the two may be served side by side. It is asked of the version that
+// instances are stored and composed in; the others are only ways to read them.
+func Lacking(current, other *apiextensionsv1.CustomResourceDefinition) []schema.Change {
+	stored := *other
+	stored.Spec.Versions = slices.DeleteFunc(slices.Clone(other.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
+	return Breaking(&stored, current)
 }
 
-// Keeping is wanted with the schemas of current: what takes the place of current has no
-// less room.
+// Keeping is wanted with the versions of current, and how these are converted: what takes
+// the place of current has no less room, and nobody's way to read it goes.
 func Keeping(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-	out := wanted.DeepCopy()
-	for i, version := range out.Spec.Versions {
-		at := slices.IndexFunc(current.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version.Name })
-		if at >= 0 {
-			out.Spec.Versions[i].Schema = current.Spec.Versions[at].Schema.DeepCopy()
-		}
+	out, kept := wanted.DeepCopy(), current.DeepCopy()
+	out.Spec.Versions = kept.Spec.Versions
+	delete(out.Annotations, conversionsAnnotation)
+	if rules := kept.Annotations[conversionsAnnotation]; rules != "" {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, conversionsAnnotation, rules)
 	}
 	return out
 }
@@ -72,7 +74,7 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 			if !current.Storage {
 				continue // it is the same in all versions
 			}
-			at, old = "spec.schema", typedAs(old, fresh)
+			at, old, fresh = "spec.schema", typedAs(old, fresh), typedAs(fresh, old)
 		}
 		for _, change := range schema.Compare(&old, &fresh, at.Field(part)) {
 			if change.Breaking {

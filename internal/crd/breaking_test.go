@@ -50,6 +50,11 @@ func TestBreaking(t *testing.T) {
 			of(nil, props{"a": untyped, "n": *object(props{"b": untyped}), "l": list(untyped)}),
 			of(nil, props{"a": text, "n": *object(props{"b": number}), "l": list(text)}), nil,
 		},
+		"A status field that is no longer typed breaks nobody": {
+			"the kind that it is read from has gone, and comes back",
+			of(nil, props{"a": text, "n": *object(props{"b": number}), "l": list(text)}),
+			of(nil, props{"a": untyped, "n": *object(props{"b": untyped}), "l": list(untyped)}), nil,
+		},
 		"Every problem is told": {
 			"an author wants to know them all",
 			of(props{"a": text}, props{"b": text}), of(props{"a": number}, nil), []string{"spec.schema.spec.a", "spec.schema.status.b"},
@@ -113,14 +118,29 @@ func TestWhatMayBeServedSideBySide(t *testing.T) {
 		"Not one of another type":  {"it would be refused", less, other, false},
 	}
 	for name, tc := range cases {
-		if got := crd.Covers(tc.current, tc.side); got != tc.want {
+		if got := len(crd.Lacking(tc.current, tc.side)) == 0; got != tc.want {
 			t.Errorf("%s: %s: got %t", name, tc.reason, got)
 		}
 	}
 	less.Labels = map[string]string{"of": "this incarnation"}
 	kept := crd.Keeping(less, more)
-	if len(crd.Breaking(more, kept)) > 0 || kept.Labels["of"] != "this incarnation" || !crd.Covers(kept, less) {
+	if len(crd.Breaking(more, kept)) > 0 || kept.Labels["of"] != "this incarnation" || len(crd.Lacking(kept, less)) > 0 {
 		t.Errorf("it has less room than before: %v", crd.Breaking(more, kept))
+	}
+	served := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+		c = c.DeepCopy()
+		c.Spec.Versions = append(c.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: "v9", Served: true})
+		c.Annotations = map[string]string{"espalier.dev/conversions": "{}"}
+		return c
+	}
+	if lost := crd.Breaking(served(more), crd.Keeping(less, served(more))); len(lost) > 0 {
+		t.Errorf("somebody reads it in a version that goes: %v", lost)
+	}
+	if !crd.Converts(crd.Keeping(less, served(more))) || crd.Converts(crd.Keeping(served(less), more)) {
+		t.Error("versions are converted as they are kept")
+	}
+	if lacking := crd.Lacking(more, served(less)); len(lacking) > 0 {
+		t.Errorf("instances are stored in another version: %v", lacking)
 	}
 	if len(less.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties) != 1 {
 		t.Error("what was wanted has changed")

@@ -150,5 +150,5 @@ func (e *CycleError[K]) Error() string {
 	for i, n := range e.Path {
 		parts[i] = fmt.Sprint(n)
 	}
-	return "resources depend on each other in a cycle: " + strings.Join(parts, " → ")
+	return "graph contains a cycle: " + strings.Join(parts, " → ")
 }

@@ -35,12 +35,12 @@ func TestLayers(t *testing.T) {
 		"A cycle is told by its shortest path from its smallest node": {
 			reason: "the same mistake must always read the same",
 			edges:  map[string][]string{"z": nil, "c": {"a", "z"}, "b": {"c"}, "a": {"b"}, "tail": {"a"}},
-			cycle:  "resources depend on each other in a cycle: a → b → c → a",
+			cycle:  "graph contains a cycle: a → b → c → a",
 		},
 		"A node that depends on itself is a cycle": {
 			reason: "it would wait for itself for ever",
 			edges:  map[string][]string{"a": {"a"}},
-			cycle:  "resources depend on each other in a cycle: a → a",
+			cycle:  "graph contains a cycle: a → a",
 		},
 	}
 	for name, tc := range cases {

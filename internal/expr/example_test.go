@@ -36,5 +36,5 @@ func Example() {
 	// [vpc.status.id]
 	// true waiting for vpc.status
 	// map[name:web-vpc-1] <nil>
-	// spec.resources[0].template.name: in "vpc.status.ID" at 12: vpc.status has no field "ID"; did you mean "id"?
+	// spec.resources[0].template.name: in "vpc.status.ID" at 12: undefined field 'ID' in vpc.status; did you mean "id"?
 }

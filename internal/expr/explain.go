@@ -98,7 +98,7 @@ func (e *Env) selections(tree *ast.AST) map[int64]selection {
 func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selection) {
 	switch x.Kind() {
 	case ast.IdentKind:
-		d.Problem = fmt.Sprintf("nothing is called %q here", x.AsIdent())
+		d.Problem = fmt.Sprintf("references unknown identifiers: [%s]", x.AsIdent())
 		d.Nearest = diag.Nearest(x.AsIdent(), e.Names())
 	case ast.SelectKind:
 		e.field(d, x.ID(), x.AsSelect().FieldName(), selections)
@@ -136,7 +136,7 @@ func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[i
 		return
 	}
 	if s.shape.kindOf() == ofObject {
-		d.Problem, d.Expected = fmt.Sprintf("%s has no field %q", s.from, field), ""
+		d.Problem, d.Expected = fmt.Sprintf("undefined field '%s' in %s", field, s.from), ""
 		d.Nearest = diag.Nearest(field, s.shape.fieldNames())
 		if why, ok := e.lacks[s.from.Root][field]; ok && len(s.from.Path) == 0 {
 			d.Problem, d.Nearest = d.Problem+": "+why, ""

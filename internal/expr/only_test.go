@@ -17,7 +17,7 @@ func TestConditions(t *testing.T) {
 		"a newline at the end":        {"${schema.spec.enabled}\n", `x: the text isn't one expression; expected "${", an expression and "}", without a newline at the end`},
 		"text without an expression":  {"true", `x: the text isn't one expression; expected "${", an expression and "}", without a newline at the end`},
 		"a string":                    {"${schema.spec.name}", `x: in "schema.spec.name" at 1: the expression is a string; expected a boolean`},
-		"an expression with an error": {"${schema.spec.enable}", `x: in "schema.spec.enable" at 13: schema.spec has no field "enable"; did you mean "enabled"?`},
+		"an expression with an error": {"${schema.spec.enable}", `x: in "schema.spec.enable" at 13: undefined field 'enable' in schema.spec; did you mean "enabled"?`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestAValueIsTypedAsWhatItIsMadeOf(t *testing.T) {
 		"What is made alike is of one type":           {"[{a: x, b: 1}, {b: 2, a: \"${schema.name}\"}]", "x[0] == x[1]", "a boolean"},
 		"A number that can be a text stays both":      {"${schema.port}", "[x, 'y']", "a list of anything"},
 		"A time is one, as one of its schema is":      {"{at: \"${schema.at}\"}", "x.at - duration('1h')", "a google.protobuf.Timestamp"},
-		"A field that isn't there is a problem":       {"{prefix: a}", "x.prefx", `x has no field "prefx"; did you mean "prefix"?`},
+		"A field that isn't there is a problem":       {"{prefix: a}", "x.prefx", `undefined field 'prefx' in x; did you mean "prefix"?`},
 		"A word of CEL is a field all the same":       {"{namespace: a}", "x.namespace + 'b'", "a string"},
 		"A map of an expression has computed keys":    {"\"${{'a': 1}}\"", "x[schema.name]", "an integer"},
 		"An object that is written has none":          {"{a: 1}", "x[schema.name]", "an object has no computed keys"},

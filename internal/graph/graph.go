@@ -30,7 +30,8 @@ type Graph struct {
 	Status *apiextensionsv1.JSONSchemaProps
 	// Versions are further ones of the instances' kind, in the definition's order.
 	Versions []Version
-	// Nodes come in topological order.
+	// Nodes come in topological order, which is that of their layers and ids: that of the
+	// definition's list has no meaning.
 	Nodes []*Node
 	// Missing lists, sorted, the kinds that no server knew when the graph was
 	// compiled.
@@ -116,10 +117,26 @@ type waitFor struct {
 	retries int
 }
 
-// Order lists the ids of the nodes in topological order.
+// InOrder lists the nodes in the dialect's topological order: of those that may come next,
+// always the one that was declared first. Nothing but what is shown depends on it.
+func (g *Graph) InOrder() []*Node {
+	left := slices.SortedFunc(slices.Values(g.Nodes), func(a, b *Node) int { return a.Index - b.Index })
+	placed := map[string]bool{}
+	out := make([]*Node, 0, len(left))
+	for len(left) > 0 {
+		i := slices.IndexFunc(left, func(n *Node) bool {
+			return !slices.ContainsFunc(n.Dependencies, func(id string) bool { return !placed[id] })
+		})
+		out, placed[left[i].ID] = append(out, left[i]), true
+		left = slices.Delete(left, i, i+1)
+	}
+	return out
+}
+
+// Order lists the ids of the nodes in the dialect's topological order.
 func (g *Graph) Order() []string {
 	ids := make([]string, len(g.Nodes))
-	for i, n := range g.Nodes {
+	for i, n := range g.InOrder() {
 		ids[i] = n.ID
 	}
 	return ids

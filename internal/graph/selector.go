@@ -22,7 +22,7 @@ import (
 func (c *compilation) decodeSelector(d *draft, at object.Path) bool {
 	var selector any
 	if err := utiljson.Unmarshal(d.source.ExternalRef.Metadata.Selector.Raw, &selector); err != nil {
-		c.breakf(d, at, "is not a label selector")
+		c.breakf(d, at, "invalid label selector")
 		return false
 	}
 	metadata, _ := d.document["metadata"].(map[string]any)

@@ -116,7 +116,7 @@ func TestDigestOfWhatIsApplied(t *testing.T) {
 }
 
 func TestLayer(t *testing.T) {
-	for text, want := range map[string]int{"0": 0, "12": 12} {
+	for text, want := range map[string]int{"0": 0, "1": 0, "2": 1, "12": 11} {
 		o := child()
 		o.SetAnnotations(map[string]string{v1alpha1.ApplyOrderAnnotation: text})
 		if got := inventory.Layer(o); got != want {

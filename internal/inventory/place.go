@@ -93,7 +93,7 @@ func (p Place) Annotate(child *unstructured.Unstructured) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(p.Layer)
+	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(p.Layer + 1)
 	put := func(key, value string) {
 		delete(annotations, key)
 		if value != "" {
@@ -151,14 +151,15 @@ func Node(child *unstructured.Unstructured) string {
 	return child.GetAnnotations()[apiextensions.CompositionResourceNameAnnotation]
 }
 
-// Layer is a child's place in the order of application. What carries none, or
-// something unreadable, counts as the last layer, so that it goes first.
+// Layer is a child's place in the order of application, from 0; the annotation counts
+// from 1. What carries none, or something unreadable, counts as the last layer, so that
+// it goes first.
 func Layer(child *unstructured.Unstructured) int {
 	n, err := strconv.Atoi(child.GetAnnotations()[v1alpha1.ApplyOrderAnnotation])
 	if err != nil || n < 0 {
 		return lastLayer
 	}
-	return n
+	return max(n-1, 0)
 }
 
 const lastLayer = 1 << 30

@@ -160,7 +160,7 @@ func TestCompute(t *testing.T) {
 			reason: "what it made may be wanted still",
 			nodes:  []plan.Node{has(wants("a", 0, "x")), waiting},
 			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed, stored(rendered("y"), "b", 1), stored(rendered("former"), "former", 0))},
-			want:   []string{"a: Keep", "b: Wait WaitingForField: b waits for a.status.id, since 2026-08-01T12:00:00Z, 1 attempt"},
+			want:   []string{"a: Keep", "b: Wait WaitingForField: b waits for unresolved a.status.id, since 2026-08-01T12:00:00Z, 1 attempt"},
 		},
 		"What is left out is pruned": {
 			reason: "includeWhen says that nobody wants it",

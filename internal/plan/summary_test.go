@@ -49,7 +49,7 @@ func TestSummarize(t *testing.T) {
 			reason: "nodes are in topological order",
 			steps:  []plan.Step{held("a", plan.WaitingForKind), waits(missing)},
 			want: plan.Summary{
-				State: v1alpha1.InstanceInProgress, Reason: plan.WaitingForKind, Message: "a: because; b waits for a.id",
+				State: v1alpha1.InstanceInProgress, Reason: plan.WaitingForKind, Message: "a: because; b waits for unresolved a.id",
 				Waits: []plan.Wait{missing}, Retry: time.Second,
 			},
 		},
@@ -57,7 +57,7 @@ func TestSummarize(t *testing.T) {
 			reason: "it is what somebody has to solve",
 			steps:  []plan.Step{waits(missing), held("c", plan.Forbidden), held("d", plan.Rejected)},
 			want: plan.Summary{
-				State: v1alpha1.InstanceError, Reason: plan.Forbidden, Message: "b waits for a.id; c: because; d: because",
+				State: v1alpha1.InstanceError, Reason: plan.Forbidden, Message: "b waits for unresolved a.id; c: because; d: because",
 				Waits: []plan.Wait{missing}, Retry: time.Second,
 			},
 		},
@@ -70,7 +70,7 @@ func TestSummarize(t *testing.T) {
 			reason: "they have a condition of their own, and are tried all the same",
 			steps:  []plan.Step{waits(overdue), waits(missing)},
 			want: plan.Summary{
-				State: v1alpha1.InstanceError, Reason: plan.WaitTimeout, Message: "c waits for a.id; b waits for a.id",
+				State: v1alpha1.InstanceError, Reason: plan.WaitTimeout, Message: "c waits for a.id; b waits for unresolved a.id",
 				Stalled: "c waits for a.id, since 2026-08-01T11:59:59Z, 2 attempts",
 				Waits:   []plan.Wait{overdue, missing}, Retry: time.Second,
 			},

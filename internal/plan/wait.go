@@ -60,10 +60,14 @@ func (w Wait) TimedOut(now time.Time) bool {
 	return w.Retries > 0 && w.Attempts(now) > w.Retries
 }
 
-// String is the wait as conditions tell it: "cluster waits for vpc.status.id".
+// String is the wait as conditions tell it: "cluster waits for unresolved vpc.status.id".
 func (w Wait) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s waits for %s", w.Node, w.On)
+	fmt.Fprintf(&b, "%s waits for ", w.Node)
+	if w.Reason == WaitingForField {
+		b.WriteString("unresolved ") // the word by which users of the dialect look for it
+	}
+	b.WriteString(w.On)
 	if w.Detail != "" {
 		fmt.Fprintf(&b, " (%s)", w.Detail)
 	}

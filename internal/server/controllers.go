@@ -137,7 +137,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 			return err
 		}
 		c.startComposites(ctx)
-		c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Hub: c.Hub})
+		c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
 		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 			gvk := v1alpha1.GroupVersion.WithKind(kind)
 			c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)

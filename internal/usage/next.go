@@ -215,10 +215,21 @@ func (f Facts) claim() map[string]any {
 	if finalizers := f.Usage.GetFinalizers(); !slices.Contains(finalizers, v1beta1.Finalizer) {
 		change["finalizers"] = append(slices.Clone(finalizers), v1beta1.Finalizer)
 	}
-	if details := f.Use.Details(); f.Usage.GetAnnotations()[v1beta1.DetailsAnnotation] != details {
-		change["annotations"] = map[string]any{v1beta1.DetailsAnnotation: details}
+	wanted := map[string]string{v1beta1.DetailsAnnotation: f.Use.Details()}
+	by := f.By.Object
+	if by != nil {
+		wanted[v1beta1.UserAnnotation] = f.Use.user(by.GetUID())
 	}
-	if by := f.By.Object; by != nil && f.Use.ByUID != by.GetUID() {
+	annotations := map[string]any{}
+	for key, value := range wanted {
+		if f.Usage.GetAnnotations()[key] != value {
+			annotations[key] = value
+		}
+	}
+	if len(annotations) > 0 {
+		change["annotations"] = annotations
+	}
+	if by != nil && f.Use.owner(f.Usage) != by.GetUID() {
 		owners := slices.Clone(f.Usage.GetOwnerReferences())
 		change["ownerReferences"] = append(owners, metav1.OwnerReference{
 			APIVersion: by.GetAPIVersion(), Kind: by.GetKind(), Name: by.GetName(), UID: by.GetUID(),

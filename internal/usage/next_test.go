@@ -37,7 +37,7 @@ spec:
 // claimed is the usage once it carries what it is to.
 func claimed(o *unstructured.Unstructured) {
 	o.SetFinalizers([]string{v1beta1.Finalizer})
-	o.SetAnnotations(map[string]string{v1beta1.DetailsAnnotation: "Deployment/using uses ConfigMap/used"})
+	o.SetAnnotations(map[string]string{v1beta1.DetailsAnnotation: "Deployment/using uses ConfigMap/used", v1beta1.UserAnnotation: "Deployment.apps/using/by-1"})
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "using", UID: "by-1"}})
 }
 
@@ -141,6 +141,17 @@ spec:
 		},
 		"It is removed when who used it has gone": {
 			reason: "it is of no use", text: named, with: []change{claimed}, facts: usage.Facts{Of: used(marked)}, do: usage.Remove,
+		},
+		"also when the garbage collector has noticed": {
+			reason: "it takes off a reference to an owner that is gone, if the usage has another", text: named,
+			with: []change{claimed, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }}, facts: usage.Facts{Of: used(marked)}, do: usage.Remove,
+		},
+		"but not when another is named": {
+			reason: "it is to be claimed by that", text: named,
+			with: []change{claimed, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(o.Object, "other", "spec", "by", "resourceRef", "name")
+			}}, facts: usage.Facts{Of: used(marked), By: using(func(o *unstructured.Unstructured) { o.SetName("other"); o.SetUID("by-2") })},
+			do: usage.Write, look: changes("metadata", "annotations", v1beta1.UserAnnotation), want: "Deployment.apps/other/by-2",
 		},
 		"or another has the name": {
 			reason: "the garbage collector would remove it", text: named, with: []change{claimed},

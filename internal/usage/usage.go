@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,10 +115,10 @@ func Read(o *unstructured.Unstructured) (Use, bool) {
 	if spec.By != nil {
 		by := using(*spec.By, o.GetNamespace())
 		u.By = &by
-		for _, owner := range o.GetOwnerReferences() {
-			if by.Name == owner.Name && by.Kind.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() {
-				u.ByUID = owner.UID
-			}
+		if uid, told := strings.CutPrefix(o.GetAnnotations()[v1beta1.UserAnnotation], u.user("")); told {
+			u.ByUID = types.UID(uid)
+		} else {
+			u.ByUID = u.owner(o)
 		}
 	}
 	if spec.Reason != nil {
@@ -125,6 +126,21 @@ func Read(o *unstructured.Unstructured) (Use, bool) {
 	}
 	u.Replay = spec.ReplayDeletion != nil && *spec.ReplayDeletion
 	return u, true
+}
+
+// user is what the usage says of an incarnation of who uses something.
+func (u Use) user(uid types.UID) string {
+	return u.By.Kind.GroupKind().String() + "/" + u.By.Name + "/" + string(uid)
+}
+
+// owner is the UID of who uses something, as an owner reference tells it; empty for none.
+func (u Use) owner(usage *unstructured.Unstructured) (uid types.UID) {
+	for _, owner := range usage.GetOwnerReferences() {
+		if u.By.Name == owner.Name && u.By.Kind.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() {
+			uid = owner.UID
+		}
+	}
+	return uid
 }
 
 func used(r v1beta1.NamespacedResource, namespace string) Party {

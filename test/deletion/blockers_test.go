@@ -88,7 +88,7 @@ func TestEachBlockerIsToldOnEveryLayerWithinASecond(t *testing.T) {
 	}
 	for dialect, nest := range nests {
 		for name, tc := range cases {
-			t.Run(dialect+"/"+name, func(t *testing.T) {
+			testkit.Measured(t, dialect+"/"+name, func(t *testing.T) (late string) {
 				s := suite.Alone(t)
 				s.Put(t, cmp.Or(tc.rights, granted))
 				nest.build(t, s)
@@ -100,7 +100,7 @@ func TestEachBlockerIsToldOnEveryLayerWithinASecond(t *testing.T) {
 				for i, l := range nest.layers {
 					line += fmt.Sprintf(", %s after %s", l.kind, took[l.kind])
 					if took[l.kind] > soon {
-						t.Errorf("%s tells after %s", l.kind, took[l.kind])
+						late += fmt.Sprintf("%s tells after %s; ", l.kind, took[l.kind])
 					}
 					o := l.only(t, s)
 					if d := report.ReadDeletion(o); i > 0 && (d == nil || d.Blockers[0].Reason != report.ChildBlocked) {
@@ -111,6 +111,7 @@ func TestEachBlockerIsToldOnEveryLayerWithinASecond(t *testing.T) {
 				testkit.Say(t, "%s: told of %s", dialect, line)
 				clear()
 				nest.awaitGone(t, s)
+				return late
 			})
 		}
 	}

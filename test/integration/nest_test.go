@@ -134,9 +134,9 @@ func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
 	s := begin(t)
 	s.Put(t, leaf+"---"+low+"---"+middle+"---"+top(""))
 	s.Put(t, bothInstance)
-	waiting := conditionIs("ResourcesReady", "False", "WaitingForField", "eks waits for vpc.status.privateSubnet1ID", "since ", "attempt")
+	waiting := conditionIs("ResourcesReady", "False", "WaitingForField", "eks waits for unresolved vpc.status.privateSubnet1ID", "since ", "attempt")
 	s.Await(t, s.Kind("Both"), s.NS, "x", all(waiting,
-		conditionIs("Ready", "False", "WaitingForField", "eks waits for vpc.status.privateSubnet1ID"),
+		conditionIs("Ready", "False", "WaitingForField", "eks waits for unresolved vpc.status.privateSubnet1ID"),
 		conditionIs("GraphResolved", "True", "Resolved"), field("IN_PROGRESS", "status", "state")))
 	if s.Get(t, s.Kind("Eks"), s.NS, "x") != nil {
 		t.Error("the dependant was made before its input was known")

@@ -347,3 +347,34 @@ func TestARolloutThatMakesNoSenseReachesNobody(t *testing.T) {
 	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(2)))
 	are(s, t, map[string]string{"a": "two"})
 }
+
+// TestARevisionWithoutADefinitionTellsWhetherItCompiles makes two by hand, as a restore does
+// that begins with them.
+func TestARevisionWithoutADefinitionTellsWhetherItCompiles(t *testing.T) {
+	s := begin(t)
+	const alone = `
+apiVersion: internal.kro.run/v1alpha1
+kind: GraphRevision
+metadata: {name: $ID-%[1]s}
+spec:
+  revision: 1
+  snapshot:
+    name: $ID-%[1]s
+    generation: 1
+    spec:
+      schema: {apiVersion: v1alpha1, kind: Box, group: $GROUP, spec: {value: string}}
+      resources:
+        - {id: second, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${first.metadata.name}-2"}}}
+        - {id: first, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.%[2]s}"}}}
+`
+	s.Put(t, fmt.Sprintf(alone, "good", "value"))
+	s.Await(t, revisionKind, "", s.Name("good"), all(testkit.IsReady, conditionIs("GraphVerified", "True", "Verified"),
+		field([]any{"first", "second"}, "status", "topologicalOrder")))
+	s.Put(t, fmt.Sprintf(alone, "bad", "vlaue"))
+	s.Await(t, revisionKind, "", s.Name("bad"), all(conditionIs("GraphVerified", "False", "InvalidGraph", `did you mean "value"?`),
+		conditionIs("Ready", "False", "InvalidGraph")))
+	for _, name := range []string{"good", "bad"} {
+		s.Delete(t, revisionKind, "", s.Name(name))
+		s.AwaitGone(t, revisionKind, "", s.Name(name))
+	}
+}

@@ -32,7 +32,7 @@ spec:
 	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
 	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Discreet"), s.NS, "x", all(
-		conditionIs("ResourcesReady", "False", "", "patterned waits for secret.data.password", "does not match ^[0-9]+$", "converted waits for a value", "refused: the API server answers Invalid", "metadata.labels")))
+		conditionIs("ResourcesReady", "False", "", "patterned waits for unresolved secret.data.password", "does not match ^[0-9]+$", "converted waits for a value", "refused: the API server answers Invalid", "metadata.labels")))
 	if shown := testkit.Show(o); strings.Contains(shown, password) || strings.Contains(shown, encoded) {
 		t.Errorf("the status tells the password: %s", shown)
 	}
@@ -59,7 +59,7 @@ spec:
 	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
 	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Carrier"), s.NS, "x", all(
-		conditionIs("ResourcesReady", "False", "WaitingForField", "one waits for carrier.metadata.annotations.a", "does not match ^never"),
+		conditionIs("ResourcesReady", "False", "WaitingForField", "one waits for unresolved carrier.metadata.annotations.a", "does not match ^never"),
 		conditionIs("GraphResolved", "False", "ResolutionFailed", "spec.schema.status.number"), field("ERROR", "status", "state")))
 	if shown := testkit.Show(o); strings.Contains(shown, password) {
 		t.Errorf("the status tells the password: %s", shown)

@@ -49,7 +49,7 @@ spec:
 	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Choosy\nmetadata: {name: c, namespace: $NS}\nspec: {mode: a}\n")
 	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForExternal")))
 	set("{}")
-	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForField", "optional waits for settings.data.optional")))
+	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForField", "optional waits for unresolved settings.data.optional")))
 	set("{optional: \"no\"}")
 	left := `optional by optional [settings.data.optional is "no"]; leaf by optional [settings.data.optional is "no"]`
 	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(left)))

@@ -72,7 +72,7 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 
 	t.Log("what reads nothing else is there at once, and what isn't there yet is waited for by name")
 	s.Await(t, kind, s.NS, "one", all(field("one-x", "status", "prefix"), field(int64(2), "status", "cells"),
-		conditionIs("Ready", "False", "WaitingForExternal", "settings waits for ConfigMap", "more waits for address.url (address waits for settings")))
+		conditionIs("Ready", "False", "WaitingForExternal", "settings waits for ConfigMap", "more waits for unresolved address.url (address waits for unresolved settings")))
 	s.Await(t, configMap, s.NS, "one-x-a", all(field("web", "metadata", "labels", "team"), field("one", "metadata", "labels", "app.kubernetes.io/name"), field("a", "data", "zone")))
 	s.Await(t, kind, s.NS, "one", waitsFor("address", "settings.data.host"))
 
@@ -145,6 +145,6 @@ func TestAVariableThatMakesNoSenseIsRefusedWithTheRest(t *testing.T) {
 	s := begin(t)
 	s.Put(t, strings.NewReplacer("${naming.prefix}-extra", "${naming.prefx}-extra", "includeWhen: [\"${schema.spec.extra}\", \"${flag && number == 7}\"]", "readyWhen: [\"${true}\"]").Replace(named))
 	s.Await(t, rgd, "", s.Name("named"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
-		`spec.resources[5].value.name: in "naming.prefx" at 8: naming has no field "prefx"; did you mean "prefix"?`,
+		`spec.resources[5].value.name: in "naming.prefx" at 8: undefined field 'prefx' in naming; did you mean "prefix"?`,
 		"spec.resources[5].readyWhen: has no meaning for a variable"))
 }

@@ -24,6 +24,11 @@ const InUseLabel = "crossplane.io/in-use"
 // DetailsAnnotation says in a line what a usage is about.
 const DetailsAnnotation = "crossplane.io/usage-details"
 
+// UserAnnotation says on a usage which incarnation of whom uses something, as
+// Kind.group/name/uid. An owner reference says it too, and that the garbage collector takes
+// off when the user has gone, where the usage has other owners.
+const UserAnnotation = "espalier.dev/used-by"
+
 // Finalizer keeps a usage until what it is of no longer carries its marks.
 const Finalizer = "usage.apiextensions.crossplane.io"
 

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -32,9 +33,8 @@ type Account struct {
 }
 
 // accountOf says which service account a definition names, or what is wrong with it; the
-// rest of the definition may be unreadable. One
-// in a namespace can't act with the rights of another: whoever may write definitions there
-// has no say over those.
+// rest of the definition may be unreadable. One in a namespace can't act with the rights of
+// another: whoever may write definitions there has no say over those.
 func accountOf(owner inventory.Definition, definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
 	value, is, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
 	if !is || value == nil {
@@ -91,16 +91,55 @@ func (r *Reconciler) engage(v *visit) {
 // compiled at the same time, after a start, ask once.
 const remembered = 10 * time.Second
 
-// authorize asks whether all is allowed that instances are looked after with: once for
-// what there is to be allowed, and again as long as something lacks.
+// authorize asks whether all is allowed that instances are looked after with, and, while
+// something lacks, to be woken when rights are granted.
 func (r *Reconciler) authorize(ctx context.Context, v *visit) {
-	if v.compiled.graph == nil || v.account.Cluster == nil {
+	needs := r.needs(ctx, v)
+	if len(needs) == 0 || v.account.Cluster == nil {
 		return
 	}
-	needs, _ := graph.Needs(v.spec, func(gvk schema.GroupVersionKind) (string, bool) {
-		served, err := r.Kinds.Resolve(ctx, gvk)
-		return served.GVR.Resource, err == nil
-	})
+	r.review(ctx, v, needs)
+	if len(v.entry.lacks) == 0 && v.unasked == nil {
+		return
+	}
+	for _, gvk := range grants {
+		v.lease.Want(watch.Matching(gvk, "", labels.Everything()))
+	}
+}
+
+// needs are the rights that instances are looked after with, by what the definition is, by
+// what is to serve, and by what serves: an invalid definition's instances go on.
+func (r *Reconciler) needs(ctx context.Context, v *visit) (all []rights.Need) {
+	var specs []*v1alpha1.DefinitionSpec
+	if v.compiled.graph != nil {
+		specs = append(specs, v.spec)
+	}
+	if v.lead.compilation != nil && v.lead.spec != nil {
+		specs = append(specs, v.lead.spec)
+	}
+	for _, n := range revision.StateOf(v.status).Revisions() {
+		if one := revision.Numbered(v.revisions, n); one != nil {
+			specs = append(specs, &one.Spec.Snapshot.Spec)
+		}
+	}
+	seen := map[rights.Need]bool{}
+	for _, spec := range specs {
+		needs, _ := graph.Needs(spec, func(gvk schema.GroupVersionKind) (string, bool) {
+			served, err := r.Kinds.Resolve(ctx, gvk)
+			return served.GVR.Resource, err == nil
+		})
+		for _, n := range needs {
+			if !seen[n] {
+				seen[n] = true
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// review asks once for what there is to be allowed, and again as long as something lacks.
+func (r *Reconciler) review(ctx context.Context, v *visit, needs []rights.Need) {
 	e, now := v.entry, r.Now()
 	asked := object.Digest([]any{v.account.User, needs})
 	if e.asked == asked && len(e.lacks) == 0 {
@@ -153,22 +192,12 @@ var grants = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 }
 
-// followGrants wakes the definition when rights are granted, while some are lacking.
-func (r *Reconciler) followGrants(v *visit) {
-	if len(v.entry.lacks) == 0 && v.unasked == nil {
-		return
-	}
-	for _, gvk := range grants {
-		v.lease.Want(watch.Matching(gvk, "", labels.Everything()))
-	}
-}
-
 // permissions is the condition that tells what is lacking; none where there is nothing to
 // say: this program has all rights that it needs, as it is expected to.
 func (r *Reconciler) permissions(v *visit, before condition.Set) (v1alpha1.Condition, bool) {
 	e := v.entry
 	_, told := before.Get(v1alpha1.DefinitionPermissionsGranted)
-	if v.compiled.graph == nil || v.unasked == nil && v.account.User == "" && len(e.lacks) == 0 && !told {
+	if e.asked == "" && v.unasked == nil || v.unasked == nil && v.account.User == "" && len(e.lacks) == 0 && !told {
 		return v1alpha1.Condition{}, false
 	}
 	who := v.account.User

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/outcome"
 )
 
 func TestWhichServiceAccountADefinitionNames(t *testing.T) {
@@ -60,4 +62,37 @@ func TestRightsAreAskedForLaterAndLater(t *testing.T) {
 	ask(0, true, slowestAsk)
 	ask(0, false, 0)
 	ask(time.Hour, true, time.Second)
+}
+
+func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
+	cases := map[string]struct {
+		patience time.Duration
+		out      outcome.Outcome
+		want     outcome.Outcome
+	}{
+		"Nothing is lacking":               {0, outcome.Wait(time.Second), outcome.Wait(time.Second)},
+		"There is nothing else to do":      {time.Minute, outcome.Done(), outcome.Wait(time.Minute)},
+		"A rollout looks again before":     {time.Minute, outcome.Wait(time.Second), outcome.Wait(time.Second)},
+		"A rollout looks again afterwards": {time.Second, outcome.Wait(time.Minute), outcome.Wait(time.Second)},
+	}
+	for name, tc := range cases {
+		v := visit{patience: tc.patience}
+		if got := v.again(tc.out); got != tc.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	failed := errors.New("no")
+	if got := (&visit{patience: time.Second}).again(outcome.Fail(failed)); !errors.Is(got.Err, failed) {
+		t.Errorf("a failure isn't repeated as failures are: %+v", got)
+	}
+}
+
+// TestAnAnnotationNamesNoAccount reads a status from where it is kept for definitions that
+// are made anew: whoever may annotate a definition has no say over whose rights count.
+func TestAnAnnotationNamesNoAccount(t *testing.T) {
+	raw := &unstructured.Unstructured{}
+	raw.SetAnnotations(map[string]string{v1alpha1.ServedAnnotation: `{"servingRevision":2,"lastIssuedRevision":3,"serviceAccount":{"namespace":"kube-system","name":"admin"}}`})
+	if got := statusOf(raw); got.ServiceAccount != nil || got.ServingRevision != 2 || got.LastIssuedRevision != 3 {
+		t.Errorf("got %+v", got)
+	}
 }

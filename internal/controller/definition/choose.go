@@ -3,6 +3,7 @@ package definition
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -104,7 +105,7 @@ func (r *Reconciler) compileCandidate(ctx context.Context, v *visit, c candidate
 func (r *Reconciler) graphOf(ctx context.Context, v *visit, number int64, current *apiextensionsv1.CustomResourceDefinition) (g *graph.Graph, problem string) {
 	one := revision.Numbered(v.revisions, number)
 	if one == nil {
-		if c := v.entry.revisions[number]; c != nil && c.good != nil {
+		if c := v.entry.revisions[number]; c != nil && c.good != nil && r.composes(v, number) {
 			return c.good, "" // somebody has done away with it; it is in memory
 		}
 		return nil, fmt.Sprintf("there is no revision %d; there are %s", number, revision.List(v.revisions))
@@ -122,11 +123,16 @@ func (r *Reconciler) graphOf(ctx context.Context, v *visit, number int64, curren
 		if of, is := crd.Hub(wanted), crd.Hub(current); of != is {
 			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
 		}
-		if changes := crd.Breaking(wanted, current); len(changes) > 0 && number != v.step.Now.Serving {
+		if changes := crd.Lacking(current, wanted); len(changes) > 0 && number != v.step.Now.Serving {
 			return nil, fmt.Sprintf("revision %d can't be served beside what serves now, whose kind has no room for its instances: %s", number, broken(changes))
 		}
 	}
 	return c.good, ""
+}
+
+// composes says whether instances are composed by a revision now.
+func (r *Reconciler) composes(v *visit, number int64) bool {
+	return slices.Contains(v.step.Now.Revisions(), number) || v.entry.chooser != nil && v.entry.chooser.graphs[number] != nil
 }
 
 // doubt notes what couldn't be found out, so that the pass is repeated.

@@ -54,7 +54,7 @@ func (r *Reconciler) compile(ctx context.Context, v *visit) {
 // since the last time.
 func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) error {
 	uses := graph.Uses(c.spec)
-	kinds, err := r.gather(ctx, uses)
+	kinds, err := gather(ctx, r.Kinds, uses)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) erro
 		c.good = g
 	}
 	r.Registry.setUses(v.entry)
-	if again, err := r.gather(ctx, uses); err != nil || inputOf(c.spec, uses, again) != input {
+	if again, err := gather(ctx, r.Kinds, uses); err != nil || inputOf(c.spec, uses, again) != input {
 		r.wake(v.key) // a kind changed before anybody knew that this definition cares
 	}
 	return nil
@@ -78,7 +78,7 @@ func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) erro
 // at which a kind is no more as it was then, it is what can be served of it all the same.
 func (r *Reconciler) lastGood(ctx context.Context, c *compilation) *graph.Graph {
 	if c.good == nil {
-		if kinds, err := r.gather(ctx, c.kinds); err == nil { // otherwise the next pass finds out
+		if kinds, err := gather(ctx, r.Kinds, c.kinds); err == nil { // otherwise the next pass finds out
 			c.good = graph.Salvage(c.spec, kinds)
 		}
 	}
@@ -86,10 +86,10 @@ func (r *Reconciler) lastGood(ctx context.Context, c *compilation) *graph.Graph 
 }
 
 // gather finds out what is known of kinds.
-func (r *Reconciler) gather(ctx context.Context, uses []schema.GroupVersionKind) (graph.Kinds, error) {
+func gather(ctx context.Context, all *cluster.Kinds, uses []schema.GroupVersionKind) (graph.Kinds, error) {
 	out := graph.Kinds{}
 	for _, gvk := range uses {
-		kind, known, err := r.Kinds.Lookup(ctx, gvk)
+		kind, known, err := all.Lookup(ctx, gvk)
 		if err != nil {
 			return nil, &unsureError{kind: gvk, err: err}
 		}

@@ -77,7 +77,7 @@ func (r *Reconciler) wouldBreak(ctx context.Context, v *visit, definition *unstr
 	if !slices.ContainsFunc(uses, composes) {
 		return "", nil
 	}
-	kinds, err := r.gather(ctx, uses)
+	kinds, err := gather(ctx, r.Kinds, uses)
 	if err != nil {
 		return "", err
 	}

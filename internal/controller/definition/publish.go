@@ -17,8 +17,7 @@ import (
 
 // Reasons of a kind that isn't ready, beside those of publish.
 const (
-	kindBreaking    = "BreakingChange"
-	kindNotAccepted = "GraphNotAccepted"
+	kindBreaking = "BreakingChange"
 )
 
 // publish makes the API server serve the kind as the graph wants it, unless the
@@ -48,20 +47,21 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		v.kind = publish.Leaving()
 		return nil
 	}
+	moves := crd.Hub(current) != crd.Hub(wanted)
+	if !moves && v.target.Why != revision.Latest && len(crd.Breaking(current, wanted)) > 0 && len(crd.Lacking(current, wanted)) == 0 {
+		wanted = crd.Keeping(wanted, current) // an earlier revision is served by the schema of a later one
+	}
 	if !r.converted(v, wanted, current) {
 		return nil
 	}
 	changes := crd.Breaking(current, wanted)
 	allowed := v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true"
-	moves := crd.Hub(current) != crd.Hub(wanted)
 	switch {
 	case moves && v.inWaves():
 		v.kind.Reason = kindBreaking
 		v.kind.Message = fmt.Sprintf("the change can't go in waves, since instances are composed in the version that is stored, which would be %s and not %s any more. Take spec.rollout away for it", crd.Hub(wanted), crd.Hub(current))
 		return nil
 	case len(changes) == 0:
-	case !moves && v.target.Why != revision.Latest && crd.Covers(current, wanted):
-		wanted = crd.Keeping(wanted, current) // an earlier revision is served by the schema of a later one
 	case !allowed:
 		others, err := r.dependants(ctx, v, current, wanted)
 		if others != "" {
@@ -110,7 +110,7 @@ func (v *visit) inWaves() bool {
 // unpublished says where the kind stands while nothing new can be published: it may be
 // served as it was.
 func (r *Reconciler) unpublished(ctx context.Context, v *visit) error {
-	v.kind = publish.Standing{Unknown: true, Reason: kindNotAccepted, Message: "the graph is not accepted"}
+	v.kind = publish.Standing{Unknown: true, Reason: awaiting, Message: awaited(v1alpha1.DefinitionKindReady, "the kind is served when the graph is accepted")}
 	if current, _, ok := r.owned(ctx, v); ok && v.status.ServingRevision != 0 {
 		v.kind = publish.Of(current)
 	}

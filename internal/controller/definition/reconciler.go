@@ -137,7 +137,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	r.choose(ctx, v)
 	published := r.publish(ctx, v)
 	r.authorize(ctx, v)
-	r.followGrants(v)
 	err := r.serve(ctx, v) // what was published before is served all the same
 	if published != nil {
 		return outcome.Fail(errors.Join(published, err))

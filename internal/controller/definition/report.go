@@ -59,7 +59,7 @@ func (r *Reconciler) report(ctx context.Context, v *visit, failed error) outcome
 
 // information lists the nodes of a graph that read others.
 func information(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
-	for _, n := range g.Nodes {
+	for _, n := range g.InOrder() {
 		if len(n.Dependencies) == 0 {
 			continue
 		}
@@ -75,7 +75,11 @@ func information(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
 func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	set, now, generation := before, r.Now(), v.raw.GetGeneration()
 	mark := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		set = set.Mark(v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}, now)
+		c := v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
+		if was, told := before.Get(kind); told && v.compiled.graph == nil && (kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
+			c.ObservedGeneration = was.ObservedGeneration // it is what was made of an earlier one
+		}
+		set = set.Mark(c, now)
 	}
 	var unsure *unsureError
 	status, reason, message := resolved(v)
@@ -86,7 +90,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	case errors.As(v.unsure, &unsure):
 		mark(v1alpha1.DefinitionGraphAccepted, condition.Unknown, "KindUnknown", unsure.message())
 	default:
-		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", told(v.compiled.problems.Sorted().Err()))
+		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", rejected(v))
 	}
 	switch {
 	case v.kind.Ready:
@@ -98,7 +102,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	}
 	switch {
 	case v.entry.serving == nil:
-		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, "AwaitingKind", "the controller starts when the kind is served")
+		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaited(v1alpha1.DefinitionControllerReady, "the controller starts when the kind is served"))
 	case v.entry.chooser == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "the controller takes apart instances that are deleted; others wait for a graph that is accepted")
 	case v.entry.serving.State().Phase == watch.Unavailable:
@@ -114,6 +118,19 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	}
 	return set.Mark(set.Summarize(v1alpha1.DefinitionReady, generation,
 		v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
+}
+
+// rejected says what is wrong with the graph, all of it.
+func rejected(v *visit) string {
+	return told(fmt.Errorf("failed to build resourcegraphdefinition: %w", v.compiled.problems.Sorted().Err()))
+}
+
+// awaiting is the reason of what nothing could be done about yet.
+const awaiting = "AwaitingReconciliation"
+
+// awaited is the dialect's message for that, and for what it waits.
+func awaited(kind, why string) string {
+	return fmt.Sprintf("condition %q is awaiting reconciliation: %s", kind, why)
 }
 
 func accepted(v *visit) string {

@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/inventory"
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -293,37 +292,4 @@ func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus)
 	}
 	// Whoever may write an annotation has no say over the rest.
 	return v1alpha1.DefinitionStatus{LastIssuedRevision: status.LastIssuedRevision, ServingRevision: status.ServingRevision, Rollout: status.Rollout}
-}
-
-// Orphans sees to revisions whose definition isn't there: while they are kept, another of its
-// name may find them; deleted, nobody else lets them go.
-type Orphans struct {
-	Cluster *cluster.Client
-	Hub     *watch.Hub
-}
-
-// Reconcile lets a deleted revision go whose definition is gone.
-func (r *Orphans) Reconcile(ctx context.Context, key object.Key) outcome.Outcome {
-	subscriber := watch.Subscriber{Key: key}
-	o, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
-	if !ok || o.GetDeletionTimestamp() == nil || !slices.Contains(o.GetFinalizers(), v1alpha1.Finalizer) {
-		r.Hub.Forget(subscriber)
-		return outcome.Done()
-	}
-	kind := v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind)
-	name, _, _ := unstructured.NestedString(o.Object, "spec", "snapshot", "name")
-	namespace, _, _ := unstructured.NestedString(o.Object, "spec", "snapshot", "namespace")
-	if namespace != "" {
-		kind.Kind = v1alpha1.ResourceGroupKind
-	}
-	lease := r.Hub.Begin(subscriber)
-	defer lease.Commit()
-	definition, state := lease.Object(kind, namespace, name)
-	if state.Phase != watch.Synced || definition != nil {
-		return outcome.Done() // its definition sees to it, and the lease wakes this when that goes
-	}
-	if err := free(ctx, r.Cluster, o); err != nil {
-		return outcome.Fail(err)
-	}
-	return outcome.Done()
 }

@@ -1,15 +1,11 @@
 package definition
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
-	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -21,7 +17,6 @@ import (
 const (
 	rollingOutReason = "RollingOut"
 	rolloutPaused    = "RolloutPaused"
-	noRevision       = "NoRevision"
 )
 
 // resolved says whether instances are composed by the revision that the definition asks for.
@@ -45,7 +40,7 @@ func resolved(v *visit) (status metav1.ConditionStatus, reason, message string) 
 	case v.target.Number != 0:
 		return condition.True, string(v.target.Why), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.target.Number) + servesOn(v)
 	}
-	return condition.Unknown, noRevision, "there is no revision yet: one is made when the graph is accepted"
+	return condition.Unknown, awaiting, awaited(v1alpha1.DefinitionRevisionsResolved, "there is no revision yet; one is made when the graph is accepted")
 }
 
 // servesOn says what serves instead of what is asked for.
@@ -117,46 +112,4 @@ func moved(a, b revision.State) bool {
 		return object.Digest([]any{s.Serving, s.Rollout.Revision, s.Rollout.Wave, s.Rollout.Partitions})
 	}
 	return mark(a) != mark(b)
-}
-
-// verify tells whether a revision's graph compiles, as far as that is known. Of one that has
-// said nothing yet it is found out.
-func (r *Reconciler) verify(ctx context.Context, v *visit, o *unstructured.Unstructured, one *rev.GraphRevision) error {
-	before := condition.Read(o)
-	_, said := before.Get(rev.GraphVerified)
-	if said && v.entry.revisions[one.Spec.Revision] == nil {
-		return nil // nobody has looked since the program began: it is as it was
-	}
-	c := candidate{one.Spec.Revision, r.revision(v, one)}
-	if !said {
-		if err := r.compileCandidate(ctx, v, c); err != nil {
-			r.doubt(v, err)
-			return nil
-		}
-	}
-	if c.last.graph == nil && len(c.last.problems) == 0 {
-		return nil // it hasn't been compiled
-	}
-	status := rev.GraphRevisionStatus{}
-	verified := v1alpha1.Condition{Type: rev.GraphVerified, Status: condition.True, Reason: "Verified", Message: "graph revision compiled and verified", ObservedGeneration: o.GetGeneration()}
-	if g := c.last.graph; g != nil {
-		status.TopologicalOrder, status.Resources = g.Order(), information(g)
-	} else {
-		verified.Status, verified.Reason, verified.Message = condition.False, "InvalidGraph", told(c.last.problems.Sorted().Err())
-	}
-	set := before.Mark(verified, r.Now())
-	set = set.Mark(set.Summarize(rev.Ready, o.GetGeneration(), rev.GraphVerified), r.Now())
-	status.Conditions = set
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("encode the status of GraphRevision %s: %w", one.Name, err)
-	}
-	fields["conditions"] = set.Unstructured()
-	if object.Digest(o.Object["status"]) == object.Digest(fields) {
-		return nil
-	}
-	_, err = r.change(v, o, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.WriteStatus(ctx, o, fields, v1alpha1.StatusManager)
-	})
-	return err
 }

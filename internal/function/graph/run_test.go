@@ -65,7 +65,7 @@ func TestASchemaThatChangesIsCheckedAgain(t *testing.T) {
 		if r := run("x"); len(r.Results) > 0 || r.Desired.Resources["a"].Object == nil {
 			t.Errorf("want it composed, got %v", r.Results)
 		}
-		if r := run("y"); len(r.Results) != 1 || !strings.Contains(r.Results[0].Message, `schema.spec has no field "x"`) {
+		if r := run("y"); len(r.Results) != 1 || !strings.Contains(r.Results[0].Message, `undefined field 'x' in schema.spec`) {
 			t.Errorf("want to be told, got %v", r.Results)
 		}
 	}
