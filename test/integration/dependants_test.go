@@ -2,10 +2,12 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
@@ -85,4 +87,57 @@ spec:
 		}
 		return nil
 	})
+}
+
+// TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack learns of a kind only when others have
+// come to rely on what nobody knew the type of.
+func TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack(t *testing.T) {
+	s := begin(t)
+	const lower = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-lower}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Lower, group: $GROUP, status: {size: "${late.status.size}"}}
+  resources: [{id: late, template: {apiVersion: $GROUP/v1, kind: Late, metadata: {name: "${schema.metadata.name}"}}}]
+`
+	const upper = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-upper}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Upper, group: $GROUP}
+  resources:
+    - {id: lower, template: {apiVersion: $GROUP/v1alpha1, kind: Lower, metadata: {name: "${schema.metadata.name}"}}}
+    - {id: content, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${%s}"}}}
+`
+	const late = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lates.$GROUP}
+spec:
+  group: $GROUP
+  scope: Namespaced
+  names: {kind: Late, listKind: LateList, plural: lates, singular: late}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {status: {type: object, properties: {size: {type: integer}}}}}}}
+`
+	s.Put(t, lower)
+	s.Active(t, "lower")
+	s.Put(t, fmt.Sprintf(upper, "lower.status.size"))
+	s.Active(t, "upper")
+	s.Put(t, late)
+	s.Await(t, rgd, "", s.Name("lower"), all(field("Inactive", "status", "state"),
+		conditionIs("KindReady", "False", "BreaksDependants", s.Name("upper"), "spec.resources[1].template.data.size", "the expression is an integer; expected a string")))
+	s.Active(t, "upper")
+
+	t.Log("it is typed once nobody is against it")
+	s.Put(t, fmt.Sprintf(upper, "string(lower.status.size)"))
+	s.Active(t, "lower", "upper")
+	crd := s.Get(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "lowers."+s.Group)
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if got, _, _ := unstructured.NestedString(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "properties", "size", "type"); got != "integer" {
+		t.Errorf("its size is %q", got)
+	}
+	s.Active(t, "upper")
 }

@@ -204,3 +204,38 @@ func printed(t *testing.T, s suite.Suite, name string) string {
 	}
 	return out.String()
 }
+
+// TestRightsAreAskedForWhatServes pins a definition to a revision that needs more than what
+// the definition is by now.
+func TestRightsAreAskedForWhatServes(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Put(t, definition)
+	s.Active(t, "site")
+	told := func(lack string) {
+		t.Helper()
+		s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+			if got := testkit.Message(o, "PermissionsGranted"); !strings.Contains(got, lack) {
+				return fmt.Errorf("it doesn't tell of %s: %s", lack, got)
+			}
+			return nil
+		})
+	}
+	told("serviceaccounts")
+	less, _, _ := strings.Cut(definition, "    - id: account\n")
+	s.Put(t, strings.Replace(less, "spec:\n", "spec:\n  revision: 1\n", 1))
+	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+		if n, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); n != 2 {
+			return fmt.Errorf("revision %d is the last", n)
+		}
+		return nil
+	})
+	told("serviceaccounts")
+	s.Put(t, less) // nobody asks for the first any more
+	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+		if got := testkit.Message(o, "PermissionsGranted"); strings.Contains(got, "serviceaccounts") {
+			return errors.New("it tells of what nothing needs: " + got)
+		}
+		return nil
+	})
+}

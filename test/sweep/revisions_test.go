@@ -195,3 +195,80 @@ func liveWith(t *testing.T, w *testkit.World, group, ns string) {
 		w.AwaitReady(t, definition.RevisionKind, "", group+revision)
 	}
 }
+
+// TestARevisionServesOnAfterARestartThoughAKindHasChanged changes the type of what a
+// definition shows of a kind that it composes.
+func TestARevisionServesOnAfterARestartThoughAKindHasChanged(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	outer := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Outer"}
+	inner := func(kind string) string {
+		return fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: inners.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {kind: Inner, listKind: InnerList, plural: inners, singular: inner}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties: {spec: {type: object, properties: {a: {type: string}}}, status: {type: object, properties: {size: {type: %[2]s}}}}
+`, group, kind)
+	}
+	put := func(a string) {
+		t.Helper()
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Outer\nmetadata: {name: x, namespace: %s}\nspec: {a: %s}\n", group, ns, a))
+		w.Await(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Inner"}, ns, "x", func(o *unstructured.Unstructured) error {
+			if got, _, _ := unstructured.NestedString(objectOf(o), "spec", "a"); got != a {
+				return fmt.Errorf("a is %q", got)
+			}
+			return nil
+		})
+	}
+	stop := run(t, config)
+	w.Apply(t, inner("string"))
+	w.Apply(t, fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %[1]s}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Outer, group: %[1]s, spec: {a: string}, status: {size: "${inner.status.size}"}}
+  resources:
+    - id: inner
+      template: {apiVersion: %[1]s/v1, kind: Inner, metadata: {name: "${schema.metadata.name}"}, spec: {a: "${schema.spec.a}"}}
+`, group))
+	w.AwaitReady(t, definitionKind, "", group)
+	put("one")
+	w.Apply(t, inner("integer"))
+	w.Await(t, definitionKind, "", group, func(o *unstructured.Unstructured) error {
+		if reason := testkit.ReasonOf(o, "KindReady"); reason != "BreakingChange" {
+			return errors.New("KindReady is " + reason)
+		}
+		return nil
+	})
+	put("two")
+	stop()
+	stop = run(t, config)
+	defer func() { stop() }()
+	put("three")
+	w.Delete(t, outer, ns, "x")
+	w.AwaitGone(t, outer, ns, "x")
+	w.Delete(t, definitionKind, "", group)
+	w.AwaitGone(t, definitionKind, "", group)
+}
+
+// objectOf is what an object holds; nothing for none.
+func objectOf(o *unstructured.Unstructured) map[string]any {
+	if o == nil {
+		return nil
+	}
+	return o.Object
+}
