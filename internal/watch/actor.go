@@ -160,13 +160,15 @@ func (a *actor) renew() {
 func (a *actor) advance(change func(*progress)) (told bool) {
 	now := time.Now()
 	a.mu.Lock()
+	wasGone := a.progress.gone()
 	change(&a.progress)
 	if a.wellSince.IsZero() && a.progress.listed && a.progress.watching {
 		a.wellSince = now
 	}
 	before := a.state
 	a.state.Phase, a.state.Reason, a.state.Message = a.progress.state(now)
-	news := before.Phase != a.state.Phase || before.Reason != a.state.Reason
+	// A kind that is gone has no objects, which is news also of one that couldn't be read.
+	news := before.Phase != a.state.Phase || before.Reason != a.state.Reason || !wasGone && a.progress.gone()
 	if news {
 		a.state.Since = now
 	}

@@ -99,6 +99,31 @@ func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 	})
 }
 
+// TestTheEndOfAKindThatNobodyCouldReadIsTold is what somebody waits for who began when it
+// was not served any more, after a restart say: there are no objects whose end would tell.
+func TestTheEndOfAKindThatNobodyCouldReadIsTold(t *testing.T) {
+	onStage(t, scripts{}, func(t *testing.T, s *stage) {
+		var mu sync.Mutex
+		gone := false
+		s.world.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return Resource{}, &UnavailableError{Reason: WaitingForKind, Message: "v1alpha1 is not served", Gone: gone}
+		}
+		s.commit("i", ChildrenOf(vpc, "o"))
+		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
+		s.inbox.take()
+		mu.Lock()
+		gone = true
+		mu.Unlock()
+		s.KindChanged(vpc.GroupKind(), KindDeleted)
+		synctest.Wait()
+		s.expect(t, "the kind is gone, and its objects with it", "i: KindState Vpc ")
+		pass(time.Hour)
+		s.expect(t, "it is told once")
+	})
+}
+
 // TestAChangedKindIsLookedAtTwice has the API server read objects the old way for
 // a moment after it announced the new one, and then begin with the new way
 // without a word.

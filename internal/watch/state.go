@@ -118,6 +118,9 @@ func (p *progress) failed(why *UnavailableError, now time.Time) {
 	p.failure = why
 }
 
+// gone says that the kind isn't there, and neither are its objects.
+func (p *progress) gone() bool { return p.failure != nil && p.failure.Gone }
+
 // advanced notes a list or a watch that succeeded. Only both together are
 // health: where one of them is forbidden, the other's success comes again with
 // each attempt.

@@ -458,6 +458,17 @@ func TestAKindIsNotServedInTheMiddle(t *testing.T) {
 		awaitNestGone(t, s)
 		s.AwaitGone(t, suite.CRD, "", leafCRD(s))
 	})
+	t.Run("and is deleted when nobody has seen its objects for a while", func(t *testing.T) {
+		s := home(t)
+		build(t, s)
+		s.Put(t, unserved)
+		s.Await(t, s.Kind("Low"), s.NS, "x", waits("WaitingForKind", "Leaf"))
+		s.Delete(t, s.Kind("Top"), s.NS, "x")
+		unservedAll(t, s)
+		s.Delete(t, suite.CRD, "", leafCRD(s))
+		awaitNestGone(t, s)
+		s.AwaitGone(t, suite.CRD, "", leafCRD(s))
+	})
 	t.Run("it is the kind of a layer", func(t *testing.T) {
 		s := home(t)
 		build(t, s)

@@ -55,6 +55,7 @@ func (r *Reconciler) recall(ctx context.Context, v *visit) outcome.Outcome {
 	default:
 		return outcome.Done() // the lease wakes the definition
 	}
+	var read []*rev.GraphRevision
 	for _, o := range all {
 		one, err := v.entry.shelf.decode(o)
 		if err != nil {
@@ -63,13 +64,16 @@ func (r *Reconciler) recall(ctx context.Context, v *visit) outcome.Outcome {
 		if !revision.BelongsTo(one, v.owner) {
 			continue
 		}
+		if read = append(read, one); !v.entry.shelf.has(one) {
+			continue
+		}
 		if err := r.adopt(ctx, v, o, one); err != nil {
 			return ended(err)
 		}
 		v.revisions = append(v.revisions, one)
 	}
 	revision.Sort(v.revisions)
-	v.entry.shelf.only(v.revisions)
+	v.entry.shelf.only(read)
 	return outcome.Outcome{}
 }
 
@@ -223,7 +227,11 @@ func (r *Reconciler) letGo(ctx context.Context, v *visit, o *unstructured.Unstru
 	if number, _, _ := unstructured.NestedInt64(o.Object, "spec", "revision"); number != 0 {
 		delete(v.entry.revisions, number)
 	}
-	return free(ctx, r.Cluster, o)
+	if err := free(ctx, r.Cluster, o); err != nil {
+		return err
+	}
+	v.entry.shelf.drop(o.GetUID()) // who asks for it from now on asks for what isn't there
+	return nil
 }
 
 // free takes our finalizer off.

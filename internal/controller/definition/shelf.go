@@ -28,6 +28,8 @@ type volume struct {
 	version string
 	one     *rev.GraphRevision
 	hash    string // of its content, which never changes; "" if nobody has asked
+	// dropped says that it has been let go of, and is there until everybody has heard.
+	dropped bool
 }
 
 // decode reads a revision. What it returns is shared, and read-only.
@@ -57,6 +59,19 @@ func decodeRevision(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 		return nil, fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err)
 	}
 	return one, nil
+}
+
+// drop notes that a revision has been let go of.
+func (s *shelf) drop(uid types.UID) {
+	if known := s.read[uid]; known != nil {
+		known.dropped = true
+	}
+}
+
+// has says whether a revision that was read is still to be had.
+func (s *shelf) has(one *rev.GraphRevision) bool {
+	known := s.read[one.UID]
+	return known == nil || !known.dropped
 }
 
 // only forgets the revisions that aren't there any more.
