@@ -92,7 +92,8 @@ func TestInput(t *testing.T) {
 		"An input of the older version is known": {"{apiVersion: autoready.fn.crossplane.io/v1alpha1, kind: Input}", ""},
 		"It may say how long the answer holds":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 5m}", ""},
 		"Checks in CEL are told not to be run":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, celHealthCheckCustomization: {a_v1_X: 'true'}}", "health checks in CEL are not evaluated by the function that is built in"},
-		"All mistakes are told at once":          {"{apiVersion: autoready/v1, kind: Resources, ttl: x, tll: 1}", "invalid input: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input\ntll: no such field; did you mean \"ttl\"?\nttl: \"x\" is not a duration"},
+		"What isn't known is passed over":        {"{apiVersion: autoready/v1, kind: Resources, tll: 1}", "the input has what isn't known: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input\ntll: no such field; did you mean \"ttl\"?"},
+		"All mistakes are told at once":          {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: x, celHealthCheckCustomization: []}", "invalid input: celHealthCheckCustomization: is a list, not an object\nttl: \"x\" is not a duration"},
 	}
 	for name, tc := range cases {
 		r, got := Run(call.Request{Input: parsed(t, tc.input)}), ""
