@@ -62,6 +62,18 @@ type CompositionSpec struct {
 	//
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
+
+	// PublishConnectionDetailsWithStoreConfigRef has no effect; older manifests have it.
+	//
+	// Deprecated: secret stores aren't supported any more.
+	//
+	// +optional
+	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
+}
+
+// StoreConfigReference names a secret store, of which there are none any more.
+type StoreConfigReference struct {
+	Name string `json:"name"`
 }
 
 // CompositionMode is how a composition composes.

@@ -69,6 +69,13 @@ type CompositionRevisionSpec struct {
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
 
+	// PublishConnectionDetailsWithStoreConfigRef has no effect; older manifests have it.
+	//
+	// Deprecated: secret stores aren't supported any more.
+	//
+	// +optional
+	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
+
 	// Revision is the higher the newer. It grows when a composition becomes again
 	// what it was: then its former revision is the newest once more.
 	Revision int64 `json:"revision"`
@@ -88,6 +95,7 @@ type CompositionRevisionStatus struct {
 func (s *CompositionRevisionSpec) Composition() CompositionSpec {
 	return CompositionSpec{
 		CompositeTypeRef: s.CompositeTypeRef, Mode: s.Mode, Pipeline: s.Pipeline,
-		WriteConnectionSecretsToNamespace: s.WriteConnectionSecretsToNamespace,
+		WriteConnectionSecretsToNamespace:          s.WriteConnectionSecretsToNamespace,
+		PublishConnectionDetailsWithStoreConfigRef: s.PublishConnectionDetailsWithStoreConfigRef,
 	}
 }
