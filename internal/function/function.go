@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/function/autoready"
 	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/environment"
 	"github.com/espalier-dev/espalier/internal/function/graph"
 	"github.com/espalier-dev/espalier/internal/function/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/pipeline"
@@ -31,6 +32,8 @@ func Builtin() map[string]Core {
 		patchandtransform.PackageName: patchandtransform.Run,
 		autoready.Name:                autoready.Run,
 		autoready.PackageName:         autoready.Run,
+		environment.Name:              environment.Run,
+		environment.PackageName:       environment.Run,
 	}
 }
 

@@ -26,8 +26,9 @@ type stringTransform struct {
 }
 
 type capture struct {
-	Match string `json:"match"`
-	Group int64  `json:"group"`
+	Match   string  `json:"match"`
+	Group   int64   `json:"group"`
+	Replace *string `json:"replace"`
 }
 
 type join struct {
@@ -135,7 +136,14 @@ func (c *capture) apply(value any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := re.FindStringSubmatch(fmt.Sprint(value))
+	text := fmt.Sprint(value)
+	if c.Replace != nil {
+		if (len(text)+1)*len(*c.Replace) > maxText {
+			return nil, errLong
+		}
+		return re.ReplaceAllString(text, *c.Replace), nil
+	}
+	groups := re.FindStringSubmatch(text)
 	if c.Group >= int64(len(groups)) {
 		return nil, fmt.Errorf("regexp %q had no matches for group %d", c.Match, c.Group)
 	}
