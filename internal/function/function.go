@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/espalier-dev/espalier/internal/function/answer"
 	"github.com/espalier-dev/espalier/internal/function/autoready"
 	"github.com/espalier-dev/espalier/internal/function/call"
 	"github.com/espalier-dev/espalier/internal/function/environment"
@@ -22,7 +23,7 @@ import (
 // Core is a function as values: what it is given and what it answers.
 type Core = func(call.Request) call.Response
 
-// Builtin returns the functions that are part of this program, by each of their names.
+// Builtin returns those functions that are values, by each of their names.
 func Builtin() map[string]Core {
 	graphs := graph.New()
 	return map[string]Core{
@@ -37,10 +38,19 @@ func Builtin() map[string]Core {
 	}
 }
 
+// All returns the functions that are part of this program, by each of their names.
+func All() map[string]pipeline.Func {
+	all := map[string]pipeline.Func{answer.Name: answer.Run, answer.PackageName: answer.Run}
+	for name, core := range Builtin() {
+		all[name] = Adapt(core)
+	}
+	return all
+}
+
 // Register makes all of them known.
 func Register(known *pipeline.Functions) {
-	for name, core := range Builtin() {
-		known.Register(name, Adapt(core))
+	for name, function := range All() {
+		known.Register(name, function)
 	}
 }
 

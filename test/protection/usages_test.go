@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/test/suite"
 )
@@ -192,4 +193,33 @@ spec:
 	s.Delete(t, clusterUsageKind, "", s.Name("uses"))
 	s.AwaitGone(t, clusterUsageKind, "", s.Name("uses"))
 	s.Await(t, namespaceKind, "", s.NS, marked(false))
+}
+
+// TestTheFirstSpellingOfUsageIsOne as manifests have it still.
+func TestTheFirstSpellingOfUsageIsOne(t *testing.T) {
+	s := suite.Begin(t)
+	role := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
+	s.Put(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-used, labels: {test: $ID}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-using}
+---
+apiVersion: apiextensions.crossplane.io/v1alpha1
+kind: Usage
+metadata: {name: $ID-uses}
+spec:
+  of: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, resourceSelector: {matchLabels: {test: $ID}}}
+  by: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, resourceRef: {name: $ID-using}}
+`)
+	usage := schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1alpha1", Kind: "Usage"}
+	s.Await(t, usage, "", s.Name("uses"), says("True", "Available"))
+	s.Await(t, role, "", s.Name("used"), marked(true))
+	s.Delete(t, role, "", s.Name("using"))
+	s.AwaitGone(t, usage, "", s.Name("uses"))
+	s.Await(t, role, "", s.Name("used"), marked(false))
+	s.Delete(t, role, "", s.Name("used"))
 }

@@ -87,7 +87,7 @@ func New(hub *watch.Hub, o Options) *Catalog {
 		functions: map[string]*function{}, revisions: map[string]revision{},
 		places: map[string]Place{}, listeners: map[*listener]struct{}{},
 	}
-	for name := range builtin.Builtin() {
+	for name := range builtin.All() {
 		c.builtIn[name] = true
 	}
 	builtin.Register(&c.inside)
