@@ -2,12 +2,15 @@ package protection
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -176,6 +179,25 @@ spec:
 	s.Delete(t, usageKind, s.NS, "uses")
 	s.Await(t, suite.ConfigMap, "default", s.Name("used"), marked(false))
 	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
+}
+
+// TestNobodyKeepsAnothersForAReasonAlone: who may write usages in a namespace says what of
+// that namespace uses another's objects.
+func TestNobodyKeepsAnothersForAReasonAlone(t *testing.T) {
+	s := suite.Begin(t)
+	for field, of := range map[string]string{
+		"resourceRef":      "resourceRef: {name: used, namespace: default}",
+		"resourceSelector": "resourceSelector: {matchLabels: {a: b}, namespace: default}",
+	} {
+		usage := testkit.Parse(t, s.Text(`
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, `+of+`}}`))[0]
+		if _, err := s.TryApply(t, usage); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `"spec.by" must be specified if "spec.of.`+field+`.namespace" is`) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
 }
 
 func TestAClusterUsageIsOfClusterScopedObjects(t *testing.T) {
