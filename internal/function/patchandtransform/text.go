@@ -70,12 +70,12 @@ func (s *stringTransform) apply(value any) (any, error) {
 	}
 }
 
-// format is Go's Sprintf, unless the text could become very long.
+// format is Go's Sprintf, for numbers of either sort, unless the text could become very long.
 func format(text string, values ...any) (string, error) {
 	if n := strings.Count(text, "%"); n > 0 && len(fmt.Sprint(values...)) > 4*maxText/n {
 		return "", errLong
 	}
-	return fmt.Sprintf(text, values...), nil
+	return fmt.Sprintf(text, numbers(values)...), nil
 }
 
 // wide finds verbs that pad to widths which no name or field has.
