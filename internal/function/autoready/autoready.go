@@ -6,8 +6,8 @@
 // has counts for nothing, and neither does a status that does. And kinds of Kubernetes
 // itself that have no status to speak of, such as a Role, are ready when they are there.
 //
-// Checks in CEL, which there are behind a feature gate, are not evaluated; an input that
-// has some is answered with a Warning.
+// Checks in CEL, which there are behind a feature gate, are always evaluated. One that
+// fails is a Warning, and what it is for isn't ready.
 package autoready
 
 import (
@@ -53,16 +53,23 @@ func Run(r call.Request) call.Response {
 		return call.Fails(r, "invalid input: "+call.Told(problems))
 	}
 	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl, Results: call.Warns("the input has what isn't known: ", notes)}
-	if len(in.Checks) > 0 || in.ChecksInside != "" {
-		response.Results = append(response.Results, call.Result{
-			Severity: call.Warning,
-			Message:  "health checks in CEL are not evaluated by the function that is built in",
-		})
+	all, err := in.checks(r.Context)
+	if err != nil {
+		response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
 	}
+	told := map[string]bool{} // of several objects of a kind it is told once
 	for _, name := range slices.Sorted(maps.Keys(r.Desired.Resources)) {
 		desired := r.Desired.Resources[name]
 		observed, exists := r.Observed.Resources[name]
-		if exists && desired.Ready == call.Unspecified && Ready(&unstructured.Unstructured{Object: observed.Object}) {
+		if !exists || desired.Ready != call.Unspecified {
+			continue
+		}
+		ready, err := all.ready(&unstructured.Unstructured{Object: observed.Object})
+		if err != nil && !told[err.Error()] {
+			told[err.Error()] = true
+			response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
+		}
+		if ready {
 			desired.Ready = call.True
 			response.Desired.Resources[name] = desired
 		}
