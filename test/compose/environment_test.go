@@ -85,6 +85,10 @@ spec:
         - {type: FromEnvironmentFieldPath, fromFieldPath: place.zone, toFieldPath: data.zone}
   - step: ready
     functionRef: {name: function-auto-ready}
+    input:
+      apiVersion: autoready.fn.crossplane.io/v1beta1
+      kind: Input
+      celHealthCheckCustomization: {_v1_ConfigMap: "object.data.region in ['north', 'south']"}
 `
 
 // TestAnEnvironmentReachesWhatIsComposed as soon as it is there, and whenever it changes.
@@ -130,12 +134,19 @@ kind: EnvironmentConfig
 metadata: {name: $ID-test, labels: {test: $ID, stage: test}}
 data: {place: {zone: b}}`)
 	s.Await(t, kind, s.NS, "shop", is("north", "b"))
-	s.Put(t, strings.Replace(`
+	const base = `
 apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig
 metadata: {name: $ID-base}
-data: {place: {region: north, zone: a}}`, "north", "south", 1))
+data: {place: {region: REGION, zone: a}}`
+	s.Put(t, strings.Replace(base, "REGION", "south", 1))
 	s.Await(t, kind, s.NS, "shop", is("south", "b"))
+
+	// What is composed there isn't ready, as its author says.
+	s.Put(t, strings.Replace(base, "REGION", "nowhere", 1))
+	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		return hasCondition(o, "Ready", "False", "Creating", "part")
+	})
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
 }
