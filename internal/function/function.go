@@ -40,7 +40,10 @@ func Builtin() map[string]Core {
 
 // All returns the functions that are part of this program, by each of their names.
 func All() map[string]pipeline.Func {
-	all := map[string]pipeline.Func{answer.Name: answer.Run, answer.PackageName: answer.Run}
+	answers := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		return answer.Run(request)
+	}
+	all := map[string]pipeline.Func{answer.Name: answers, answer.PackageName: answers}
 	for name, core := range Builtin() {
 		all[name] = Adapt(core)
 	}

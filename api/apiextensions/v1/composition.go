@@ -63,9 +63,8 @@ type CompositionSpec struct {
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
 
-	// PublishConnectionDetailsWithStoreConfigRef has no effect; older manifests have it.
-	//
-	// Deprecated: secret stores aren't supported any more.
+	// PublishConnectionDetailsWithStoreConfigRef has no effect: there are no secret
+	// stores any more. Older manifests have it.
 	//
 	// +optional
 	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`

@@ -3,7 +3,6 @@
 package answer
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +28,7 @@ var known = []string{"apiVersion", "kind", "metadata", "response"}
 // Run lays the answer that the input has, as the protocol writes one in JSON, over what
 // was wanted before. Where it says nothing of how long it holds, it holds until something
 // changes.
-func Run(_ context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+func Run(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	out := &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Tag: r.GetMeta().GetTag()}, Desired: r.GetDesired(), Context: r.GetContext()}
 	input := r.GetInput().GetFields()
 	for _, field := range slices.Sorted(maps.Keys(input)) {

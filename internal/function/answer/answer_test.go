@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before.Input = of(t, tc.input)
-			got, err := Run(t.Context(), before)
+			got, err := Run(before)
 			if err != nil {
 				t.Fatal(err)
 			}
