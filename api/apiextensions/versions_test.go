@@ -63,6 +63,24 @@ func shape(s *extv1.JSONSchemaProps, at string) []string {
 	return out
 }
 
+// TestOlderVersionsNeedNoConversion: what people have written as v1alpha1 is served as it
+// is, and stored as v1beta1.
+func TestOlderVersionsNeedNoConversion(t *testing.T) {
+	for _, file := range []string{"apiextensions.crossplane.io_usages.yaml", "apiextensions.crossplane.io_environmentconfigs.yaml"} {
+		c := kind(t, file)
+		shapes := map[string][]string{}
+		for _, v := range c.Spec.Versions {
+			if !v.Served || v.Storage != (v.Name == "v1beta1") {
+				t.Errorf("%s: %s: served %t, stored %t", file, v.Name, v.Served, v.Storage)
+			}
+			shapes[v.Name] = shape(v.Schema.OpenAPIV3Schema, "")
+		}
+		if diff := cmp.Diff(shapes["v1alpha1"], shapes["v1beta1"]); diff != "" {
+			t.Errorf("%s (-v1alpha1 +v1beta1):\n%s", file, diff)
+		}
+	}
+}
+
 // TestNames are those that people and programs find the kinds by.
 func TestNames(t *testing.T) {
 	for file, want := range map[string]extv1.CustomResourceDefinitionNames{
@@ -77,6 +95,10 @@ func TestNames(t *testing.T) {
 		"apiextensions.crossplane.io_compositionrevisions.yaml": {
 			Kind: "CompositionRevision", ListKind: "CompositionRevisionList", Plural: "compositionrevisions", Singular: "compositionrevision",
 			ShortNames: []string{"comprev"}, Categories: []string{"crossplane"},
+		},
+		"apiextensions.crossplane.io_environmentconfigs.yaml": {
+			Kind: "EnvironmentConfig", ListKind: "EnvironmentConfigList", Plural: "environmentconfigs", Singular: "environmentconfig",
+			ShortNames: []string{"envcfg"}, Categories: []string{"crossplane"},
 		},
 		"apiextensions.crossplane.io_usages.yaml": {
 			Kind: "Usage", ListKind: "UsageList", Plural: "usages", Singular: "usage", Categories: []string{"crossplane"},

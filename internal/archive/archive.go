@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/apiextensions/v1beta1"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
@@ -119,6 +120,7 @@ var (
 	revisionKind            = v1.GroupVersion.WithKind(v1.CompositionRevisionKind).GroupKind()
 	graphRevisionKind       = rev.GroupVersion.WithKind(rev.GraphRevisionKind).GroupKind()
 	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
+	environmentKind         = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind).GroupKind()
 )
 
 // IsDefinition says whether a kind is one of definitions, of either dialect.
@@ -147,7 +149,7 @@ func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
 		return Secrets
 	case gk == bindingKind:
 		return Bindings
-	case gk == functionKind:
+	case gk == functionKind, gk == environmentKind: // what functions read
 		return Functions
 	case gk == revisionKind, gk == graphRevisionKind:
 		return Revisions

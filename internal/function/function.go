@@ -9,8 +9,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/espalier-dev/espalier/internal/function/answer"
 	"github.com/espalier-dev/espalier/internal/function/autoready"
 	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/environment"
 	"github.com/espalier-dev/espalier/internal/function/graph"
 	"github.com/espalier-dev/espalier/internal/function/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/pipeline"
@@ -21,7 +23,7 @@ import (
 // Core is a function as values: what it is given and what it answers.
 type Core = func(call.Request) call.Response
 
-// Builtin returns the functions that are part of this program, by each of their names.
+// Builtin returns those functions that are values, by each of their names.
 func Builtin() map[string]Core {
 	graphs := graph.New()
 	return map[string]Core{
@@ -31,13 +33,27 @@ func Builtin() map[string]Core {
 		patchandtransform.PackageName: patchandtransform.Run,
 		autoready.Name:                autoready.Run,
 		autoready.PackageName:         autoready.Run,
+		environment.Name:              environment.Run,
+		environment.PackageName:       environment.Run,
 	}
+}
+
+// All returns the functions that are part of this program, by each of their names.
+func All() map[string]pipeline.Func {
+	answers := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		return answer.Run(request)
+	}
+	all := map[string]pipeline.Func{answer.Name: answers, answer.PackageName: answers}
+	for name, core := range Builtin() {
+		all[name] = Adapt(core)
+	}
+	return all
 }
 
 // Register makes all of them known.
 func Register(known *pipeline.Functions) {
-	for name, core := range Builtin() {
-		known.Register(name, Adapt(core))
+	for name, function := range All() {
+		known.Register(name, function)
 	}
 }
 

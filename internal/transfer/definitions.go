@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/apiextensions/v1beta1"
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -27,6 +28,7 @@ var (
 	graphRevisionKind       = rev.GroupVersion.WithKind(rev.GraphRevisionKind)
 	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
 	functionRevisionKind    = pkgv1.GroupVersion.WithKind(pkgv1.FunctionRevisionKind)
+	environmentKind         = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind)
 )
 
 // readDefinitions reads what kinds there are, and what their objects are composed by.
@@ -208,6 +210,28 @@ func (e *Export) readFunctions(ctx context.Context) error {
 	for _, o := range revisions {
 		if metav1.GetControllerOfNoCopy(o) == nil && wanted(o.GetLabels()[pkgv1.PackageLabel]) {
 			e.note("%s isn't in the export: it says where a function is called in this cluster; nobody makes it in another", object.KeyOf(o))
+		}
+	}
+	return e.readEnvironments(ctx)
+}
+
+// readEnvironments reads what functions read that nobody makes: without it they would have
+// composites composed otherwise. Which of them a composition selects shows only in its
+// composites, so all are taken as soon as there is one.
+func (e *Export) readEnvironments(ctx context.Context) error {
+	if len(e.compositions) == 0 {
+		return nil
+	}
+	all, err := e.dialect(ctx, environmentKind)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := e.spool.put(archive.Functions, o); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -223,12 +223,16 @@ var configurationKind = schema.GroupVersionKind{Group: "admissionregistration.k8
 // ConfigurationName is the name of the configuration by which the API server asks.
 const ConfigurationName = "usages.espalier.dev"
 
+// webhookName is how the API server calls the webhook when it refuses. The dialect's users, and
+// their tests, know a refusal for a usage by it.
+const webhookName = "nousages.protection.crossplane.io"
+
 // configuration lets the API server ask about deletions of what is labelled as in use,
 // and of nothing else.
 func configuration(client map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"webhooks": []any{map[string]any{
-			"name":                    ConfigurationName,
+			"name":                    webhookName,
 			"clientConfig":            client,
 			"admissionReviewVersions": []any{"v1"},
 			"objectSelector":          map[string]any{"matchLabels": map[string]any{v1beta1.InUseLabel: "true"}},
@@ -264,17 +268,18 @@ func (s *Server) configure(ctx context.Context, client map[string]any) error {
 	return nil
 }
 
-// sameConfiguration says whether the API server asks as is wanted: by the same client.
+// sameConfiguration says whether the API server asks as is wanted: by the same client,
+// under the same name.
 func sameConfiguration(a, b *unstructured.Unstructured) bool {
-	client := func(o *unstructured.Unstructured) any {
+	asks := func(o *unstructured.Unstructured) any {
 		hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 		if len(hooks) != 1 {
 			return nil
 		}
 		hook, _ := hooks[0].(map[string]any)
-		return hook["clientConfig"]
+		return []any{hook["name"], hook["clientConfig"]}
 	}
-	return client(a) != nil && object.Digest(client(a)) == object.Digest(client(b))
+	return asks(a) != nil && object.Digest(asks(a)) == object.Digest(asks(b))
 }
 
 // Remove lets the API server no longer ask: nobody would answer, and nothing that is

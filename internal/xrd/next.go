@@ -104,7 +104,9 @@ func revisionOf(c *v1.Composition, hash string, number int64) *v1.CompositionRev
 		},
 		Spec: v1.CompositionRevisionSpec{
 			CompositeTypeRef: c.Spec.CompositeTypeRef, Mode: c.Spec.Mode, Pipeline: c.Spec.Pipeline,
-			WriteConnectionSecretsToNamespace: c.Spec.WriteConnectionSecretsToNamespace, Revision: number,
+			WriteConnectionSecretsToNamespace:          c.Spec.WriteConnectionSecretsToNamespace,
+			PublishConnectionDetailsWithStoreConfigRef: c.Spec.PublishConnectionDetailsWithStoreConfigRef,
+			Revision: number,
 		},
 	}
 	maps.Copy(out.Labels, c.Labels)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/apiextensions/v1beta1"
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -25,6 +26,7 @@ var (
 	composition = v1.GroupVersion.WithKind(v1.CompositionKind)
 	revision    = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
 	function    = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
+	environment = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind)
 	inUse       = protection.GroupVersion.WithKind(protection.UsageKind)
 
 	managedOfMarket = []schema.GroupVersionKind{bucket, network, role}
@@ -38,6 +40,11 @@ apiVersion: pkg.crossplane.io/v1
 kind: Function
 metadata: {name: function-patch-and-transform}
 spec: {package: "example.com/function-patch-and-transform:v1"}
+---
+apiVersion: apiextensions.crossplane.io/v1beta1
+kind: EnvironmentConfig
+metadata: {name: fairground}
+data: {place: {size: 12, open: true}}
 ---
 apiVersion: apiextensions.crossplane.io/v1
 kind: CompositeResourceDefinition
@@ -281,6 +288,7 @@ func (p plane) inventory(t *testing.T) map[string]string {
 	for _, gvk := range []schema.GroupVersionKind{composition, revision, xrd, function} {
 		note(gvk, "", spec)
 	}
+	note(environment, "", func(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object["data"]) })
 	return out
 }
 
@@ -315,7 +323,7 @@ func (p plane) eraseMarket(t *testing.T) {
 	for _, b := range p.bindings(t) {
 		p.erase(t, b)
 	}
-	for _, gvk := range []schema.GroupVersionKind{revision, composition, function} {
+	for _, gvk := range []schema.GroupVersionKind{revision, composition, function, environment} {
 		for _, o := range p.list(t, gvk, "") {
 			p.erase(t, o)
 		}
@@ -345,6 +353,7 @@ func (p plane) sell(t *testing.T, sky *cloud.Cloud) {
 		p.erase(t, o)
 	}
 	p.Delete(t, function, "", "function-patch-and-transform")
+	p.Delete(t, environment, "", "fairground")
 }
 
 // changed waits until a field of an object isn't any more what it was.

@@ -121,6 +121,21 @@ func TestWhatIsBuiltInGivesWay(t *testing.T) {
 	w.until(t, "it is built in again", builtIn)
 }
 
+// TestAPackageIsKnownByWhatItIs however its Function is called: people install one package
+// under several names, and manifests name those.
+func TestAPackageIsKnownByWhatItIs(t *testing.T) {
+	const name = "ready-for-shops"
+	w := begin(t, catalog.Options{})
+	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+"}, spec: {package: 'xpkg.example.org/crossplane-contrib/function-auto-ready:v0.5.0'}}")
+	w.reports(t, name, "True BuiltIn", "True BuiltIn")
+	if got := w.call(t, name); got != "" {
+		t.Errorf("it says %s", got)
+	}
+	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+"}, spec: {package: 'xpkg.example.org/somebody/function-auto-ready:v0.5.0'}}")
+	w.reports(t, name, "False NoPackageRuntime", "False NoPackageRuntime")
+	w.Delete(t, catalog.FunctionKind, "", name)
+}
+
 // TestWhatAPackageManagerSaysStays although we would say something else.
 func TestWhatAPackageManagerSaysStays(t *testing.T) {
 	w := begin(t, catalog.Options{})

@@ -2,11 +2,15 @@ package protection
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -177,6 +181,25 @@ spec:
 	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
 }
 
+// TestNobodyKeepsAnothersForAReasonAlone: who may write usages in a namespace says what of
+// that namespace uses another's objects.
+func TestNobodyKeepsAnothersForAReasonAlone(t *testing.T) {
+	s := suite.Begin(t)
+	for field, of := range map[string]string{
+		"resourceRef":      "resourceRef: {name: used, namespace: default}",
+		"resourceSelector": "resourceSelector: {matchLabels: {a: b}, namespace: default}",
+	} {
+		usage := testkit.Parse(t, s.Text(`
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS}
+spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, `+of+`}}`))[0]
+		if _, err := s.TryApply(t, usage); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `"spec.by" must be specified if "spec.of.`+field+`.namespace" is`) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
 func TestAClusterUsageIsOfClusterScopedObjects(t *testing.T) {
 	s := suite.Begin(t)
 	s.Put(t, `
@@ -192,4 +215,33 @@ spec:
 	s.Delete(t, clusterUsageKind, "", s.Name("uses"))
 	s.AwaitGone(t, clusterUsageKind, "", s.Name("uses"))
 	s.Await(t, namespaceKind, "", s.NS, marked(false))
+}
+
+// TestTheFirstSpellingOfUsageIsOne as manifests have it still.
+func TestTheFirstSpellingOfUsageIsOne(t *testing.T) {
+	s := suite.Begin(t)
+	role := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
+	s.Put(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-used, labels: {test: $ID}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-using}
+---
+apiVersion: apiextensions.crossplane.io/v1alpha1
+kind: Usage
+metadata: {name: $ID-uses}
+spec:
+  of: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, resourceSelector: {matchLabels: {test: $ID}}}
+  by: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, resourceRef: {name: $ID-using}}
+`)
+	usage := schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1alpha1", Kind: "Usage"}
+	s.Await(t, usage, "", s.Name("uses"), says("True", "Available"))
+	s.Await(t, role, "", s.Name("used"), marked(true))
+	s.Delete(t, role, "", s.Name("using"))
+	s.AwaitGone(t, usage, "", s.Name("uses"))
+	s.Await(t, role, "", s.Name("used"), marked(false))
+	s.Delete(t, role, "", s.Name("used"))
 }

@@ -62,6 +62,17 @@ type CompositionSpec struct {
 	//
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
+
+	// PublishConnectionDetailsWithStoreConfigRef has no effect: there are no secret
+	// stores any more. Older manifests have it.
+	//
+	// +optional
+	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
+}
+
+// StoreConfigReference names a secret store, of which there are none any more.
+type StoreConfigReference struct {
+	Name string `json:"name"`
 }
 
 // CompositionMode is how a composition composes.

@@ -69,6 +69,12 @@ type CompositionRevisionSpec struct {
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
 
+	// PublishConnectionDetailsWithStoreConfigRef has no effect: there are no secret
+	// stores any more. Older manifests have it.
+	//
+	// +optional
+	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
+
 	// Revision is the higher the newer. It grows when a composition becomes again
 	// what it was: then its former revision is the newest once more.
 	Revision int64 `json:"revision"`
@@ -88,6 +94,7 @@ type CompositionRevisionStatus struct {
 func (s *CompositionRevisionSpec) Composition() CompositionSpec {
 	return CompositionSpec{
 		CompositeTypeRef: s.CompositeTypeRef, Mode: s.Mode, Pipeline: s.Pipeline,
-		WriteConnectionSecretsToNamespace: s.WriteConnectionSecretsToNamespace,
+		WriteConnectionSecretsToNamespace:          s.WriteConnectionSecretsToNamespace,
+		PublishConnectionDetailsWithStoreConfigRef: s.PublishConnectionDetailsWithStoreConfigRef,
 	}
 }

@@ -1,4 +1,5 @@
-// Package v1beta1 holds apiextensions.crossplane.io/v1beta1: the former home of Usage.
+// Package v1beta1 holds apiextensions.crossplane.io/v1beta1: EnvironmentConfig, and the
+// former home of Usage.
 //
 // +kubebuilder:object:generate=true
 // +groupName=apiextensions.crossplane.io

@@ -8,15 +8,15 @@ import (
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 )
 
-// GroupVersion is the group and version of this package's kind.
+// GroupVersion is the group and version of this package's kinds.
 var GroupVersion = schema.GroupVersion{Group: "apiextensions.crossplane.io", Version: "v1beta1"}
 
 // UsageKind is the kind of Usages.
 const UsageKind = "Usage"
 
-// AddToScheme makes the kind known to a scheme.
+// AddToScheme makes the kinds known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Usage{}, &UsageList{})
+	scheme.AddKnownTypes(GroupVersion, &Usage{}, &UsageList{}, &EnvironmentConfig{}, &EnvironmentConfigList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
@@ -25,6 +25,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // same fields.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion:warning="apiextensions.crossplane.io Usage is deprecated; migrate to protection.crossplane.io Usage or ClusterUsage"
 // +kubebuilder:resource:scope=Cluster,categories=crossplane

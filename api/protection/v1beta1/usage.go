@@ -63,6 +63,8 @@ type ClusterUsageList struct {
 // UsageSpec says what is used, by what or why.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
+// +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)",message="\"spec.by\" must be specified if \"spec.of.resourceRef.namespace\" is: nobody keeps another namespace's objects for a reason alone."
+// +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__)",message="\"spec.by\" must be specified if \"spec.of.resourceSelector.namespace\" is: nobody keeps another namespace's objects for a reason alone."
 type UsageSpec struct {
 	// Of is the object that is used. It may be in another namespace.
 	//

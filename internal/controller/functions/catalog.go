@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -86,7 +87,7 @@ func New(hub *watch.Hub, o Options) *Catalog {
 		functions: map[string]*function{}, revisions: map[string]revision{},
 		places: map[string]Place{}, listeners: map[*listener]struct{}{},
 	}
-	for name := range builtin.Builtin() {
+	for name := range builtin.All() {
 		c.builtIn[name] = true
 	}
 	builtin.Register(&c.inside)
@@ -187,10 +188,11 @@ type placeKey struct{}
 type inside struct{ *Catalog }
 
 func (i inside) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-	if p, _ := ctx.Value(placeKey{}).(Place); p.By != BuiltIn {
+	p, _ := ctx.Value(placeKey{}).(Place)
+	if p.By != BuiltIn {
 		return nil, &pipeline.UnknownError{Function: name}
 	}
-	return i.inside.Run(ctx, name, request)
+	return i.inside.Run(ctx, cmp.Or(p.As, name), request)
 }
 
 // endpoints say where functions are that are elsewhere.
@@ -225,7 +227,7 @@ func (s steady) Run(ctx context.Context, name string, request *fnv1.RunFunctionR
 
 // facts are what is known of a function, under the lock.
 func (c *Catalog) facts(name string) facts {
-	f := facts{name: name, builtIn: c.builtIn[name], object: c.functions[name], unseen: c.unseen()}
+	f := facts{name: name, builtIn: c.builtInFor(name), object: c.functions[name], unseen: c.unseen()}
 	f.certificates = c.options.Certificates != nil || c.options.CertificatesSecret != SecretName{}
 	for _, r := range c.revisions {
 		if r.of == name {
@@ -241,6 +243,20 @@ func (c *Catalog) facts(name string) facts {
 		}
 	}
 	return f
+}
+
+// builtInFor is what is built in for a function: what has its name, or else what its
+// package is. People install one package under several names.
+func (c *Catalog) builtInFor(name string) string {
+	if c.builtIn[name] {
+		return name
+	}
+	if f := c.functions[name]; f != nil {
+		if as := packageName(f.image); c.builtIn[as] {
+			return as
+		}
+	}
+	return ""
 }
 
 func said(words string) string {

@@ -36,6 +36,8 @@ type Place struct {
 	Endpoint pipeline.Endpoint
 	// Revision tells one incarnation of the function from another.
 	Revision string
+	// As is the name that what is built in has here, if it is served under another.
+	As string
 	// Problem is why it can't be called; the zero Problem if it can.
 	Problem Problem
 	// Unwell is what its package manager says is wrong with it. It is called all the same.
@@ -73,7 +75,8 @@ type facts struct {
 	given *Given
 	// running is what became of the program, if that is what is given.
 	running running
-	builtIn bool
+	// builtIn is the name of what is built in for it; empty if nothing is.
+	builtIn string
 	// unseen is why the objects can't be told; empty if they can.
 	unseen string
 	// object is the Function, nil if there is none.
@@ -113,8 +116,12 @@ func decide(f facts) Place {
 	switch {
 	case known && active.endpoint != "":
 		return packaged(f, active)
-	case f.builtIn:
-		return Place{By: BuiltIn, Revision: "built in"}
+	case f.builtIn != "":
+		p := Place{By: BuiltIn, Revision: "built in"}
+		if f.builtIn != f.name {
+			p.As, p.Revision = f.builtIn, "built in as "+f.builtIn
+		}
+		return p
 	case known:
 		p := nowhere(NoEndpoint, "its active FunctionRevision %s has no status.endpoint", active.name)
 		if active.unwell != "" {
@@ -154,6 +161,18 @@ func activeOf(all []revision) (revision, bool) {
 	return slices.MaxFunc(active, func(a, b revision) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
 	}), true
+}
+
+// packageName is the name that a Function of a package is given where it is installed as
+// somebody's dependency: the last two parts of the image's path.
+func packageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	parts := strings.Split(image, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	name, _, _ := strings.Cut(parts[len(parts)-1], ":")
+	return parts[len(parts)-2] + "-" + name
 }
 
 func nowhere(reason, format string, args ...any) Place {

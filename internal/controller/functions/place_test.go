@@ -38,7 +38,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 	cases := map[string]struct {
 		given     *Given
 		running   running
-		builtIn   bool
+		builtIn   string
 		unseen    string
 		function  string
 		revisions []string
@@ -47,7 +47,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		says      string // of the problem's message
 	}{
 		"A program that is given goes before all": {
-			given: &Given{Program: "/f"}, running: running{revision: "1"}, builtIn: true, unseen: "no", function: developed, revisions: []string{active},
+			given: &Given{Program: "/f"}, running: running{revision: "1"}, builtIn: "f", unseen: "no", function: developed, revisions: []string{active},
 			want: Place{By: ByProgram, Revision: "1"},
 		},
 		"A program that has ended has a problem": {
@@ -55,15 +55,15 @@ func TestWhereAFunctionIs(t *testing.T) {
 			want: Place{By: ByProgram, Revision: "1", Problem: Problem{Reason: NotRunning}}, says: "/f is not running",
 		},
 		"An address that is given goes before all": {
-			given: &Given{Address: "127.0.0.1:1"}, builtIn: true, function: developed, revisions: []string{active},
+			given: &Given{Address: "127.0.0.1:1"}, builtIn: "f", function: developed, revisions: []string{active},
 			want: Place{By: ByAddress, Endpoint: pipeline.Endpoint{Target: "127.0.0.1:1", Plain: true}, Revision: "127.0.0.1:1"},
 		},
 		"Nothing is called before it is known whether somebody else serves it": {
-			builtIn: true, unseen: "the watch has only begun",
+			builtIn: "f", unseen: "the watch has only begun",
 			want: Place{By: Nowhere, Problem: Problem{Reason: Unseen}}, says: "the watch has only begun",
 		},
 		"A Function that is developed is called where its author says": {
-			builtIn: true, function: developed, revisions: []string{active},
+			builtIn: "f", function: developed, revisions: []string{active},
 			want: Place{By: ByDevelopment, Endpoint: pipeline.Endpoint{Target: "dns:///dev.example.org:7443", Plain: true, Development: true}, Revision: "u dns:///dev.example.org:7443"},
 		},
 		"One whose author doesn't say where is where authors run it": {
@@ -75,12 +75,15 @@ func TestWhereAFunctionIs(t *testing.T) {
 			want:     Place{By: Nowhere, Problem: Problem{Reason: NoRuntime}}, says: "nobody here runs packages, and p is one",
 		},
 		"The active revision is called":                        {function: plain, revisions: []string{inactive, active}, want: packaged},
-		"It goes before what is built in":                      {builtIn: true, function: plain, revisions: []string{active}, want: packaged},
+		"It goes before what is built in":                      {builtIn: "f", function: plain, revisions: []string{active}, want: packaged},
 		"It is called though its Function has gone":            {revisions: []string{active}, want: packaged},
 		"Of two active revisions the newest is called":         {revisions: []string{newest, active}, want: Place{By: ByPackage, Endpoint: pipeline.Endpoint{Target: "f3.system:9443"}, Revision: "r3 f3.system:9443"}},
-		"One that isn't served yet leaves to what is built in": {builtIn: true, function: plain, revisions: []string{pending}, want: Place{By: BuiltIn, Revision: "built in"}},
-		"What is built in needs no Function":                   {builtIn: true, want: Place{By: BuiltIn, Revision: "built in"}},
-		"What is built in needs no package":                    {builtIn: true, function: plain, want: Place{By: BuiltIn, Revision: "built in"}},
+		"One that isn't served yet leaves to what is built in": {builtIn: "f", function: plain, revisions: []string{pending}, want: Place{By: BuiltIn, Revision: "built in"}},
+		"What is built in needs no Function":                   {builtIn: "f", want: Place{By: BuiltIn, Revision: "built in"}},
+		"What is built in needs no package":                    {builtIn: "f", function: plain, want: Place{By: BuiltIn, Revision: "built in"}},
+		"A package that is built in under another name is called under that": {
+			builtIn: "org-ready", function: plain, want: Place{By: BuiltIn, As: "org-ready", Revision: "built in as org-ready"},
+		},
 		"A revision that isn't well is called all the same": {
 			revisions: []string{unwell},
 			want:      Place{By: ByPackage, Endpoint: packaged.Endpoint, Revision: packaged.Revision, Unwell: "RuntimeHealthy is False: UnhealthyPackageRevision: no pod"},
@@ -94,7 +97,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 			want: Place{By: Nowhere, Problem: Problem{Reason: NoActiveRevision}}, says: "spec.desiredState",
 		},
 		"A function for other things isn't called": {
-			function: plain, revisions: []string{operates}, builtIn: true,
+			function: plain, revisions: []string{operates}, builtIn: "f",
 			want: Place{By: Nowhere, Problem: Problem{Reason: NotForCompositions}}, says: "it can do operation",
 		},
 		"Nobody is called without certificates who wants some": {
@@ -142,6 +145,20 @@ func TestWhoLooksAfterAFunction(t *testing.T) {
 	for name, tc := range cases {
 		if got := readRevision(parsed(t, tc.object)).foreign; got != tc.want {
 			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
+func TestWhatAPackageIsCalled(t *testing.T) {
+	for image, want := range map[string]string{
+		"xpkg.example.org/org/function-ready:v1.2.3":               "org-function-ready",
+		"xpkg.example.org:5000/mirror/org/function-ready@sha256:0": "org-function-ready",
+		"org/function-ready:v1@sha256:0":                           "org-function-ready",
+		"function-ready:v1":                                        "",
+		"":                                                         "",
+	} {
+		if got := packageName(image); got != want {
+			t.Errorf("%q: got %q, want %q", image, got, want)
 		}
 	}
 }

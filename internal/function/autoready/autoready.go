@@ -6,8 +6,8 @@
 // has counts for nothing, and neither does a status that does. And kinds of Kubernetes
 // itself that have no status to speak of, such as a Role, are ready when they are there.
 //
-// Checks in CEL, which there are behind a feature gate, are not evaluated; an input that
-// has some is answered with a Warning.
+// Checks in CEL, which there are behind a feature gate, are always evaluated. One that
+// fails is a Warning, and what it is for isn't ready.
 package autoready
 
 import (
@@ -48,21 +48,28 @@ type input struct {
 // Run makes each desired resource ready that is observed to be and of which nothing has
 // been said yet. It never makes one unready.
 func Run(r call.Request) call.Response {
-	in, ttl, problems := decode(r.Input)
+	in, ttl, problems, notes := decode(r.Input)
 	if len(problems) > 0 {
 		return call.Fails(r, "invalid input: "+call.Told(problems))
 	}
-	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl}
-	if len(in.Checks) > 0 || in.ChecksInside != "" {
-		response.Results = []call.Result{{
-			Severity: call.Warning,
-			Message:  "health checks in CEL are not evaluated by the function that is built in",
-		}}
+	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl, Results: call.Warns("the input has what isn't known: ", notes)}
+	all, err := in.checks(r.Context)
+	if err != nil {
+		response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
 	}
+	told := map[string]bool{} // of several objects of a kind it is told once
 	for _, name := range slices.Sorted(maps.Keys(r.Desired.Resources)) {
 		desired := r.Desired.Resources[name]
 		observed, exists := r.Observed.Resources[name]
-		if exists && desired.Ready == call.Unspecified && Ready(&unstructured.Unstructured{Object: observed.Object}) {
+		if !exists || desired.Ready != call.Unspecified {
+			continue
+		}
+		ready, err := all.ready(&unstructured.Unstructured{Object: observed.Object})
+		if err != nil && !told[err.Error()] {
+			told[err.Error()] = true
+			response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
+		}
+		if ready {
 			desired.Ready = call.True
 			response.Desired.Resources[name] = desired
 		}
@@ -70,28 +77,25 @@ func Run(r call.Request) call.Response {
 	return response
 }
 
-func decode(object map[string]any) (input, time.Duration, diag.List) {
-	var in input
-	var problems diag.List
+func decode(object map[string]any) (in input, ttl time.Duration, problems, notes diag.List) {
 	if len(object) == 0 {
-		return in, 0, nil
+		return in, 0, nil, nil
 	}
-	strict.Decode(object, &in, "", &problems)
+	strict.Lenient(object, &in, "", &problems, &notes)
 	if in.Kind != Kind {
-		problems.Addf("kind", "is %q, not %s", in.Kind, Kind)
+		notes.Addf("kind", "is %q, not %s", in.Kind, Kind)
 	}
 	if !slices.Contains(versions, in.APIVersion) {
-		problems.Add(diag.Diagnostic{
+		notes.Add(diag.Diagnostic{
 			Path: "apiVersion", Problem: fmt.Sprintf("can't be %q", in.APIVersion),
 			Nearest: diag.Nearest(in.APIVersion, versions),
 		})
 	}
-	var ttl time.Duration
 	if in.TTL != "" {
 		var err error
 		if ttl, err = time.ParseDuration(in.TTL); err != nil || ttl < 0 {
 			problems.Addf("ttl", "%q is not a duration", in.TTL)
 		}
 	}
-	return in, ttl, problems.Sorted()
+	return in, ttl, problems.Sorted(), notes.Sorted()
 }

@@ -1,6 +1,7 @@
 package autoready
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,8 +92,8 @@ func TestInput(t *testing.T) {
 	cases := map[string]struct{ input, want string }{
 		"An input of the older version is known": {"{apiVersion: autoready.fn.crossplane.io/v1alpha1, kind: Input}", ""},
 		"It may say how long the answer holds":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 5m}", ""},
-		"Checks in CEL are told not to be run":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, celHealthCheckCustomization: {a_v1_X: 'true'}}", "health checks in CEL are not evaluated by the function that is built in"},
-		"All mistakes are told at once":          {"{apiVersion: autoready/v1, kind: Resources, ttl: x, tll: 1}", "invalid input: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input\ntll: no such field; did you mean \"ttl\"?\nttl: \"x\" is not a duration"},
+		"What isn't known is passed over":        {"{apiVersion: autoready/v1, kind: Resources, tll: 1}", "the input has what isn't known: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input\ntll: no such field; did you mean \"ttl\"?"},
+		"All mistakes are told at once":          {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: x, celHealthCheckCustomization: []}", "invalid input: celHealthCheckCustomization: is a list, not an object\nttl: \"x\" is not a duration"},
 	}
 	for name, tc := range cases {
 		r, got := Run(call.Request{Input: parsed(t, tc.input)}), ""
@@ -102,5 +103,56 @@ func TestInput(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+func TestChecks(t *testing.T) {
+	const object = "{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 2, phase: Up, replicas: 3}}"
+	cases := map[string]struct {
+		input, context, object string
+		ready                  bool
+		says                   string
+	}{
+		"A check that holds makes it ready":           {"{celHealthCheckCustomization: {a.b_v1_X: \"object.status.phase == 'Up' && object.status.replicas > 2\"}}", "{}", object, true, ""},
+		"One that doesn't keeps it from being ready":  {"{celHealthCheckCustomization: {_v1_ConfigMap: 'has(object.data)'}}", "{}", "{apiVersion: v1, kind: ConfigMap}", false, ""},
+		"One of another version is none":              {"{celHealthCheckCustomization: {_v2_ConfigMap: 'false'}}", "{}", "{apiVersion: v1, kind: ConfigMap}", true, ""},
+		"A status of an older generation proves none": {"{celHealthCheckCustomization: {a.b_v1_X: 'true'}}", "{}", "{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 1}}", false, ""},
+		"Checks may be in the context":                {"{celHealthCheckCustomizationFrom: '[a.b/environment].checks'}", "{a.b/environment: {checks: {a.b_v1_X: 'true'}}}", object, true, ""},
+		"The input's go before the context's":         {"{celHealthCheckCustomization: {a.b_v1_X: 'false'}, celHealthCheckCustomizationFrom: checks}", "{checks: {a.b_v1_X: 'true'}}", object, false, ""},
+		"A context without them is told":              {"{celHealthCheckCustomizationFrom: checks}", "{}", object, false, "celHealthCheckCustomizationFrom: nothing can be read there: checks: no such field"},
+		"A context with others is told":               {"{celHealthCheckCustomizationFrom: checks}", "{checks: {a: 1}}", object, false, "celHealthCheckCustomizationFrom: checks isn't a text at a in the pipeline's context"},
+		"A check that reads what isn't there is told": {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", object, false, "the health check of a.b_v1_X can't be evaluated: no such key: spec"},
+		"A check that is a number is told":            {"{celHealthCheckCustomization: {a.b_v1_X: 'object.status.replicas'}}", "{}", object, false, "the health check of a.b_v1_X can't be evaluated: it is neither true nor false, but a int"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			resource := call.Resource{Object: parsed(t, tc.object)}
+			r := Run(call.Request{
+				Input: parsed(t, strings.Replace(tc.input, "{", "{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ", 1)), Context: parsed(t, tc.context),
+				Observed: call.State{Resources: map[string]call.Resource{"one": resource, "two": resource}},
+				Desired:  call.State{Resources: map[string]call.Resource{"one": {}, "two": {}}},
+			})
+			var said []string
+			for _, result := range r.Results {
+				said = append(said, result.Message)
+			}
+			if diff := cmp.Diff(tc.says, strings.Join(said, "; ")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got := r.Desired.Resources["one"].Ready == call.True; got != tc.ready {
+				t.Errorf("ready: %t", got)
+			}
+		})
+	}
+}
+
+func TestAChecksCostIsBounded(t *testing.T) {
+	items := make([]any, 2000)
+	for i := range items {
+		items[i] = int64(i)
+	}
+	_, err := holds("object.items.all(a, object.items.all(b, a + b >= 0))", map[string]any{"items": items})
+	if err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
+		t.Errorf("got %v", err)
 	}
 }

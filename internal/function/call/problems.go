@@ -22,3 +22,12 @@ func Told(problems diag.List) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// Warns is the result that tells people of what keeps nothing from being done; there is
+// none if there is nothing to tell.
+func Warns(what string, notes diag.List) []Result {
+	if len(notes) == 0 {
+		return nil
+	}
+	return []Result{{Warning, what + Told(notes)}}
+}

@@ -20,8 +20,6 @@ type check struct {
 }
 
 func (c check) input() {
-	oneOf(c, "apiVersion", c.in.APIVersion, APIVersion)
-	oneOf(c, "kind", c.in.Kind, Kind)
 	if len(c.in.Resources) == 0 && (c.in.Environment == nil || len(c.in.Environment.Patches) == 0) {
 		c.problems.Addf("resources", "there are neither resources nor patches of the environment")
 	}

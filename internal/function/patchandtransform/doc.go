@@ -3,8 +3,8 @@
 // function-patch-and-transform does as a program, inside this one.
 //
 // The same input gives the same resources, the same readiness and the same severity of
-// results as there. It differs in what it says of mistakes: unknown fields of the input
-// are mistakes too, and all of them are told at once. It is bounded where that one is
+// results as there. It differs in what it says of mistakes: all of them are told at once,
+// and unknown fields of the input, which are passed over, are a Warning. It is bounded where that one is
 // not: in the lengths of lists and paths, and of the texts that transforms make.
 //
 // Patches go from what is observed to what is desired: from the composite and the

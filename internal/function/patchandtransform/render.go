@@ -10,15 +10,18 @@ import (
 )
 
 // Run composes what the input of the request asks for. An input that is not sound, and a
-// patch that fails, are one Fatal result. A patch that misses a field does nothing, with
+// patch that fails, are one Fatal result; fields that are not known are a Warning. A patch that misses a field does nothing, with
 // a Warning if its policy requires the field; a new resource that misses one is not
 // wanted at all.
 func Run(request call.Request) call.Response {
-	in, problems := Decode(request.Input)
+	in, problems, notes := Decode(request.Input)
+	unknown := call.Warns("the Function input has what isn't known: ", notes)
 	if len(problems) > 0 {
-		return call.Fails(request, "invalid Function input: "+call.Told(problems))
+		failed := call.Fails(request, "invalid Function input: "+call.Told(problems))
+		failed.Results = append(unknown, failed.Results...)
+		return failed
 	}
-	r := &rendering{Request: request, in: in, details: map[string][]byte{}}
+	r := &rendering{Request: request, in: in, details: map[string][]byte{}, results: unknown}
 	before := call.State{Composite: clone(request.Desired.Composite), Resources: map[string]call.Resource{}}
 	for name, resource := range request.Desired.Resources {
 		before.Resources[name] = resource // templates replace resources, and change none

@@ -26,8 +26,9 @@ type stringTransform struct {
 }
 
 type capture struct {
-	Match string `json:"match"`
-	Group int64  `json:"group"`
+	Match   string  `json:"match"`
+	Group   int64   `json:"group"`
+	Replace *string `json:"replace"`
 }
 
 type join struct {
@@ -69,12 +70,12 @@ func (s *stringTransform) apply(value any) (any, error) {
 	}
 }
 
-// format is Go's Sprintf, unless the text could become very long.
+// format is Go's Sprintf, for numbers of either sort, unless the text could become very long.
 func format(text string, values ...any) (string, error) {
 	if n := strings.Count(text, "%"); n > 0 && len(fmt.Sprint(values...)) > 4*maxText/n {
 		return "", errLong
 	}
-	return fmt.Sprintf(text, values...), nil
+	return fmt.Sprintf(text, numbers(values)...), nil
 }
 
 // wide finds verbs that pad to widths which no name or field has.
@@ -135,7 +136,14 @@ func (c *capture) apply(value any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := re.FindStringSubmatch(fmt.Sprint(value))
+	text := fmt.Sprint(value)
+	if c.Replace != nil {
+		if (len(text)+1)*len(*c.Replace) > maxText {
+			return nil, errLong
+		}
+		return re.ReplaceAllString(text, *c.Replace), nil
+	}
+	groups := re.FindStringSubmatch(text)
 	if c.Group >= int64(len(groups)) {
 		return nil, fmt.Errorf("regexp %q had no matches for group %d", c.Match, c.Group)
 	}

@@ -21,39 +21,49 @@ const MaxItems = 4096
 // problems. A null is like no value at all. Fields of type any and map[string]any take
 // what there is, and share it.
 func Decode(from map[string]any, into any, at object.Path, problems *diag.List) {
-	decode(from, reflect.ValueOf(into).Elem(), at, problems)
+	Lenient(from, into, at, problems, problems)
 }
 
-func decode(from any, into reflect.Value, at object.Path, problems *diag.List) {
+// Lenient is Decode for an input that others have defined, and whose programs pass over
+// what they don't know: unknown fields go with the notes.
+func Lenient(from map[string]any, into any, at object.Path, problems, notes *diag.List) {
+	d := decoder{problems: problems, unknown: notes}
+	d.decode(from, reflect.ValueOf(into).Elem(), at)
+}
+
+// decoder is where it is told what is wrong.
+type decoder struct{ problems, unknown *diag.List }
+
+func (d decoder) decode(from any, into reflect.Value, at object.Path) {
 	if from == nil {
 		return
 	}
 	switch into.Kind() {
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
-		decode(from, into.Elem(), at, problems)
+		d.decode(from, into.Elem(), at)
 	case reflect.Struct:
-		fields(from, into, at, problems)
+		d.fields(from, into, at)
 	case reflect.Slice:
-		items(from, into, at, problems)
+		d.items(from, into, at)
 	case reflect.Map:
-		entries(from, into, at, problems)
+		d.entries(from, into, at)
 	case reflect.Interface:
 		into.Set(reflect.ValueOf(from))
 	default:
 		value := reflect.ValueOf(from)
 		if value.Kind() != into.Kind() {
-			problems.Addf(at, "is %s, not %s", article(from), named(into.Kind()))
+			d.problems.Addf(at, "is %s, not %s", article(from), named(into.Kind()))
 			return
 		}
 		into.Set(value.Convert(into.Type()))
 	}
 }
 
-func fields(from any, into reflect.Value, at object.Path, problems *diag.List) {
+func (d decoder) fields(from any, into reflect.Value, at object.Path) {
 	given, ok := from.(map[string]any)
 	if !ok {
-		problems.Addf(at, "is %s, not an object", article(from))
+		d.problems.Addf(at, "is %s, not an object", article(from))
 		return
 	}
 	known := map[string]reflect.Value{}
@@ -63,42 +73,42 @@ func fields(from any, into reflect.Value, at object.Path, problems *diag.List) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field, ok := known[name]
 		if !ok {
-			problems.Add(diag.Diagnostic{
+			d.unknown.Add(diag.Diagnostic{
 				Path: at.Field(name), Problem: "no such field",
 				Nearest: diag.Nearest(name, slices.Collect(maps.Keys(known))),
 			})
 			continue
 		}
-		decode(given[name], field, at.Field(name), problems)
+		d.decode(given[name], field, at.Field(name))
 	}
 }
 
-func items(from any, into reflect.Value, at object.Path, problems *diag.List) {
+func (d decoder) items(from any, into reflect.Value, at object.Path) {
 	given, ok := from.([]any)
 	switch {
 	case !ok:
-		problems.Addf(at, "is %s, not a list", article(from))
+		d.problems.Addf(at, "is %s, not a list", article(from))
 		return
 	case len(given) > MaxItems:
-		problems.Addf(at, "has %d items, of %d allowed", len(given), MaxItems)
+		d.problems.Addf(at, "has %d items, of %d allowed", len(given), MaxItems)
 		return
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(given), len(given)))
 	for i, item := range given {
-		decode(item, into.Index(i), at.Index(i), problems)
+		d.decode(item, into.Index(i), at.Index(i))
 	}
 }
 
-func entries(from any, into reflect.Value, at object.Path, problems *diag.List) {
+func (d decoder) entries(from any, into reflect.Value, at object.Path) {
 	given, ok := from.(map[string]any)
 	if !ok {
-		problems.Addf(at, "is %s, not an object", article(from))
+		d.problems.Addf(at, "is %s, not an object", article(from))
 		return
 	}
 	into.Set(reflect.MakeMapWithSize(into.Type(), len(given)))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		value := reflect.New(into.Type().Elem()).Elem()
-		decode(given[key], value, at.Field(key), problems)
+		d.decode(given[key], value, at.Field(key))
 		into.SetMapIndex(reflect.ValueOf(key), value)
 	}
 }

@@ -264,7 +264,8 @@ spec:
 		stop = start(t, config, &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir})
 		testkit.Poll(t, "it is refused for its usage", func() bool {
 			err := remove(t, w, ns, "used", metav1.DeleteOptions{})
-			return err != nil && strings.Contains(err.Error(), "in use by ConfigMap using")
+			return err != nil && strings.HasPrefix(err.Error(), `admission webhook "nousages.protection.crossplane.io" denied the request: `) &&
+				strings.Contains(err.Error(), "in use by ConfigMap using")
 		})
 		if after, err := dir.Load(t.Context()); err != nil || !bytes.Equal(before.Certificate, after.Certificate) {
 			t.Errorf("another certificate, or none: %v", err)

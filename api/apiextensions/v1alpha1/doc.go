@@ -1,0 +1,7 @@
+// Package v1alpha1 holds apiextensions.crossplane.io/v1alpha1: the first spellings of
+// EnvironmentConfig and Usage, which manifests have still. The API server turns one version
+// into the other by changing apiVersion alone, so both have the same fields.
+//
+// +kubebuilder:object:generate=true
+// +groupName=apiextensions.crossplane.io
+package v1alpha1

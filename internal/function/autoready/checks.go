@@ -1,0 +1,96 @@
+package autoready
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/function/fieldpath"
+	"github.com/espalier-dev/espalier/internal/health"
+)
+
+// checks are what authors say of readiness, in CEL: for each kind an expression of its
+// object that is true or false. They go before what is known of the kind.
+type checks map[string]string
+
+// keyOf is by which the checks know a kind.
+func keyOf(kind schema.GroupVersionKind) string {
+	return kind.Group + "_" + kind.Version + "_" + kind.Kind
+}
+
+// checks are those of the input, and those of the pipeline's context that it names; its
+// own go first.
+func (in *input) checks(context map[string]any) (checks, error) {
+	all := checks{}
+	if in.ChecksInside != "" {
+		value, err := fieldpath.Get(context, in.ChecksInside)
+		if err != nil {
+			return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: nothing can be read there: %w", err)
+		}
+		named, ok := value.(map[string]any)
+		if !ok {
+			return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s isn't an object in the pipeline's context", in.ChecksInside)
+		}
+		for key, text := range named {
+			if all[key], ok = text.(string); !ok {
+				return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s isn't a text at %s in the pipeline's context", in.ChecksInside, diag.Cut(key, 100))
+			}
+		}
+	}
+	maps.Copy(all, in.Checks)
+	return all, nil
+}
+
+// ready says whether an observed object is ready, by the check of its kind, if there is
+// one. A check that fails says that it isn't, and why nobody knows.
+func (c checks) ready(o *unstructured.Unstructured) (bool, error) {
+	text, ok := c[keyOf(o.GroupVersionKind())]
+	if !ok {
+		return Ready(o), nil
+	}
+	if health.Stale(o) {
+		return false, nil
+	}
+	is, err := holds(text, o.Object)
+	if err != nil {
+		return false, fmt.Errorf("the health check of %s can't be evaluated: %s", keyOf(o.GroupVersionKind()), diag.Cut(err.Error(), 1000))
+	}
+	return is, nil
+}
+
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(cel.Variable("object", cel.DynType))
+})
+
+// mostCost bounds what a check may cost.
+const mostCost = 100_000
+
+// holds evaluates an expression of an object.
+func holds(text string, object map[string]any) (bool, error) {
+	env, err := environment()
+	if err != nil {
+		return false, err
+	}
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return false, issues.Err()
+	}
+	program, err := env.Program(ast, cel.CostLimit(mostCost))
+	if err != nil {
+		return false, err
+	}
+	value, _, err := program.Eval(map[string]any{"object": object})
+	if err != nil {
+		return false, err
+	}
+	is, ok := value.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("it is neither true nor false, but a %s", value.Type().TypeName())
+	}
+	return is, nil
+}

@@ -1,0 +1,140 @@
+package environment
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/function/call"
+	"github.com/espalier-dev/espalier/internal/function/fieldpath"
+)
+
+var update = flag.Bool("update", false, "rewrite what the goldens expect")
+
+// TestGoldens reads testdata: input.yaml is what an author writes, xr.yaml the observed
+// composite, environment.yaml what earlier functions have made of the environment, and
+// cluster.yaml a list of EnvironmentConfigs. answer is what the function makes of it, once
+// it has been given what it requires.
+func TestGoldens(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no goldens: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, want := map[string]any{}, ""
+			kept := archive.Files[:0]
+			for _, f := range archive.Files {
+				if f.Name == "answer" {
+					want = string(f.Data)
+					continue
+				}
+				in[f.Name] = parsed(t, f.Data)
+				kept = append(kept, f)
+			}
+			got := answer(t, in)
+			if *update {
+				archive.Files = append(kept, txtar.File{Name: "answer", Data: []byte(got)})
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, text []byte) any {
+	t.Helper()
+	var read any
+	if err := yaml.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	out, err := fieldpath.JSON(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// answer calls the function until it requires nothing else, as an engine does.
+func answer(t *testing.T, in map[string]any) string {
+	t.Helper()
+	object := func(file string) map[string]any { o, _ := in[file].(map[string]any); return o }
+	request := call.Request{Input: object("input.yaml"), Context: map[string]any{"other": "stays"}}
+	request.Observed.Composite.Object = object("xr.yaml")
+	if before := object("environment.yaml"); before != nil {
+		request.Context[contextKey] = before
+	}
+	all, _ := in["cluster.yaml"].([]any)
+	for range 5 {
+		response := Run(request)
+		given := map[string][]map[string]any{}
+		for key, s := range response.Requirements.Resources {
+			given[key] = found(all, s)
+		}
+		if slices.Equal(slices.Sorted(maps.Keys(given)), slices.Sorted(maps.Keys(request.Given.Resources))) {
+			return told(t, response)
+		}
+		request.Given.Resources = given
+	}
+	t.Fatal("it keeps requiring something else")
+	return ""
+}
+
+func found(all []any, s call.Selector) []map[string]any {
+	var out []map[string]any
+	for _, item := range all {
+		o := &unstructured.Unstructured{Object: item.(map[string]any)}
+		o.SetAPIVersion("apiextensions.crossplane.io/v1beta1")
+		o.SetKind("EnvironmentConfig")
+		if s.APIVersion != o.GetAPIVersion() || s.Kind != o.GetKind() {
+			continue
+		}
+		if s.Labels == nil && o.GetName() == s.Name || s.Labels != nil && labels.SelectorFromSet(s.Labels).Matches(labels.Set(o.GetLabels())) {
+			out = append(out, o.Object)
+		}
+	}
+	return out
+}
+
+// told writes an answer as people read it.
+func told(t *testing.T, r call.Response) string {
+	t.Helper()
+	var b strings.Builder
+	for _, result := range r.Results {
+		b.WriteString([]string{"Warning: ", "Fatal: "}[result.Severity] + result.Message + "\n")
+	}
+	if b.Len() > 0 {
+		b.WriteString("---\n")
+	}
+	requires := map[string]any{}
+	for key, s := range r.Requirements.Resources {
+		requires[key] = s.Name
+		if s.Labels != nil {
+			requires[key] = s.Labels
+		}
+	}
+	data, err := yaml.Marshal(map[string]any{"context": r.Context, "requires": requires})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String() + string(data)
+}

@@ -1,0 +1,152 @@
+package compose
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// placed is a kind that is composed of a ConfigMap, whose place an EnvironmentConfig says.
+// Its functions are packages, under names that somebody has given them.
+const placed = `
+apiVersion: pkg.crossplane.io/v1beta1
+kind: Function
+metadata: {name: $ID-environments}
+spec: {package: 'xpkg.example.org/crossplane-contrib/function-environment-configs:v0.4.0'}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: $ID-answers}
+spec: {package: 'xpkg.example.org/crossplane-contrib/function-dummy:v0.4.0'}
+---
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: placeds.$GROUP}
+spec:
+  group: $GROUP
+  names: {kind: Placed, plural: placeds}
+  versions:
+  - name: v1alpha1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {stage: {type: string}}}
+          status: {type: object, properties: {cooler: {type: string}}}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-placed}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Placed}
+  mode: Pipeline
+  publishConnectionDetailsWithStoreConfigRef: {name: default}
+  pipeline:
+  - step: environment
+    functionRef: {name: $ID-environments}
+    input:
+      apiVersion: environmentconfigs.fn.crossplane.io/v1beta1
+      kind: Input
+      spec:
+        environmentConfigs:
+        - type: Reference
+          ref: {name: $ID-base}
+        - type: Selector
+          selector:
+            mode: Multiple
+            matchLabels:
+            - {key: test, type: Value, value: $ID}
+            - {key: stage, valueFromFieldPath: spec.stage}
+  - step: answer
+    functionRef: {name: $ID-answers}
+    input:
+      apiVersion: dummy.fn.crossplane.io/v1beta1
+      kind: Response
+      response:
+        desired: {composite: {resource: {status: {cooler: yes it is}}}}
+        results: [{severity: SEVERITY_NORMAL, message: I am doing a compose!}]
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      comment: nobody knows this field
+      resources:
+      - name: part
+        base: {apiVersion: v1, kind: ConfigMap}
+        patches:
+        - {type: FromEnvironmentFieldPath, fromFieldPath: place.region, toFieldPath: data.region}
+        - {type: FromEnvironmentFieldPath, fromFieldPath: place.zone, toFieldPath: data.zone}
+  - step: ready
+    functionRef: {name: function-auto-ready}
+    input:
+      apiVersion: autoready.fn.crossplane.io/v1beta1
+      kind: Input
+      celHealthCheckCustomization: {_v1_ConfigMap: "object.data.region in ['north', 'south']"}
+`
+
+// TestAnEnvironmentReachesWhatIsComposed as soon as it is there, and whenever it changes.
+func TestAnEnvironmentReachesWhatIsComposed(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, placed)
+	kind := s.Kind("Placed")
+	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Placed, metadata: {namespace: $NS, name: shop}, spec: {stage: test}}`)
+	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		return hasCondition(o, "Synced", "False", "ReconcileError", `step "environment"`, "there is no EnvironmentConfig "+s.Name("base"))
+	})
+	is := func(region, zone string) func(*unstructured.Unstructured) error {
+		return func(o *unstructured.Unstructured) error {
+			if err := available(o); err != nil {
+				return err
+			}
+			part := parts(t, s, "shop")["part"]
+			if part == nil {
+				return fmt.Errorf("nothing is composed")
+			}
+			if got := text(part, "data", "region") + "/" + text(part, "data", "zone"); got != region+"/"+zone {
+				return fmt.Errorf("it is in %s", got)
+			}
+			return nil
+		}
+	}
+	s.Put(t, `
+apiVersion: apiextensions.crossplane.io/v1alpha1
+kind: EnvironmentConfig
+metadata: {name: $ID-base}
+data: {place: {region: north, zone: a}}`)
+	shop := s.Await(t, kind, s.NS, "shop", is("north", "a"))
+	if got := text(shop, "status", "cooler"); got != "yes it is" {
+		t.Errorf("its status says %q", got)
+	}
+	s.AwaitEvent(t, "shop", "ComposeResources", "I am doing a compose!")
+	s.AwaitEvent(t, "shop", "ComposeResources", "comment: no such field")
+
+	// One that comes later, and one that changes.
+	s.Put(t, `
+apiVersion: apiextensions.crossplane.io/v1beta1
+kind: EnvironmentConfig
+metadata: {name: $ID-test, labels: {test: $ID, stage: test}}
+data: {place: {zone: b}}`)
+	s.Await(t, kind, s.NS, "shop", is("north", "b"))
+	const base = `
+apiVersion: apiextensions.crossplane.io/v1beta1
+kind: EnvironmentConfig
+metadata: {name: $ID-base}
+data: {place: {region: REGION, zone: a}}`
+	s.Put(t, strings.Replace(base, "REGION", "south", 1))
+	s.Await(t, kind, s.NS, "shop", is("south", "b"))
+
+	// What is composed there isn't ready, as its author says.
+	s.Put(t, strings.Replace(base, "REGION", "nowhere", 1))
+	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		return hasCondition(o, "Ready", "False", "Creating", "part")
+	})
+	s.Delete(t, kind, s.NS, "shop")
+	s.AwaitGone(t, kind, s.NS, "shop")
+}
