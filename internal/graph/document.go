@@ -30,6 +30,10 @@ func parseSpec(c *compilation) {
 	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types"})
 	c.problems.Add(problems...)
 	c.graph.Spec = parsed
+	if s.Metadata != nil && s.Metadata.NameValidation != "" {
+		c.graph.Name, problems = specschema.ParseName(s.Metadata.NameValidation, "spec.schema.metadata.nameValidation")
+		c.problems.Add(problems...)
+	}
 }
 
 // decode reads a field that holds any JSON object; an absent one is empty.

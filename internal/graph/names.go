@@ -42,6 +42,9 @@ func checkNames(c *compilation) {
 	if !versionName.MatchString(s.APIVersion) {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.apiVersion", Problem: "is not a version", Expected: "v1, v1alpha1, v2beta3 and the like"})
 	}
+	if s.Plural != "" && len(validation.IsDNS1035Label(s.Plural)) > 0 {
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.plural", Problem: "is not the plural of a kind", Expected: "lower-case letters, digits and -, beginning with a letter, at most 63"})
+	}
 	if len(validation.IsDNS1123Subdomain(c.graph.Kind.Group)) > 0 {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group", Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
 	}
