@@ -11,7 +11,6 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/object"
 	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
@@ -210,19 +209,4 @@ func reservedKeys(metadata map[string]any) []reservedKey {
 		}
 	}
 	return out
-}
-
-// checkCRDTemplate allows expressions in a CustomResourceDefinition under its
-// metadata only: the kind that it defines must be known when the graph is
-// compiled.
-func (c *compilation) checkCRDTemplate(d *draft, t *expr.Template) {
-	if d.Kind.Group != "apiextensions.k8s.io" || d.Kind.Kind != "CustomResourceDefinition" {
-		return
-	}
-	root := d.documentPath()
-	for _, e := range t.Expressions() {
-		if !strings.HasPrefix(string(e.Path), string(root.Field("metadata"))) {
-			c.problems.Addf(e.Path, "expressions in a CustomResourceDefinition are allowed under metadata only")
-		}
-	}
 }
