@@ -83,7 +83,7 @@ func TestCompute(t *testing.T) {
 		"What is being deleted is waited for": {
 			reason: "a new object can't race the dying one for its name",
 			nodes:  []plan.Node{has(wants("a", 0, "x"), dying)},
-			want:   []string{"a: Wait ResourceDeleting: ConfigMap prod/x is being deleted; it is made anew once it is gone"},
+			want:   []string{"a: Wait ResourceDeleting: ConfigMap resource \"prod/x\" is being deleted; it is made anew once it is gone"},
 		},
 		"An external object is kept as it is": {
 			reason: "it is read and never written",
