@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"sigs.k8s.io/yaml"
 
@@ -126,4 +128,36 @@ spec:
   resources:
     - {id: there, deletionPolicy: Orphaned, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: there}}}
 `), "deletionPolicy is only supported on template resources")
+}
+
+var revisionOf = schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}
+
+func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
+	s := begin(t)
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	name := s.Name("worded") + "-r00001"
+	first := s.Get(t, revisionOf, "", name)
+	policy := metav1.DeletePropagationOrphan
+	if err := s.Of(t, rgd, "").Delete(t.Context(), s.Name("worded"), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitGone(t, rgd, "", s.Name("worded"))
+	s.Await(t, revisionOf, "", name, func(o *unstructured.Unstructured) error {
+		switch {
+		case o == nil || o.GetDeletionTimestamp() != nil:
+			return errors.New("is deleted")
+		case len(o.GetOwnerReferences()) > 0:
+			return errors.New("is owned by who is gone")
+		}
+		return nil
+	})
+
+	t.Log("the next definition of the name goes on with it")
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	s.Await(t, rgd, "", s.Name("worded"), all(field(int64(1), "status", "lastIssuedRevision")))
+	if again := s.Get(t, revisionOf, "", name); again.GetUID() != first.GetUID() || len(again.GetOwnerReferences()) == 0 {
+		t.Errorf("it goes on with %s of %v; the revision was %s", again.GetUID(), again.GetOwnerReferences(), first.GetUID())
+	}
 }
