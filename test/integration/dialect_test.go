@@ -161,3 +161,36 @@ func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
 		t.Errorf("it goes on with %s of %v; the revision was %s", again.GetUID(), again.GetOwnerReferences(), first.GetUID())
 	}
 }
+
+func TestAnItemThatCantBeUpdatedIsTold(t *testing.T) {
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-fixed}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Fixed, group: $GROUP, spec: {value: string}}
+  resources:
+    - id: parts
+      forEach: [{slot: "${['a', 'b']}"}]
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: "${schema.metadata.name}-${slot}"}
+        immutable: ${slot == 'a'}
+        data: {value: "${schema.spec.value}"}
+`)
+	s.Active(t, "fixed")
+	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: x, namespace: $NS}\nspec: {value: VALUE}\n"
+	s.Put(t, strings.Replace(instance, "VALUE", "first", 1))
+	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
+
+	t.Log("its sibling is updated, and the item stays as it was")
+	s.Put(t, strings.Replace(instance, "VALUE", "second", 1))
+	s.Await(t, s.Kind("Fixed"), s.NS, "x", all(field("ERROR", "status", "state"),
+		conditionIs("ResourcesReady", "False", "Rejected", "parts[x-a]: item "+s.NS+"/x-a: update rejected: ")))
+	s.Await(t, configMap, s.NS, "x-b", all(field("second", "data", "value")))
+	s.Await(t, configMap, s.NS, "x-a", all(field("first", "data", "value")))
+	s.Put(t, strings.Replace(instance, "VALUE", "first", 1))
+	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
+}
