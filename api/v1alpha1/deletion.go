@@ -33,21 +33,31 @@ const (
 	DeletionDelete DeletionPolicy = "Delete"
 	// DeletionOrphan leaves it in place, without the labels of its instance.
 	DeletionOrphan DeletionPolicy = "Orphan"
+	// DeletionOrphaned is the dialect's own word for DeletionOrphan: it is read as that.
+	DeletionOrphaned DeletionPolicy = "Orphaned"
 	// DeletionRetain leaves it in place as it is: an instance of the same name
 	// takes it on again.
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
-// Valid says whether there is such a policy.
+// Plain is the policy by the one word that is kept of it.
+func (p DeletionPolicy) Plain() DeletionPolicy {
+	if p == DeletionOrphaned {
+		return DeletionOrphan
+	}
+	return p
+}
+
+// Valid says whether there is such a policy, by its plain word.
 func (p DeletionPolicy) Valid() bool {
 	return p == DeletionDelete || p == DeletionOrphan || p == DeletionRetain
 }
 
 // ParseDeletionPolicy reads a policy as people write it, in whatever case.
 func ParseDeletionPolicy(text string) (policy DeletionPolicy, known bool) {
-	for _, p := range []DeletionPolicy{DeletionDelete, DeletionOrphan, DeletionRetain} {
+	for _, p := range []DeletionPolicy{DeletionDelete, DeletionOrphan, DeletionOrphaned, DeletionRetain} {
 		if strings.EqualFold(text, string(p)) {
-			return p, true
+			return p.Plain(), true
 		}
 	}
 	return "", false

@@ -41,6 +41,8 @@ const (
 	// ApplyOrderAnnotation is a child's place in the order of application, from 1: what
 	// can be applied side by side has the same.
 	ApplyOrderAnnotation = "internal.kro.run/apply-order"
+	// OrphanedAnnotation says, by DeletionOrphaned, of a child that it is left in place.
+	OrphanedAnnotation = "internal.kro.run/deletion-policy"
 )
 
 // Labels and annotations of an ApplySet, KEP-3659.

@@ -82,6 +82,7 @@ const (
 // Schema is the kind that a definition serves.
 //
 // +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion || (has(self.versions) && self.versions.exists(v, v.name == oldSelf.apiVersion))",message="apiVersion may only change while the version that it was is listed in versions, since instances are stored in it",fieldPath=".apiVersion"
+// +kubebuilder:validation:XValidation:rule="has(self.plural) == has(oldSelf.plural) && (!has(self.plural) || self.plural == oldSelf.plural)",message="plural is immutable",fieldPath=".plural"
 type Schema struct {
 	// Kind is the kind's name in UpperCamelCase. It can't be changed.
 	//
@@ -105,6 +106,15 @@ type Schema struct {
 	// +kubebuilder:default="kro.run"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="group is immutable"
 	Group string `json:"group,omitempty"`
+
+	// Plural is the kind's name in URLs and roles, and the first part of the name of its
+	// CustomResourceDefinition; by default the plural of the kind in English. It can't be
+	// changed.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Plural string `json:"plural,omitempty"`
 
 	// Scope says whether instances live in namespaces. It can't be changed.
 	//
@@ -188,12 +198,21 @@ type CRDMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// NameValidation says what names instances may have, by markers of SimpleSchema
+	// such as maxLength=30 pattern="^[a-z]+$"; of those minLength, maxLength, pattern,
+	// enum and validation. It is no label or annotation, but a part of the schema.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	NameValidation string `json:"nameValidation,omitempty"`
 }
 
 // Resource is a node of the graph: an object to keep, one to read, or a value that
 // others read. It has exactly one of template, externalRef and value.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.template) && has(self.externalRef))",message="exactly one of template, externalRef or value must be provided"
+// +kubebuilder:validation:XValidation:rule="!has(self.externalRef) || !has(self.deletionPolicy) || self.deletionPolicy == 'Delete'",message="deletionPolicy is only supported on template resources: what externalRef names is somebody else's, and never deleted"
 type Resource struct {
 	// ID names the node in expressions, in lowerCamelCase.
 	//
@@ -288,12 +307,12 @@ type Resource struct {
 
 	// DeletionPolicy says what becomes of the node's object when the instance is
 	// deleted, or when nothing wants the object any more: Delete, the default;
-	// Orphan leaves it in place without the labels of the instance; Retain leaves
-	// it in place as it is, so that an instance of the same name takes it on
-	// again. It is an addition of Espalier's.
+	// Orphan, or Orphaned, leaves it in place without the labels of the instance;
+	// Retain, an addition of Espalier's, leaves it in place as it is, so that an
+	// instance of the same name takes it on again.
 	//
 	// +optional
-	// +kubebuilder:validation:Enum=Delete;Orphan;Retain
+	// +kubebuilder:validation:Enum=Delete;Orphan;Orphaned;Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// DeleteAfter lists ids of nodes that have to be gone before this one is

@@ -152,7 +152,7 @@ func roleFor(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (*rbacv1.
 	var failed error
 	needs, unknown := graph.Needs(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
 		if own := d.Spec.Schema.InstanceKind(); gvk == own {
-			resource, _, _ := strings.Cut(crd.Name(own.Group, own.Kind), ".")
+			resource, _, _ := strings.Cut(crd.NameOf(d.Spec.Schema), ".")
 			return resource, true
 		}
 		mapping, err := kinds.Serving(gvk.GroupKind(), gvk.Version)

@@ -3,6 +3,7 @@
 package crd
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -19,8 +20,17 @@ import (
 // Kind is the kind of CustomResourceDefinitions themselves.
 var Kind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 
-// Name is the name of the CustomResourceDefinition that serves a kind.
+// Name is the name of the CustomResourceDefinition that serves a kind whose author
+// doesn't say its plural.
 func Name(group, kind string) string { return plural(kind) + "." + group }
+
+// NameOf is the name of the CustomResourceDefinition of a schema's kind.
+func NameOf(s *v1alpha1.Schema) string {
+	kind := s.InstanceKind()
+	return pluralOf(s, kind.Kind) + "." + kind.Group
+}
+
+func pluralOf(s *v1alpha1.Schema, kind string) string { return cmp.Or(s.Plural, plural(kind)) }
 
 func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
 
@@ -33,14 +43,14 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 	}
 	out := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name(g.Kind.Group, g.Kind.Kind), Labels: map[string]string{}, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Name: pluralOf(s, g.Kind.Kind) + "." + g.Kind.Group, Labels: map[string]string{}, Annotations: map[string]string{}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: g.Kind.Group,
 			Scope: scope,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
 				Kind:       g.Kind.Kind,
 				ListKind:   g.Kind.Kind + "List",
-				Plural:     plural(g.Kind.Kind),
+				Plural:     pluralOf(s, g.Kind.Kind),
 				Singular:   strings.ToLower(g.Kind.Kind),
 				ShortNames: s.ShortNames,
 				Categories: s.Categories,
@@ -64,7 +74,20 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 	maps.Copy(out.Labels, Labels(owner, version))
 	out.Annotations[definitionAnnotation] = owner.Name
 	addVersions(out, g)
+	validateNames(out, g)
 	return out
+}
+
+// validateNames puts what the author says of the names of instances into every version.
+func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
+	if g.Name == nil {
+		return
+	}
+	for i := range c.Spec.Versions {
+		c.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["metadata"] = apiextensionsv1.JSONSchemaProps{
+			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": *g.Name},
+		}
+	}
 }
 
 // Labels mark a CustomResourceDefinition as a definition's own.

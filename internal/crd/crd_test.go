@@ -104,6 +104,28 @@ func TestWhoseItIs(t *testing.T) {
 	}
 }
 
+func TestTheAuthorMaySayThePlural(t *testing.T) {
+	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "PodInfo"}}
+	s := &v1alpha1.Schema{Kind: "PodInfo", Plural: "podinfos"}
+	c := crd.For(g, s, inventory.Definition{Name: "info"}, "v1")
+	if c.Name != "podinfos.kro.run" || c.Spec.Names.Plural != "podinfos" || crd.NameOf(s) != c.Name {
+		t.Errorf("%s serves %s; by its schema it would be %s", c.Name, c.Spec.Names.Plural, crd.NameOf(s))
+	}
+}
+
+func TestNamesOfInstancesAreValidatedInEveryVersion(t *testing.T) {
+	most := int64(30)
+	c := of(nil, nil, func(g *graph.Graph) {
+		g.Name = &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most}
+		g.Versions = []graph.Version{{Name: "v1", Served: true, Spec: object(nil), Same: true}}
+	})
+	for _, v := range c.Spec.Versions {
+		if name := v.Schema.OpenAPIV3Schema.Properties["metadata"].Properties["name"]; name.MaxLength == nil || *name.MaxLength != most {
+			t.Errorf("%s has %+v", v.Name, name)
+		}
+	}
+}
+
 func TestColumns(t *testing.T) {
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
 	own := []column{{Name: "Team", Type: "string", JSONPath: ".spec.team"}}

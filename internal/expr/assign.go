@@ -41,7 +41,7 @@ func (p *compiled) fitsExpr(x ast.Expr, to *shape) diag.List {
 		return nil
 	}
 	return diag.List{{
-		Path: p.at, Expr: p.source, Offset: location(p.tree, p.source, x), Problem: problem, Expected: expected,
+		Path: p.at, Expr: p.source, Offset: location(p.tree, p.source, x), Problem: "type mismatch: " + problem, Expected: expected,
 	}}
 }
 
@@ -112,7 +112,12 @@ func (r *shapes) mismatch(t *cel.Type, to *shape, asked map[pair]bool) (problem,
 		if t.Kind() != cel.ListKind {
 			return wrong()
 		}
-		if problem, _ := r.mismatch(t.Parameters()[0], to.elem, asked); problem != "" {
+		item := t.Parameters()[0]
+		problem, expected := r.mismatch(item, to.elem, asked)
+		if problem != "" && item.Kind() == cel.StructKind {
+			return "of its items, " + problem, expected // both are lists of objects
+		}
+		if problem != "" {
 			return wrong()
 		}
 		return "", ""
@@ -173,11 +178,11 @@ func (r *shapes) objectMismatch(from, to *shape, asked map[pair]bool) (problem, 
 	for _, name := range from.fieldNames() {
 		below, ok := to.field(name)
 		if !ok {
-			return fmt.Sprintf("the expression has a field %q that doesn't belong here", name), expectation(to)
+			return fmt.Sprintf("kind mismatch: the expression has a field %q that doesn't belong here", name), expectation(to)
 		}
 		own, _ := from.field(name)
 		if problem, expected := r.mismatch(own.celType(), below, asked); problem != "" {
-			return fmt.Sprintf("the field %q of the expression doesn't fit: %s", name, problem), expected
+			return fmt.Sprintf("the field %q has a kind mismatch: %s", name, problem), expected
 		}
 	}
 	return "", ""

@@ -26,6 +26,7 @@ properties:
   amounts: {type: object, additionalProperties: {oneOf: [{type: string}, {type: number}]}}
   subnet: {type: object, properties: {id: {type: string}, zone: {type: string}, size: {type: integer}, more: {type: string}}}
   narrow: {type: object, properties: {id: {type: string}}}
+  narrows: {type: array, items: {type: object, properties: {id: {type: string}}}}
   open: {type: object, properties: {id: {type: string}}, x-kubernetes-preserve-unknown-fields: true}
   numbers: {type: object, properties: {a: {type: integer}}}
   subnets: {type: array, items: {type: object, properties: {id: {type: string}, zone: {type: string}, size: {type: number}}}}
@@ -68,7 +69,7 @@ properties:
 		"a computed map whose keys aren't":       {"labels", `schema.spec.tags.transformMap(i, v, v)`, "keys are integers"},
 		"a map of strings for quantities":        {"amounts", `schema.spec.env`, ""},
 		"an object for a map":                    {"labels", `vpc.spec`, ""},
-		"an object with others for a map":        {"labels", `vpc.status.subnets[0]`, `the field "size" of the expression doesn't fit`},
+		"an object with others for a map":        {"labels", `vpc.status.subnets[0]`, `the field "size" has a kind mismatch`},
 		"an object for a larger one":             {"subnet", `vpc.status.subnets[0]`, ""},
 		"an object for a smaller one":            {"narrow", `vpc.status.subnets[0]`, `has a field "size" that doesn't belong here`},
 		"an object for an open one":              {"open", `vpc.status.subnets[0]`, ""},
@@ -77,6 +78,7 @@ properties:
 		"a map of which no value fits an object": {"numbers", `schema.spec.env`, "is a map of strings; expected an object"},
 		"a map of which a value fits an object":  {"narrow", `schema.spec.env`, ""},
 		"a list of objects":                      {"subnets", `vpc.status.subnets`, ""},
+		"a list of other objects":                {"narrows", `vpc.status.subnets`, `of its items, kind mismatch: the expression has a field "size" that doesn't belong here`},
 		"a filtered list of objects":             {"subnets", `vpc.status.subnets.filter(s, s.size > 1)`, ""},
 		"branches are checked by themselves":     {"subnet", `schema.spec.enabled ? {"id": "a"} : {"idd": "b"}`, `no field "idd"`},
 	}

@@ -108,7 +108,7 @@ func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Exp
 		default: // it isn't the name of a field
 		}
 		if !slices.Contains(conditionKeys, name) {
-			return nil, eh.NewError(e.ID(), "a condition has no such field; it has type, status, reason and message")
+			return nil, eh.NewError(e.ID(), fmt.Sprintf("unknown key %q: a condition has type, status, reason and message", name))
 		}
 		if fields[name] != nil {
 			return nil, eh.NewError(e.ID(), "the field "+name+" is there already")
@@ -151,7 +151,7 @@ func wrongCondition(kind, status any) string {
 	case kind == "":
 		return "the type of a condition is empty"
 	case known && !slices.Contains(conditionStatuses, text):
-		return fmt.Sprintf("the status of a condition is %q; it can be True, False or Unknown", text)
+		return fmt.Sprintf("the status of a condition is %q; a status must be one of True, False or Unknown", text)
 	}
 	return ""
 }
@@ -181,7 +181,8 @@ func findCondition(made *shape, o, kind ref.Val) ref.Val {
 
 // Conditions compiles expressions for conditions, each alone in its string. Of the
 // instance, which is read under the given name, the conditions of builtin types can be
-// looked up, unless the expressions make one of that type themselves.
+// looked up, also where the expressions make one of that type themselves: what is looked
+// up is what the expressions take the place of.
 func (e *Env) Conditions(sources []string, instance string, builtin []string, at object.Path) (*Conditions, diag.List) {
 	env, made, err := e.withConditions()
 	if err != nil {
@@ -284,13 +285,13 @@ func literalOf(x ast.Expr) any {
 
 func (c *conditions) checkLook(l look) {
 	switch _, own := c.made[l.kind]; {
+	case slices.Contains(c.builtin, l.kind):
+		return
 	case own:
-		l.Problem = fmt.Sprintf("%q is a condition of this definition's own; they can't read each other", l.kind)
-	case !slices.Contains(c.builtin, l.kind):
+		l.Problem = fmt.Sprintf("%q is a condition of this definition's own; custom conditions cannot reference each other", l.kind)
+	default:
 		l.Problem = fmt.Sprintf("%s has no condition %q that could be read here", c.instance, l.kind)
 		l.Expected, l.Nearest = strings.Join(c.builtin, ", "), diag.Nearest(l.kind, c.builtin)
-	default:
-		return
 	}
 	c.problems.Add(l.Diagnostic)
 }

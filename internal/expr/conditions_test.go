@@ -62,11 +62,22 @@ func TestConditionsThatHaveNoValue(t *testing.T) {
 	if len(missing) != 2 || !errors.As(missing[0], &pending) || !errors.As(missing[1], &failure) {
 		t.Fatal(missing)
 	}
-	if want := `at[1]: "runtime.newCondition({type: 'Failed', status: schema.spec.name})": the status of a condition is "maybe"; it can be True, False or Unknown`; failure.Error() != want {
+	if want := `at[1]: "runtime.newCondition({type: 'Failed', status: schema.spec.name})": the status of a condition is "maybe"; a status must be one of True, False or Unknown`; failure.Error() != want {
 		t.Error(failure)
 	}
 	if diff := cmp.Diff([]string{"Failed", "Fine", "Pending"}, c.Types()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestABuiltInCanBeReadWhereItIsMadeAnew(t *testing.T) {
+	env := testEnv(t)
+	_, problems := env.Conditions([]string{
+		`${runtime.newCondition({type: 'ResourcesReady', status: 'True'})}`,
+		`${runtime.newCondition({type: 'Derived', status: runtime.condition(schema, 'ResourcesReady').status})}`,
+	}, "schema", builtins, "at")
+	if problems != nil {
+		t.Error(problems.Err())
 	}
 }
 
@@ -81,11 +92,11 @@ func TestConditionsThatAreWrong(t *testing.T) {
 		"Text around it":           {[]string{`a ${1}`}, `at[0]: the text isn't one expression; expected "${", an expression and "}", without a newline at the end`},
 		"No map":                   {[]string{`${runtime.newCondition('A')}`}, `at[0]: in "runtime.newCondition('A')" at 22: runtime.newCondition takes a map of type, status, reason and message`},
 		"Without a status":         {[]string{`${runtime.newCondition({type: 'A'})}`}, `at[0]: in "runtime.newCondition({type: 'A'})" at 22: a condition needs a status`},
-		"A field too many":         {[]string{`${runtime.newCondition({type: 'A', status: 'True', severity: 'x'})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: 'True', severity: 'x'})" at 58: a condition has no such field; it has type, status, reason and message`},
-		"An impossible status":     {[]string{`${runtime.newCondition({type: 'A', status: 'Yes'})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: 'Yes'})" at 29: the status of a condition is "Yes"; it can be True, False or Unknown`},
+		"A field too many":         {[]string{`${runtime.newCondition({type: 'A', status: 'True', severity: 'x'})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: 'True', severity: 'x'})" at 58: unknown key "severity": a condition has type, status, reason and message`},
+		"An impossible status":     {[]string{`${runtime.newCondition({type: 'A', status: 'Yes'})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: 'Yes'})" at 29: the status of a condition is "Yes"; a status must be one of True, False or Unknown`},
 		"A status of another type": {[]string{`${runtime.newCondition({type: 'A', status: true})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: true})" at 9: the fields of a condition are strings`},
 		"Twice the same":           {[]string{`${runtime.newCondition({type: 'A', status: 'True'})}`, `${runtime.newCondition({type: 'A', status: 'False'})}`}, `at[1]: in "runtime.newCondition({type: 'A', status: 'False'})" at 29: a condition of type "A" is made by at[0] already`},
-		"One reads another":        {[]string{`${runtime.newCondition({type: 'B', status: runtime.condition(schema, 'A').status})}`, `${runtime.newCondition({type: 'A', status: 'False'})}`}, `at[0]: in "runtime.newCondition({type: 'B', status: runtime.condition(schema, 'A').status})" at 68: "A" is a condition of this definition's own; they can't read each other`},
+		"One reads another":        {[]string{`${runtime.newCondition({type: 'B', status: runtime.condition(schema, 'A').status})}`, `${runtime.newCondition({type: 'A', status: 'False'})}`}, `at[0]: in "runtime.newCondition({type: 'B', status: runtime.condition(schema, 'A').status})" at 68: "A" is a condition of this definition's own; custom conditions cannot reference each other`},
 		"An unknown built-in":      {[]string{`${runtime.newCondition({type: 'B', status: runtime.condition(schema, 'ResourceReady').status})}`}, `at[0]: in "runtime.newCondition({type: 'B', status: runtime.condition(schema, 'ResourceReady').status})" at 68: schema has no condition "ResourceReady" that could be read here; expected Ready, ResourcesReady; did you mean "ResourcesReady"?`},
 	}
 	for name, tc := range cases {

@@ -65,14 +65,19 @@ func (c *composition) author(own condition.Set) plan.Said {
 		}
 		said.Problems = append(said.Problems, text)
 	}
-	made := map[string]bool{}
+	made := map[string]int{}
 	for _, f := range found {
-		if made[f.Type] {
-			said.Partial = true
-			said.Problems = append(said.Problems, fmt.Sprintf("several conditions are of type %q; the first is told", f.Type))
+		made[f.Type]++
+	}
+	for _, f := range found {
+		if n := made[f.Type]; n != 1 {
+			if n > 1 {
+				said.Partial = true
+				said.Problems = append(said.Problems, fmt.Sprintf("%d conditions are of type %q; none of them is told", n, f.Type))
+				made[f.Type] = 0 // it is told once
+			}
 			continue
 		}
-		made[f.Type] = true
 		said.Conditions = append(said.Conditions, v1alpha1.Condition{Type: f.Type, Status: metav1.ConditionStatus(f.Status), Reason: f.Reason, Message: f.Message})
 	}
 	return said

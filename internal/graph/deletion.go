@@ -47,7 +47,7 @@ func (c *compilation) limit(d *metav1.Duration, at object.Path) time.Duration {
 }
 
 func (c *compilation) checkDeletionPolicy(d *draft) {
-	policy := d.source.DeletionPolicy
+	policy := d.source.DeletionPolicy.Plain()
 	switch {
 	case policy != "" && d.Variable:
 		c.problems.Addf(d.at.Field("deletionPolicy"), noObject)

@@ -11,7 +11,6 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/object"
 	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
@@ -30,6 +29,10 @@ func parseSpec(c *compilation) {
 	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types"})
 	c.problems.Add(problems...)
 	c.graph.Spec = parsed
+	if s.Metadata != nil && s.Metadata.NameValidation != "" {
+		c.graph.Name, problems = specschema.ParseName(s.Metadata.NameValidation, "spec.schema.metadata.nameValidation")
+		c.problems.Add(problems...)
+	}
 }
 
 // decode reads a field that holds any JSON object; an absent one is empty.
@@ -206,19 +209,4 @@ func reservedKeys(metadata map[string]any) []reservedKey {
 		}
 	}
 	return out
-}
-
-// checkCRDTemplate allows expressions in a CustomResourceDefinition under its
-// metadata only: the kind that it defines must be known when the graph is
-// compiled.
-func (c *compilation) checkCRDTemplate(d *draft, t *expr.Template) {
-	if d.Kind.Group != "apiextensions.k8s.io" || d.Kind.Kind != "CustomResourceDefinition" {
-		return
-	}
-	root := d.documentPath()
-	for _, e := range t.Expressions() {
-		if !strings.HasPrefix(string(e.Path), string(root.Field("metadata"))) {
-			c.problems.Addf(e.Path, "expressions in a CustomResourceDefinition are allowed under metadata only")
-		}
-	}
 }

@@ -133,7 +133,7 @@ func (c *compilation) compileDocument(d *draft) {
 	}
 	d.template = template
 	d.refs = append(d.refs, template.Refs()...)
-	c.checkCRDTemplate(d, template)
+	c.checkIdentity(d)
 	c.compileIdentity(d)
 }
 

@@ -3,6 +3,7 @@ package graph
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 
@@ -71,16 +72,21 @@ func (c *compilation) compileDimension(d *draft, name, source string, at object.
 		c.problems.Addf(at, "the iterator %q is not in lowerCamelCase (a lower-case letter, then letters and digits)", name)
 		return
 	case slices.Contains(reserved, name):
-		c.problems.Addf(at, "the iterator %q is a reserved word", name)
+		c.problems.Addf(at, "the iterator %q is a reserved keyword", name)
 		return
 	case c.draftOf(name) != nil:
-		c.problems.Addf(at, "the iterator %q is the id of a resource", name)
+		c.problems.Addf(at, "the iterator %q conflicts with resource ID %[1]q", name)
 		return
 	case d.isIterator(name):
 		c.problems.Addf(at, "the iterator %q is there already", name)
 		return
 	}
 	list, problems := d.env.Only(source, cel.ListType(cel.DynType), at.Field(name))
+	if list == nil {
+		for i := range problems {
+			problems[i].Problem = strings.Replace(problems[i].Problem, "the expression is", "it must return a list, and is", 1)
+		}
+	}
 	c.problems.Add(problems...)
 	declaration := expr.Declaration{Name: name}
 	if list != nil {

@@ -28,6 +28,8 @@ type Graph struct {
 	// status holds the author's fields only.
 	Spec   *apiextensionsv1.JSONSchemaProps
 	Status *apiextensionsv1.JSONSchemaProps
+	// Name is the schema of an instance's name; nil where any will do.
+	Name *apiextensionsv1.JSONSchemaProps
 	// Versions are further ones of the instances' kind, in the definition's order.
 	Versions []Version
 	// Nodes come in topological order, which is that of their layers and ids: that of the

@@ -37,10 +37,13 @@ func checkNames(c *compilation) {
 	c.graph.Kind = s.InstanceKind()
 	c.graph.Namespaced = s.Scope != v1alpha1.ClusterScope
 	if !kindName.MatchString(s.Kind) {
-		c.problems.Add(diag.Diagnostic{Path: "spec.schema.kind", Problem: "is not a kind's name", Expected: "UpperCamelCase of at most 63 letters and digits"})
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.kind", Problem: "naming convention violation: it is not a kind's name", Expected: "UpperCamelCase of at most 63 letters and digits"})
 	}
 	if !versionName.MatchString(s.APIVersion) {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.apiVersion", Problem: "is not a version", Expected: "v1, v1alpha1, v2beta3 and the like"})
+	}
+	if s.Plural != "" && len(validation.IsDNS1035Label(s.Plural)) > 0 {
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.plural", Problem: "is not the plural of a kind", Expected: "lower-case letters, digits and -, beginning with a letter, at most 63"})
 	}
 	if len(validation.IsDNS1123Subdomain(c.graph.Kind.Group)) > 0 {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group", Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
@@ -69,13 +72,13 @@ func (c *compilation) checkID(d *draft, seen map[string]object.Path) {
 	case d.ID == "":
 		c.breakf(d, at, "is required")
 	case !nodeName.MatchString(d.ID):
-		c.breakf(d, at, "id %q is not in lowerCamelCase (a lower-case letter, then letters and digits)", d.ID)
+		c.breakf(d, at, "naming convention violation: id %q is not in lowerCamelCase (a lower-case letter, then letters and digits)", d.ID)
 	case len(d.ID) > MaxIDLength:
 		c.breakf(d, at, "id has %d characters, over the limit of %d (MaxIDLength)", len(d.ID), MaxIDLength)
 	case slices.Contains(reserved, d.ID):
-		c.breakf(d, at, "id %q is a reserved word", d.ID)
+		c.breakf(d, at, "naming convention violation: id %q is a reserved keyword", d.ID)
 	case twice:
-		c.breakf(d, at, "id %q is already used by %s", d.ID, first)
+		c.breakf(d, at, "found duplicate resource IDs: %q is that of %s already", d.ID, first)
 	default:
 		seen[d.ID] = d.at
 	}

@@ -6,6 +6,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/report"
 )
 
@@ -25,6 +27,9 @@ func compileStatus(c *compilation) {
 			delete(fields, name)
 		}
 	}
+	if c.graph.guest == nil {
+		c.checkComputed(fields, at)
+	}
 	template, problems := c.env.Template(fields, nil, at)
 	c.problems.Add(problems...)
 	if template == nil {
@@ -35,5 +40,27 @@ func compileStatus(c *compilation) {
 	c.graph.Status = template.Schema()
 	if c.graph.Status == nil {
 		c.graph.Status = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+	}
+}
+
+// checkComputed refuses texts without an expression: a status tells what is, and a type
+// such as "string" is found by the compiler.
+func (c *compilation) checkComputed(value any, at object.Path) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			c.checkComputed(v[name], at.Field(name))
+		}
+	case []any:
+		for i, item := range v {
+			c.checkComputed(item, at.Index(i))
+		}
+	case string:
+		if !computed(v) {
+			c.problems.Add(diag.Diagnostic{
+				Path: at, Problem: "failed to build instance status schema: status fields without expressions are not supported",
+				Expected: "an expression such as ${vpc.status.id}, whose type is inferred; a text that is always the same is ${'text'}",
+			})
+		}
 	}
 }

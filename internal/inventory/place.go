@@ -51,6 +51,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 		o.markLabels(labels, at)
 		child.SetLabels(labels)
 		at.Annotate(child)
+		at.sayOrphaned(child)
 		if LabelValue(o.Name) != o.Name {
 			annotations := child.GetAnnotations()
 			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
@@ -106,6 +107,17 @@ func (p Place) Annotate(child *unstructured.Unstructured) {
 	child.SetAnnotations(annotations)
 }
 
+// sayOrphaned says in the dialect's own words, beside ours, that a child is left in
+// place: those who know only them can tell.
+func (p Place) sayOrphaned(child *unstructured.Unstructured) {
+	annotations := child.GetAnnotations()
+	delete(annotations, v1alpha1.OrphanedAnnotation)
+	if p.OnDelete == v1alpha1.DeletionOrphan {
+		annotations[v1alpha1.OrphanedAnnotation] = string(v1alpha1.DeletionOrphaned)
+	}
+	child.SetAnnotations(annotations)
+}
+
 // PlaceOf reads a child's place. What is unreadable counts as not there: such a
 // child is deleted, and first.
 func PlaceOf(child *unstructured.Unstructured) Place {
@@ -117,6 +129,9 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 	}
 	if policy := v1alpha1.DeletionPolicy(annotations[v1alpha1.OnDeleteAnnotation]); policy.Valid() && policy != v1alpha1.DeletionDelete {
 		p.OnDelete = policy
+	}
+	if p.OnDelete == "" && annotations[v1alpha1.OrphanedAnnotation] == string(v1alpha1.DeletionOrphaned) {
+		p.OnDelete = v1alpha1.DeletionOrphan // another implementation of the dialect has made it
 	}
 	return p
 }
@@ -184,6 +199,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	for _, key := range []string{
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
 		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
+		v1alpha1.OrphanedAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {
 			annotations = append(annotations, key)

@@ -40,6 +40,21 @@ func TestAPolicyThatSomebodyInventedIsNone(t *testing.T) {
 	}
 }
 
+func TestAnOrphanIsKnownByTheDialectsWord(t *testing.T) {
+	o := child()
+	o.SetAnnotations(map[string]string{v1alpha1.OrphanedAnnotation: "Orphaned"})
+	if got := inventory.PlaceOf(o).OnDelete; got != v1alpha1.DeletionOrphan {
+		t.Errorf("what another implementation was to leave in place is read as %q", got)
+	}
+	owner := inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc"}, "v1")
+	for policy, want := range map[v1alpha1.DeletionPolicy]string{v1alpha1.DeletionOrphan: "Orphaned", v1alpha1.DeletionRetain: "", "": ""} {
+		owner.Mark(o, inventory.Place{Node: "a", OnDelete: policy})
+		if got := o.GetAnnotations()[v1alpha1.OrphanedAnnotation]; got != want {
+			t.Errorf("with policy %q it says %q; want %q", policy, got, want)
+		}
+	}
+}
+
 func TestWhatAnOrphanLoses(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), inventory.Definition{Name: "vpc"}, "v1")
 	strip := func(o *unstructured.Unstructured) (map[string]string, map[string]string) {

@@ -23,7 +23,8 @@ func NameHeldBy(holder *unstructured.Unstructured, cause string) Problem {
 
 // BeingDeleted is the problem of a node whose object is on its way.
 func BeingDeleted(o *unstructured.Unstructured) Problem {
-	return Problem{Reason: Terminating, Message: fmt.Sprintf("%s is being deleted; it is made anew once it is gone%s", object.KeyOf(o), keeping(o))}
+	_, name, _ := strings.Cut(object.KeyOf(o).String(), " ")
+	return Problem{Reason: Terminating, Message: fmt.Sprintf("%s resource %q is being deleted; it is made anew once it is gone%s", o.GetKind(), name, keeping(o))}
 }
 
 // keeping tells what keeps an object that is being deleted, as far as it says so

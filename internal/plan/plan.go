@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -96,22 +95,15 @@ type Tolerated map[types.UID]string
 func Compute(desired Desired, facts Facts, history History, owner inventory.Owner, manager string) Plan {
 	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem}
 	wanted := map[types.UID]bool{}
-	claimed := map[object.Key]string{}
 	lasting := lastingOf(desired, facts)
 	owner.Unreferred = owner.Unreferred || desired.Unreferred
 	for _, node := range desired.Nodes {
-		step := decide(node, lasting, facts, history, owner, manager)
-		if step.Object != nil {
-			key := object.KeyOf(step.Object)
-			if other, taken := claimed[key]; taken {
-				step = hold(node, Problem{Reason: Rejected, Message: fmt.Sprintf("renders %s, which node %s renders too", key, other)})
-			} else {
-				claimed[key] = node.ID
-			}
-		}
-		keepWanted(wanted, node, step, facts)
+		p.Steps = append(p.Steps, decide(node, lasting, facts, history, owner, manager))
+	}
+	holdRivals(p.Steps, desired.Nodes)
+	for i, step := range p.Steps {
+		keepWanted(wanted, desired.Nodes[i], step, facts)
 		p.Settled = p.Settled && (step.Action == Keep || step.Action == Skip)
-		p.Steps = append(p.Steps, step)
 	}
 	if p.Settled {
 		p.Policies = lasting.policies

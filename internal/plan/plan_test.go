@@ -83,7 +83,7 @@ func TestCompute(t *testing.T) {
 		"What is being deleted is waited for": {
 			reason: "a new object can't race the dying one for its name",
 			nodes:  []plan.Node{has(wants("a", 0, "x"), dying)},
-			want:   []string{"a: Wait Terminating: ConfigMap prod/x is being deleted; it is made anew once it is gone"},
+			want:   []string{"a: Wait ResourceDeleting: ConfigMap resource \"prod/x\" is being deleted; it is made anew once it is gone"},
 		},
 		"An external object is kept as it is": {
 			reason: "it is read and never written",
@@ -125,15 +125,38 @@ func TestCompute(t *testing.T) {
 			want: []string{"a: Keep", "b: Wait Forbidden: list configmaps"},
 		},
 		"Two nodes can't have one object": {
-			reason: "they would overwrite each other for ever",
+			reason: "they would overwrite each other for ever, and nothing tells which of them is meant",
 			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "y")},
-			want:   []string{"a: Create", "b: Wait Rejected: renders ConfigMap prod/x, which node a renders too", "c: Create"},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too", "c: Create",
+			},
+		},
+		"Nor can three": {
+			reason: "each is told of all the others",
+			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "x")},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which nodes b, c render too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which nodes a, c render too",
+				"c: Wait Rejected: renders ConfigMap prod/x, which nodes a, b render too",
+			},
+		},
+		"What one of two made before stays while they quarrel": {
+			reason: "the author meant to have it",
+			nodes:  []plan.Node{has(wants("a", 0, "x")), wants("b", 0, "x")},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too",
+			},
 		},
 		"A node that is held still has its object's name": {
 			reason: "its twin must not get through while it waits for something else",
 			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x")},
 			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.Unavailable, Message: "later"}}},
-			want:   []string{"a: Wait Unavailable: later", "b: Wait Rejected: renders ConfigMap prod/x, which node a renders too"},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too",
+			},
 		},
 		"What nothing wants is pruned once all is settled": {
 			reason: "last layer first, then by name",

@@ -22,9 +22,9 @@ const (
 	// NameHeld: an object of somebody else's has the name of the node's, and is on
 	// its way; the node's is made once it is gone.
 	NameHeld Reason = "NameHeld"
-	// Terminating: the node's object is being deleted; it is made anew once it
+	// ResourceDeleting: the node's object is being deleted; it is made anew once it
 	// is gone.
-	Terminating Reason = "Terminating"
+	Terminating Reason = "ResourceDeleting"
 	// WaitingForRevision: the revision, of its composition or of its definition, that the
 	// instance is to be composed by isn't there yet.
 	WaitingForRevision Reason = "WaitingForRevision"

@@ -194,7 +194,7 @@ spec:
 	finalizers(t, s, suite.ConfigMap, "x-a", "example.com/guard")
 	s.Delete(t, suite.ConfigMap, s.NS, "x-a")
 	s.Put(t, strings.ReplaceAll(definition, "NODE", "two"))
-	s.Await(t, s.Kind("Renamed"), s.NS, "x", because("Terminating", "two", "example.com/guard"))
+	s.Await(t, s.Kind("Renamed"), s.NS, "x", because("ResourceDeleting", "two", "example.com/guard"))
 	finalizers(t, s, suite.ConfigMap, "x-a")
 	s.AwaitReady(t, s.Kind("Renamed"), s.NS, "x")
 }

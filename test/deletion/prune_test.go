@@ -109,7 +109,7 @@ func TestWhatIsWantedAgainWhileItGoesIsMadeAnew(t *testing.T) {
 	s.Put(t, fmt.Sprintf(partsInstance, false, true, "a"))
 	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(map[string]report.Reason{"x-one-above": report.HeldByFinalizer, "x-one-below": report.WaitingForOthers}))
 	s.Put(t, fmt.Sprintf(partsInstance, true, true, "a"))
-	s.Await(t, s.Kind("Parts"), s.NS, "x", because("Terminating", "oneAbove", "x-one-above", "example.com/guard"))
+	s.Await(t, s.Kind("Parts"), s.NS, "x", because("ResourceDeleting", "oneAbove", "x-one-above", "example.com/guard"))
 	finalizers(t, s, suite.ConfigMap, "x-one-above")
 	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(nil))
 	if o := s.Get(t, suite.ConfigMap, s.NS, "x-one-above"); o == nil || o.GetUID() == was {

@@ -116,9 +116,9 @@ spec: {title: hello, sizes: {a: 1, b: 2}, ports: [{name: web, number: 80}, {name
 	s.AwaitGone(t, crdKind, "", "things."+s.Group)
 
 	t.Log("what isn't typed is checked by its names")
-	s.Put(t, strings.NewReplacer("known: \"${schema.spec.title}\", unknown", "known: \"${schema.spec.ports[0].number}\", unknown", "cell-${port.name}\"}", "cell-${port.name}\", label: {}}", "scope: Namespaced", "scope: \"${schema.spec.title}\"").Replace(dynamic))
+	s.Put(t, strings.NewReplacer("known: \"${schema.spec.title}\", unknown", "known: \"${schema.spec.ports[0].number}\", unknown", "cell-${port.name}\"}", "cell-${port.name}\", label: {}}", "scope: Namespaced", "scope: \"${schema.spec.titel}\"").Replace(dynamic))
 	s.Await(t, rgd, "", s.Name("dynamic"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
-		"spec.resources[0].template.spec.known: in \"schema.spec.ports[0].number\" at 1: the expression is an integer; expected a string",
+		"spec.resources[0].template.spec.known: in \"schema.spec.ports[0].number\" at 1: type mismatch: the expression is an integer; expected a string",
 		`template.metadata.label: there is no field "label" here; did you mean "labels"?`,
-		"template.spec.scope: expressions in a CustomResourceDefinition are allowed under metadata only"))
+		"undefined field 'titel' in schema.spec"))
 }

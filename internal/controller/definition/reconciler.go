@@ -168,7 +168,7 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		v.compiled.problems.Addf("spec", "can't be read: %v", err)
 		v.unread = true
 	}
-	v.spec, v.wants = spec, wanted(raw)
+	v.spec, v.wants = spec, asked(raw).InstanceKind().GroupKind()
 	r.define(v)
 	r.engage(v)
 	if raw.GetDeletionTimestamp() != nil {
@@ -195,24 +195,26 @@ func (r *Reconciler) record(v *visit, answer *unstructured.Unstructured) {
 // define notes, before anything is read, whose changes concern the definition.
 func (r *Reconciler) define(v *visit) {
 	var kinds []schema.GroupKind
+	called := ""
 	if v.wants.Kind != "" {
-		kinds = append(kinds, v.wants)
+		kinds, called = append(kinds, v.wants), crd.NameOf(asked(v.raw))
 	}
 	for _, c := range r.Kinds.OwnedBy(v.owner) {
 		if gk := crd.GroupKind(c); gk != v.wants {
 			kinds = append(kinds, gk)
 		}
 	}
-	r.Registry.setDefines(v.entry, kinds)
+	r.Registry.setDefines(v.entry, kinds, called)
 }
 
-// wanted reads which kind a definition asks for, from its spec as it is: the rest
+// asked reads which kind a definition asks for, from its spec as it is: the rest
 // of that may be unreadable.
-func wanted(raw *unstructured.Unstructured) schema.GroupKind {
-	kind, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", "kind")
-	group, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", "group")
-	s := v1alpha1.Schema{Kind: kind, Group: group}
-	return s.InstanceKind().GroupKind()
+func asked(raw *unstructured.Unstructured) *v1alpha1.Schema {
+	text := func(field string) string {
+		value, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", field)
+		return value
+	}
+	return &v1alpha1.Schema{Kind: text("kind"), Group: text("group"), Plural: text("plural")}
 }
 
 func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, error) {

@@ -32,10 +32,12 @@ type Registry struct {
 func NewRegistry() *Registry { return &Registry{entries: map[object.Key]*entry{}} }
 
 // entry is one definition's. Its fields belong to the pass over it, but for
-// uses and defines, which the registry guards.
+// uses, defines and called, which the registry guards.
 type entry struct {
 	uses    []schema.GroupKind
 	defines []schema.GroupKind
+	// called is the name of the CustomResourceDefinition that the definition asks for.
+	called string
 	// serving is the controller of the instances, with what it was started for.
 	serving   *engine.Controller
 	began     time.Time // when it was started
@@ -105,11 +107,12 @@ func (g *Registry) setUses(e *entry) {
 }
 
 // setDefines notes which kinds are the definition's: the one that it asks for,
-// whether it may have it or not, and those that it has.
-func (g *Registry) setDefines(e *entry, kinds []schema.GroupKind) {
+// whether it may have it or not, and those that it has; and how the
+// CustomResourceDefinition of the former is called.
+func (g *Registry) setDefines(e *entry, kinds []schema.GroupKind, called string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e.defines = kinds
+	e.defines, e.called = kinds, called
 }
 
 // Concerned lists, sorted, the definitions that a change of a
@@ -121,10 +124,7 @@ func (g *Registry) Concerned(c *apiextensionsv1.CustomResourceDefinition) []obje
 	defer g.mu.Unlock()
 	var out []object.Key
 	for key, e := range g.entries {
-		defines := slices.ContainsFunc(e.defines, func(own schema.GroupKind) bool {
-			return own == gk || crd.Name(own.Group, own.Kind) == c.Name
-		})
-		if defines || slices.Contains(e.uses, gk) {
+		if e.called == c.Name || slices.Contains(e.defines, gk) || slices.Contains(e.uses, gk) {
 			out = append(out, key)
 		}
 	}

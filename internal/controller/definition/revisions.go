@@ -245,7 +245,8 @@ func free(ctx context.Context, c *cluster.Client, o *unstructured.Unstructured) 
 
 // disband lets all revisions go with their definition. Those of a definition in a namespace
 // the garbage collector doesn't take. They stay where instances do, for the next definition
-// of the name to find them by.
+// of the name to find them by; and so do those that it doesn't control any more, since
+// its deletion asked for that.
 func (r *Reconciler) disband(ctx context.Context, v *visit, stay bool) outcome.Outcome {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.key})
 	all, state := lease.Matching(RevisionKind, "", labels.SelectorFromSet(labels.Set{v1alpha1.DefinitionNameLabel: inventory.LabelValue(v.key.Name)}))
@@ -257,13 +258,16 @@ func (r *Reconciler) disband(ctx context.Context, v *visit, stay bool) outcome.O
 	default:
 		return outcome.Done()
 	}
+	_, controls := revision.OwnerReference(v.owner)
+	stay = stay || slices.Contains(v.raw.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	for _, o := range all {
 		one := &rev.GraphRevision{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one) != nil || !revision.BelongsTo(one, v.owner) {
 			continue
 		}
+		controlled := slices.ContainsFunc(one.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
 		part := r.discard
-		if stay && one.DeletionTimestamp == nil {
+		if (stay || controls && !controlled) && one.DeletionTimestamp == nil {
 			part = r.release
 		}
 		if err := part(ctx, v, o); err != nil {

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -158,6 +159,21 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		problem.Message = res.err.Error()
 	}
 	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, object.KeyOf(step.Object), res.err))
+	problem.Message = whatOf(step, problem.Reason) + problem.Message
 	v.facts.Problems[step.Node] = problem
 	return true
+}
+
+// whatOf says what of a node the API server didn't do: of a collection which item, and
+// that there is an object which stays as it was.
+func whatOf(step plan.Step, why plan.Reason) string {
+	var out string
+	if inventory.ItemOf(step.Object) != nil {
+		_, name, _ := strings.Cut(object.KeyOf(step.Object).String(), " ")
+		out = "item " + name + ": "
+	}
+	if why == plan.Rejected && step.Current != nil {
+		out += "update rejected: "
+	}
+	return out
 }

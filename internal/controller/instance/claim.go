@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/plan"
 )
 
 // claim makes the instance carry its finalizer, labels and inventory before
@@ -45,11 +46,15 @@ func (v *visit) see(instance *unstructured.Unstructured) {
 	v.facts.Instance = instance
 }
 
-// wantedInventory is where the instance's children are and will be.
+// wantedInventory is where the instance's children are and will be, as far as that is
+// known: kinds of nodes that are left out aren't among it before they are there.
 func wantedInventory(v *visit) inventory.Inventory {
 	var kinds []schema.GroupKind
+	without := leftOut(v.desired.Nodes)
 	for _, gvk := range v.composer.Written() {
-		kinds = append(kinds, gvk.GroupKind())
+		if !without[gvk.GroupKind()] {
+			kinds = append(kinds, gvk.GroupKind())
+		}
 	}
 	inv := inventory.Of(kinds)
 	add := func(o *unstructured.Unstructured) {
@@ -69,6 +74,19 @@ func wantedInventory(v *visit) inventory.Inventory {
 		}
 	}
 	return inv
+}
+
+// leftOut are the kinds of which all nodes are left out.
+func leftOut(nodes []plan.Node) map[schema.GroupKind]bool {
+	out := map[schema.GroupKind]bool{}
+	for _, n := range nodes {
+		if n.External || n.Variable {
+			continue
+		}
+		others, known := out[n.Kind.GroupKind()]
+		out[n.Kind.GroupKind()] = n.Skipped != "" && (others || !known)
+	}
+	return out
 }
 
 // retireFinalizers removes the finalizers of former incarnations of the

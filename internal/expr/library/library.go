@@ -12,7 +12,7 @@ import (
 // behind those of CEL's string library, two of whose functions they replace.
 func All() []cel.EnvOption {
 	var all []cel.EnvOption
-	for _, group := range [][]cel.EnvOption{hashes(), jsons(), randoms(), maps(), lists(), bounded(), omission()} {
+	for _, group := range [][]cel.EnvOption{hashes(), jsons(), randoms(), maps(), lists(), bounded(), omission(), simpleSchemas()} {
 		all = append(all, group...)
 	}
 	return all

@@ -39,6 +39,8 @@ func TestFunctions(t *testing.T) {
 		"text is replaced so many times":                   `"aXbX".replace("X", "y", 1) == "aybX"`,
 		"text is replaced everywhere if times is negative": `"aXbX".replace("X", "y", -1) == "ayby"`,
 		"text is joined":                                   `["a", "b"].join() + ["a", "b"].join("-") == "aba-b"`,
+		"SimpleSchema becomes a schema":                    `simpleschema.toOpenAPI({"kind": "Widget", "spec": {"replicas": "integer | default=1 minimum=0", "name": "string | required=true"}}) == {"type": "object", "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}, "spec": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "replicas": {"type": "integer", "default": 1, "minimum": 0}}}}}`,
+		"types serve spec and status":                      `simpleschema.toOpenAPI({"spec": {"a": "Port"}, "status": {"ports": "[]Port"}, "types": {"Port": {"number": "integer"}}}).properties.status.properties.ports.items.properties.number.type == "integer"`,
 		"an item is removed":                               `lists.removeAtIndex([1, 2, 3], 2) == [1, 2]`,
 	}
 	for name, source := range cases {
@@ -57,6 +59,10 @@ func TestFunctions(t *testing.T) {
 		"an empty range":                           `random.seededInt(5, 5, "x")`,
 		"a replacement that would fill the memory": `random.seededString(60000, "x").replace("", random.seededString(60000, "y"))`,
 		"text that isn't JSON":                     `json.unmarshal("{")`,
+		"a type that there isn't":                  `simpleschema.toOpenAPI({"spec": {"a": "strng"}})`,
+		"a kind without a schema":                  `simpleschema.toOpenAPI({"kind": "Widget"})`,
+		"a schema that is text":                    `simpleschema.toOpenAPI("string")`,
+		"a spec that is text":                      `simpleschema.toOpenAPI({"spec": "string"})`,
 	}
 	for name, source := range failures {
 		t.Run(name, func(t *testing.T) {
