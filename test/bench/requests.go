@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // request is what requests are counted by: the verb as the API server reports
@@ -96,7 +97,9 @@ func (r requests) of(which func(request) bool) int {
 // of what happened, and are written in the background.
 func work(r request) bool { return r.resource != "events" }
 
-func writes(r request) bool { return work(r) && r.verb != "GET" && r.verb != "LIST" }
+func writes(r request) bool {
+	return work(r) && r.verb != "GET" && r.verb != "LIST" && !strings.HasPrefix(r.resource, "selfsubject") // a question, which changes nothing
+}
 
 // plus adds requests up.
 func (r requests) plus(other requests) requests {

@@ -110,7 +110,7 @@ func (v *visit) inWaves() bool {
 // unpublished says where the kind stands while nothing new can be published: it may be
 // served as it was.
 func (r *Reconciler) unpublished(ctx context.Context, v *visit) error {
-	v.kind = publish.Standing{Unknown: true, Reason: awaiting, Message: awaited(v1alpha1.DefinitionKindReady, "the kind is served when the graph is accepted")}
+	v.kind = publish.Standing{Unknown: true, Reason: awaiting, Message: awaited(v1alpha1.DefinitionKindReady)}
 	if current, _, ok := r.owned(ctx, v); ok && v.status.ServingRevision != 0 {
 		v.kind = publish.Of(current)
 	}

@@ -102,7 +102,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	}
 	switch {
 	case v.entry.serving == nil:
-		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaited(v1alpha1.DefinitionControllerReady, "the controller starts when the kind is served"))
+		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaited(v1alpha1.DefinitionControllerReady))
 	case v.entry.chooser == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "the controller takes apart instances that are deleted; others wait for a graph that is accepted")
 	case v.entry.serving.State().Phase == watch.Unavailable:
@@ -128,9 +128,10 @@ func rejected(v *visit) string {
 // awaiting is the reason of what nothing could be done about yet.
 const awaiting = "AwaitingReconciliation"
 
-// awaited is the dialect's message for that, and for what it waits.
-func awaited(kind, why string) string {
-	return fmt.Sprintf("condition %q is awaiting reconciliation: %s", kind, why)
+// awaited is the dialect's message for that, to the letter: the condition that stands in the
+// way says why.
+func awaited(kind string) string {
+	return fmt.Sprintf("condition %q is awaiting reconciliation", kind)
 }
 
 func accepted(v *visit) string {

@@ -40,7 +40,7 @@ func resolved(v *visit) (status metav1.ConditionStatus, reason, message string) 
 	case v.target.Number != 0:
 		return condition.True, string(v.target.Why), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.target.Number) + servesOn(v)
 	}
-	return condition.Unknown, awaiting, awaited(v1alpha1.DefinitionRevisionsResolved, "there is no revision yet; one is made when the graph is accepted")
+	return condition.Unknown, awaiting, awaited(v1alpha1.DefinitionRevisionsResolved)
 }
 
 // servesOn says what serves instead of what is asked for.
