@@ -150,6 +150,7 @@ const (
 	RollbackFromAnnotation = "espalier.dev/rollback-from"
 )
 
-// ServedAnnotation is on a definition that an import has restored: what its status said of
-// its revisions. It counts until the definition has a status of its own.
+// ServedAnnotation is on a definition that an import has restored, and on the last revision of
+// one that has left instances behind: what its status said of its revisions. It counts until
+// the definition, or the next of its name, has a status of its own.
 const ServedAnnotation = "espalier.dev/served"
