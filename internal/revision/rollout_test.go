@@ -346,3 +346,72 @@ func TestNobodyIsTakenBack(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyIsTakenBackByOtherWaves changes the waves at any time: who has been reached stays
+// so, another spec alone reaches nobody, and once the waves stay as they are, the end comes.
+func TestNobodyIsTakenBackByOtherWaves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() []v1alpha1.Wave {
+			var waves []v1alpha1.Wave
+			most := int32(0)
+			for range rapid.IntRange(1, 4).Draw(t, "waves") {
+				if key := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "selects"); key != "" {
+					waves = append(waves, pausing(labelled(key), time.Hour))
+				} else if most < 90 {
+					most = rapid.Int32Range(most+1, 90).Draw(t, "percent")
+					waves = append(waves, pausing(percent(most), time.Hour))
+				}
+			}
+			return append(waves, percent(100))
+		}
+		set := func(f *fleet) {
+			w, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: draw()}})
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			f.waves = w
+		}
+		f := &fleet{state: revision.State{Serving: 1}, now: noon}
+		set(f)
+		for i := range rapid.IntRange(0, 20).Draw(t, "instances") {
+			own := labels.Set{}
+			for _, key := range []string{"a", "b", "c"} {
+				if rapid.Bool().Draw(t, key) {
+					own[key] = "yes"
+				}
+			}
+			f.members = append(f.members, revision.Member{Name: fmt.Sprintf("i%d", i), Labels: own})
+		}
+		f.compose()
+		reached := map[string]bool{}
+		check := func() {
+			for _, m := range f.members {
+				if reached[m.Name] && m.Revision != 2 {
+					t.Fatalf("%s was taken back", m.Name)
+				}
+				reached[m.Name] = m.Revision == 2
+			}
+		}
+		for range rapid.IntRange(0, 10).Draw(t, "looks") {
+			f.look(two)
+			check()
+			if rapid.Bool().Draw(t, "change") {
+				set(f)
+				before := f.have(2)
+				f.compose()
+				if f.have(2) != before {
+					t.Fatalf("%d were reached by another spec alone", f.have(2)-before)
+				}
+			}
+			f.now = f.now.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "hours")) * time.Hour)
+		}
+		for range 50 {
+			f.look(two)
+			check()
+			f.now = f.now.Add(time.Hour)
+		}
+		if f.state.Serving != 2 || f.have(2) != len(f.members) {
+			t.Fatalf("it doesn't end: %+v", f.state.Rollout)
+		}
+	})
+}
