@@ -73,11 +73,11 @@ type RolloutStatus struct {
 	Wave  int32 `json:"wave"`
 	Waves int32 `json:"waves"`
 
-	// Partitions has a bound for each wave that has begun: an instance whose place
-	// among all, a hash of its name, is below it belongs to the wave.
+	// Begun are the waves that have begun, as they were then: whom they have reached
+	// stays so, whatever becomes of the definition's waves.
 	//
 	// +listType=atomic
-	Partitions []int64 `json:"partitions,omitempty"`
+	Begun []BegunWave `json:"begun,omitempty"`
 
 	// Message says how it is, for people.
 	Message string `json:"message,omitempty"`
@@ -102,6 +102,20 @@ type RolloutStatus struct {
 	//
 	// +listType=atomic
 	Unready []UnreadyInstance `json:"unready,omitempty"`
+}
+
+// BegunWave is a wave that has begun.
+type BegunWave struct {
+	// Percent and Selector are those of the wave.
+	Percent  *int32                `json:"percent,omitempty"`
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// Below is its bound: an instance that is selected, and whose place among all, a
+	// hash of its name, is below it belongs to the wave.
+	Below int64 `json:"below"`
+
+	// Former says that the definition's waves were changed after it had begun.
+	Former bool `json:"former,omitempty"`
 }
 
 // UnreadyInstance is an instance that a rollout waits for.
@@ -136,6 +150,7 @@ const (
 	RollbackFromAnnotation = "espalier.dev/rollback-from"
 )
 
-// ServedAnnotation is on a definition that an import has restored: what its status said of
-// its revisions. It counts until the definition has a status of its own.
+// ServedAnnotation is on a definition that an import has restored, and on the last revision of
+// one that has left instances behind: what its status said of its revisions. It counts until
+// the definition, or the next of its name, has a status of its own.
 const ServedAnnotation = "espalier.dev/served"

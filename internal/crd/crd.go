@@ -69,6 +69,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 	}
 	if s.Metadata != nil {
 		maps.Copy(out.Labels, s.Metadata.Labels)
+		maps.DeleteFunc(out.Labels, reserved)
 		maps.Copy(out.Annotations, s.Metadata.Annotations)
 	}
 	maps.Copy(out.Labels, Labels(owner, version))
@@ -88,6 +89,13 @@ func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) 
 			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": *g.Name},
 		}
 	}
+}
+
+// reserved says whether a label tells whose something is. With one of the author's, the
+// CustomResourceDefinition would be another's, or that of an instance, and his definition
+// would find it in its own way.
+func reserved(label, _ string) bool {
+	return strings.HasPrefix(label, v1alpha1.Prefix) || label == v1alpha1.ApplySetPartOfLabel
 }
 
 // Labels mark a CustomResourceDefinition as a definition's own.

@@ -126,6 +126,25 @@ func TestNamesOfInstancesAreValidatedInEveryVersion(t *testing.T) {
 	}
 }
 
+func TestAnAuthorsLabelsDontSayWhoseItIs(t *testing.T) {
+	owner := inventory.Definition{Name: "vpc", UID: "d-1"}
+	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
+	metadata := &v1alpha1.CRDMetadata{Labels: map[string]string{
+		"team": "web", v1alpha1.DefinitionNSLabel: "other", v1alpha1.NodeIDLabel: "x", v1alpha1.ApplySetPartOfLabel: "applyset-x-v1",
+	}}
+	c := crd.For(g, &v1alpha1.Schema{Metadata: metadata}, owner, "v1")
+	want := map[string]string{
+		"team": "web", "kro.run/owned": "true", "kro.run/kro-version": "v1",
+		"kro.run/resource-graph-definition-id": "d-1", "kro.run/resource-graph-definition-name": "vpc",
+	}
+	if diff := cmp.Diff(want, c.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if !crd.BelongsTo(c, owner) {
+		t.Error("it isn't its definition's any more")
+	}
+}
+
 func TestColumns(t *testing.T) {
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
 	own := []column{{Name: "Team", Type: "string", JSONPath: ".spec.team"}}

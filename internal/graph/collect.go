@@ -249,8 +249,11 @@ func (c *composition) duplicates(n *Node, found []item) plan.Problem {
 		}
 		called := [2]string{it.namespace, it.name}
 		if j, taken := first[called]; taken {
-			key := object.Key{Group: n.Kind.Group, Kind: n.Kind.Kind, Namespace: it.namespace, Name: it.name}
-			texts = append(texts, fmt.Sprintf("items %d and %d are both %s", j, i, key))
+			text := object.Key{Group: n.Kind.Group, Kind: n.Kind.Kind, Namespace: it.namespace, Name: it.name}.String()
+			if c.graph.secretlyNamed(n) {
+				text = n.Kind.Kind + " " + hidden
+			}
+			texts = append(texts, fmt.Sprintf("items %d and %d are both %s", j, i, text))
 			continue
 		}
 		first[called] = i
@@ -274,8 +277,11 @@ func (c *composition) part(n *Node, whole plan.Node, it item, at inventory.Item,
 	out.ID = fmt.Sprintf("%s[#%d]", n.ID, at.Index)
 	out.Waits = it.waits
 	if it.name != "" {
-		out.ID = inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), it.namespace, it.name)
+		id := inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), it.namespace, it.name)
 		out.Observed = c.facts.Object(n.ID, n.Kind, it.namespace, it.name)
+		if out.Observed != nil || c.graph.guest != nil || !c.graph.secretlyNamed(n) {
+			out.ID = id // a secret name is told when it is an object's
+		}
 		if c.graph.guest != nil {
 			out.Observed = c.facts.Only(out.ID, n.Kind) // its host knows it by that alone
 		}

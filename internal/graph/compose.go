@@ -146,7 +146,7 @@ func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *pla
 	need := plan.Need{Kind: n.Kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
 	c.desired.Needs = append(c.desired.Needs, need)
 	look, looked := c.facts.External[need]
-	wait := plan.Wait{Node: n.ID, Reason: plan.WaitingForExternal, On: object.KeyOf(ref).String()}
+	wait := plan.Wait{Node: n.ID, Reason: plan.WaitingForExternal, On: n.reference(ref)}
 	switch {
 	case look.Object != nil:
 		out.Object, out.Observed = ref, look.Object
@@ -157,6 +157,14 @@ func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *pla
 		wait.Reason, wait.Detail = plan.Syncing, "being looked up"
 	}
 	out.Waits = []plan.Wait{wait}
+}
+
+// reference names what is looked up by its name; that may be from a Secret.
+func (n *Node) reference(ref *unstructured.Unstructured) string {
+	if n.derived {
+		return n.Kind.Kind + " " + hidden
+	}
+	return object.KeyOf(ref).String()
 }
 
 func (g *Graph) node(id string) *Node {

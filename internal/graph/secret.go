@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/expr"
@@ -35,6 +37,19 @@ func secretsMetadata(source *Node, r expr.Ref) bool {
 		return false
 	}
 	return path[1].Name != "" && path[1].Name != "annotations"
+}
+
+// secretlyNamed says whether what the items of a collection are called may be from a
+// Secret. All iterators are in their names.
+func (g *Graph) secretlyNamed(n *Node) bool {
+	if !n.derived {
+		return false
+	}
+	refs := slices.Clone(n.items.identity.Refs())
+	for _, d := range n.items.dimensions {
+		refs = append(refs, d.list.Refs()...)
+	}
+	return g.conceals(refs)
 }
 
 // hidden stands for what isn't told.

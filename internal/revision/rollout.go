@@ -48,6 +48,7 @@ type Transition struct {
 const (
 	RolloutStarted  = "RolloutStarted"
 	RolloutWave     = "RolloutWave"
+	RolloutChanged  = "RolloutChanged"
 	RolloutStopped  = "RolloutStopped"
 	RolloutResumed  = "RolloutResumed"
 	RolloutComplete = "RolloutComplete"
@@ -74,10 +75,14 @@ func (w Waves) Advance(was *v1alpha1.RolloutStatus, revision int64, members []Me
 		is = was.DeepCopy()
 	}
 	is.Waves = int32(len(w.steps))
-	is.Wave = min(is.Wave, is.Waves)
 	before, empty := is.Phase, false
+	if w.astray(is) {
+		restart(is)
+		is.Phase, before = v1alpha1.RolloutProgressing, v1alpha1.RolloutProgressing
+		told = append(told, Transition{Reason: RolloutChanged, Message: fmt.Sprintf("revision %d: the waves have been changed and begin anew; whom it has reached it has", revision)})
+	}
 	for {
-		unready := w.count(is, members)
+		unready := count(is, members)
 		if len(unready) > w.tolerated(is) {
 			again = w.wait(is, unready, now)
 			break
@@ -98,9 +103,9 @@ func (w Waves) Advance(was *v1alpha1.RolloutStatus, revision int64, members []Me
 			break
 		}
 		w.begin(is, members, now)
-		if empty = !w.fresh(is, members); !empty {
+		if empty = !fresh(is, members); !empty {
 			told = append(told, Transition{Reason: RolloutWave, Message: fmt.Sprintf("revision %d: %s begins", revision, w.describe(is.Wave))})
-			w.count(is, members)
+			count(is, members)
 			is.Message = fmt.Sprintf("%s has begun", w.describe(is.Wave))
 			break // what it reaches is composed once this is written
 		}
@@ -112,24 +117,28 @@ func (w Waves) Advance(was *v1alpha1.RolloutStatus, revision int64, members []Me
 func (w Waves) begin(is *v1alpha1.RolloutStatus, members []Member, now time.Time) {
 	since := at(now)
 	is.Phase, is.WaveStartedAt, is.WaveReadyAt = v1alpha1.RolloutProgressing, &since, nil
-	is.Partitions = append(is.Partitions[:min(int(is.Wave), len(is.Partitions))], w.steps[is.Wave].partition(members))
+	next := w.steps[is.Wave]
+	is.Begun = append(is.Begun, v1alpha1.BegunWave{Percent: next.Percent, Selector: next.Selector.DeepCopy(), Below: next.partition(members)})
 	is.Wave++
 }
 
 // fresh says whether the wave that has just begun reaches anybody whom the ones before it
-// don't. One that doesn't isn't waited for.
-func (w Waves) fresh(is *v1alpha1.RolloutStatus, members []Member) bool {
-	before := is.DeepCopy()
-	before.Wave--
+// don't. One that doesn't isn't waited for. Former waves don't count: whoever lowers a
+// percentage doesn't mean the pause after it to be left out.
+func fresh(is *v1alpha1.RolloutStatus, members []Member) bool {
+	last := len(is.Begun) - 1
+	now := reaching(is.Begun[last:])
+	before := reaching(slices.DeleteFunc(slices.Clone(is.Begun[:last]), func(b v1alpha1.BegunWave) bool { return b.Former }))
 	return slices.ContainsFunc(members, func(m Member) bool {
-		return m.takesPart() && w.Reached(is, m.Namespace, m.Name, m.Labels) && !w.Reached(before, m.Namespace, m.Name, m.Labels)
+		return m.takesPart() && now(m.Namespace, m.Name, m.Labels) && !before(m.Namespace, m.Name, m.Labels)
 	})
 }
 
 // count counts the members, and returns those that were reached and aren't ready, sorted.
-func (w Waves) count(is *v1alpha1.RolloutStatus, members []Member) []v1alpha1.UnreadyInstance {
+func count(is *v1alpha1.RolloutStatus, members []Member) []v1alpha1.UnreadyInstance {
 	is.Total, is.Updated, is.Ready, is.Pinned = 0, 0, 0, 0
 	var unready []v1alpha1.UnreadyInstance
+	reached := reaching(is.Begun)
 	for _, m := range members {
 		switch {
 		case m.Deleting:
@@ -139,7 +148,7 @@ func (w Waves) count(is *v1alpha1.RolloutStatus, members []Member) []v1alpha1.Un
 			continue
 		}
 		is.Total++
-		if !w.Reached(is, m.Namespace, m.Name, m.Labels) {
+		if !reached(m.Namespace, m.Name, m.Labels) {
 			continue
 		}
 		switch {
@@ -238,7 +247,7 @@ func (w Waves) pausing(is *v1alpha1.RolloutStatus, empty bool, now time.Time) ti
 func (w Waves) complete(is *v1alpha1.RolloutStatus, now time.Time) {
 	when := at(now)
 	is.Phase, is.CompletedAt, is.Message = v1alpha1.RolloutComplete, &when, "all instances have been reached"
-	is.Partitions, is.WaveStartedAt, is.WaveReadyAt = nil, nil, nil
+	is.Begun, is.WaveStartedAt, is.WaveReadyAt = nil, nil, nil
 }
 
 // changed are the transitions between two phases.

@@ -191,6 +191,87 @@ func TestHowARolloutEndsOrWaits(t *testing.T) {
 	}
 }
 
+// roll gives the fleet other waves, as an author does who changes his mind.
+func (f *fleet) roll(waves ...v1alpha1.Wave) {
+	f.t.Helper()
+	changed, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: waves}})
+	if err := problems.Err(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.waves = changed
+}
+
+// TestWavesAreChangedWhileARolloutGoesOn: whoever was reached stays so, and nobody else is
+// reached before the waves that there are now say so.
+func TestWavesAreChangedWhileARolloutGoesOn(t *testing.T) {
+	canary := pausing(labelled("canary"), time.Hour)
+	tenth := pausing(percent(10), time.Hour)
+	cases := map[string]struct {
+		waves []v1alpha1.Wave
+		have  int // of ten, one of which is the canary, in no tenth
+		wave  int32
+		told  string
+	}{
+		"A percentage takes the place of a selector":     {[]v1alpha1.Wave{tenth}, 2, 1, "RolloutChanged"},
+		"A wave is put before the one that began":        {[]v1alpha1.Wave{tenth, canary}, 2, 1, "RolloutChanged"},
+		"The one that began is taken away":               {[]v1alpha1.Wave{pausing(labelled("nobody"), time.Hour), tenth}, 2, 2, "RolloutChanged"},
+		"Others select":                                  {[]v1alpha1.Wave{pausing(labelled("odd"), time.Hour)}, 6, 1, "RolloutChanged"},
+		"Only the pause is another":                      {[]v1alpha1.Wave{pausing(labelled("canary"), 2*time.Hour)}, 1, 1, ""},
+		"Others are put behind it":                       {[]v1alpha1.Wave{canary, tenth, percent(30)}, 1, 1, ""},
+		"Fewer are to be reached, all of whom have been": {[]v1alpha1.Wave{pausing(v1alpha1.Wave{Selector: canary.Selector, Percent: percent(50).Percent}, time.Hour)}, 1, 1, "RolloutChanged"},
+		"All are to be reached":                          {[]v1alpha1.Wave{percent(100)}, 10, 1, "RolloutChanged"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 10, v1alpha1.Rollout{Waves: []v1alpha1.Wave{canary}})
+			f.members[7].Labels = labels.Set{"canary": "yes"}
+			for i := 0; i < 10; i += 2 {
+				f.members[i].Labels = labels.Set{"odd": "yes"}
+			}
+			f.settle(two)
+			if f.have(2) != 1 || f.state.Rollout.Phase != v1alpha1.RolloutPausing {
+				t.Fatalf("it begins with the canary: %+v", f.state.Rollout)
+			}
+			f.story = nil
+			f.roll(tc.waves...)
+			f.compose()
+			if f.have(2) != 1 {
+				t.Fatalf("%d are reached by nothing but another spec", f.have(2))
+			}
+			f.settle(two)
+			if f.have(2) != tc.have || f.members[7].Revision != 2 || f.state.Rollout.Wave != tc.wave {
+				t.Errorf("%d have it, and the canary has %d: %+v", f.have(2), f.members[7].Revision, f.state.Rollout)
+			}
+			if told := strings.Contains(strings.Join(f.story, " "), "RolloutChanged"); told != (tc.told != "") {
+				t.Errorf("it tells %v", f.story)
+			}
+			for range 5 {
+				f.now = f.now.Add(2 * time.Hour)
+				f.settle(two)
+			}
+			if f.state.Serving != 2 || f.have(2) != 10 {
+				t.Errorf("it doesn't end: %+v", f.state)
+			}
+		})
+	}
+}
+
+// TestWavesAreChangedAgainAndAgain: what is remembered of former waves is bounded.
+func TestWavesAreChangedAgainAndAgain(t *testing.T) {
+	f := newFleet(t, 10, v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(10), time.Hour)}})
+	f.settle(two)
+	for i := range 200 {
+		f.roll(pausing(labelled(fmt.Sprintf("l%d", i%150)), time.Hour), pausing(percent(int32(10+i%2)), time.Hour))
+		f.settle(two)
+	}
+	if n := len(f.state.Rollout.Begun); n > 70 {
+		t.Errorf("%d waves are remembered", n)
+	}
+	if f.have(2) != 2 {
+		t.Errorf("%d have it", f.have(2))
+	}
+}
+
 func TestRolloutsThatMakeNoSense(t *testing.T) {
 	odd, negative := intstr.FromString("half"), intstr.FromInt32(-1)
 	cases := map[string]struct {
@@ -261,6 +342,75 @@ func TestNobodyIsTakenBack(t *testing.T) {
 			}
 		}
 		if f.have(2) != len(f.members) || f.state.Serving != 2 {
+			t.Fatalf("it doesn't end: %+v", f.state.Rollout)
+		}
+	})
+}
+
+// TestNobodyIsTakenBackByOtherWaves changes the waves at any time: who has been reached stays
+// so, another spec alone reaches nobody, and once the waves stay as they are, the end comes.
+func TestNobodyIsTakenBackByOtherWaves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() []v1alpha1.Wave {
+			var waves []v1alpha1.Wave
+			most := int32(0)
+			for range rapid.IntRange(1, 4).Draw(t, "waves") {
+				if key := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "selects"); key != "" {
+					waves = append(waves, pausing(labelled(key), time.Hour))
+				} else if most < 90 {
+					most = rapid.Int32Range(most+1, 90).Draw(t, "percent")
+					waves = append(waves, pausing(percent(most), time.Hour))
+				}
+			}
+			return append(waves, percent(100))
+		}
+		set := func(f *fleet) {
+			w, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: draw()}})
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			f.waves = w
+		}
+		f := &fleet{state: revision.State{Serving: 1}, now: noon}
+		set(f)
+		for i := range rapid.IntRange(0, 20).Draw(t, "instances") {
+			own := labels.Set{}
+			for _, key := range []string{"a", "b", "c"} {
+				if rapid.Bool().Draw(t, key) {
+					own[key] = "yes"
+				}
+			}
+			f.members = append(f.members, revision.Member{Name: fmt.Sprintf("i%d", i), Labels: own})
+		}
+		f.compose()
+		reached := map[string]bool{}
+		check := func() {
+			for _, m := range f.members {
+				if reached[m.Name] && m.Revision != 2 {
+					t.Fatalf("%s was taken back", m.Name)
+				}
+				reached[m.Name] = m.Revision == 2
+			}
+		}
+		for range rapid.IntRange(0, 10).Draw(t, "looks") {
+			f.look(two)
+			check()
+			if rapid.Bool().Draw(t, "change") {
+				set(f)
+				before := f.have(2)
+				f.compose()
+				if f.have(2) != before {
+					t.Fatalf("%d were reached by another spec alone", f.have(2)-before)
+				}
+			}
+			f.now = f.now.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "hours")) * time.Hour)
+		}
+		for range 50 {
+			f.look(two)
+			check()
+			f.now = f.now.Add(time.Hour)
+		}
+		if f.state.Serving != 2 || f.have(2) != len(f.members) {
 			t.Fatalf("it doesn't end: %+v", f.state.Rollout)
 		}
 	})

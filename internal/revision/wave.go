@@ -104,15 +104,75 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 func (w Waves) Any() bool { return len(w.steps) > 0 }
 
 // Reached says whether a rollout has reached an instance: whether one of the waves that have
-// begun is its own.
-func (w Waves) Reached(at *v1alpha1.RolloutStatus, namespace, name string, instance labels.Set) bool {
-	where := place(namespace, name)
-	for i := range min(int(at.Wave), len(w.steps), len(at.Partitions)) {
-		if where < at.Partitions[i] && w.steps[i].selector.Matches(instance) {
+// begun is its own. It asks for the waves as they were when they began.
+func Reached(at *v1alpha1.RolloutStatus, namespace, name string, instance labels.Set) bool {
+	return reaching(at.Begun)(namespace, name, instance)
+}
+
+// reaching is Reached for many instances.
+func reaching(begun []v1alpha1.BegunWave) func(namespace, name string, instance labels.Set) bool {
+	selectors := make([]labels.Selector, len(begun))
+	for i, b := range begun {
+		selectors[i] = labels.Everything()
+		if b.Selector == nil {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Selector)
+		if err != nil {
+			selector = labels.Nothing()
+		}
+		selectors[i] = selector
+	}
+	return func(namespace, name string, instance labels.Set) bool {
+		where := place(namespace, name)
+		for i, b := range begun {
+			if where < b.Below && selectors[i].Matches(instance) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// mostFormer bounds the waves that are remembered though the definition hasn't them any more.
+const mostFormer = 64
+
+// astray says whether waves have begun that aren't the first of these.
+func (w Waves) astray(is *v1alpha1.RolloutStatus) bool {
+	n := 0
+	for _, b := range is.Begun {
+		if b.Former {
+			continue
+		}
+		if n >= len(w.steps) || !sameWave(b, w.steps[n].Wave) {
 			return true
 		}
+		n++
 	}
-	return false
+	return n != int(is.Wave)
+}
+
+func sameWave(b v1alpha1.BegunWave, w v1alpha1.Wave) bool {
+	return object.Digest([]any{b.Percent, b.Selector}) == object.Digest([]any{w.Percent, w.Selector})
+}
+
+// restart lets the waves begin anew. Whoever was reached by others stays so: taken at their
+// word, other waves with the same bounds would reach whom they aren't meant for.
+func restart(is *v1alpha1.RolloutStatus) {
+	var former []v1alpha1.BegunWave
+	for _, b := range is.Begun {
+		b.Former = true
+		at := slices.IndexFunc(former, func(f v1alpha1.BegunWave) bool {
+			return object.Digest(f.Selector) == object.Digest(b.Selector)
+		})
+		if at < 0 {
+			former = append(former, b)
+		} else if former[at].Below < b.Below {
+			former[at] = b
+		}
+	}
+	is.Begun = former[max(0, len(former)-mostFormer):]
+	is.Wave, is.WaveStartedAt, is.WaveReadyAt = 0, nil, nil
 }
 
 // partition is the bound of a wave, given whom there is: as many as it says are below it,
@@ -137,4 +197,9 @@ func (s step) partition(members []Member) int64 {
 }
 
 // describe names a wave to people.
-func (w Waves) describe(n int32) string { return fmt.Sprintf("wave %d of %d", n, len(w.steps)) }
+func (w Waves) describe(n int32) string {
+	if n == 0 {
+		return "what was reached before the waves were changed"
+	}
+	return fmt.Sprintf("wave %d of %d", n, len(w.steps))
+}

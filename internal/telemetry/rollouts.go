@@ -18,7 +18,7 @@ func NewRollouts() *Rollouts {
 		}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_rollout_events_total",
-			Help: "What became of rollouts of revisions, by the reasons of their events: RolloutStarted, RolloutWave, RolloutStopped, RolloutResumed, RolloutComplete, RolloutEnded, and RevisionServed for what reached all instances at once.",
+			Help: "What became of rollouts of revisions, by the reasons of their events: RolloutStarted, RolloutWave, RolloutChanged, RolloutStopped, RolloutResumed, RolloutComplete, RolloutEnded, and RevisionServed for what reached all instances at once.",
 		}, []string{"event"}),
 	}
 }

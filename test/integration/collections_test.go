@@ -180,9 +180,10 @@ func TestACollectionBeyondItsLimitsSaysSoAndIsDeleted(t *testing.T) {
 		return "[" + strings.Join(texts, ", ") + "]"
 	}
 	putPool(t, s, "{zones: "+many(40)+", tiers: "+many(30)+"}")
-	s.Await(t, s.Kind("Pool"), s.NS, "p", all(field("ERROR", "status", "state"),
+	pool := s.Await(t, s.Kind("Pool"), s.NS, "p", all(field("ERROR", "status", "state"),
 		conditionIs("ResourcesReady", "False", "TooManyItems", "workers: forEach gives more than 1000 items (MaxItems): zone has 40, tier has 30"),
 		conditionIs("GraphResolved", "False", "ResolutionFailed")))
+	s.AwaitEventOn(t, pool, "ResolutionFailed", "workers: forEach gives more than 1000 items")
 	awaitItems(t, s, "workers", "p-a-u", "p-a-v") // as they were
 	putPool(t, s, "{zones: [a, b, a], tiers: [u]}")
 	s.Await(t, s.Kind("Pool"), s.NS, "p",

@@ -277,6 +277,65 @@ func TestARevisionIsRolledOutInWaves(t *testing.T) {
 	}
 }
 
+// TestAChangeOfTheWavesReachesNobodyByItself puts a percentage in the place of the volunteers,
+// while these are all that a rollout has reached.
+func TestAChangeOfTheWavesReachesNobodyByItself(t *testing.T) {
+	s := begin(t)
+	volunteers := `rollout: {waves: [{selector: {matchLabels: {volunteer: "yes"}}, pause: 1h}]}`
+	s.Put(t, edition("one", volunteers))
+	s.Active(t, "box")
+	names := []string{"a", "b", "c", "d"}
+	boxes(s, t, `fit: for all`, names...)
+	label := []byte(`{"metadata":{"labels":{"volunteer":"yes"}}}`)
+	if _, err := s.Of(t, s.Kind("Box"), s.NS).Patch(t.Context(), "d", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		s.AwaitReady(t, s.Kind("Box"), s.NS, name)
+	}
+	s.Put(t, edition("two", volunteers))
+	s.Await(t, rgd, "", s.Name("box"), all(field("Pausing", "status", "rollout", "phase"), field(int64(1), "status", "rollout", "updated")))
+
+	s.Put(t, edition("two", `rollout: {waves: [{percent: 1, pause: 1h}]}`))
+	d := s.Await(t, rgd, "", s.Name("box"), all(field("Pausing", "status", "rollout", "phase"), func(o *unstructured.Unstructured) error {
+		if begun, _, _ := unstructured.NestedSlice(o.Object, "status", "rollout", "begun"); len(begun) != 2 {
+			return fmt.Errorf("%d waves have begun, and not the former one and one percent", len(begun))
+		}
+		return nil
+	}))
+	if n, _, _ := unstructured.NestedInt64(d.Object, "status", "rollout", "updated"); n > 2 {
+		t.Errorf("%d of 4 have it: one percent is one beside the volunteer", n)
+	}
+	s.AwaitEventOn(t, d, "RolloutChanged", "begin anew")
+	are(s, t, map[string]string{"d": "two"})
+}
+
+// TestADefinitionThatComesBackGoesOnWithItsRollout deletes a definition in the middle of a
+// rollout, and leaves its instances behind.
+func TestADefinitionThatComesBackGoesOnWithItsRollout(t *testing.T) {
+	s := begin(t)
+	volunteers := `rollout: {waves: [{selector: {matchLabels: {volunteer: "yes"}}, pause: 1h}]}`
+	s.Put(t, edition("one", volunteers))
+	s.Active(t, "box")
+	boxes(s, t, `fit: for all`, "a", "b")
+	label := []byte(`{"metadata":{"labels":{"volunteer":"yes"}}}`)
+	if _, err := s.Of(t, s.Kind("Box"), s.NS).Patch(t.Context(), "a", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "a")
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "b")
+	s.Put(t, edition("two", volunteers))
+	paused := all(field("Pausing", "status", "rollout", "phase"), field(int64(1), "status", "rollout", "updated"), serves(1))
+	d := s.Await(t, rgd, "", s.Name("box"), paused)
+	annotateWith(s, t, d, `"kro.run/allow-orphans":"true"`)
+	s.Delete(t, rgd, "", s.Name("box"))
+	s.AwaitGone(t, rgd, "", s.Name("box"))
+
+	s.Put(t, edition("two", volunteers))
+	s.Await(t, rgd, "", s.Name("box"), all(paused, field(int64(2), "status", "lastIssuedRevision")))
+	are(s, t, map[string]string{"a": "two", "b": "one"})
+}
+
 func TestARollbackEndsARollout(t *testing.T) {
 	s := begin(t)
 	s.Put(t, edition("one", rollout))

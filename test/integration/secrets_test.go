@@ -65,3 +65,35 @@ spec:
 		t.Errorf("the status tells the password: %s", shown)
 	}
 }
+
+func TestANameThatComesFromASecretIsNotTold(t *testing.T) {
+	const password = "Hunter2IsNoName!"
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-named}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Named, group: $GROUP}
+  resources:
+    - id: credentials
+      externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
+    - id: word
+      value: "${string(credentials.data.password)}"
+    - id: referred
+      externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${word}"}}
+    - id: twins
+      forEach: [{one: "${[word, word]}"}]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${one}"}}
+    - id: refused
+      forEach: [{one: "${[word]}"}]
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "${one}"}}
+`)
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Named"), s.NS, "x", conditionIs("ResourcesReady", "False", "",
+		"referred waits for ConfigMap (not shown", "twins: items 0 and 1 are both ConfigMap (not shown", "refused[#0]: the API server answers Invalid"))
+	if shown := testkit.Show(o); strings.Contains(shown, password) {
+		t.Errorf("the status tells the password: %s", shown)
+	}
+}

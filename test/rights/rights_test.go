@@ -166,7 +166,10 @@ spec:
 	})
 	s.Put(t, fmt.Sprintf(group, ""))
 	s.AwaitReady(t, suite.RG, s.NS, "site")
-	s.Await(t, suite.RG, s.NS, "site", permissions("False", "Forbidden"))
+	told := s.Await(t, suite.RG, s.NS, "site", permissions("False", "Forbidden"))
+	if got := testkit.Message(told, "PermissionsGranted"); !strings.Contains(got, "'espalier rbac site --namespace "+s.NS+"'") {
+		t.Errorf("the command that it tells of finds no definition: %s", got)
+	}
 }
 
 func permissions(status, reason string) func(*unstructured.Unstructured) error {

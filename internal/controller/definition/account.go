@@ -212,9 +212,17 @@ func (r *Reconciler) permissions(v *visit, before condition.Set) (v1alpha1.Condi
 	case len(e.lacks) > 0:
 		c.Status, c.Reason = condition.False, "Forbidden"
 		c.Message = fmt.Sprintf("%s lacks rights in all namespaces, without which instances can't be looked after; grant them by a ClusterRole and a ClusterRoleBinding, as 'espalier rbac %s' prints them: %s",
-			who, v.key.Name, strings.Join(rights.Texts(e.lacks), "; "))
+			who, arguments(v.key), strings.Join(rights.Texts(e.lacks), "; "))
 	}
 	return c, true
+}
+
+// arguments name a definition to a command.
+func arguments(key object.Key) string {
+	if key.Namespace != "" {
+		return key.Name + " --namespace " + key.Namespace
+	}
+	return key.Name
 }
 
 // again is when to look at the definition without being told to.

@@ -40,7 +40,7 @@ func newChooser(state revision.State, waves revision.Waves, rollout any, graphs 
 	out := &chooser{Composer: instance.FromGraph(graphs[state.Serving]), state: state, waves: waves, graphs: graphs, refused: refused, asked: asked}
 	mark := []any{state.Serving, refused}
 	if s := state.Rollout; s != nil {
-		mark = append(mark, s.Revision, s.Wave, s.Partitions, s.CompletedAt != nil, rollout)
+		mark = append(mark, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil, rollout)
 	}
 	for _, n := range slices.Sorted(maps.Keys(graphs)) {
 		mark = append(mark, n, fmt.Sprintf("%p", graphs[n]))

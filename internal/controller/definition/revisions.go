@@ -2,7 +2,6 @@ package definition
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -74,6 +73,7 @@ func (r *Reconciler) recall(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	revision.Sort(v.revisions)
 	v.entry.shelf.only(read)
+	v.resume()
 	return outcome.Outcome{}
 }
 
@@ -260,6 +260,7 @@ func (r *Reconciler) disband(ctx context.Context, v *visit, stay bool) outcome.O
 	}
 	_, controls := revision.OwnerReference(v.owner)
 	stay = stay || slices.Contains(v.raw.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	last := v.status.LastIssuedRevision
 	for _, o := range all {
 		one := &rev.GraphRevision{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one) != nil || !revision.BelongsTo(one, v.owner) {
@@ -268,26 +269,19 @@ func (r *Reconciler) disband(ctx context.Context, v *visit, stay bool) outcome.O
 		controlled := slices.ContainsFunc(one.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
 		part := r.discard
 		if (stay || controls && !controlled) && one.DeletionTimestamp == nil {
-			part = r.release
+			note := ""
+			if one.Spec.Revision == last {
+				note = v.left()
+			}
+			part = func(ctx context.Context, v *visit, o *unstructured.Unstructured) error {
+				return r.release(ctx, v, o, note)
+			}
 		}
 		if err := part(ctx, v, o); err != nil {
 			return ended(err)
 		}
 	}
 	return outcome.Outcome{}
-}
-
-// release leaves a revision behind that no definition controls, so that the garbage collector
-// leaves it in place.
-func (r *Reconciler) release(ctx context.Context, v *visit, o *unstructured.Unstructured) error {
-	owners := slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
-	if len(owners) == len(o.GetOwnerReferences()) {
-		return nil
-	}
-	_, err := r.change(v, o, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.Patch(ctx, o, map[string]any{"metadata": map[string]any{"ownerReferences": owners}}, v1alpha1.InstanceManager)
-	})
-	return err
 }
 
 // statusOf reads a definition's status; one that can't be read is as good as none. One that
@@ -299,9 +293,5 @@ func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus)
 		}
 		return status
 	}
-	if json.Unmarshal([]byte(raw.GetAnnotations()[v1alpha1.ServedAnnotation]), &status) != nil {
-		return v1alpha1.DefinitionStatus{}
-	}
-	// Whoever may write an annotation has no say over the rest.
-	return v1alpha1.DefinitionStatus{LastIssuedRevision: status.LastIssuedRevision, ServingRevision: status.ServingRevision, Rollout: status.Rollout}
+	return served(raw.GetAnnotations())
 }

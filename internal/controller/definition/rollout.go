@@ -109,7 +109,7 @@ func moved(a, b revision.State) bool {
 		if s.Rolling() == 0 {
 			return object.Digest(s.Serving)
 		}
-		return object.Digest([]any{s.Serving, s.Rollout.Revision, s.Rollout.Wave, s.Rollout.Partitions})
+		return object.Digest([]any{s.Serving, s.Rollout.Revision, s.Rollout.Wave, s.Rollout.Begun})
 	}
 	return mark(a) != mark(b)
 }

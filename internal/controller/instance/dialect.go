@@ -59,11 +59,15 @@ func (Graphs) Refers(*unstructured.Unstructured) []Reference { return nil }
 
 // Trouble is why the instance isn't ready, if that doesn't pass by itself.
 func (Graphs) Trouble(set condition.Set) (reason, message string) {
-	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && plan.Reason(c.Reason).IsError() {
+	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && (c.Reason == resolutionFailed || plan.Reason(c.Reason).IsError()) {
 		return c.Reason, c.Message
 	}
 	return "", ""
 }
+
+// resolutionFailed is the reason of an instance whose graph has no value for some of its
+// inputs.
+const resolutionFailed = "ResolutionFailed"
 
 // State is as it is.
 func (Graphs) State(s v1alpha1.InstanceState) v1alpha1.InstanceState { return s }
@@ -81,7 +85,7 @@ func (Graphs) Live(before condition.Set, _ plan.Desired, s plan.Summary, at Mome
 	}
 	mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
 	if s.Unresolvable != "" {
-		mark(v1alpha1.InstanceGraphResolved, false, "ResolutionFailed", s.Unresolvable)
+		mark(v1alpha1.InstanceGraphResolved, false, resolutionFailed, s.Unresolvable)
 	} else {
 		mark(v1alpha1.InstanceGraphResolved, true, "Resolved", "runtime graph created and all resources resolved")
 	}
