@@ -25,7 +25,7 @@ import (
 
 // Patience is for how long World waits for something to become true: long, since nothing that
 // becomes true is waited for longer than it takes, and a busy machine fails nothing.
-const Patience = time.Minute
+const Patience = 2 * time.Minute
 
 // World is what a test does to a cluster as a user would: apply, change, delete,
 // and wait until what it expects has come true.

@@ -176,7 +176,7 @@ func TestADefinitionOfCompositesBringsWhatItNeeds(t *testing.T) {
 		got[i] = strings.TrimSpace(kind + " " + name)
 	}
 	want := []string{
-		"Namespace NS", "Function function-patch-and-transform", "CompositionRevision", "Composition ID-counter", "Composition ID-shop",
+		"Namespace NS", "EnvironmentConfig fairground", "Function function-patch-and-transform", "CompositionRevision", "Composition ID-counter", "Composition ID-shop",
 		"CompositeResourceDefinition counters.ID.example.com", "CompositeResourceDefinition xshops.ID.example.com",
 		"Bucket", "Network", "Role", "Binding", "Counter", "Shop shop", "XShop",
 	}
