@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -157,6 +158,24 @@ func PollFor(tb testing.TB, patience time.Duration, what string, so func() bool)
 	for deadline := time.Now().Add(patience); !so(); <-tick.C {
 		if time.Now().After(deadline) {
 			tb.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// Nudge changes an annotation of a CustomResourceDefinition that is being deleted, every now
+// and then until the context ends. The API server, when it fails to take the objects of a
+// kind away because their storage is only being opened, tries again later and later, up to
+// a quarter of an hour; a change has it try at once.
+func Nudge(ctx context.Context, crds dynamic.ResourceInterface, name string) {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"espalier.dev/nudge":"%d"}}}`, n)
+			_, _ = crds.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
 		}
 	}
 }

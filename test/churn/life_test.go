@@ -272,6 +272,11 @@ func remove(ctx context.Context, of dynamic.ResourceInterface, name string, wait
 	if err != nil || !wait {
 		return err
 	}
+	if o.GetKind() == "CustomResourceDefinition" {
+		nudging, stop := context.WithCancel(ctx)
+		defer stop()
+		go testkit.Nudge(nudging, of, name)
+	}
 	return gone(ctx, of, name, func(o *unstructured.Unstructured) bool { return o.GetUID() != uid })
 }
 

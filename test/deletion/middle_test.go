@@ -500,6 +500,9 @@ func TestAKindIsNotServedInTheMiddle(t *testing.T) {
 // other tests may hold it up for longer than anything of ours takes.
 func awaitKindGone(t *testing.T, s suite.Suite) {
 	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go testkit.Nudge(ctx, s.Of(t, suite.CRD, ""), leafCRD(s))
 	testkit.PollFor(t, 5*time.Minute, "the kind is gone", func() bool { return s.Get(t, suite.CRD, "", leafCRD(s)) == nil })
 }
 

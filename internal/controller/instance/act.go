@@ -153,12 +153,12 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		v.block(step.Node, namespace, plan.Problem{Reason: plan.WaitingForNamespace, Message: why})
 		return true
 	}
-	problem := cluster.Explain(res.err)
-	if step.Conceals {
-		res.err = cluster.Quiet(res.err)
+	problem, name := cluster.Explain(res.err), object.KeyOf(step.Object).String()
+	if step.Conceals { // the name may be what a Secret holds, too
+		res.err, name = cluster.Quiet(res.err), step.Object.GetKind()
 		problem.Message = res.err.Error()
 	}
-	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, object.KeyOf(step.Object), res.err))
+	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, name, res.err))
 	problem.Message = whatOf(step, problem.Reason) + problem.Message
 	v.facts.Problems[step.Node] = problem
 	return true
@@ -168,7 +168,7 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 // that there is an object which stays as it was.
 func whatOf(step plan.Step, why plan.Reason) string {
 	var out string
-	if inventory.ItemOf(step.Object) != nil {
+	if inventory.ItemOf(step.Object) != nil && !step.Conceals {
 		_, name, _ := strings.Cut(object.KeyOf(step.Object).String(), " ")
 		out = "item " + name + ": "
 	}
