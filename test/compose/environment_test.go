@@ -1,12 +1,12 @@
 package compose
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -100,27 +100,20 @@ func TestAnEnvironmentReachesWhatIsComposed(t *testing.T) {
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", `step "environment"`, "there is no EnvironmentConfig "+s.Name("base"))
 	})
-	is := func(region, zone string) func(*unstructured.Unstructured) error {
-		return func(o *unstructured.Unstructured) error {
-			if err := available(o); err != nil {
-				return err
-			}
+	is := func(region, zone string) {
+		t.Helper()
+		testkit.Poll(t, "it is in "+region+"/"+zone, func() bool { // what is composed changes, and the composite may not
 			part := parts(t, s, "shop")["part"]
-			if part == nil {
-				return fmt.Errorf("nothing is composed")
-			}
-			if got := text(part, "data", "region") + "/" + text(part, "data", "zone"); got != region+"/"+zone {
-				return fmt.Errorf("it is in %s", got)
-			}
-			return nil
-		}
+			return part != nil && text(part, "data", "region")+"/"+text(part, "data", "zone") == region+"/"+zone
+		})
 	}
 	s.Put(t, `
 apiVersion: apiextensions.crossplane.io/v1alpha1
 kind: EnvironmentConfig
 metadata: {name: $ID-base}
 data: {place: {region: north, zone: a}}`)
-	shop := s.Await(t, kind, s.NS, "shop", is("north", "a"))
+	is("north", "a")
+	shop := s.Await(t, kind, s.NS, "shop", available)
 	if got := text(shop, "status", "cooler"); got != "yes it is" {
 		t.Errorf("its status says %q", got)
 	}
@@ -133,14 +126,14 @@ apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig
 metadata: {name: $ID-test, labels: {test: $ID, stage: test}}
 data: {place: {zone: b}}`)
-	s.Await(t, kind, s.NS, "shop", is("north", "b"))
+	is("north", "b")
 	const base = `
 apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig
 metadata: {name: $ID-base}
 data: {place: {region: REGION, zone: a}}`
 	s.Put(t, strings.Replace(base, "REGION", "south", 1))
-	s.Await(t, kind, s.NS, "shop", is("south", "b"))
+	is("south", "b")
 
 	// What is composed there isn't ready, as its author says.
 	s.Put(t, strings.Replace(base, "REGION", "nowhere", 1))

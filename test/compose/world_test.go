@@ -40,10 +40,13 @@ func TestWhatCannotBeMadeKeepsNothingElse(t *testing.T) {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "Namespace is cluster-scoped", "renders ConfigMap", "Not_A_Name")
 	})
 	made := parts(t, s, "shop")
-	for _, name := range []string{"store", "foreign", "twice"} {
+	for _, name := range []string{"store", "foreign"} {
 		if made[name] == nil {
 			t.Errorf("%s isn't there", name)
 		}
+	}
+	if made["twice"] != nil || made["twice2"] != nil {
+		t.Error("one of two that are one object is there: nothing tells which of them is meant")
 	}
 	s.Put(t, `
 apiVersion: apiextensions.k8s.io/v1
