@@ -8,6 +8,9 @@ LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
 # on them.
 MODULES := . controlplane hack/protogen
 
+# What is tested without a server; test/ is what is proved on one.
+UNIT := ./api/... ./cmd/... ./internal/... ./sdk/... ./providers/...
+
 .DEFAULT_GOAL := help
 
 ##@ Build
@@ -17,14 +20,8 @@ build: bin/espalier bin/espalier-controlplane bin/kubectl ## build the three pro
 
 # Go knows best whether a program is up to date, so it is always asked.
 .PHONY: bin/espalier bin/espalier-controlplane bin/kubectl
-bin/espalier:
-	$(GO) build -o $@ ./cmd/espalier
-bin/espalier-controlplane bin/kubectl:
-	cd controlplane && $(GO) build -ldflags "$(call kubernetes,$$($(GO) list -m -f '{{.Version}}' k8s.io/kubernetes))" -o ../$@ ./cmd/$(@F)
-
-# Kubernetes learns its version from the linker; clients ask the server for it.
-kubernetes = -X k8s.io/component-base/version.gitVersion=$(1) -X k8s.io/component-base/version.gitMajor=1 \
-	-X k8s.io/component-base/version.gitMinor=$$(echo $(1) | cut -d. -f2)
+bin/espalier bin/espalier-controlplane bin/kubectl:
+	@hack/build.sh $(@F)
 
 .PHONY: generate
 generate: ## regenerate what is generated
@@ -36,20 +33,25 @@ clean: ## remove what was built
 
 ##@ Test
 
+.PHONY: unit
+unit: ## run the tests that need no server, in less than a minute
+	$(GO) test -short $(ARGS) $(UNIT)
+
 .PHONY: test
-test: build ## run all tests, on one API server for all packages; ARGS are passed to go test
+test: bin/espalier bin/espalier-controlplane ## run the tests, most of them on a real API server; ARGS are passed to go test
 	hack/with-server.sh hack/test.sh $(ARGS)
 
-.PHONY: sweep
-sweep: build ## the sweeps in full: a crash after every write, a thousand lives of kinds, hundreds of definitions
-	ESPALIER_TEST_FULL=1 hack/with-server.sh $(GO) test -count=1 -timeout=60m -run='Sweep|Restarts' $(ARGS) ./test/...
+.PHONY: test-full
+test-full: bin/espalier bin/espalier-controlplane ## the same with the race detector, and the sweeps in full: hours
+	ESPALIER_TEST_FULL=1 hack/with-server.sh hack/test.sh $(ARGS)
 
 .PHONY: bench
-bench: build ## count requests, time and memory against the budgets
+bench: bin/espalier-controlplane ## count requests, time and memory against the budgets
 	$(GO) run ./test/bench $(ARGS)
+	$(GO) test -run='^$$' -bench='^Benchmark(Compile|Compose|Event|Stop)$$' -benchtime=20x ./internal/graph ./internal/watch ./internal/engine
 
 .PHONY: demo
-demo: build ## see it at work
+demo: bin/espalier bin/espalier-controlplane ## see it at work
 	bin/espalier demo
 
 ##@ Check
@@ -74,8 +76,9 @@ check-generated: ## what is generated is current
 	hack/generated.sh
 
 .PHONY: check-tidy
-check-tidy: ## the go.mod files list what is imported, and nothing else
+check-tidy: ## the go.mod files list what is imported, and nothing else, and agree
 	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff) || exit; done
+	hack/versions.sh
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)

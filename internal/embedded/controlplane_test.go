@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestRestartKeepsObjectsAndAddress(t *testing.T) {
+	needsServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dir := t.TempDir()
@@ -65,6 +66,7 @@ func TestRestartKeepsObjectsAndAddress(t *testing.T) {
 }
 
 func TestStopReportsAChildThatEndedByItself(t *testing.T) {
+	needsServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := mustStart(t, ctx, t.TempDir())
@@ -79,6 +81,7 @@ func TestStopReportsAChildThatEndedByItself(t *testing.T) {
 
 // A parent that is killed runs no code any more; its child must end all the same.
 func TestChildEndsWithItsParent(t *testing.T) {
+	needsServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	parent := exec.CommandContext(ctx, os.Args[0])
@@ -113,6 +116,14 @@ func TestChildEndsWithItsParent(t *testing.T) {
 			_ = syscall.Kill(child, syscall.SIGKILL)
 			t.Fatal("the child lives on")
 		}
+	}
+}
+
+// needsServer is testkit.NeedsServer, which imports this package.
+func needsServer(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; run it without -short")
 	}
 }
 

@@ -87,9 +87,18 @@ func Exclusive(tb testing.TB) *rest.Config {
 	return only(tb, own)
 }
 
+// NeedsServer skips the test under -short, by which `make unit` runs what needs no server.
+func NeedsServer(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("needs a server; run it without -short")
+	}
+}
+
 // only returns the server of this binary, which connect provides where nobody has asked before.
 func only(tb testing.TB, connect func() (*rest.Config, error)) *rest.Config {
 	tb.Helper()
+	NeedsServer(tb)
 	server.once.Do(func() {
 		if server.config, server.err = connect(); server.err == nil {
 			server.transport, server.err = rest.TransportFor(server.config)
@@ -128,6 +137,7 @@ func own() (*rest.Config, error) {
 // is stopped at the end of the test that asks.
 func Another(tb testing.TB) *rest.Config {
 	tb.Helper()
+	NeedsServer(tb)
 	config, stop, err := start()
 	if err != nil {
 		tb.Fatal(err)

@@ -14,7 +14,7 @@ const (
 )
 
 // Size is how much of a sweep a test does: bounded where it is one test of many,
-// all of it under `make sweep`.
+// all of it under `make test-full`.
 func Size(bounded, full int) int {
 	if os.Getenv(sizeVariable) != "" {
 		return full

@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,10 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 )
 
 // Patience is for how long World waits for something to become true: long, since nothing that
@@ -31,8 +30,11 @@ const Patience = 2 * time.Minute
 // World is what a test does to a cluster as a user would: apply, change, delete,
 // and wait until what it expects has come true.
 type World struct {
-	Client dynamic.Interface
-	mapper *restmapper.DeferredDiscoveryRESTMapper
+	Client    dynamic.Interface
+	discovery discovery.ServerResourcesInterface
+
+	mu     sync.Mutex
+	served map[schema.GroupVersionKind]metav1.APIResource
 }
 
 // NewWorld returns a World of the server.
@@ -46,7 +48,7 @@ func NewWorld(tb testing.TB, config *rest.Config) *World {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &World{Client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disc))}
+	return &World{Client: client, discovery: disc, served: map[schema.GroupVersionKind]metav1.APIResource{}}
 }
 
 // Parse reads the objects of a YAML text.
@@ -104,43 +106,42 @@ func (w *World) TryApply(tb testing.TB, o *unstructured.Unstructured) (*unstruct
 // Of returns the client of a kind's objects, once the kind is served.
 func (w *World) Of(tb testing.TB, gvk schema.GroupVersionKind, namespace string) dynamic.ResourceInterface {
 	tb.Helper()
-	mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		w.awaitKind(tb, gvk)
-		if mapping, err = w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
-			tb.Fatalf("%s is not served: %v", gvk, err)
-		}
+	r := w.resource(tb, gvk)
+	resource := w.Client.Resource(gvk.GroupVersion().WithResource(r.Name))
+	if r.Namespaced {
+		return resource.Namespace(namespace)
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		return w.Client.Resource(mapping.Resource).Namespace(namespace)
-	}
-	return w.Client.Resource(mapping.Resource)
+	return resource
 }
 
-var crdKind = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-// awaitKind waits until some CustomResourceDefinition of the kind is established.
-func (w *World) awaitKind(tb testing.TB, gvk schema.GroupVersionKind) {
+// resource returns the resource of a kind, once discovery lists it. There is no watch of discovery; asking
+// for one group and version is the cheapest request there is for it, where listing all
+// CustomResourceDefinitions or all groups takes the API server milliseconds.
+func (w *World) resource(tb testing.TB, gvk schema.GroupVersionKind) metav1.APIResource {
 	tb.Helper()
-	err := AwaitAny(tb.Context(), w.Client.Resource(crdKind), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
-		for _, o := range objects {
-			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-			if group == gvk.Group && kind == gvk.Kind && Condition(o, "Established") == "True" {
-				return nil
+	w.mu.Lock()
+	found, ok := w.served[gvk]
+	w.mu.Unlock()
+	if ok {
+		return found
+	}
+	Poll(tb, gvk.String()+" is served", func() bool {
+		list, err := w.discovery.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+		if err != nil {
+			return false
+		}
+		for _, r := range list.APIResources {
+			if r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") {
+				found = r
+				return true
 			}
 		}
-		return fmt.Errorf("no CustomResourceDefinition of %s is established", gvk)
+		return false
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	// Discovery follows establishment after a moment of its own.
-	Poll(tb, gvk.String()+" is discovered", func() bool {
-		w.mapper.Reset()
-		_, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		return err == nil
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served[gvk] = found
+	return found
 }
 
 // Poll asks again and again until something is so that the API server offers no
@@ -268,14 +269,23 @@ func (w *World) Delete(tb testing.TB, gvk schema.GroupVersionKind, namespace, na
 	}
 }
 
-// Get reads an object; nil if there is none.
+// Get reads an object; nil if there is none. A request that the API server has no time for
+// is repeated.
 func (w *World) Get(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	tb.Helper()
-	o, err := w.Of(tb, gvk, namespace).Get(tb.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	return o
+	var found *unstructured.Unstructured
+	Poll(tb, "GET "+gvk.Kind+" "+namespace+"/"+name+" is answered", func() bool {
+		o, err := w.Of(tb, gvk, namespace).Get(tb.Context(), name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			found = o
+		case !apierrors.IsNotFound(err):
+			tb.Logf("get %s %s/%s: %v", gvk.Kind, namespace, name, err)
+			return false
+		}
+		return true
+	})
+	return found
 }
 
 // SetStatus writes an object's status, as the controller of its kind would.

@@ -26,7 +26,7 @@ func TestSweepDefinitionsComeAndGo(t *testing.T) {
 	}
 	c := run(t, config)
 	counter := newCounter(t, config, c)
-	all := make([]*plain, testkit.Size(40, 200)+1)
+	all := make([]*plain, testkit.Size(15, 200)+1)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
 	for i := range all {
 		all[i] = &plain{client, group, ns, fmt.Sprint("Kind", i)}

@@ -38,7 +38,7 @@ func TestSweepKindsGoInEveryOrder(t *testing.T) {
 	}
 	base := counter.baseline(t) // after one life: what is made once is made
 
-	lives := testkit.Size(2*len(all), 1000)
+	lives := testkit.Size(len(all), 1000)
 	began := time.Now()
 	var next, lived atomic.Int64
 	var busy sync.WaitGroup

@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
@@ -164,6 +169,51 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAKindThatCannotComeIsRefusedFromTheBeginning starts controllers beside a definition of
+// a kind that the API server isn't built with: that this one can't come has to be known
+// before the definition is looked at, or it would be accepted for a moment, and published.
+func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
+	p, c := home(t)
+	c.stop()
+	misspelt := strings.NewReplacer("leaf.$GROUP/v1alpha1", "v1", "Subnet", "ConfgMap").Replace(vpcDefinition)
+	if err := p.apply(t.Context(), t, p.client.Resource(definitions), misspelt); err != nil {
+		t.Fatal(err)
+	}
+	config := testkit.Exclusive(t)
+	slow := rest.CopyConfig(config)
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateAPIServices{next} })
+	run(t, slow)
+	o := testkit.NewWorld(t, config).Await(t, v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), "", p.definitionName(), func(o *unstructured.Unstructured) error {
+		if c, _ := condition.Read(o).Get(v1alpha1.DefinitionGraphAccepted); c.Status != condition.False || !strings.Contains(c.Message, `did you mean "ConfigMap"?`) {
+			return fmt.Errorf("it isn't refused: %+v", c)
+		}
+		return nil
+	})
+	if issued, there, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); there && issued > 0 {
+		t.Errorf("revision %d of it was issued", issued)
+	}
+	if _, err := p.client.Resource(crds).Get(t.Context(), p.kindName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its kind was published: %v", err)
+	}
+	must(t, "it goes", remove(t.Context(), p.client.Resource(definitions), p.definitionName(), true))
+}
+
+// lateAPIServices has the controllers wait for what the API server says of its groups.
+type lateAPIServices struct{ next http.RoundTripper }
+
+func (l lateAPIServices) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/apiservices") {
+		late := time.NewTimer(time.Second)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return l.next.RoundTrip(r)
 }
 
 // forgetRevisions deletes the revisions of the place's definitions, while nobody runs who
