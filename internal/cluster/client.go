@@ -10,14 +10,11 @@ import (
 	"fmt"
 	"maps"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-
-	"github.com/espalier-dev/espalier/internal/plan"
 )
 
 // Resolver finds the resource that serves a kind.
@@ -30,11 +27,18 @@ type Client struct {
 	dynamic dynamic.Interface
 	kinds   Resolver
 	rules   rules
+	dryRun  []string // of applies
 }
 
 // NewClient returns a client over the given connection.
 func NewClient(d dynamic.Interface, kinds Resolver) *Client {
 	return &Client{dynamic: d, kinds: kinds}
+}
+
+// DryRun returns a client whose applies the API server checks and admits as it would
+// others, and then doesn't store.
+func (c *Client) DryRun() *Client {
+	return &Client{dynamic: c.dynamic, kinds: c.kinds, dryRun: []string{metav1.DryRunAll}}
 }
 
 func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
@@ -43,9 +47,9 @@ func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, name
 		return nil, err
 	}
 	if r.Namespaced {
-		return c.dynamic.Resource(r.GVR).Namespace(namespace), nil
+		return plainly{c.dynamic.Resource(r.GVR).Namespace(namespace)}, nil
 	}
-	return c.dynamic.Resource(r.GVR), nil
+	return plainly{c.dynamic.Resource(r.GVR)}, nil
 }
 
 // neverStored is a resource version that no object ever has. In a server-side
@@ -53,13 +57,53 @@ func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, name
 // exists answers Conflict, whoever it belongs to. Nothing is taken over unseen.
 const neverStored = "1"
 
-// Create applies an object that isn't there yet. An object of that name that
-// does exist is left alone; the error is then a Conflict, see IsTaken.
+// Create applies an object that isn't there yet. An object of that name that does exist is
+// left alone; the error is then one of IsTaken's, and Holder is that object.
 func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()
 	o.SetUID("")
 	o.SetResourceVersion(neverStored)
-	return c.apply(ctx, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	var err error
+	for range attempts {
+		var answer *unstructured.Unstructured
+		if answer, err = c.apply(ctx, o, metav1.ApplyOptions{FieldManager: manager, Force: true}); !conflicts(err) {
+			return answer, err
+		}
+		live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+		switch {
+		case lookErr == nil:
+			return nil, taken{err, live}
+		case !IsAbsent(lookErr, o.GetName()):
+			return nil, unchanged{error: err}
+		}
+	}
+	return nil, unchanged{error: err, seen: true}
+}
+
+// attempts is how often an object is to be created that the server says to be there and
+// isn't, or deleted that it says to have changed. What had the name may have gone in between,
+// but hardly twice: then no object is in the way, but an admission webhook, and no event is
+// going to follow.
+const attempts = 2
+
+// taken is the error of a creation whose name an object has.
+type taken struct {
+	error
+	holder *unstructured.Unstructured
+}
+
+func (t taken) Unwrap() error { return t.error }
+
+// IsTaken says that Create found an object of that name.
+func IsTaken(err error) bool { return Holder(err) != nil }
+
+// Holder is the object that Create found to have the name; nil if the error is another.
+func Holder(err error) *unstructured.Unstructured {
+	var t taken
+	if !errors.As(err, &t) {
+		return nil
+	}
+	return t.holder
 }
 
 // Update applies an object onto the incarnation with the given UID. When that
@@ -72,7 +116,8 @@ func (c *Client) onto(ctx context.Context, o *unstructured.Unstructured, uid typ
 	o = o.DeepCopy()
 	o.SetUID(uid)
 	o.SetResourceVersion("")
-	return c.apply(ctx, o, options)
+	answer, err := c.apply(ctx, o, options)
+	return answer, c.checked(ctx, o, uid, "", err)
 }
 
 func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
@@ -80,7 +125,11 @@ func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, option
 	if err != nil {
 		return nil, err
 	}
-	return r.Apply(ctx, o.GetName(), o, options)
+	if c.dryRun != nil {
+		options.DryRun = c.dryRun
+	}
+	answer, err := r.Apply(ctx, o.GetName(), o, options)
+	return answer, attempted("patch", "", err)
 }
 
 // Get reads an object from the API server.
@@ -112,6 +161,43 @@ func (c *Client) DeleteWith(ctx context.Context, o *unstructured.Unstructured, p
 	return c.unlessGone(ctx, o, err)
 }
 
+// DeleteAsSeen is Delete of an object that still says of itself, by its labels and
+// annotations, what it said when it was read: somebody may have come to protect it. If it
+// doesn't, the error is one of IsGone's, and the change is an event, which brings the next
+// pass. What else of it has changed doesn't matter.
+func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured) error {
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return err
+	}
+	background, current := metav1.DeletePropagationBackground, o
+	for range attempts {
+		uid, revision := current.GetUID(), current.GetResourceVersion()
+		err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{
+			Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
+			PropagationPolicy: &background,
+		})
+		if !conflicts(err) {
+			return c.unlessGone(ctx, o, err)
+		}
+		live, lookErr := r.Get(ctx, o.GetName(), metav1.GetOptions{})
+		switch {
+		case IsAbsent(lookErr, o.GetName()):
+			return nil
+		case lookErr != nil:
+			return unchanged{error: err}
+		case live.GetUID() != uid:
+			return nil
+		case live.GetResourceVersion() == revision:
+			return unchanged{error: err, seen: true}
+		case !maps.Equal(live.GetLabels(), o.GetLabels()) || !maps.Equal(live.GetAnnotations(), o.GetAnnotations()):
+			return err
+		}
+		current = live
+	}
+	return err
+}
+
 // DeleteUnchanged asks for the deletion of an object, if nobody has changed it
 // since it was read. Otherwise the error is one of IsGone's.
 func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructured) error {
@@ -120,7 +206,8 @@ func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructur
 		return err
 	}
 	uid, revision := o.GetUID(), o.GetResourceVersion()
-	return r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
+	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
+	return c.unlessUnchanged(ctx, o, err)
 }
 
 // WriteStatus replaces an object's whole status, if nobody has changed the object
@@ -137,52 +224,9 @@ func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 	delete(metadata, "managedFields") // caches keep a part of them, and the server would take that for all
 	next.Object["metadata"] = metadata
 	next.Object["status"] = status
-	return r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	answer, err := r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	return answer, c.unlessUnchanged(ctx, o, attempted("update", "status", err))
 }
-
-// IsTaken says that Create found an object of that name.
-func IsTaken(err error) bool { return conflicts(err) }
-
-// Explain turns the error of a request into the problem that a node shows.
-func Explain(err error) plan.Problem {
-	message := err.Error()
-	switch {
-	case IsUnavailable(err):
-		return plan.Problem{Reason: plan.WaitingForKind, Message: message}
-	case apierrors.IsForbidden(err):
-		return plan.Problem{Reason: plan.Forbidden, Message: message}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
-		return plan.Problem{Reason: plan.Rejected, Message: message}
-	}
-	return plan.Problem{Reason: plan.Unavailable, Message: message}
-}
-
-// Discreet tells of an error of a request what can't quote the object that was
-// sent: the server's reason, and which fields it is about.
-func Discreet(err error) string {
-	text := "the API server answers " + string(apierrors.ReasonForError(err))
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return text
-	}
-	for _, cause := range status.Status().Details.Causes {
-		text += fmt.Sprintf("; %s: %s", cause.Field, cause.Type)
-	}
-	return text
-}
-
-// Quiet wraps an error of a request so that its text can't quote the object that
-// was sent, while what kind of error it is can still be told.
-func Quiet(err error) error { return quiet{err} }
-
-type quiet struct{ error }
-
-func (q quiet) Error() string { return Discreet(q.error) }
-func (q quiet) Unwrap() error { return q.error }
-
-// Passes says whether a request that failed may work when it is repeated as it
-// is, so that a retry with growing delay makes sense.
-func Passes(err error) bool { return Explain(err).Reason == plan.Unavailable }
 
 // Replace writes a whole object, if nobody has changed it since it was read.
 // Otherwise the error is one of IsGone's.
@@ -193,7 +237,8 @@ func (c *Client) Replace(ctx context.Context, o *unstructured.Unstructured, mana
 	}
 	next := o.DeepCopy()
 	next.SetManagedFields(nil) // caches keep a part of them, and the server would take that for all
-	return r.Update(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	answer, err := r.Update(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	return answer, c.unlessUnchanged(ctx, o, attempted("update", "", err))
 }
 
 // Patch merges a change into an object (RFC 7386), if nobody has changed it since
@@ -216,5 +261,5 @@ func (c *Client) Patch(ctx context.Context, o *unstructured.Unstructured, change
 		return nil, fmt.Errorf("encode a change of %s: %w", o.GetName(), err)
 	}
 	answer, err := r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
-	return answer, c.unlessUnchanged(ctx, o, err)
+	return answer, c.unlessUnchanged(ctx, o, attempted("patch", "", err))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -28,6 +29,7 @@ type CRDs struct {
 	reflector *cache.Reflector
 	changed   func(was, is *apiextensionsv1.CustomResourceDefinition)
 	log       logr.Logger
+	api       apiextensionsclient.CustomResourceDefinitionInterface
 
 	mu       sync.RWMutex
 	known    map[string]*apiextensionsv1.CustomResourceDefinition
@@ -47,7 +49,7 @@ func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, chan
 		return nil, err
 	}
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
-	c := &CRDs{changed: changed, log: log, complete: make(chan struct{})}
+	c := &CRDs{changed: changed, log: log, api: api, complete: make(chan struct{})}
 	c.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) { return api.Watch(ctx, o) },
@@ -83,6 +85,20 @@ func (c *CRDs) Run(ctx context.Context) {
 
 // Complete is closed once all definitions have been told of.
 func (c *CRDs) Complete() <-chan struct{} { return c.complete }
+
+// List reads all definitions from the API server, by their names. It is for those who
+// don't follow them.
+func (c *CRDs) List(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+	list, err := c.api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	out := make(map[string]*apiextensionsv1.CustomResourceDefinition, len(list.Items))
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
+	}
+	return out, nil
+}
 
 // Get returns a definition as the watch last told of it.
 func (c *CRDs) Get(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {

@@ -24,7 +24,12 @@ type Resource struct {
 }
 
 // Unavailable is the error for a kind that no server knows.
-type Unavailable struct{ Kind schema.GroupVersionKind }
+type Unavailable struct {
+	Kind schema.GroupVersionKind
+	// siblings are, sorted, the kinds that the server lists in its version; nil if it lists
+	// no such version.
+	siblings []string
+}
 
 func (u *Unavailable) Error() string {
 	return fmt.Sprintf("the server knows no kind %s in %s; it continues when its CustomResourceDefinition is installed", u.Kind.Kind, u.Kind.GroupVersion())
@@ -46,26 +51,35 @@ func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	}
 	k.mu.RLock()
 	r, ok := k.builtin[gvk]
-	absent, epoch := k.absent(gvk), k.groups.epoch
+	absent, said, epoch := k.absent(gvk), k.missing[gvk], k.groups.epoch
 	k.mu.RUnlock()
 	if ok {
 		return r, nil
 	}
 	if absent {
-		return Resource{}, &Unavailable{Kind: gvk}
+		return Resource{}, &Unavailable{Kind: gvk, siblings: said.siblings}
 	}
 	r, err := k.discover(ctx, gvk, epoch)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case epoch != k.groups.epoch, k.defined[gvk.GroupKind()] && !k.groups.foreign(gvk.GroupVersion()):
+	case epoch != k.groups.epoch, k.defined[gvk.GroupKind()] && !k.groups.aggregated(gvk.GroupVersion()):
 		// The world has changed while the server was asked.
 	case err == nil:
 		k.builtin[gvk] = r
 	case IsUnavailable(err):
-		k.missing[gvk] = k.now()
+		k.missing[gvk] = absence{at: k.now(), siblings: siblingsOf(err)}
 	}
 	return r, err
+}
+
+// siblingsOf are the kinds that a version has without the one that was asked for.
+func siblingsOf(err error) []string {
+	var u *Unavailable
+	if errors.As(err, &u) {
+		return u.siblings
+	}
+	return nil
 }
 
 func fromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) (Resource, error) {
@@ -92,12 +106,18 @@ func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch
 	if err != nil {
 		return Resource{}, fmt.Errorf("look up %s: %w", gvk, err)
 	}
+	siblings := []string{}
 	for _, r := range list.APIResources {
-		if r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") {
+		switch {
+		case strings.Contains(r.Name, "/"): // a part of another
+		case r.Kind == gvk.Kind:
 			return Resource{GVR: gvk.GroupVersion().WithResource(r.Name), Namespaced: r.Namespaced}, nil
+		default:
+			siblings = append(siblings, r.Kind)
 		}
 	}
-	return Resource{}, &Unavailable{Kind: gvk}
+	slices.Sort(siblings)
+	return Resource{}, &Unavailable{Kind: gvk, siblings: slices.Compact(siblings)}
 }
 
 // Standing is what has become of a kind.

@@ -29,11 +29,6 @@ func (c *Client) RemoveFinalizers(ctx context.Context, o *unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	type operation struct { // of RFC 6902
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value,omitempty"`
-	}
 	patch := []operation{{"test", "/metadata/uid", o.GetUID()}}
 	for i, finalizer := range slices.Backward(o.GetFinalizers()) {
 		if slices.Contains(finalizers, finalizer) {
@@ -47,13 +42,20 @@ func (c *Client) RemoveFinalizers(ctx context.Context, o *unstructured.Unstructu
 	}
 	answer, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: manager})
 	if !isUntrue(err) {
-		return answer, c.unlessUnchanged(ctx, o, err)
+		return answer, c.unlessUnchanged(ctx, o, attempted("patch", "", err))
 	}
 	changed := apierrors.NewConflict(schema.GroupResource{Group: o.GroupVersionKind().Group, Resource: o.GetKind()}, o.GetName(), err)
 	if told := c.unlessUnchanged(ctx, o, changed); IsGone(told) {
 		return nil, told
 	}
 	return nil, err // a webhook's
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
 }
 
 // isUntrue says that the server refuses a patch since one of its tests fails. It

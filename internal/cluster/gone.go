@@ -7,12 +7,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // IsGone says that the incarnation that a write was meant for isn't there any
-// more: the object is gone, or another has its name.
+// more: the object is gone, or another has its name. Or that the revision isn't the last
+// any more, if the write was meant for one. In each case an event tells of it. Writes of a
+// Client look whether it is so before they return such an error.
 func IsGone(err error) bool {
-	if refused := (unchanged{}); errors.As(err, &refused) {
+	if isUnchanged(err) {
 		return false
 	}
 	if apierrors.IsNotFound(err) || conflicts(err) {
@@ -24,8 +27,8 @@ func IsGone(err error) bool {
 // onlyUID says that the server objects to metadata.uid, which is immutable: the
 // name has another incarnation.
 func onlyUID(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	if !ok || status.Status().Details == nil {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
 	for _, cause := range status.Status().Details.Causes {
@@ -61,27 +64,59 @@ func (c *Client) unlessGone(ctx context.Context, o *unstructured.Unstructured, e
 	return nil
 }
 
-// unlessUnchanged is the error of a write that was meant for this very revision of
-// an object. One that says that the object is gone or changed, while it is neither,
-// is a webhook's: no event follows it, and so it is none of IsGone's.
+// unlessUnchanged is the error of a write that was meant for this very revision of an
+// object; see checked.
 func (c *Client) unlessUnchanged(ctx context.Context, o *unstructured.Unstructured, err error) error {
+	return c.checked(ctx, o, o.GetUID(), o.GetResourceVersion(), err)
+}
+
+// checked is the error of a write that was meant for an incarnation of an object, and, if
+// revision isn't empty, for this one of its revisions. An error that says that the object
+// is gone or changed, while it is neither, is an admission webhook's. No event follows it,
+// so it must not be one of IsGone's: whoever waits for the event would wait for ever.
+// Only the object itself tells, which costs a read; such errors are rare.
+func (c *Client) checked(ctx context.Context, o *unstructured.Unstructured, uid types.UID, revision string, err error) error {
 	if !IsGone(err) {
 		return err
 	}
 	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	switch {
-	case IsAbsent(lookErr, o.GetName()):
+	case IsAbsent(lookErr, o.GetName()), IsUnserved(lookErr):
 		return err
-	case lookErr != nil, live.GetUID() == o.GetUID() && live.GetResourceVersion() == o.GetResourceVersion():
-		return unchanged{err}
+	case lookErr != nil:
+		return unchanged{error: err}
+	case live.GetUID() == uid && (revision == "" || live.GetResourceVersion() == revision):
+		return unchanged{error: err, seen: true}
 	}
 	return err
 }
 
-// unchanged is an answer that says of an object what isn't known to be so.
-type unchanged struct{ error }
+// unchanged is an answer that says of an object what isn't known to be so. Seen says that
+// it is known not to be: then an admission webhook has refused the write.
+type unchanged struct {
+	error
+	seen bool
+}
 
 func (u unchanged) Unwrap() error { return u.error }
+
+func isUnchanged(err error) bool {
+	var u unchanged
+	return errors.As(err, &u)
+}
+
+// IsRefused says that an admission webhook has refused a write as if the object were gone,
+// changed, or there already. It is none of those, so that no event brings another attempt.
+func IsRefused(err error) bool {
+	var u unchanged
+	return errors.As(err, &u) && u.seen
+}
+
+// IsLasting says that a write was refused for a reason that doesn't pass by itself, soon at
+// least: somebody has to do something about it.
+func IsLasting(err error) bool {
+	return err != nil && !IsUnavailable(err) && (IsRefused(err) || !Passes(err))
+}
 
 // IsAbsent says that the server knows no object of the name, and says so by name,
 // rather than nothing that serves its kind: then the object may well be there.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -16,21 +17,59 @@ type groups struct {
 	// known says that all are here. A server without APIServices, or one that
 	// doesn't show them to us, is asked instead.
 	known bool
-	// home tells for each version whether the API server itself serves it.
-	home map[schema.GroupVersion]bool
+	// server tells for each version who serves it.
+	server map[schema.GroupVersion]Server
 	// epoch grows with each change: what was asked in one isn't true in another.
 	epoch int
 }
 
-// foreign tells whether a server of its own serves a version of a group.
-func (g *groups) foreign(gv schema.GroupVersion) bool {
-	home, there := g.home[gv]
-	return there && !home
+// Server is who serves a version of a group, and with it, how the version may get kinds.
+type Server int
+
+// Servers.
+const (
+	// Aggregated: an API server of its own, which may get new kinds with no event.
+	Aggregated Server = iota
+	// CustomResources: the API server, for CustomResourceDefinitions, each of which is an
+	// event; or it doesn't say what for.
+	CustomResources
+	// BuiltIn: the API server, for kinds that it is built with. It serves no
+	// CustomResourceDefinition in such a version, and so gets no kind before another release
+	// of it is installed.
+	BuiltIn
+)
+
+// isLocal says whether the API server serves it itself.
+func (s Server) isLocal() bool { return s != Aggregated }
+
+// aggregated tells whether a server of its own serves a version of a group.
+func (g *groups) aggregated(gv schema.GroupVersion) bool {
+	server, there := g.server[gv]
+	return there && server == Aggregated
+}
+
+// The label by which the API server tells why it has registered a version of a group: since
+// it is built with it, as it finds out when it starts, or since there are
+// CustomResourceDefinitions.
+const (
+	registeredLabel = "kube-aggregator.kubernetes.io/automanaged"
+	registeredBuilt = "onstart"
+)
+
+// ServerOf reads from an APIService who serves its version of a group.
+func ServerOf(apiService *unstructured.Unstructured) Server {
+	if _, elsewhere, _ := unstructured.NestedFieldNoCopy(apiService.Object, "spec", "service"); elsewhere {
+		return Aggregated
+	}
+	if apiService.GetLabels()[registeredLabel] == registeredBuilt {
+		return BuiltIn
+	}
+	return CustomResources
 }
 
 // versions are those of a group; false if it isn't known which there are.
 func (g *groups) versions(group string) (versions []string, known bool) {
-	for gv := range g.home {
+	for gv := range g.server {
 		if gv.Group == group {
 			versions = append(versions, gv.Version)
 		}
@@ -44,19 +83,23 @@ func (g *groups) versions(group string) (versions []string, known bool) {
 const (
 	untold  = 10 * time.Second
 	foreign = time.Minute
-	atHome  = 10 * time.Minute
+	atHome  = BuiltInAge
 )
+
+// BuiltInAge is how old an answer about the kinds that the API server is built with may be.
+const BuiltInAge = 10 * time.Minute
 
 // absent tells whether the server is known not to have a kind that has no
 // CustomResourceDefinition. The lock is held.
 func (k *Kinds) absent(gvk schema.GroupVersionKind) bool {
 	gv := gvk.GroupVersion()
-	home, there := k.groups.home[gv]
+	server, there := k.groups.server[gv]
+	local := there && server.isLocal()
 	said, missing := k.missing[gvk]
 	switch {
 	case k.groups.known && !there:
 		return true
-	case k.defined[gvk.GroupKind()] && (home || !k.groups.known):
+	case k.defined[gvk.GroupKind()] && (local || !k.groups.known):
 		// Discovery lags behind, and would tell of a kind that is gone with no
 		// event to tell the truth afterwards.
 		return true
@@ -67,25 +110,24 @@ func (k *Kinds) absent(gvk schema.GroupVersionKind) bool {
 	switch {
 	case !k.groups.known:
 		while = untold
-	case home:
+	case local:
 		while = atHome
 	}
-	return k.now().Sub(said) < while
+	return k.now().Sub(said.at) < while
 }
 
-// ObserveGroup takes note that the server has a version of a group, which it
-// serves itself or has served by another, and reports whether what is known of its
-// kinds may no longer be true.
-func (k *Kinds) ObserveGroup(gv schema.GroupVersion, home bool) (changed bool) {
+// ObserveGroup takes note of who serves a version of a group, and reports whether what is
+// known of its kinds may no longer be true.
+func (k *Kinds) ObserveGroup(gv schema.GroupVersion, by Server) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if was, there := k.groups.home[gv]; there && was && home {
+	if was, there := k.groups.server[gv]; there && was == by && by.isLocal() {
 		return false // it says how its own servers fare, and nothing of kinds
 	}
-	if k.groups.home == nil {
-		k.groups.home = map[schema.GroupVersion]bool{}
+	if k.groups.server == nil {
+		k.groups.server = map[schema.GroupVersion]Server{}
 	}
-	k.groups.home[gv] = home
+	k.groups.server[gv] = by
 	k.groups.epoch++
 	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
 	return true
@@ -95,7 +137,7 @@ func (k *Kinds) ObserveGroup(gv schema.GroupVersion, home bool) (changed bool) {
 func (k *Kinds) ForgetGroup(gv schema.GroupVersion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.groups.home, gv)
+	delete(k.groups.server, gv)
 	k.groups.epoch++
 	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
 }

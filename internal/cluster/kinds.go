@@ -42,10 +42,17 @@ type Kinds struct {
 	// groups are the versions of groups that the server has, if it tells.
 	groups groups
 	// builtin and typed hold answers of the server about kinds without a
-	// CustomResourceDefinition, missing that it has none, and when it said so.
+	// CustomResourceDefinition, missing that it has none.
 	builtin map[schema.GroupVersionKind]Resource
 	typed   map[schema.GroupVersionKind]*spec.Schema
-	missing map[schema.GroupVersionKind]time.Time
+	missing map[schema.GroupVersionKind]absence
+}
+
+// absence is when the server said that it doesn't have a kind, and which others it has in
+// that version.
+type absence struct {
+	at       time.Time
+	siblings []string
 }
 
 // NewKinds returns an empty Kinds.
@@ -58,7 +65,7 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 		defined:   map[schema.GroupKind]bool{},
 		builtin:   map[schema.GroupVersionKind]Resource{},
 		typed:     map[schema.GroupVersionKind]*spec.Schema{},
-		missing:   map[schema.GroupVersionKind]time.Time{},
+		missing:   map[schema.GroupVersionKind]absence{},
 	}
 }
 
@@ -161,7 +168,7 @@ func (k *Kinds) define(gk schema.GroupKind) {
 func (k *Kinds) renounce(which func(schema.GroupVersionKind) bool) {
 	maps.DeleteFunc(k.builtin, func(gvk schema.GroupVersionKind, _ Resource) bool { return which(gvk) })
 	maps.DeleteFunc(k.typed, func(gvk schema.GroupVersionKind, _ *spec.Schema) bool { return which(gvk) })
-	maps.DeleteFunc(k.missing, func(gvk schema.GroupVersionKind, _ time.Time) bool { return which(gvk) })
+	maps.DeleteFunc(k.missing, func(gvk schema.GroupVersionKind, _ absence) bool { return which(gvk) })
 }
 
 // Forget takes note that a CustomResourceDefinition is gone, and reports whether

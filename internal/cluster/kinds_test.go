@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // gizmoCRD is an established definition of gizmos, with changes.
@@ -106,7 +108,7 @@ func TestLookup(t *testing.T) {
 	kinds := cluster.NewKinds(nil)
 	kinds.Observe(gizmoCRD())
 	before, known, err := kinds.Lookup(t.Context(), gizmo)
-	if err != nil || !known || !before.Namespaced || before.Nested || before.Schema == nil {
+	if err != nil || !known || !before.Namespaced || before.Nested || before.Schema == nil || before.Names != object.Subdomain {
 		t.Errorf("got %+v, %t", before, known)
 	}
 	if untyped, known, _ := kinds.Lookup(t.Context(), gizmo.GroupKind().WithVersion("v1beta1")); !known || untyped.Schema != nil {
@@ -265,16 +267,19 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 	}{
 		"a server that tells nothing":          {"an answer is believed for a while", func(*cluster.Kinds) {}, 2, true},
 		"a group that it is known not to have": {"an event would tell", func(k *cluster.Kinds) { k.GroupsKnown(true) }, 0, false},
-		"a group that it has":                  {"an event would tell", func(k *cluster.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), true) }, 2, true},
-		"a group that another server has":      {"it may have kinds of its own", func(k *cluster.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), false) }, 2, true},
+		"a group that it has": {"an event would tell", func(k *cluster.Kinds) {
+			k.GroupsKnown(true)
+			k.ObserveGroup(gizmo.GroupVersion(), cluster.CustomResources)
+		}, 2, true},
+		"a group that another server has": {"it may have kinds of its own", func(k *cluster.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), cluster.Aggregated) }, 2, true},
 		"a group that it no longer has": {"what was known of it isn't so any more", func(k *cluster.Kinds) {
 			k.GroupsKnown(true)
-			k.ObserveGroup(gizmo.GroupVersion(), true)
+			k.ObserveGroup(gizmo.GroupVersion(), cluster.CustomResources)
 			k.ForgetGroup(gizmo.GroupVersion())
 		}, 0, false},
 		"a definition that is gone": {"discovery lags", func(k *cluster.Kinds) {
 			k.GroupsKnown(true)
-			k.ObserveGroup(gizmo.GroupVersion(), true)
+			k.ObserveGroup(gizmo.GroupVersion(), cluster.CustomResources)
 			k.Observe(gizmoCRD())
 			k.Forget(gizmoCRD())
 		}, 1, false},
@@ -282,7 +287,7 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 			k.GroupsKnown(true)
 			k.Observe(gizmoCRD())
 			k.Forget(gizmoCRD())
-			k.ObserveGroup(gizmo.GroupVersion(), false)
+			k.ObserveGroup(gizmo.GroupVersion(), cluster.Aggregated)
 		}, 2, true},
 		"a definition's group that is gone as a whole": {"nobody serves it", func(k *cluster.Kinds) { k.GroupsKnown(true); k.Observe(gizmoCRD()); k.Forget(gizmoCRD()) }, 0, false},
 	}
@@ -309,18 +314,48 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 func TestWhichEventsOfAGroupAreNews(t *testing.T) {
 	kinds := cluster.NewKinds(nil)
 	for i, event := range []struct {
-		reason     string
-		home, news bool
+		reason string
+		by     cluster.Server
+		news   bool
 	}{
-		{"it wasn't known", true, true},
-		{"the API server's own kinds don't change with it", true, false},
-		{"another server has it now", false, true},
-		{"that server may have other kinds by now", false, true},
-		{"the API server has it again", true, true},
+		{"it wasn't known", cluster.CustomResources, true},
+		{"the API server's own kinds don't change with it", cluster.CustomResources, false},
+		{"another server has it now", cluster.Aggregated, true},
+		{"that server may have other kinds by now", cluster.Aggregated, true},
+		{"the API server has it again", cluster.CustomResources, true},
+		{"another release of it is built with it", cluster.BuiltIn, true},
+		{"what it is built with doesn't change", cluster.BuiltIn, false},
 	} {
-		if got := kinds.ObserveGroup(gizmo.GroupVersion(), event.home); got != event.news {
+		if got := kinds.ObserveGroup(gizmo.GroupVersion(), event.by); got != event.news {
 			t.Errorf("event %d: %s: got %t", i, event.reason, got)
 		}
+	}
+}
+
+func TestServerOf(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		apiService map[string]any
+		want       cluster.Server
+	}{
+		"Registered at its start": {"it is built with it", map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
+		}, cluster.BuiltIn},
+		"Registered for CustomResourceDefinitions": {"more may come", map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "true"}},
+		}, cluster.CustomResources},
+		"Registered by nobody knows whom": {"nothing says that no more come", map[string]any{}, cluster.CustomResources},
+		"Registered by somebody for a server of its own": {"whatever its labels say", map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
+			"spec":     map[string]any{"service": map[string]any{"name": "metrics-server"}},
+		}, cluster.Aggregated},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := cluster.ServerOf(&unstructured.Unstructured{Object: tc.apiService}); got != tc.want {
+				t.Errorf("%s: got %d", tc.reason, got)
+			}
+		})
 	}
 }
 
@@ -343,7 +378,7 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 				kinds := cluster.NewKinds(tc.server)
 				kinds.GroupsKnown(true)
 				for _, gv := range tc.versions {
-					kinds.ObserveGroup(gv, false)
+					kinds.ObserveGroup(gv, cluster.Aggregated)
 				}
 				gvk, got, err := kinds.Standing(t.Context(), gizmo.GroupKind())
 				if got != tc.want || (err != nil) != tc.fails {
@@ -369,7 +404,7 @@ func TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt(t *testing.T) {
 	}()
 	<-asked
 	kinds.GroupsKnown(true)
-	kinds.ObserveGroup(gizmo.GroupVersion(), true)
+	kinds.ObserveGroup(gizmo.GroupVersion(), cluster.CustomResources)
 	second := make(chan error)
 	go func() {
 		_, err := kinds.Resolve(context.Background(), gizmo)

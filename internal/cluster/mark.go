@@ -27,7 +27,8 @@ func (c *Client) Mark(ctx context.Context, o *unstructured.Unstructured, change 
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata of %s: %w", o.GetName(), err)
 	}
-	return r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	answer, err := r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	return answer, c.checked(ctx, o, o.GetUID(), "", attempted("patch", "", err))
 }
 
 // List reads all objects of a kind from the API server.

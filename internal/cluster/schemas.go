@@ -15,13 +15,18 @@ import (
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Lookup tells a compiler what is known of a kind; false says that no server
-// knows it. That it couldn't be found out is an error.
+// knows it, and whether it may come. That it couldn't be found out is an error.
 func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (graph.Kind, bool, error) {
 	r, err := k.Resolve(ctx, gvk)
 	if IsUnavailable(err) {
+		siblings := siblingsOf(err)
+		if siblings != nil && k.isBuiltIn(gvk.GroupVersion()) {
+			return graph.Kind{Absent: true, Siblings: siblings}, false, nil
+		}
 		return graph.Kind{}, false, nil
 	}
 	if err != nil {
@@ -31,11 +36,19 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (graph.
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
 		kind.Nested = isServedHere(c)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
-		kind.Schema = crd.SchemaOf(c, gvk.Version)
+		kind.Schema, kind.Names = crd.SchemaOf(c, gvk.Version), object.Subdomain
 		return kind, true, nil
 	}
+	kind.Names = object.BuiltInNames(gvk.GroupKind())
 	kind.Schema, err = k.serverSchema(ctx, gvk)
 	return kind, err == nil, err
+}
+
+// isBuiltIn says whether the API server is built with a version of a group.
+func (k *Kinds) isBuiltIn(gv schema.GroupVersion) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.groups.server[gv] == BuiltIn
 }
 
 // isServedHere says whether a kind is a definition's, in either dialect: its objects say

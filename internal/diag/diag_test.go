@@ -2,6 +2,7 @@ package diag_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -123,4 +125,17 @@ func TestNearest(t *testing.T) {
 			t.Fatalf("%q or %q, by the order of what is known", got, again)
 		}
 	})
+}
+
+func TestYAMLBooleansAreWhatReadersOfManifestsMakeOfThem(t *testing.T) {
+	for _, word := range []string{"y", "Y", "yes", "On", "TRUE", "n", "No", "off", "False", "x", "yess", "yea", "1"} {
+		key, is := diag.YAMLBoolean(word)
+		if !is {
+			key = word
+		}
+		got, err := yaml.YAMLToJSON([]byte(word + ": a\n"))
+		if want := fmt.Sprintf(`{%q:"a"}`, key); err != nil || string(got) != want {
+			t.Errorf("want %s, got %s, %v", want, got, err)
+		}
+	}
 }
