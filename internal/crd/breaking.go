@@ -1,9 +1,11 @@
 package crd
 
 import (
+	"maps"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -70,6 +72,9 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 		if !had || !has {
 			continue
 		}
+		if equality.Semantic.DeepEqual(old, fresh) {
+			continue // nearly every pass finds it so
+		}
 		if part == "status" {
 			if !current.Storage {
 				continue // it is the same in all versions
@@ -86,20 +91,21 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 }
 
 // typedAs returns old with its untyped fields taken from next, so that typing
-// them is no difference.
+// them is no difference. What it returns shares with both, and so is read-only.
 func typedAs(old, next apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	if untyped(old) {
 		return next
 	}
-	out := *old.DeepCopy()
-	for name, field := range out.Properties {
+	out := old
+	out.Properties = maps.Clone(old.Properties)
+	for name, field := range old.Properties {
 		if fresh, ok := next.Properties[name]; ok {
 			out.Properties[name] = typedAs(field, fresh)
 		}
 	}
 	if out.Items != nil && out.Items.Schema != nil && next.Items != nil && next.Items.Schema != nil {
 		item := typedAs(*out.Items.Schema, *next.Items.Schema)
-		out.Items.Schema = &item
+		out.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}
 	}
 	return out
 }

@@ -138,6 +138,10 @@ func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[i
 	if s.shape.kindOf() == ofObject {
 		d.Problem, d.Expected = fmt.Sprintf("undefined field '%s' in %s", field, s.from), ""
 		d.Nearest = diag.Nearest(field, s.shape.fieldNames())
+		if read, is := diag.YAMLBoolean(field); is && slices.Contains(s.shape.fieldNames(), read) {
+			d.Problem += fmt.Sprintf(": YAML reads the key %s as the boolean %s unless it is quoted, and so there is a field %q", field, read, read)
+			d.Expected, d.Nearest = fmt.Sprintf("the key %q where the field is declared", field), ""
+		}
 		if why, ok := e.lacks[s.from.Root][field]; ok && len(s.from.Path) == 0 {
 			d.Problem, d.Nearest = d.Problem+": "+why, ""
 		}

@@ -20,6 +20,9 @@ func checkLiteral(v any, s *shape, at object.Path) diag.List {
 	if !literalFits(v, s.kindOf()) {
 		return diag.List{{Path: at, Problem: fmt.Sprintf("%s is %s", show(v), literalName(v)), Expected: expectation(s)}}
 	}
+	if text, ok := v.(string); ok && s.kindOf() == ofBytes && !isBase64(text) {
+		return diag.List{{Path: at, Problem: notBase64, Expected: base64Text}}
+	}
 	return checkEnum(v, s, at)
 }
 

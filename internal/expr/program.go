@@ -28,6 +28,9 @@ type Program struct {
 // Source returns the expression as it was written.
 func (p *Program) Source() string { return p.source }
 
+// At returns the field that the expression stands in.
+func (p *Program) At() object.Path { return p.at }
+
 // Type returns the type of the result.
 func (p *Program) Type() *cel.Type { return p.typ }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Render evaluates the template as a whole: it returns the document, or an error
-// and no document. The error is a *Failure or a *LimitExceeded if there is one,
+// and no document. The error is a *Failure, a *LimitExceeded or a *Misfit if there is one,
 // since waiting doesn't heal it, and otherwise one *Pending for all that is
 // missing. The document shares nothing with the template or the values.
 func (t *Template) Render(vars map[string]any) (any, error) {
@@ -63,6 +63,10 @@ func (r *renderer) leaf(p *piece) any {
 	value, err := evaluate(p, r.vars)
 	if err != nil {
 		r.missing = append(r.missing, Missing{At: p.where, Err: err})
+		return Absent
+	}
+	if m := check(value, p.check, p.where); m != nil {
+		r.missing = append(r.missing, Missing{At: p.where, Err: m})
 		return Absent
 	}
 	if !r.bound.take(p, value) {

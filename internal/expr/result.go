@@ -22,7 +22,7 @@ type Pending struct {
 }
 
 // Missing is a field of a template that has no value, and why: a *Pending, a
-// *Failure or a *LimitExceeded.
+// *Failure, a *LimitExceeded or a *Misfit.
 type Missing struct {
 	At  object.Path
 	Err error

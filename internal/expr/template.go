@@ -44,6 +44,8 @@ type piece struct {
 	parts   []part
 	where   object.Path
 	kind    pieceKind
+	// check is what the value of an expression has to be compared with; nil for nothing.
+	check *shape
 }
 
 type pieceKind int
@@ -129,10 +131,7 @@ func (c *templater) object(doc map[string]any, s *shape, at object.Path, path []
 	for _, name := range sortedKeys(doc) {
 		below, ok := s.field(name)
 		if !ok {
-			c.problems.Add(diag.Diagnostic{
-				Path: at.Field(name), Problem: fmt.Sprintf("there is no field %q here", name),
-				Nearest: diag.Nearest(name, s.fieldNames()),
-			})
+			c.problems.Add(undeclared(name, s, at))
 		}
 		value := c.piece(doc[name], below, at.Field(name), child(path, name))
 		constant = constant && value.kind == literal
@@ -142,6 +141,20 @@ func (c *templater) object(doc map[string]any, s *shape, at object.Path, path []
 		return piece{literal: doc, where: at}
 	}
 	return out
+}
+
+// undeclared is the problem of a field that the schema doesn't have.
+func undeclared(name string, s *shape, at object.Path) diag.Diagnostic {
+	d := diag.Diagnostic{Path: at.Field(name), Problem: fmt.Sprintf("there is no field %q here", name)}
+	for _, field := range s.fieldNames() {
+		if read, is := diag.YAMLBoolean(field); is && read == name && field != name {
+			d.Problem += fmt.Sprintf(": YAML reads the key %s as the boolean %s unless it is quoted", field, name)
+			d.Expected = fmt.Sprintf("the key %q", field)
+			return d
+		}
+	}
+	d.Nearest = diag.Nearest(name, s.fieldNames())
+	return d
 }
 
 func (c *templater) list(doc []any, s *shape, at object.Path, path []any) piece {
@@ -180,7 +193,7 @@ func (c *templater) text(doc string, s *shape, at object.Path, path []any) piece
 		}
 		c.problems.Add(prog.fits(s)...)
 		c.add(prog.Program, path, true)
-		return piece{kind: standalone, prog: prog.Program, where: at}
+		return piece{kind: standalone, prog: prog.Program, where: at, check: prog.unproven(s)}
 	default:
 		return c.interpolation(doc, segments, s, at, path)
 	}
@@ -211,6 +224,9 @@ func (c *templater) interpolation(doc string, segments []Segment, s *shape, at o
 	}
 	if s != nil && !literalFits("", s.kindOf()) {
 		c.problems.Add(diag.Diagnostic{Path: at, Problem: "text around an expression makes a string", Expected: expectation(s)})
+	}
+	if s.kindOf() == ofBytes {
+		out.check = s
 	}
 	return out
 }

@@ -68,7 +68,7 @@ func text(v string, s *shape) ref.Val {
 		if raw, err := base64.StdEncoding.DecodeString(v); err == nil {
 			return types.Bytes(raw)
 		}
-		return types.NewErr("%q isn't base64", v)
+		return types.NewErr(notBase64)
 	case ofDuration:
 		d, err := strfmt.ParseDuration(v)
 		if err != nil {

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -131,6 +132,16 @@ func drafts(spec *v1alpha1.DefinitionSpec, guest *Guest) []*draft {
 	return c.drafts
 }
 
+// refuseKind says of a kind that it won't come. Everything else of its node is checked as
+// if it might.
+func (c *compilation) refuseKind(d *draft) {
+	c.problems.Add(diag.Diagnostic{
+		Path:    d.documentPath().Field("kind"),
+		Problem: fmt.Sprintf("the API server has no kind %q in %s", d.Kind.Kind, d.Kind.GroupVersion()),
+		Nearest: diag.Nearest(d.Kind.Kind, d.kind.Siblings),
+	})
+}
+
 // resolveKinds looks up what is known of each node's kind.
 func resolveKinds(c *compilation) {
 	missing, typed := map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]*spec.Schema{}
@@ -139,7 +150,11 @@ func resolveKinds(c *compilation) {
 			continue
 		}
 		d.kind, d.Known = c.kinds[d.Kind]
-		d.Namespaced, d.Nested = d.kind.Namespaced, d.kind.Nested
+		if d.kind.Absent {
+			d.Known = false
+			c.refuseKind(d)
+		}
+		d.Namespaced, d.Nested, d.names = d.kind.Namespaced, d.kind.Nested, d.kind.Names
 		if typed[d.Kind] == nil && d.kind.Schema != nil {
 			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
 		}

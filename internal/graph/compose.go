@@ -118,8 +118,8 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	if rendered.GetNamespace() == "" && home {
 		rendered.SetNamespace(c.facts.Instance.GetNamespace())
 	}
-	if rendered.GetName() == "" && (!guest || n.External || n.items != nil) {
-		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a name", Detail: "metadata.name resolves to nothing"}}
+	if field, why := c.misnamed(n, rendered); why != "" {
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + field, Detail: why}}
 		return
 	}
 	metadata, _ := rendered.Object["metadata"].(map[string]any)

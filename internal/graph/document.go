@@ -173,6 +173,7 @@ func checkPlaces(c *compilation) {
 		metadata, _ := d.document["metadata"].(map[string]any)
 		if c.graph.guest == nil {
 			c.checkScope(d, metadata, at.Field("namespace"))
+			c.checkLiteralNames(d, metadata, at)
 		}
 		for _, key := range reservedKeys(metadata) {
 			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for the engine")

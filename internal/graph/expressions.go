@@ -164,10 +164,10 @@ func (c *compilation) compileReadyWhen(d *draft) {
 		env = with
 	}
 	d.readyWhen = c.conditions(env, d, "readyWhen", d.source.ReadyWhen)
-	for i, p := range d.readyWhen {
+	for _, p := range d.readyWhen {
 		for _, r := range p.Refs() {
 			if r.Root != d.self() {
-				c.problems.Addf(d.at.Field("readyWhen").Index(i), "reads %s; readyWhen may read the node's own object only, as %s", r, d.self())
+				c.problems.Addf(p.At(), "reads %s; readyWhen may read the node's own object only, as %s", r, d.self())
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/object"
 	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
@@ -39,10 +40,19 @@ func commonKinds(t testing.TB, more string) graph.Kinds {
 				Schema:     specschema.OpenAPI(v.Schema.OpenAPIV3Schema),
 				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped,
 				Nested:     c.Labels[v1alpha1.OwnedLabel] == "true",
+				Names:      namesOf(gvk),
 			}
 		}
 	}
 	return known
+}
+
+// namesOf is the rule that a cluster would tell: kinds without a domain are built in.
+func namesOf(gvk schema.GroupVersionKind) object.NameRule {
+	if strings.Contains(gvk.Group, ".") {
+		return object.Subdomain
+	}
+	return object.BuiltInNames(gvk.GroupKind())
 }
 
 // documents splits a YAML stream; documents without content are left out.

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/expr"
 	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
 )
 
@@ -65,6 +66,8 @@ type Node struct {
 	// Nested have a meaning only then.
 	Known      bool
 	Namespaced bool
+	// names is the rule for what the kind's objects are called.
+	names object.NameRule
 	// Nested says that the kind is served by a definition: its objects are
 	// instances, and ready when their Ready condition says so.
 	Nested bool
@@ -166,8 +169,14 @@ type Kind struct {
 	Namespaced bool
 	// Nested says that a definition serves the kind.
 	Nested bool
+	// Names is the rule for what its objects are called.
+	Names object.NameRule
 	// Revision changes whenever the schema may have.
 	Revision string
+	// Absent says that the API server has the kind's version and not the kind, and that it
+	// gets none there: nothing else of it is known then. Siblings are the kinds that it has.
+	Absent   bool
+	Siblings []string
 }
 
 // Untyped says whether the kind was unknown when the graph was compiled, so that
@@ -177,5 +186,5 @@ func (g *Graph) Untyped(gvk schema.GroupVersionKind) bool {
 }
 
 // Kinds is what is known of the kinds that a definition uses, as Uses lists them.
-// One that isn't here no server knows.
+// One that isn't here no server knows: it may come later, unlike one that is Absent.
 type Kinds map[schema.GroupVersionKind]Kind

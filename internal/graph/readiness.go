@@ -63,7 +63,7 @@ func (n *Node) complaint(o *unstructured.Unstructured) string {
 	if o == nil || n.conceals {
 		return ""
 	}
-	return diag.Cut(health.Complaint(o), longestComplaint)
+	return diag.Shorten(health.Complaint(o), longestComplaint)
 }
 
 // passOn adds to waits for fields of a node what that node's object says is wrong.
@@ -74,7 +74,7 @@ func (c *composition) passOn(waits []plan.Wait) {
 		switch {
 		case w.Detail != "" || dep == nil || source == nil:
 		case source.Variable && len(dep.Waits) > 0:
-			waits[i].Detail = diag.Cut(dep.Waits[0].String(), longestComplaint)
+			waits[i].Detail = diag.Shorten(dep.Waits[0].String(), longestComplaint)
 		case w.Reason == plan.WaitingForField:
 			waits[i].Detail = source.complaint(dep.Observed)
 		}

@@ -81,6 +81,10 @@ func (c *composition) selected(n *Node, out *plan.Node) {
 	}
 	need := plan.Need{Kind: n.Kind, Several: true, Selector: selector.String()}
 	need.Namespace, _ = metadata["namespace"].(string)
+	if why := object.CheckNamespace(need.Namespace); need.Namespace != "" && why != "" && c.graph.guest == nil {
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata.namespace", Detail: n.quoted(need.Namespace) + why}}
+		return
+	}
 	c.desired.Needs = append(c.desired.Needs, need)
 	look, looked := c.facts.External[need]
 	wait := plan.Wait{Node: n.ID, Reason: plan.Syncing, On: n.selection(need), Detail: "being looked up"}
@@ -142,7 +146,7 @@ func (c *composition) selection(n *Node, out *plan.Node, found []*unstructured.U
 		}
 	}
 	if unready > 1 {
-		out.Unready.Message = diag.Cut(out.Unready.Message, longestComplaint) + fmt.Sprintf("; and %d more", unready-1)
+		out.Unready.Message = diag.Shorten(out.Unready.Message, longestComplaint) + fmt.Sprintf("; and %d more", unready-1)
 	}
 	out.Ready = unready == 0
 	c.vars[n.ID] = list

@@ -155,5 +155,5 @@ func (c *composition) variable(n *Node, out *plan.Node) {
 }
 
 func noValue(n *Node, why string) plan.Wait {
-	return plan.Wait{Node: n.ID, Reason: plan.EvaluationFailed, On: "a value", Detail: why}
+	return plan.Wait{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: why}
 }

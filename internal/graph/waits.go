@@ -23,8 +23,11 @@ func (g *Graph) waitsOf(n *Node, err error) []plan.Wait {
 	detail := err.Error()
 	if g.conceals(n.refs) {
 		detail = "an expression has no value for these inputs " + hidden
+		if misfit := (*expr.Misfit)(nil); errors.As(err, &misfit) {
+			detail = misfit.Discreet()
+		}
 	}
-	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "a value", Detail: detail}}
+	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: detail}}
 }
 
 // throughout returns the paths that the node reads through a missing one. A wait

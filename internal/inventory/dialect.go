@@ -68,14 +68,13 @@ func RootOf(composite *unstructured.Unstructured) string {
 	return LabelValue(composite.GetName())
 }
 
-// controls says whether Kubernetes lets the owner be the controller of an object.
+// controls says whether Kubernetes lets the owner be the controller of an object. A claim's
+// composite is in no namespace; its Secret is in the claim's.
 func (o Owner) controls(child *unstructured.Unstructured) bool {
-	return o.Definition.Dialect != ClaimDialect && (o.Namespace == "" || o.Namespace == child.GetNamespace())
+	return o.Namespace == "" || o.Namespace == child.GetNamespace()
 }
 
-// markComposed puts the composition dialect's marks onto a child. One that is to stay has
-// no owner reference: the garbage collector knows of nobody's policies, and would take it
-// with its composite, or before it.
+// markComposed puts the composition dialect's marks onto what a composite is composed of.
 func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
 	annotations := child.GetAnnotations()
 	if annotations == nil {
@@ -83,6 +82,12 @@ func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
 	}
 	annotations[apiextensions.CompositionResourceNameAnnotation] = at.Node
 	child.SetAnnotations(annotations)
+}
+
+// control makes a composite or a claim the controller of a child. One that is to stay has
+// no owner reference: the garbage collector knows of nobody's policies, and would take it
+// with its owner, or before it.
+func (o Owner) control(child *unstructured.Unstructured, at Place) {
 	if !o.controls(child) {
 		return
 	}
@@ -96,10 +101,14 @@ func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
 	}
 	refs := slices.DeleteFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 	yes := true
-	child.SetOwnerReferences(append(refs, metav1.OwnerReference{
+	refs = append(refs, metav1.OwnerReference{
 		APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID,
 		Controller: &yes, BlockOwnerDeletion: &yes,
-	}))
+	})
+	if o.Anchor.UID != "" && !o.Unreferred {
+		refs = append(refs, o.Anchor.reference())
+	}
+	child.SetOwnerReferences(refs)
 }
 
 // composedMarks are the composition dialect's labels and annotations on a child.

@@ -87,3 +87,79 @@ func TestWhatIsRetained(t *testing.T) {
 		}
 	}
 }
+
+// TestAClaimIsTheControllerOfItsSecret is about the Secret with the connection details,
+// which other implementations of the dialect know by nothing else.
+func TestAClaimIsTheControllerOfItsSecret(t *testing.T) {
+	claim := inventory.OwnerOf(instance(), inventory.Definition{Name: "stores", Dialect: inventory.ClaimDialect}, "")
+	secret := func(namespace string, controller types.UID) *unstructured.Unstructured {
+		o := child()
+		o.SetNamespace(namespace)
+		if controller != "" {
+			yes := true
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kro.run/v1alpha1", Kind: "Vpc", Name: "main", UID: controller, Controller: &yes}})
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		object *unstructured.Unstructured
+		want   bool
+	}{
+		"one that it controls is the claim's":                       {secret("prod", "i-1"), true},
+		"one of a claim of that name, which is gone, isn't":         {secret("prod", "i-0"), false},
+		"one that nobody controls isn't, whatever it may be called": {secret("prod", ""), false},
+	} {
+		if got := claim.Owns(tc.object); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	own, elsewhere, staying := secret("prod", ""), secret("", ""), secret("prod", "i-1")
+	claim.Mark(own, inventory.Place{Node: "connection"})
+	claim.Mark(elsewhere, inventory.Place{Node: "composite"})
+	claim.Mark(staying, inventory.Place{Node: "connection", Stays: true})
+	ref := metav1.GetControllerOf(own)
+	if ref == nil || ref.UID != "i-1" || ref.BlockOwnerDeletion == nil || !*ref.BlockOwnerDeletion {
+		t.Errorf("it refers to %v", own.GetOwnerReferences())
+	}
+	if refs := elsewhere.GetOwnerReferences(); refs != nil {
+		t.Errorf("what is in no namespace refers to %v", refs)
+	}
+	if refs := staying.GetOwnerReferences(); refs != nil {
+		t.Errorf("what is to stay refers to %v", refs)
+	}
+}
+
+func TestWhatAnotherEngineHasReleased(t *testing.T) {
+	deleted := func(marks ...string) *unstructured.Unstructured {
+		o := instance()
+		now := metav1.Now()
+		o.SetDeletionTimestamp(&now)
+		o.SetFinalizers([]string{"foreign.example.org/audit"})
+		for _, mark := range marks {
+			if mark == "claimed" {
+				o.SetLabels(map[string]string{"applyset.kubernetes.io/id": "x"})
+			} else {
+				o.SetFinalizers(append(o.GetFinalizers(), mark))
+			}
+		}
+		return o
+	}
+	cases := map[string]struct {
+		instance *unstructured.Unstructured
+		dialect  inventory.Dialect
+		want     bool
+	}{
+		"It has taken its finalizer off":              {deleted(), inventory.CompositeDialect, true},
+		"It deletes in the foreground":                {deleted("foregroundDeletion"), inventory.CompositeDialect, true},
+		"Its finalizer is there, and now ours":        {deleted("composite.apiextensions.crossplane.io"), inventory.CompositeDialect, false},
+		"The engine has claimed it, and let go of it": {deleted("claimed"), inventory.CompositeDialect, false},
+		"A claim may be released, too":                {deleted(), inventory.ClaimDialect, true},
+		"A graph's instance has no such owner":        {deleted(), inventory.GraphDialect, false},
+		"It lives":                                    {instance(), inventory.CompositeDialect, false},
+	}
+	for name, tc := range cases {
+		if got := inventory.IsReleasedElsewhere(tc.instance, inventory.Definition{Dialect: tc.dialect}); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

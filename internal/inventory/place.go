@@ -69,6 +69,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	if o.Definition.Dialect == CompositeDialect {
 		o.markComposed(child, at)
 	}
+	o.control(child, at)
 	Sign(child, "")
 }
 
@@ -222,6 +223,13 @@ const instanceLabels = v1alpha1.Prefix + "instance-"
 // definition.
 func IsInstance(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
+}
+
+// TellsDeletion says whether the status of an object tells what keeps it: of an instance,
+// and of a composite of a claim, which another engine may have made and begun to delete.
+func TellsDeletion(o *unstructured.Unstructured) bool {
+	_, _, claimed := ClaimedBy(o)
+	return claimed || IsInstance(o)
 }
 
 // IsMark says whether a field of a child is one by which it tells whose it is.

@@ -41,7 +41,12 @@ func (o Owner) refer(child *unstructured.Unstructured, at Place) {
 	if !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == o.UID }) { // unless the template says so
 		refs = append(refs, metav1.OwnerReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID})
 	}
-	child.SetOwnerReferences(append(refs, metav1.OwnerReference{APIVersion: anchorGroup + "v1", Kind: anchorKind, Name: o.Anchor.Name, UID: o.Anchor.UID}))
+	child.SetOwnerReferences(append(refs, o.Anchor.reference()))
+}
+
+// reference refers to the definition of an instance's kind as an owner.
+func (a Anchor) reference() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: anchorGroup + "v1", Kind: anchorKind, Name: a.Name, UID: a.UID}
 }
 
 // IsOwnedBy says whether an object refers to the instance as an owner, with which the

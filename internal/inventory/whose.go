@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,14 +20,26 @@ func (o Owner) Owns(child *unstructured.Unstructured) bool {
 	}
 	switch o.Definition.Dialect {
 	case CompositeDialect:
-		ref := metav1.GetControllerOfNoCopy(child)
-		return ref != nil && ref.UID == o.UID
-	case ClaimDialect:
+		return o.isControllerOf(child)
+	case ClaimDialect: // of its Secret it is the controller
 		key, _, claimed := ClaimedBy(child)
-		return claimed && key == o.Key()
+		return claimed && key == o.Key() || o.isControllerOf(child)
 	case GraphDialect:
 	}
 	return false
+}
+
+func (o Owner) isControllerOf(child *unstructured.Unstructured) bool {
+	ref := metav1.GetControllerOfNoCopy(child)
+	return ref != nil && ref.UID == o.UID
+}
+
+// IsReleasedElsewhere says whether an instance that is being deleted was never the engine's
+// own, and another implementation of its dialect has taken off the finalizer: what the
+// instance refers to is left to the garbage collector, which takes it when the instance goes.
+func IsReleasedElsewhere(instance *unstructured.Unstructured, d Definition) bool {
+	return d.Dialect != GraphDialect && instance.GetDeletionTimestamp() != nil &&
+		instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" && !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer)
 }
 
 // IsUnowned says whether nobody keeps the object, as far as it tells itself: it is in
