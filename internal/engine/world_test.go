@@ -143,7 +143,7 @@ func engineOver(w *world, c Config) *Engine {
 }
 
 // run runs the engine with its hub; end ends both and waits for that.
-func run(t *testing.T, e *Engine) (end func()) {
+func run(t testing.TB, e *Engine) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = e.Hub.Run(ctx) })

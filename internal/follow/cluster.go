@@ -1,16 +1,20 @@
-// Package follow looks at the tree of an instance: once, or for as long as the
-// instance is there. It finds out what is meant by the names that people use, and
-// looks exactly where instances say that they have children.
+// Package follow looks at trees: of an instance, of a definition with its instances, or of
+// all objects of a kind; once, or for as long as they are there. It finds out what is meant
+// by the names that people use, and looks exactly where instances say that they have children.
 package follow
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/view"
 )
 
 // Cluster is an API server with trees to look at.
@@ -32,10 +36,14 @@ func New(config *rest.Config) (*Cluster, error) {
 	return &Cluster{Client: client, Kinds: kinds}, nil
 }
 
-// Target is the object that a tree is of.
+// Target is the object that a tree is of. Without a name, all objects of the kind are meant
+// that are in the namespace or, without a namespace, in any.
 type Target struct {
 	Mapping         *meta.RESTMapping
 	Namespace, Name string
+	// InstancesIn is the namespace whose instances are meant, where the target is a definition
+	// that is in no namespace; empty for all.
+	InstancesIn string
 	// UID, if given, is of the incarnation that is meant: another one of the same
 	// name is somebody else, and this one is gone.
 	UID types.UID
@@ -46,10 +54,15 @@ func (c *Cluster) Of(t Target) dynamic.ResourceInterface {
 	return c.Client.Resource(t.Mapping.Resource).Namespace(t.Namespace)
 }
 
-// String is the target as messages name it: "Vpc prod/main".
+// String is the target as messages name it: "Vpc prod/main", "all of kind Vpc in namespace prod".
 func (t Target) String() string {
 	kind := t.Mapping.GroupVersionKind.Kind
-	if t.Namespace == "" {
+	switch {
+	case t.Name == "" && t.Namespace == "":
+		return "all of kind " + kind
+	case t.Name == "":
+		return "all of kind " + kind + " in namespace " + t.Namespace
+	case t.Namespace == "":
 		return kind + " " + t.Name
 	}
 	return kind + " " + t.Namespace + "/" + t.Name
@@ -57,4 +70,17 @@ func (t Target) String() string {
 
 func (t Target) is(o *unstructured.Unstructured) bool {
 	return t.UID == "" || t.UID == o.GetUID()
+}
+
+// rooted is a world with nothing in it but the objects that the target means.
+func (t Target) rooted(roots []*unstructured.Unstructured) view.World {
+	slices.SortFunc(roots, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
+	world := view.World{
+		Roots: roots, Many: t.Name == "",
+		Children: map[string][]*unstructured.Unstructured{}, Instances: map[types.UID][]*unstructured.Unstructured{},
+	}
+	if !world.Many && len(roots) > 0 {
+		world.Root = roots[0]
+	}
+	return world
 }

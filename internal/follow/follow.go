@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,15 +37,17 @@ const missingKinds = time.Second
 
 // Follow sends the tree's world once all of it has been read, and then whenever
 // it has changed; what happens while the receiver is busy comes at once. It ends
-// when the context does, or, without an error and after a world without a root,
-// when the target is gone.
+// when the context does, or, without an error and after a world that is gone,
+// when the target is.
 func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- view.World) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := &follower{cluster: c, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}, read: definitions{}}
 	defer f.running.Wait()
 	defer stop()
 	f.root = f.watch(ctx, lookup{resource: t.Mapping.Resource, namespace: t.Namespace}, func(o *metav1.ListOptions) {
-		o.FieldSelector = "metadata.name=" + t.Name
+		if t.Name != "" {
+			o.FieldSelector = "metadata.name=" + t.Name
+		}
 	})
 	retry := time.NewTicker(missingKinds)
 	defer retry.Stop()
@@ -75,7 +78,7 @@ func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- view.World
 			return context.Cause(ctx)
 		case worlds <- world:
 		}
-		if world.Root == nil {
+		if world.Gone() {
 			return nil
 		}
 	}
@@ -84,21 +87,18 @@ func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- view.World
 // look collects what the watches know, and adjusts them to it: an instance that
 // has come is followed further, one that is gone no longer.
 func (f *follower) look(ctx context.Context) (world view.World, complete bool, err error) {
-	world.Children = map[string][]*unstructured.Unstructured{}
 	complete = true
-	var open []*unstructured.Unstructured
+	var roots []*unstructured.Unstructured
 	for _, o := range f.root.GetStore().List() {
 		if root, ok := o.(*unstructured.Unstructured); ok && f.target.is(root) {
-			world.Root = root
-			open = append(open, root)
+			roots = append(roots, root)
 		}
 	}
+	world = f.target.rooted(roots)
 	wanted := map[lookup]bool{}
-	for len(open) > 0 {
-		instance := open[0]
-		open = open[1:]
-		f.read.read(ctx, f.cluster, instance)
-		places, all, err := f.cluster.Kinds.lookups(instance)
+	for open := slices.Clone(roots); len(open) > 0; open = open[1:] {
+		f.read.read(ctx, f.cluster, open[0])
+		places, all, err := f.cluster.Kinds.below(open[0], f.target)
 		if err != nil {
 			return view.World{}, false, err
 		}
@@ -109,7 +109,7 @@ func (f *follower) look(ctx context.Context) (world view.World, complete bool, e
 			}
 			wanted[at] = true
 			for _, child := range f.at(ctx, at) {
-				world.Children[at.set] = append(world.Children[at.set], child)
+				at.add(&world, child)
 				open = append(open, child)
 			}
 		}

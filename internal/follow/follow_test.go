@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
@@ -32,6 +33,7 @@ var (
 type following struct {
 	*testkit.World
 	cluster   *follow.Cluster
+	mapping   *meta.RESTMapping // of Secrets
 	namespace string
 	worlds    chan view.World
 	ended     chan error
@@ -44,8 +46,13 @@ func setUp(t *testing.T) *following {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mapping, err := cluster.Kinds.Serving(secret.GroupKind())
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &following{
-		World: testkit.NewWorld(t, config), cluster: cluster, namespace: testkit.Namespace(t, config),
+		mapping: mapping,
+		World:   testkit.NewWorld(t, config), cluster: cluster, namespace: testkit.Namespace(t, config),
 		worlds: make(chan view.World), ended: make(chan error, 1),
 	}
 }
@@ -87,11 +94,8 @@ func (f *following) await(ctx context.Context, t *testing.T, what, want string) 
 }
 
 func namesOf(w view.World) string {
-	if w.Root == nil {
-		return ""
-	}
 	var names []string
-	for _, r := range view.Rows(view.Build(w, time.Now()), time.Now()) {
+	for _, r := range view.RowsOf(view.BuildAll(w, time.Now()), time.Now()) {
 		names = append(names, r.Name)
 	}
 	return strings.Join(names, " ")
@@ -115,6 +119,31 @@ func TestFollowSeesAllThatComesAndGoes(t *testing.T) {
 	f.Delete(t, configMap, f.namespace, "top")
 	f.await(ctx, t, "the end", "")
 	if err := <-f.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestFollowingAKindSeesAllOfIt(t *testing.T) {
+	f := setUp(t)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	defer stop()
+	f.begin(ctx, t, func(t follow.Target) follow.Target {
+		t.Mapping, t.Name = f.mapping, ""
+		return t
+	})
+	f.await(ctx, t, "that there is none", "")
+	f.apply(t, "Secret", "b", "one", "", "ConfigMap")
+	f.await(ctx, t, "the first", "b")
+	f.apply(t, "Secret", "a", "", "", "")
+	f.await(ctx, t, "another, in order", "a b")
+	f.apply(t, "ConfigMap", "low", "", "one", "")
+	f.await(ctx, t, "what is below one", "a b low")
+	f.Delete(t, secret, f.namespace, "a")
+	f.await(ctx, t, "what goes", "b low")
+	f.Delete(t, secret, f.namespace, "b")
+	f.await(ctx, t, "that there is none again", "")
+	stop()
+	if err := <-f.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
 }

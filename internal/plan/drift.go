@@ -9,25 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/fieldmanager"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Lost lists the fields of desired that the object's field manager no longer
-// owns on the current object: those that somebody else has taken over since.
+// owns on the current object: those that somebody else has taken over since. What a
+// former engine owns counts as the manager's where it is to be folded into its fields.
 //
 // The API server moves the ownership of a field to whoever changes its value,
 // so ownership tells drift exactly, where comparing values would trip over
 // everything that the server normalizes, defaults or prunes. The entry's format
 // is FieldsV1, see k8s.io/apimachinery/pkg/apis/meta/v1.
 func Lost(desired, current *unstructured.Unstructured, manager string) []object.Path {
-	var owned map[string]any
-	for _, entry := range current.GetManagedFields() {
-		if entry.Manager == manager && entry.Operation == "Apply" && entry.Subresource == "" && entry.FieldsV1 != nil {
-			if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) != nil {
-				owned = nil
-			}
-		}
-	}
+	owned := fieldmanager.Applied(current, manager)
 	var lost []object.Path
 	for _, key := range slices.Sorted(maps.Keys(desired.Object)) {
 		switch key {

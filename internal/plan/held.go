@@ -24,7 +24,7 @@ func NameHeldBy(holder *unstructured.Unstructured, cause string) Problem {
 // BeingDeleted is the problem of a node whose object is on its way.
 func BeingDeleted(o *unstructured.Unstructured) Problem {
 	_, name, _ := strings.Cut(object.KeyOf(o).String(), " ")
-	return Problem{Reason: Terminating, Message: fmt.Sprintf("%s resource %q is being deleted; it is made anew once it is gone%s", o.GetKind(), name, keeping(o))}
+	return Problem{Reason: ResourceDeleting, Message: fmt.Sprintf("%s resource %q is being deleted; it is made anew once it is gone%s", o.GetKind(), name, keeping(o))}
 }
 
 // keeping tells what keeps an object that is being deleted, as far as it says so
@@ -34,7 +34,7 @@ func keeping(o *unstructured.Unstructured) string {
 		return ""
 	}
 	nested := report.ReadDeletion(o)
-	if !inventory.IsInstance(o) {
+	if !inventory.TellsDeletion(o) {
 		nested = nil
 	}
 	switch {

@@ -114,7 +114,7 @@ func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration
 	if inventory.IsInstance(c.Unstructured) && slices.ContainsFunc(c.GetFinalizers(), inventory.IsFinalizer) {
 		return r.instance(c)
 	}
-	if told := report.ReadDeletion(c.Unstructured); told != nil && inventory.IsInstance(c.Unstructured) && len(told.Blockers) > 0 {
+	if told := report.ReadDeletion(c.Unstructured); told != nil && inventory.TellsDeletion(c.Unstructured) && len(told.Blockers) > 0 {
 		return r.childBlocked(c, *told), 0 // what others keep it for
 	}
 	switch {
@@ -124,7 +124,9 @@ func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration
 		held, _ = r.byFinalizers(c)
 		return held, instanceWhile // it has something to see to first
 	case slices.Contains(c.GetFinalizers(), externalFinalizer):
-		return r.blocker(c, report.ExternalDeletion, externally(c.Unstructured), since), shortWhile
+		held = r.blocker(c, report.ExternalDeletion, externally(c.Unstructured), since)
+		held.InProgress = !reportsFailure(c.Unstructured)
+		return held, shortWhile
 	}
 	return r.byFinalizers(c)
 }
@@ -193,6 +195,18 @@ func heldBy(finalizers []report.Finalizer) string {
 		noun = "finalizers"
 	}
 	return "held by " + noun + " " + strings.Join(texts, "; ")
+}
+
+// reportsFailure says whether a managed resource's provider reports that it can't go on, or
+// doesn't look after it.
+func reportsFailure(o *unstructured.Unstructured) bool {
+	said := condition.Read(o)
+	for _, kind := range []string{"Synced", "LastAsyncOperation"} {
+		if c, ok := said.Get(kind); ok && c.Status == condition.False {
+			return true
+		}
+	}
+	return false
 }
 
 // externally tells what a managed resource says of the deletion of its external

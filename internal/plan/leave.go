@@ -85,6 +85,9 @@ func (s *Step) drift(asApplied *unstructured.Unstructured, history History, fact
 		leaveContested(s, history.Losses, facts.Now)
 		return
 	}
+	if staysContested(s, history.Losses, facts.Now) {
+		return
+	}
 	if s.Drift.Policy != v1alpha1.DriftWarn || len(left) == 0 {
 		return
 	}

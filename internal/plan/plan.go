@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/fieldmanager"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -37,8 +38,9 @@ type Step struct {
 	Object *unstructured.Unstructured
 	// Current is the object as it is, if it is there.
 	Current *unstructured.Unstructured
-	// Lost are the fields that a Correct takes back.
-	Lost []object.Path
+	// Lost are the fields that a Correct takes back, and Contested those that another
+	// manager has kept taking over.
+	Lost, Contested []object.Path
 	// Drift says which fields that somebody else has changed are left to him, and Omit
 	// which of them aren't applied.
 	Drift Drift
@@ -50,8 +52,9 @@ type Step struct {
 	// Adopt allows a Create to take over an object that nobody keeps, and Refuses no
 	// write to take over a field that somebody has set.
 	Adopt, Refuses bool
-	// Conceals says that what a server says of the object is not to be told.
-	Conceals bool
+	// Conceals says that what a server says of the object is not to be told, and External
+	// that the object isn't the instance's.
+	Conceals, External bool
 	// LeftOut is why the node is left out, if a condition says so; for Skip.
 	LeftOut *LeftOut
 	// Problem is what the node waits for; for Wait.
@@ -126,7 +129,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Conceals: node.Conceals}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Conceals: node.Conceals, External: node.External}
 	if node.External || node.Variable {
 		return step
 	}
@@ -146,8 +149,8 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	switch {
 	case node.Observed == nil:
 		step.Action = Create
-	case inventory.Applied(node.Observed) != inventory.Applied(asApplied):
-		step.Action = Update
+	case inventory.Applied(node.Observed) != inventory.Applied(asApplied), fieldmanager.IsDue(node.Observed):
+		step.Action = Update // what a former engine has applied is folded first, and goes unless it is wanted
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
 			step.Omit = step.Left(Lost(step.Object, node.Observed, manager))
 		}

@@ -141,6 +141,18 @@ func TestCompute(t *testing.T) {
 				"c: Wait Rejected: renders ConfigMap prod/x, which nodes a, b render too",
 			},
 		},
+		"A name that may be what a Secret holds isn't told of either": {
+			reason: "whoever reads the instance needn't be allowed to read that",
+			nodes: []plan.Node{func() plan.Node {
+				n := wants("a", 0, "hunter2")
+				n.Conceals = true
+				return n
+			}(), wants("b", 0, "hunter2")},
+			want: []string{
+				"a: Wait Rejected: renders a ConfigMap (its name isn't told: it may be what a Secret holds), which node b renders too",
+				"b: Wait Rejected: renders a ConfigMap (its name isn't told: it may be what a Secret holds), which node a renders too",
+			},
+		},
 		"What one of two made before stays while they quarrel": {
 			reason: "the author meant to have it",
 			nodes:  []plan.Node{has(wants("a", 0, "x")), wants("b", 0, "x")},

@@ -60,8 +60,19 @@ func (t *teardown) count() report.Deletion {
 	return d
 }
 
+// first are the blockers that are told: those that somebody has to see to before those that are
+// only in progress.
 func first(blockers []report.Blocker) []report.Blocker {
-	return slices.Clip(blockers[:min(len(blockers), mostBlockers)])
+	out := slices.Clone(blockers)
+	slices.SortStableFunc(out, func(a, b report.Blocker) int { return patience(a) - patience(b) })
+	return slices.Clip(out[:min(len(out), mostBlockers)])
+}
+
+func patience(b report.Blocker) int {
+	if b.Deepest().InProgress {
+		return 1
+	}
+	return 0
 }
 
 // stillLeft adds to what was left behind before what is left behind now; what

@@ -24,7 +24,7 @@ const (
 	NameHeld Reason = "NameHeld"
 	// ResourceDeleting: the node's object is being deleted; it is made anew once it
 	// is gone.
-	Terminating Reason = "ResourceDeleting"
+	ResourceDeleting Reason = "ResourceDeleting"
 	// WaitingForRevision: the revision, of its composition or of its definition, that the
 	// instance is to be composed by isn't there yet.
 	WaitingForRevision Reason = "WaitingForRevision"
@@ -45,6 +45,8 @@ const (
 	Rejected Reason = "Rejected"
 	// EvaluationFailed: an expression has no value for these inputs.
 	EvaluationFailed Reason = "EvaluationFailed"
+	// ResolutionFailed: expressions of nodes or of the status have no value for these inputs.
+	ResolutionFailed Reason = "ResolutionFailed"
 	// TooManyItems: a collection has more items than one may have.
 	TooManyItems Reason = "TooManyItems"
 	// DuplicateItems: items of a collection are called the same.
@@ -75,6 +77,12 @@ func (r Reason) IsError() bool {
 	default:
 		return false
 	}
+}
+
+// isFailure says whether what is wanted could not be asked for: by somebody's mistake, or
+// because the API server or the kind isn't there now.
+func (r Reason) isFailure() bool {
+	return r.IsError() || r == Unavailable || r == WaitingForKind || r == WaitingForNamespace
 }
 
 // isOfExpressions says whether it comes of what the definition's expressions make of

@@ -22,6 +22,9 @@ type Remains struct {
 	// Forged says that what the instance recorded of its children isn't what was
 	// recorded: there may be children of kinds that nobody names.
 	Forged bool
+	// Released says that another implementation has let the instance go, and its children to
+	// the garbage collector: those that aren't being deleted stay until the instance goes.
+	Released bool
 	// Policy is what was asked for when the instance was deleted.
 	Policy report.Policy
 	// Tried is what earlier passes know.

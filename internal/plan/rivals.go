@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -22,7 +23,11 @@ func holdRivals(steps []Step, nodes []Node) {
 			continue
 		}
 		for _, i := range rivals {
-			steps[i] = hold(nodes[i], Problem{Reason: Rejected, Message: fmt.Sprintf("renders %s, which %s too", key, named(others(rivals, i), nodes))})
+			what := key.String()
+			if slices.ContainsFunc(rivals, func(at int) bool { return nodes[at].Conceals }) {
+				what = "a " + nodes[i].Kind.Kind + " (its name isn't told: it may be what a Secret holds)"
+			}
+			steps[i] = hold(nodes[i], Problem{Reason: Rejected, Message: fmt.Sprintf("renders %s, which %s too", what, named(others(rivals, i), nodes))})
 		}
 	}
 }

@@ -105,6 +105,7 @@ func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []
 		switch {
 		case child.GetDeletionTimestamp() != nil:
 			leaving = append(leaving, c)
+		case r.Released:
 		case policy == v1alpha1.DeletionRetain && !inventory.IsOwnedBy(child, r.Instance) && (c.at.OnDelete == policy || inventory.IsRetained(child)):
 			staying = append(staying, verdict{leaver: c, fate: policy})
 		case policy == v1alpha1.DeletionRetain:
@@ -338,15 +339,25 @@ func DeletionMessage(r Removal) string {
 		text += fmt.Sprintf(": %d of %d are gone", d.Removed, d.Total)
 	}
 	if d.Blocked > 0 {
-		texts := make([]string, len(d.Blockers))
-		for i, b := range d.Blockers {
+		var blocked, waiting []string
+		for _, b := range d.Blockers {
 			deepest := b.Deepest()
-			texts[i] = fmt.Sprintf("%s: %s: %s", deepest.Object, deepest.Reason, deepest.Message)
+			said := fmt.Sprintf("%s: %s: %s", deepest.Object, deepest.Reason, deepest.Message)
+			if deepest.InProgress {
+				waiting = append(waiting, said)
+			} else {
+				blocked = append(blocked, said)
+			}
 		}
-		text += "; blocked by " + join(texts)
+		if len(blocked) > 0 {
+			text += "; blocked by " + join(blocked)
+		}
+		if len(waiting) > 0 {
+			text += "; waiting for " + join(waiting)
+		}
 	}
 	if err := r.Trouble.Err(); err != nil {
 		text += "; " + err.Error()
 	}
-	return diag.Cut(text, longestMessage)
+	return diag.Shorten(text, longestMessage)
 }

@@ -160,6 +160,11 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(1)), left("b", layer(1), dying)}},
 			del:     "a", progress: "0/2", wave: "1/1", retry: 30 * time.Second,
 		},
+		"What another engine has let go keeps what it consists of": {
+			reason:  "the garbage collector takes it with the instance, and what is on its way is told",
+			remains: plan.Remains{Released: true, Children: []*unstructured.Unstructured{left("a", layer(2)), left("b", layer(1), dying)}},
+			del:     "", progress: "0/1", wave: "1/1", retry: 30 * time.Second,
+		},
 		"What tells no layer goes first": {
 			reason:  "it may depend on anything",
 			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(500)), left("b", layer(0), func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })}},
@@ -221,6 +226,25 @@ func TestTeardown(t *testing.T) {
 				}}
 			})}, Tried: noticed},
 			blockers: []string{"ConfigMap prod/a: ExternalDeletion: the external resource is not gone yet: ReconcileError: DependencyViolation"}, progress: "0/1", wave: "1/1",
+		},
+		"One whose provider reports no problem is in progress, and told last": {
+			reason: "nobody has to do anything but wait",
+			remains: plan.Remains{Children: []*unstructured.Unstructured{
+				left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
+					o.Object["status"] = map[string]any{"conditions": []any{
+						map[string]any{"type": "Ready", "status": "False", "reason": "Deleting"}, map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess"},
+					}}
+				}),
+				left("b", layer(0), held("x/y")),
+			}, Tried: noticed},
+			blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y", "ConfigMap prod/a: ExternalDeletion: the external resource is not gone yet: Deleting (in progress)"}, progress: "0/2", wave: "1/1",
+		},
+		"An instance that only waits for such a one is in progress as well": {
+			reason: "it says so from layer to layer",
+			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(report.Blocker{Hold: report.Hold{
+				Object: report.Object{APIVersion: "a/v1", Kind: "Bucket", Name: "low"}, Reason: report.ExternalDeletion, Message: "is going", InProgress: true, Since: report.At(now),
+			}}))}},
+			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for Bucket low: ExternalDeletion: is going [Bucket low] (in progress)"}, progress: "0/1", wave: "1/1",
 		},
 		"A protected child stays, and what it stands on": {
 			reason:   "somebody asked for it",
@@ -376,6 +400,9 @@ func texts(blockers []report.Blocker) []string {
 		text := fmt.Sprintf("%s: %s: %s", b.Object, b.Reason, b.Message)
 		if b.Cause != nil {
 			text += fmt.Sprintf(" [%s]", b.Cause.Object)
+		}
+		if b.Deepest().InProgress {
+			text += " (in progress)"
 		}
 		out = append(out, text)
 	}

@@ -13,7 +13,7 @@ const (
 
 // Cut is the hold with nothing longer than may be told.
 func (h Hold) Cut() Hold {
-	h.Message = diag.Cut(h.Message, longestMessage)
+	h.Message = diag.Shorten(h.Message, longestMessage)
 	h.Reason = Reason(diag.Cut(string(h.Reason), longestName))
 	for _, text := range []*string{&h.Object.APIVersion, &h.Object.Kind, &h.Object.Namespace, &h.Object.Name} {
 		*text = diag.Cut(*text, longestName)

@@ -25,6 +25,7 @@ const (
 	DeletionField   = "deletion"
 	PruningField    = "pruning"
 	SkippedField    = "skipped"
+	ProblemsField   = "problems"
 )
 
 // Status is the engine's part of an instance's status.
@@ -41,6 +42,19 @@ type Status struct {
 	Pruning []Blocker
 	// Skipped lists the resources that are left out.
 	Skipped []Skipped
+	// Problems are why resources aren't as they should be.
+	Problems []Problem
+}
+
+// Problem is why a resource isn't as it should be: its object can't be written, or isn't
+// ready though its own status says so.
+type Problem struct {
+	// Node is the id of the resource.
+	Node    string `json:"node"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Since is when it was first found.
+	Since Time `json:"since"`
 }
 
 // Skipped is a resource that is left out, and why.
@@ -130,6 +144,9 @@ type Hold struct {
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
 	Since   Time   `json:"since"`
+	// InProgress says that the object is on its way and nobody reports a problem: there is
+	// nothing to do but to wait.
+	InProgress bool `json:"inProgress,omitempty"`
 	// Finalizers are what the object still carries, for reason Finalizer.
 	Finalizers []Finalizer `json:"finalizers,omitempty"`
 }

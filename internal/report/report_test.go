@@ -22,7 +22,7 @@ func author(fields props) *apiextensionsv1.JSONSchemaProps {
 
 func TestWhoseFieldsAreWhose(t *testing.T) {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array"}
+	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array", "problems": "array"}
 	whole := report.AllRoom
 	whole.Skipped = true
 	with := func(more map[string]string) map[string]string {
@@ -42,10 +42,13 @@ func TestWhoseFieldsAreWhose(t *testing.T) {
 		"Without fields of the author's the engine's are there": {nil, ours, whole},
 		"The engine's come to the author's":                     {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
 		"An author's field named waiting wins": {
-			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.Room{Deletion: true, Pruning: true, Skipped: true},
+			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.Room{Deletion: true, Pruning: true, Problems: true, Skipped: true},
 		},
 		"And one named deletion": {
-			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.Room{Waiting: true, Pruning: true, Skipped: true},
+			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.Room{Waiting: true, Pruning: true, Problems: true, Skipped: true},
+		},
+		"And one named problems": {
+			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.Room{Waiting: true, Deletion: true, Pruning: true, Skipped: true},
 		},
 		"And one named skipped": {
 			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllRoom,
@@ -87,7 +90,8 @@ func example() report.Status {
 				Cause: &held,
 			}},
 		},
-		Pruning: []report.Blocker{{Node: "old", Hold: report.Hold{Object: held.Object, Reason: report.Deleting, Message: "is going", Since: held.Since}}},
+		Pruning:  []report.Blocker{{Node: "old", Hold: report.Hold{Object: held.Object, Reason: report.Deleting, Message: "is going", Since: held.Since}}},
+		Problems: []report.Problem{{Node: "web", Reason: "Rejected", Message: "update rejected: no", Since: report.At(at.Time)}},
 	}
 }
 
@@ -103,7 +107,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 }
 
 func TestWhatHasNoRoomIsTheAuthors(t *testing.T) {
-	own := map[string]any{"waiting": "mine", "deletion": "mine", "pruning": "mine"}
+	own := map[string]any{"waiting": "mine", "deletion": "mine", "pruning": "mine", "problems": "mine"}
 	got := example().Render(own, report.Room{})
 	for field, want := range own {
 		if got[field] != want {
@@ -116,7 +120,7 @@ func TestWhatSomebodyElseWroteIsNothing(t *testing.T) {
 	for name, value := range map[string]any{
 		"a text": "soon", "a list of texts": []any{"a"}, "a map of another form": map[string]any{"startedAt": int64(3)}, "nothing": nil, "empty": map[string]any{},
 	} {
-		o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"deletion": value, "waiting": value, "pruning": value}}}
+		o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"deletion": value, "waiting": value, "pruning": value, "problems": value}}}
 		if got := report.ReadDeletion(o); got != nil {
 			t.Errorf("%s: a deletion is read: %v", name, got)
 		}
@@ -126,13 +130,16 @@ func TestWhatSomebodyElseWroteIsNothing(t *testing.T) {
 		if got := report.ReadWaiting(o); len(got) > 0 {
 			t.Errorf("%s: waits are read: %v", name, got)
 		}
+		if got := report.ReadProblems(o); len(got) > 0 {
+			t.Errorf("%s: problems are read: %v", name, got)
+		}
 	}
 }
 
 func TestAnEarlierStateIsNotKept(t *testing.T) {
 	before := example().Render(nil, report.AllRoom)
 	got := report.Status{State: v1alpha1.InstanceActive}.Render(before, report.AllRoom)
-	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField} {
+	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
 		if _, there := got[field]; there {
 			t.Errorf("%s is still told", field)
 		}

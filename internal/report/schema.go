@@ -14,13 +14,21 @@ type (
 // Room says which of the fields that the dialect doesn't know the engine may
 // write: those that the author didn't declare.
 type Room struct {
-	Waiting, Deletion, Pruning bool
+	Waiting, Deletion, Pruning, Problems bool
 	// Skipped is for graphs alone: other dialects leave nothing out.
 	Skipped bool
 }
 
 // AllRoom is, of what all dialects tell, what an author leaves who declares none of the engine's fields.
-var AllRoom = Room{Waiting: true, Deletion: true, Pruning: true}
+var AllRoom = Room{Waiting: true, Deletion: true, Pruning: true, Problems: true}
+
+// Within is the room that both leave.
+func (r Room) Within(other Room) Room {
+	return Room{
+		Waiting: r.Waiting && other.Waiting, Deletion: r.Deletion && other.Deletion, Pruning: r.Pruning && other.Pruning,
+		Problems: r.Problems && other.Problems, Skipped: r.Skipped && other.Skipped,
+	}
+}
 
 // RoomIn says what room the schema of the author's status leaves; nil leaves all.
 func RoomIn(author *apiextensionsv1.JSONSchemaProps) Room {
@@ -31,7 +39,7 @@ func RoomIn(author *apiextensionsv1.JSONSchemaProps) Room {
 		_, taken := author.Properties[field]
 		return !taken
 	}
-	return Room{Waiting: free(WaitingField), Deletion: free(DeletionField), Pruning: free(PruningField), Skipped: free(SkippedField)}
+	return Room{Waiting: free(WaitingField), Deletion: free(DeletionField), Pruning: free(PruningField), Problems: free(ProblemsField), Skipped: free(SkippedField)}
 }
 
 // Schema adds the fields that the engine writes to those of the author's status;
@@ -58,7 +66,10 @@ func Fields(room Room) map[string]apiextensionsv1.JSONSchemaProps {
 	for field, f := range map[string]struct {
 		free   bool
 		schema func() jsonSchema
-	}{WaitingField: {room.Waiting, waiting}, DeletionField: {room.Deletion, deletion}, PruningField: {room.Pruning, pruning}} {
+	}{
+		WaitingField: {room.Waiting, waiting}, DeletionField: {room.Deletion, deletion},
+		PruningField: {room.Pruning, pruning}, ProblemsField: {room.Problems, problems},
+	} {
 		if f.free {
 			fields[field] = f.schema()
 		}
@@ -123,6 +134,15 @@ func pruning() jsonSchema {
 	return list("Objects that nothing wants any more and that aren't gone yet", blocker())
 }
 
+func problems() jsonSchema {
+	return list("Why resources of this instance aren't as they should be", record("", props{
+		"node":    text("The resource"),
+		"reason":  text(""),
+		"message": text("What is wrong, and what to do about it"),
+		"since":   text("When it was first found"),
+	}))
+}
+
 func skipped() jsonSchema {
 	return list("Resources that are left out", record("", props{
 		"node":      text("The resource that is left out"),
@@ -144,9 +164,10 @@ func hold() props {
 		"object": record("", props{
 			"apiVersion": text(""), "kind": text(""), "namespace": text(""), "name": text(""),
 		}),
-		"reason":  text(""),
-		"message": text(""),
-		"since":   text(""),
+		"reason":     text(""),
+		"message":    text(""),
+		"since":      text(""),
+		"inProgress": {Type: "boolean", Description: "Nobody reports a problem: there is nothing to do but to wait"},
 		"finalizers": list("", record("", props{
 			"name": text(""), "managers": list("Who put it on", text("")),
 		})),

@@ -20,6 +20,7 @@ func Read(instance *unstructured.Unstructured) Status {
 	s.Deletion = ReadDeletion(instance)
 	s.Pruning = ReadPruning(instance)
 	s.Skipped = ReadSkipped(instance)
+	s.Problems = ReadProblems(instance)
 	return s
 }
 
@@ -42,6 +43,15 @@ func ReadWaiting(instance *unstructured.Unstructured) []Waiting {
 func ReadSkipped(instance *unstructured.Unstructured) []Skipped {
 	var out []Skipped
 	if !read(instance, SkippedField, &out) {
+		return nil
+	}
+	return out
+}
+
+// ReadProblems returns why resources of an instance aren't as they should be.
+func ReadProblems(instance *unstructured.Unstructured) []Problem {
+	var out []Problem
+	if !read(instance, ProblemsField, &out) {
 		return nil
 	}
 	return out
@@ -100,6 +110,7 @@ func (s Status) Render(author map[string]any, room Room) map[string]any {
 	put(DeletionField, room.Deletion, s.Deletion != nil, s.Deletion)
 	put(PruningField, room.Pruning, len(s.Pruning) > 0, s.Pruning)
 	put(SkippedField, room.Skipped, len(s.Skipped) > 0, s.Skipped)
+	put(ProblemsField, room.Problems, len(s.Problems) > 0, s.Problems)
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // actor watches one selection of a kind. Its goroutine (run) alone owns the
@@ -29,11 +30,12 @@ type actor struct {
 	mu          sync.Mutex
 	state       State
 	progress    progress
-	interrupt   context.CancelFunc // ends the session under way
-	kindGone    bool               // the CRD was deleted; not yet acted upon
-	refresh     bool               // the CRD changed; not yet listed anew
-	second      *time.Timer        // lists once more after the CRD changed
-	wellSince   time.Time          // it has been in sync since, in the attempt under way
+	interrupt   context.CancelFunc          // ends the session under way
+	resource    schema.GroupVersionResource // what that session watches
+	kindGone    bool                        // the CRD was deleted; not yet acted upon
+	refresh     bool                        // the CRD changed; not yet listed anew
+	second      *time.Timer                 // lists once more after the CRD changed
+	wellSince   time.Time                   // it has been in sync since, in the attempt under way
 	subscribers members[*listener]
 	servings    []*Serving // replaced, not changed
 	events      uint64

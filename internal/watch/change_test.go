@@ -272,6 +272,36 @@ func TestAKindsSubscribersAreForgottenTogether(t *testing.T) {
 	})
 }
 
+// TestARevokedRightIsNoticedByAWatchThatIsOpen revokes a right without ending the watches that
+// it has opened.
+func TestARevokedRightIsNoticedByAWatchThatIsOpen(t *testing.T) {
+	objects, others := newScript(made(vpc, "ns/a", 1, partOf, "x")), newScript()
+	onStage(t, scripts{vpc: objects, configMap: others}, func(t *testing.T, s *stage) {
+		s.commit("i", Child(vpc, "a", "x"), Child(configMap, "b", "x"))
+		s.expectState(t, vpc, Managed(), Synced, "")
+		s.inbox.take()
+		objects.mu.Lock()
+		objects.failure = func(string) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "vpcs"}, "", errors.New("no role"))
+		}
+		objects.mu.Unlock()
+		pass(time.Minute)
+		s.expectState(t, vpc, Managed(), Synced, "") // the watch goes on
+		lists := others.lists
+		s.Recheck(schema.GroupResource{Group: vpc.Group, Resource: "others"})
+		s.expectState(t, vpc, Managed(), Synced, "")
+		s.Recheck(schema.GroupResource{Group: vpc.Group, Resource: vpc.Kind}) // as the stage calls it
+		s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
+		s.expect(t, "whoever counts on it is told", "i: KindState Vpc ")
+		if others.lists != lists {
+			t.Errorf("another kind was listed %d times for it", others.lists-lists)
+		}
+		objects.fail(nil)
+		pass(time.Minute)
+		s.expectState(t, vpc, Managed(), Synced, "")
+	})
+}
+
 // TestARoleHealsAtOnce grants what was forbidden for so long that the next attempt
 // would be minutes away.
 func TestARoleHealsAtOnce(t *testing.T) {

@@ -11,14 +11,16 @@ import (
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // compactor makes the small copies of objects that the stores keep: the managed
-// fields are cut down to what our own manager applied and are shared between
-// siblings, kubectl's copy of the object is dropped, and names that recur are
+// fields are cut down to what our own manager applied, or is to take over from those of
+// former engines, and are shared between siblings, kubectl's copy of the object is dropped, and names that recur are
 // stored once, as are references to owners, which siblings have in common.
 //
 // Copies share with each other, and so are read-only. It is safe for concurrent
 // use.
 type compactor struct {
 	manager string
+	// former says which entries of other managers are kept too; nil for none.
+	former func(manager, operation, subresource string) bool
 	// annotated keeps kubectl's copy.
 	annotated bool
 
@@ -74,15 +76,15 @@ func (c *compactor) metadata(v any) any {
 	return out
 }
 
-// own returns the entries that our manager applied, one copy for all objects
-// whose entries are the same; nil if there are none. When it applied them is
-// left out: it would make every entry unique.
+// own returns the entries that our manager applied, or that are to become ours, one copy
+// for all objects whose entries are the same; nil if there are none. When they were applied
+// is left out: it would make every entry unique.
 func (c *compactor) own(v any) any {
 	entries, _ := v.([]any)
 	var own []any
 	for _, e := range entries {
 		entry, _ := e.(map[string]any)
-		if c.manager == "" || entry["manager"] != c.manager || entry["operation"] != "Apply" {
+		if !c.keeps(entry) {
 			continue
 		}
 		kept := make(map[string]any, len(entry))
@@ -102,6 +104,16 @@ func (c *compactor) own(v any) any {
 		return own
 	}
 	return c.managed.share(sha256.Sum256(raw), own)
+}
+
+func (c *compactor) keeps(entry map[string]any) bool {
+	manager, _ := entry["manager"].(string)
+	operation, _ := entry["operation"].(string)
+	if c.manager != "" && manager == c.manager && operation == "Apply" {
+		return true
+	}
+	subresource, _ := entry["subresource"].(string)
+	return c.former != nil && c.former(manager, operation, subresource)
 }
 
 // references copies a list of references to owners, one copy for all objects that have the

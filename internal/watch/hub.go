@@ -30,8 +30,10 @@ type Config struct {
 	Managed    string
 	OwnerLabel string
 
-	// FieldManager is whose managed fields are kept; all others are dropped.
+	// FieldManager is whose managed fields are kept; all others are dropped, but for the
+	// entries that Former names, which this program takes over. It may be nil.
 	FieldManager string
+	Former       func(manager, operation, subresource string) bool
 
 	// Annotated are kinds all of whose objects' annotations are kept. From others
 	// kubectl's copy of the object is dropped.

@@ -38,7 +38,7 @@ func (h *Hub) engage(gvk schema.GroupVersionKind, s Selection) *actor {
 		return &kind{
 			gvk:       gvk,
 			router:    router{index: newIndex[*listener](h.world.OwnerLabel)},
-			compactor: &compactor{manager: h.world.FieldManager, annotated: slices.Contains(h.world.Annotated, gvk)},
+			compactor: &compactor{manager: h.world.FieldManager, former: h.world.Former, annotated: slices.Contains(h.world.Annotated, gvk)},
 			actors:    map[Selection]*actor{},
 		}
 	})

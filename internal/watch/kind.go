@@ -64,6 +64,30 @@ func (h *Hub) GroupChanged(gv schema.GroupVersion) {
 	}
 }
 
+// Recheck has the API server asked anew whether objects of a resource may be listed and
+// watched. A watch that is open goes on after the right to it is revoked, for as long as its
+// connection lasts, and it wouldn't be known what it misses then.
+func (h *Hub) Recheck(resource schema.GroupResource) {
+	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.Group == resource.Group }) {
+		a.recheck(resource)
+	}
+}
+
+func (a *actor) recheck(resource schema.GroupResource) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.interrupt != nil && a.resource.GroupResource() == resource {
+		a.interrupt()
+	}
+}
+
+// Idle says that nobody wants anything of the hub.
+func (h *Hub) Idle() bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.kinds) == 0
+}
+
 // actorsOf returns the actors of the kinds that are meant.
 func (h *Hub) actorsOf(meant func(*kind) bool) []*actor {
 	h.mu.RLock()

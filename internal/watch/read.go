@@ -10,7 +10,7 @@ import (
 
 // The objects that reads return are shared and read-only: DeepCopy one to
 // change it. They are compact: of the managed fields only Config.FieldManager's
-// are there.
+// and those that Config.Former names are there.
 
 // Served returns an object of a kind that is served, from the watch of the whole
 // kind alone: its Serving is told when that changes.

@@ -2,10 +2,8 @@ package watch
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +69,8 @@ func TestServerAKindThatMayNotBeListed(t *testing.T) {
 	state := l.awaitState(t, kind, Managed(), Unavailable, Forbidden)
 	t.Log(state.Message)
 
-	latencies := l.latencies(t, 100)
-	t.Logf("latency beside a forbidden kind, from the write's answer: median %s, p99 %s", latencies[50], latencies[99])
+	l.apply(t, configMaps, made(configMap, "a/x", 0, partOf, "other"))
+	l.mail.await(t, "an event of the kind beside it", change("x", Added, configMap))
 
 	l.mail.take()
 	l.grant(t, l.group, "vpcs")
@@ -163,29 +161,6 @@ func TestServerAWriterHearsNoEcho(t *testing.T) {
 		t.Errorf("the writer is woken by its own write: %+v", first.Cause)
 	}
 	t.Logf("the watch was faster than the answer in %d of %d writes", overtaken, writes)
-}
-
-func TestServerLatency(t *testing.T) {
-	l := onServer(t, "")
-	l.want("i", ChildrenOf(configMap, l.namespace), Child(configMap, l.namespace, "x"))
-	l.awaitState(t, configMap, Managed(), Synced, "")
-	latencies := l.latencies(t, 300)
-	t.Logf("from sending a write until its watch event is routed: median %s, p99 %s", latencies[150], latencies[297])
-}
-
-// latencies writes an object that is wanted by name and measures until the
-// subscriber is woken by the watch, sorted.
-func (l *live) latencies(t *testing.T, n int) []time.Duration {
-	t.Helper()
-	out := make([]time.Duration, 0, n)
-	for i := range n {
-		l.mail.take()
-		sent := time.Now()
-		l.apply(t, configMaps, made(configMap, "a/x", 0, partOf, "other", "n", strconv.Itoa(i)))
-		out = append(out, l.mail.await(t, "a write", change("x", Updated, configMap, Added)).At.Sub(sent))
-	}
-	slices.Sort(out)
-	return out
 }
 
 // grant lets the hub's user list and watch a resource, and waits until it may.

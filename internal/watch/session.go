@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 )
@@ -42,11 +43,11 @@ func (s *session) run(ctx context.Context) error {
 	a := s.actor
 	inner, cancel := context.WithCancel(logr.NewContext(ctx, a.world.Logger))
 	defer cancel()
-	if !a.interruptible(cancel) {
+	if !a.interruptible(cancel, s.resource.GVR) {
 		return errInterrupted
 	}
 	err := s.reflector.ListAndWatchWithContext(inner)
-	a.interruptible(nil)
+	a.interruptible(nil, s.resource.GVR)
 	if ctx.Err() == nil && inner.Err() != nil {
 		return errInterrupted
 	}
@@ -55,10 +56,10 @@ func (s *session) run(ctx context.Context) error {
 
 // interruptible notes how a session that begins is interrupted, or that it
 // ended. It returns false if it shouldn't begin.
-func (a *actor) interruptible(interrupt context.CancelFunc) bool {
+func (a *actor) interruptible(interrupt context.CancelFunc, resource schema.GroupVersionResource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.interrupt = nil
+	a.interrupt, a.resource = nil, resource
 	a.progress.listed, a.progress.watching = false, false
 	if !a.kindGone {
 		a.interrupt = interrupt

@@ -98,12 +98,9 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 	answer, err := r.write(v, step.Object, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.Create(ctx, step.Object, v1alpha1.ChildManager)
 	})
-	if !cluster.IsTaken(err) {
+	live := cluster.Holder(err)
+	if live == nil {
 		return result{answer: answer, err: err}
-	}
-	live, lookErr := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
-	if lookErr != nil {
-		return result{err: err} // taken by something that is gone again: it is tried anew
 	}
 	owned := v.owner.Owns(live)
 	if !owned && (!step.Adopt || !inventory.IsUnowned(live) || live.GetDeletionTimestamp() != nil) {
@@ -117,6 +114,13 @@ func (r *Reconciler) apply(ctx context.Context, v *visit, step plan.Step) result
 
 // update applies a step's object onto the incarnation that is there.
 func (r *Reconciler) update(ctx context.Context, v *visit, step plan.Step, current *unstructured.Unstructured) result {
+	current, err := r.foldManagers(ctx, v, current)
+	if cluster.IsGone(err) {
+		return result{} // its event is on the way, and brings the next pass
+	}
+	if err != nil {
+		return result{err: fmt.Errorf("take over managed fields: %w", err)}
+	}
 	answer, err := r.writeOnto(ctx, v, step, current)
 	if fields, contested := cluster.Contested(err); contested {
 		return r.refused(ctx, step, current, fields)

@@ -22,7 +22,11 @@ func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 	next := inventory.Next(inventory.Read(v.instance), wantedInventory(v), v.unread, settled)
 	claim := inventory.ClaimOf(v.owner, next, v.composer.Defaults())
 	claim.Fields = v.desired.Fields
-	if !claim.In(v.instance) {
+	taken, out := r.takeOver(ctx, v)
+	if out.Settled() {
+		return out
+	}
+	if taken || !claim.In(v.instance) {
 		claimed, err := r.write(v, v.instance, func() (*unstructured.Unstructured, error) {
 			if r.Definition.Dialect == inventory.GraphDialect {
 				return r.Cluster.Update(ctx, claim.Configuration(v.instance), v.instance.GetUID(), v1alpha1.InstanceManager)
@@ -33,11 +37,41 @@ func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 			return outcome.Done()
 		}
 		if err != nil {
-			return outcome.Fail(fmt.Errorf("claim the instance: %w", err))
+			return r.unclaimed(ctx, v, fmt.Errorf("claim the instance: %w", err))
 		}
 		v.see(claimed)
 	}
 	return r.retireFinalizers(ctx, v, claim.Finalizer)
+}
+
+// takeOver folds the managed fields that a former engine has left on the instance itself.
+// It reports whether the instance is to be claimed anew, so that our applier owns no more
+// than the claim. An instance that can't be written now is looked after all the same.
+func (r *Reconciler) takeOver(ctx context.Context, v *visit) (anew bool, out outcome.Outcome) {
+	folded, err := r.foldManagers(ctx, v, v.instance)
+	switch {
+	case cluster.IsGone(err):
+		return false, outcome.Done()
+	case err != nil:
+		v.failures = append(v.failures, fmt.Errorf("take over the instance's managed fields: %w", err))
+	case folded != v.instance:
+		v.see(folded)
+		anew = r.Definition.Dialect == inventory.GraphDialect // others merge what is missing
+	}
+	return anew, outcome.Outcome{}
+}
+
+// unclaimed ends a pass over an instance that can't be claimed. Nothing is made for it until
+// it can, so it says so, and tries again: no event tells when it can.
+func (r *Reconciler) unclaimed(ctx context.Context, v *visit, err error) outcome.Outcome {
+	if v.patience(r.Now()).Settled() {
+		return outcome.Fail(err) // what the instance consists of is still being read
+	}
+	problem := cluster.Explain(err)
+	problem.Message = "nothing is done for the instance while it can't be given its finalizer, labels and inventory: " + problem.Message
+	v.claiming = problem
+	v.failures = append(v.failures, err)
+	return r.report(ctx, v)
 }
 
 // see goes on with a newer revision of the instance.
@@ -104,7 +138,7 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, v *visit, current str
 		return outcome.Done()
 	}
 	if err != nil {
-		return outcome.Fail(fmt.Errorf("retire finalizers %v: %w", retired, err))
+		return r.unclaimed(ctx, v, fmt.Errorf("retire finalizers %v: %w", retired, err))
 	}
 	v.see(left)
 	return outcome.Outcome{}

@@ -34,6 +34,7 @@ func (r *Reconciler) tellDeletion(ctx context.Context, v *visit, removal plan.Re
 		v.memory.narrow = true // the author's field of this name may be of another form
 		out = r.writeStatus(ctx, v, said.Render(author, r.room(v)))
 	}
+	r.untold(v, out.Err)
 	refused := out.Err != nil && !cluster.Passes(out.Err)
 	switch {
 	case out.Settled() && !refused && now.Sub(v.instance.GetDeletionTimestamp().Time) < untoldAfter:
@@ -75,7 +76,9 @@ func (r *Reconciler) announceDeletion(ctx context.Context, v *visit, before repo
 		was = *before.Deletion
 	}
 	for _, b := range fresh(was.Blockers, after.Blockers) {
-		r.Events.Event(v.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
+		if !b.Deepest().InProgress { // an ordinary wait, which the status tells
+			r.Events.Event(v.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
+		}
 	}
 	r.announceLeft(ctx, v, fresh(was.LeftBehind, after.LeftBehind))
 	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
@@ -96,13 +99,14 @@ func (r *Reconciler) announceLeft(ctx context.Context, v *visit, left []report.B
 	}
 }
 
-// fresh are the blockers that weren't told of before, or have another cause.
+// fresh are the blockers that weren't told of before, have another cause, or aren't in progress
+// any more.
 func fresh(before, after []report.Blocker) []report.Blocker {
 	var out []report.Blocker
 	for _, b := range after {
 		known := func(old report.Blocker) bool {
 			was, is := old.Deepest(), b.Deepest()
-			return old.Object == b.Object && old.Reason == b.Reason && was.Object == is.Object && was.Reason == is.Reason
+			return old.Object == b.Object && old.Reason == b.Reason && was.Object == is.Object && was.Reason == is.Reason && (is.InProgress || !was.InProgress)
 		}
 		if !slices.ContainsFunc(before, known) {
 			out = append(out, b)

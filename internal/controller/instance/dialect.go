@@ -59,15 +59,11 @@ func (Graphs) Refers(*unstructured.Unstructured) []Reference { return nil }
 
 // Trouble is why the instance isn't ready, if that doesn't pass by itself.
 func (Graphs) Trouble(set condition.Set) (reason, message string) {
-	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && (c.Reason == resolutionFailed || plan.Reason(c.Reason).IsError()) {
+	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && (plan.Reason(c.Reason) == plan.ResolutionFailed || plan.Reason(c.Reason).IsError()) {
 		return c.Reason, c.Message
 	}
 	return "", ""
 }
-
-// resolutionFailed is the reason of an instance whose graph has no value for some of its
-// inputs.
-const resolutionFailed = "ResolutionFailed"
 
 // State is as it is.
 func (Graphs) State(s v1alpha1.InstanceState) v1alpha1.InstanceState { return s }
@@ -83,9 +79,13 @@ func (Graphs) Live(before condition.Set, _ plan.Desired, s plan.Summary, at Mome
 		}
 		set = at.Mark(set, c)
 	}
-	mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
+	if s.Unclaimed.Reason != "" {
+		mark(v1alpha1.InstanceManaged, false, string(s.Unclaimed.Reason), s.Unclaimed.Message)
+	} else {
+		mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
+	}
 	if s.Unresolvable != "" {
-		mark(v1alpha1.InstanceGraphResolved, false, resolutionFailed, s.Unresolvable)
+		mark(v1alpha1.InstanceGraphResolved, false, string(plan.ResolutionFailed), s.Unresolvable)
 	} else {
 		mark(v1alpha1.InstanceGraphResolved, true, "Resolved", "runtime graph created and all resources resolved")
 	}

@@ -20,7 +20,12 @@ import (
 // an event. The caches keep our own managed fields only, so that the name costs a
 // request; drift is rare. What the server doesn't let us own, because the schema
 // doesn't know it, turns out here to have been nobody's: nothing has changed.
+//
+// While a field is contested, it is told that it is, and not each correction.
 func (r *Reconciler) correct(ctx context.Context, v *visit, step plan.Step) result {
+	if len(step.Contested) > 0 {
+		return r.update(ctx, v, step, step.Current)
+	}
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who changed a field", "object", object.KeyOf(step.Current), "error", err.Error())

@@ -1,14 +1,36 @@
 package instance
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/fieldmanager"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/report"
 )
+
+// foldManagers gives what managers of a former engine own of an object to ours, if there
+// is anything, so that the next apply removes what isn't wanted any more. Otherwise it
+// makes no request.
+func (r *Reconciler) foldManagers(ctx context.Context, v *visit, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !fieldmanager.IsDue(o) {
+		return o, nil
+	}
+	folded, err := r.write(v, o, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.FoldManagers(ctx, o, v1alpha1.ChildManager)
+	})
+	if err != nil {
+		return nil, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("took over the managed fields of a former engine", "object", object.KeyOf(o))
+	return folded, nil
+}
 
 // managersOf names, sorted, the managers of a field of an object's metadata, such
 // as finalizers and one of them, as its managed fields tell.

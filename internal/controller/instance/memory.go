@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 // memory is what passes over one instance remember between them. Nothing rests
@@ -38,6 +39,8 @@ type memory struct {
 	said map[plan.Result]bool
 	// since is when waits began, also where the status has no room to say so.
 	since map[plan.WaitKey]time.Time
+	// problems are those that were last told.
+	problems []report.Problem
 	// taken are the revisions of nested instances that were last taken up.
 	taken map[types.UID]string
 	// tried is what is known of children that were asked to go.
@@ -58,6 +61,8 @@ type memory struct {
 	restless int
 	// alarmed says that an error was announced and its end wasn't yet.
 	alarmed bool
+	// refusals are the writes to the instance itself that are refused.
+	refusals telemetry.Refusals
 	// told is at which attempt a wait was last logged.
 	told map[plan.WaitKey]int
 }
@@ -108,6 +113,13 @@ func (m *memory) sight(child types.UID, seen plan.Sighting) {
 		m.history.Sightings = plan.Sightings{}
 	}
 	m.history.Sightings[child] = seen
+}
+
+// noteContests notes which fields a plan leaves to other managers for now.
+func (m *memory) noteContests(p plan.Plan, now time.Time) {
+	for _, step := range p.Steps {
+		m.history.Losses = m.history.Losses.Left(step, now)
+	}
 }
 
 // forgetGone drops what is remembered of children that aren't there any more.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
@@ -21,7 +22,7 @@ import (
 func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused bool) {
 	var calls []*call
 	for _, o := range m.Delete {
-		calls = append(calls, &call{o: o, verb: "delete", do: func() error { return r.Cluster.Delete(ctx, o) }})
+		calls = append(calls, &call{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o) }})
 	}
 	change := func(o *unstructured.Unstructured, to map[string]any) *call {
 		return &call{o: o, verb: "patch", do: func() error { return r.Cluster.Change(ctx, o, to, v1alpha1.ChildManager) }}
@@ -59,11 +60,14 @@ type call struct {
 
 func (r *Reconciler) make(ctx context.Context, c *call) {
 	err := c.do()
+	if c.verb == "delete" && cluster.IsGone(err) {
+		return // it says something else of itself now; that is an event, which brings the next pass
+	}
 	if err != nil {
 		c.reason, c.message = r.Cluster.WhyNot(ctx, c.o, c.verb, err)
 		logr.FromContextOrDiscard(ctx).Info("an object doesn't go", "object", object.KeyOf(c.o), "verb", c.verb, "reason", c.reason, "message", c.message)
 	}
-	c.made = true // otherwise it was a mistake in the program, which is told as a failure
+	c.made = true // a panic is told as a failure
 }
 
 func (r *Reconciler) takeAnswers(v *visit, calls []*call) (refused bool) {

@@ -44,7 +44,7 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 	}
 	v.pruning, v.retry = pruning.Objects, pruning.Retry
 	for _, b := range fresh(before, v.pruning) {
-		if b.Reason.IsBlocker() {
+		if b.Reason.IsBlocker() && !b.Deepest().InProgress {
 			r.Events.Event(v.instance, telemetry.Warning, "PruneBlocked", blockerText(b))
 		}
 	}

@@ -76,6 +76,8 @@ type visit struct {
 	lookup  error
 	desired plan.Desired
 	plan    plan.Plan
+	// claiming is why the instance can't be claimed, if it can't.
+	claiming plan.Problem
 	// pruning is what to tell of objects that nothing wants and that aren't gone.
 	pruning []report.Blocker
 	// idle counts the turns of which nothing came but another answer.
@@ -110,6 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 			return outcome.Fail(err)
 		}
 		v.plan = plan.Compute(v.desired, v.facts, v.memory.history, v.owner, v1alpha1.ChildManager)
+		v.memory.noteContests(v.plan, v.facts.Now)
 		if out := r.claim(ctx, v); out.Settled() {
 			return out
 		}

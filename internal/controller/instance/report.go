@@ -28,6 +28,9 @@ import (
 func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	v.lease.Commit()
 	summary := plan.Summarize(v.plan, v.facts.Now)
+	if v.claiming.Reason != "" {
+		summary = summary.Without(v.claiming)
+	}
 	before, state := condition.Read(v.instance), report.StateOf(v.instance)
 	at := Moment{v.facts.Now, v.instance.GetGeneration()}
 	was := before
@@ -36,9 +39,16 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	conditions := r.Dialect.Live(was, v.desired, summary, at)
 	shown := v.authored(before, conditions, &summary, at)
-	said := report.Status{State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, v.facts.Now), Pruning: v.pruning, Skipped: skipped(v.plan.Steps)}
+	said := report.Status{
+		State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, v.facts.Now),
+		Pruning: v.pruning, Skipped: skipped(v.plan.Steps), Problems: v.problems(),
+	}
 	revision := v.instance.GetResourceVersion()
 	if out := r.writeStatus(ctx, v, said.Render(v.desired.Status, v.composer.Room())); out.Settled() {
+		if out.Err != nil {
+			r.untold(v, out.Err)
+			return outcome.Fail(errors.Join(append(v.failures, out.Err)...))
+		}
 		return out
 	}
 	r.stood(v, conditions, shown)
@@ -78,6 +88,17 @@ func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
 	return out
 }
 
+// problems are why nodes aren't as they should be, with the times that the status or, where
+// that has no room for them, the memory has of them.
+func (v *visit) problems() []report.Problem {
+	known := v.memory.problems
+	if len(known) == 0 {
+		known = report.ReadProblems(v.instance)
+	}
+	v.memory.problems = plan.Problems(v.plan.Steps, known, v.facts.Now)
+	return v.memory.problems
+}
+
 // mostSkipped bounds the resources that are told to be left out.
 const mostSkipped = 50
 
@@ -112,6 +133,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 		// The author's fields may come from a Secret.
 		return outcome.Fail(fmt.Errorf("write status: %w", cluster.Quiet(err)))
 	}
+	v.memory.refusals.Granted(telemetry.FailedStatusUpdate)
 	v.memory.wrote, v.memory.shown = wanted, object.Digest(answer.Object["status"])
 	if v.memory.shown != wanted && v.memory.cut < mostCuts {
 		// A schema that was just changed takes the API server a moment to use.
@@ -122,6 +144,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, status map[strin
 	v.see(answer)
 	r.wroteStatus(v)
 	return outcome.Outcome{}
+}
+
+// untold tells, as an event, that the status can't be written, if that isn't for a moment
+// only.
+func (r *Reconciler) untold(v *visit, err error) {
+	if cluster.IsLasting(err) {
+		v.memory.refusals.Refused(r.Events, v.instance, telemetry.FailedStatusUpdate, "the status doesn't tell how the instance is: "+err.Error())
+	}
 }
 
 // same compares as JSON: 3 and 3.0 are one number to the server.

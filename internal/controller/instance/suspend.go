@@ -59,6 +59,7 @@ func (r *Reconciler) rest(ctx context.Context, v *visit, why string) outcome.Out
 	said.Conditions = r.Dialect.Rest(said.Conditions, why, Moment{r.Now(), v.instance.GetGeneration()})
 	author, _, _ := unstructured.NestedMap(v.instance.Object, "status")
 	if out := r.writeStatus(ctx, v, said.Render(author, r.room(v))); out.Settled() {
+		r.untold(v, out.Err)
 		return out
 	}
 	r.Standings.note(v.key, Standing{Reason: Suspended, Message: why})

@@ -91,7 +91,8 @@ func (r *Reconciler) observeRemains(ctx context.Context, v *visit) (plan.Remains
 	defer v.lease.Commit()
 	remains := plan.Remains{
 		Instance: v.instance, Policy: policy, Before: v.told(),
-		Unread: map[schema.GroupVersionKind]plan.Blind{}, Now: r.Now(),
+		Released: inventory.IsReleasedElsewhere(v.instance, r.Definition),
+		Unread:   map[schema.GroupVersionKind]plan.Blind{}, Now: r.Now(),
 	}
 	for _, gk := range r.recorded(v, &remains) {
 		gvk, standing, err := r.Kinds.Standing(ctx, gk)
