@@ -59,7 +59,7 @@ func (k *Kernel) As(namespace, name string) (*Account, error) {
 }
 
 func (k *Kernel) impersonate(user string) (*Account, error) {
-	config := rest.CopyConfig(k.options.Config)
+	config := k.permissions.noticing(k.options.Config, user)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server knows its groups
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -67,7 +67,9 @@ func (k *Kernel) impersonate(user string) (*Account, error) {
 	}
 	watching := k.watching(dyn)
 	watching.As, watching.Teller = user, k.Hub
-	return &Account{User: user, Client: cluster.NewClient(dyn, k.Kinds), Hub: watch.New(watching)}, nil
+	client := cluster.NewClient(dyn, k.Kinds)
+	client.OnChange(func() { k.permitted(user) })
+	return &Account{User: user, Client: client, Hub: watch.New(watching)}, nil
 }
 
 // hubs are all that watch: this program's own first, then those of each account.

@@ -2,25 +2,38 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/crd"
 )
 
-// Install applies CustomResourceDefinitions, where they aren't as they should be. It
-// is for what Run begins with.
-func (k *Kernel) Install(ctx context.Context, files fs.FS) error {
-	return fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+// planInstall decides how this program's own CustomResourceDefinitions and others are
+// installed beside those that there are.
+func planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool), others []fs.FS) ([]crd.InstallStep, error) {
+	var wanted []*unstructured.Unstructured
+	for _, files := range append([]fs.FS{espalier.CRDs}, others...) {
+		found, err := documents(files)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, found...)
+	}
+	return crd.PlanInstall(wanted, current)
+}
+
+// documents reads the YAML files of a file system, one object each.
+func documents(files fs.FS) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -28,77 +41,77 @@ func (k *Kernel) Install(ctx context.Context, files fs.FS) error {
 		if err != nil {
 			return err
 		}
-		wanted := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(raw, &wanted.Object); err != nil {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &o.Object); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		return k.installOne(ctx, wanted)
+		out = append(out, o)
+		return nil
 	})
+	return out, err
 }
 
-// installOne applies one of them. One that somebody else has put there is left
-// alone: another controller of the dialect may rely on what its own says.
-func (k *Kernel) installOne(ctx context.Context, wanted *unstructured.Unstructured) error {
-	inventory.Sign(wanted, "")
-	current, exists := k.CRDs.Get(wanted.GetName())
-	if !exists {
-		_, err := k.Client.Create(ctx, wanted, v1alpha1.InstanceManager)
-		if err != nil && !cluster.IsTaken(err) {
-			return fmt.Errorf("install %s: %w", wanted.GetName(), err)
+// install writes the CustomResourceDefinitions that aren't as they should be, all of them
+// or, as far as can be known beforehand, none.
+func (k *Kernel) install(ctx context.Context) error {
+	steps, err := planInstall(k.CRDs.Get, k.options.Installs)
+	if err != nil {
+		return err
+	}
+	if err := crd.RefusedInstall(steps); err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if s.Action == crd.InstallKeepForeign {
+			log := k.options.Log
+			if len(s.MissingVersions) == 0 && len(s.MissingFields) == 0 {
+				log = log.V(1)
+			}
+			log.Info("CustomResourceDefinition was installed by another program and is left as it is",
+				"name", s.Wanted.GetName(), "missingVersions", s.MissingVersions, "missingFields", s.MissingFields)
 		}
-		return nil
 	}
-	signature, ours := current.Annotations[v1alpha1.AppliedAnnotation]
-	if !ours {
-		return k.putUpWith(current, wanted)
+	if err := carryOut(ctx, k.Client.DryRun(), steps); err != nil {
+		return fmt.Errorf("nothing was installed: %w", err)
 	}
-	if signature == inventory.Applied(wanted) {
-		return nil
-	}
-	if _, err := k.Client.Update(ctx, wanted, current.UID, v1alpha1.InstanceManager); err != nil {
-		return fmt.Errorf("update %s: %w", wanted.GetName(), err)
-	}
-	return nil
+	return carryOut(ctx, k.Client, steps)
 }
 
-// putUpWith goes on with a CustomResourceDefinition of somebody else's, if it
-// serves the version that is needed. The log tells which fields it lacks: what is
-// written into these is dropped by the API server.
-func (k *Kernel) putUpWith(current *apiextensionsv1.CustomResourceDefinition, u *unstructured.Unstructured) error {
-	var wanted apiextensionsv1.CustomResourceDefinition
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &wanted); err != nil {
-		return fmt.Errorf("decode %s: %w", u.GetName(), err)
+// CheckInstall decides what Run would install, without writing anything. The error says
+// why Run would install nothing.
+func (k *Kernel) CheckInstall(ctx context.Context) ([]crd.InstallStep, error) {
+	known, err := k.CRDs.List(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var lacking []string
-	for _, w := range wanted.Spec.Versions {
-		i := slices.IndexFunc(current.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == w.Name && v.Served && v.Schema != nil
-		})
-		if i < 0 {
-			return fmt.Errorf("CustomResourceDefinition %s exists already, is not ours and does not serve %s", current.Name, w.Name)
-		}
-		lacking = append(lacking, lacks(current.Spec.Versions[i].Schema.OpenAPIV3Schema, w.Schema.OpenAPIV3Schema, "")...)
+	steps, err := planInstall(func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+		found, exists := known[name]
+		return found, exists
+	}, k.options.Installs)
+	if err != nil {
+		return nil, err
 	}
-	k.options.Log.Info("the CustomResourceDefinition exists already and is not ours; it is left as it is", "name", current.Name, "fieldsThatItLacks", lacking)
-	return nil
+	return steps, errors.Join(crd.RefusedInstall(steps), carryOut(ctx, k.Client.DryRun(), steps))
 }
 
-// lacks lists, sorted, the fields that a schema has not and another has.
-func lacks(has, wants *apiextensionsv1.JSONSchemaProps, at string) []string {
-	if has == nil || wants == nil || has.XPreserveUnknownFields != nil && *has.XPreserveUnknownFields {
-		return nil
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(wants.Properties)) {
-		here, want := at+"."+name, wants.Properties[name]
-		if got, ok := has.Properties[name]; ok {
-			out = append(out, lacks(&got, &want, here)...)
-		} else {
-			out = append(out, here)
+// carryOut carries out the steps of a plan. On a client that only tries, it finds out
+// whether the API server would accept them.
+func carryOut(ctx context.Context, client *cluster.Client, steps []crd.InstallStep) error {
+	var failed []error
+	for _, s := range steps {
+		var err error
+		switch s.Action {
+		case crd.InstallCreate:
+			if _, err = client.Create(ctx, s.Wanted, v1alpha1.InstanceManager); cluster.IsTaken(err) {
+				err = nil // another process of this program is installing
+			}
+		case crd.InstallUpdate:
+			_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)
+		case crd.InstallUnchanged, crd.InstallKeepForeign, crd.InstallRefused:
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("install CustomResourceDefinition %s: %w", s.Wanted.GetName(), err))
 		}
 	}
-	if has.Items != nil && wants.Items != nil {
-		out = append(out, lacks(has.Items.Schema, wants.Items.Schema, at+"[]")...)
-	}
-	return out
+	return errors.Join(failed...)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,11 +18,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/controller/hold"
 	"github.com/espalier-dev/espalier/internal/engine"
+	"github.com/espalier-dev/espalier/internal/fieldmanager"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/watch"
@@ -41,8 +42,15 @@ type Options struct {
 	// goroutines and must not block.
 	Concerned func(*apiextensionsv1.CustomResourceDefinition) []object.Key
 	Using     func(group string) []object.Key
+	// Permitted is told that this program, or the user of an account, is allowed something
+	// else than before, as far as that was asked for; optional. An empty name is for the
+	// program. It is called from many goroutines and must not block.
+	Permitted func(user string)
 	// Annotated are kinds all of whose annotations are read; optional.
 	Annotated []schema.GroupVersionKind
+	// Installs hold CustomResourceDefinitions that Run installs beside the kernel's own, one
+	// YAML document a file; optional.
+	Installs []fs.FS
 }
 
 // Kernel is a connection to one API server with all that controllers share. Its
@@ -56,10 +64,11 @@ type Kernel struct {
 	// Gate lets controllers rest while there is a Hold.
 	Gate *hold.Gate
 
-	options  Options
-	accounts accounts
-	life     context.Context // of Run
-	started  chan struct{}   // closed once the controllers run
+	options     Options
+	accounts    accounts
+	permissions *permissions
+	life        context.Context // of Run
+	started     chan struct{}   // closed once the controllers run
 }
 
 // New prepares a kernel; Run runs it.
@@ -74,11 +83,14 @@ func New(o Options) (*Kernel, error) {
 	if o.Using == nil {
 		o.Using = func(string) []object.Key { return nil }
 	}
-	httpClient, err := rest.HTTPClientFor(o.Config)
+	k := &Kernel{started: make(chan struct{})}
+	k.permissions = newPermissions(k)
+	noticing := k.permissions.noticing(o.Config, "")
+	httpClient, err := rest.HTTPClientFor(noticing)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	dyn, err := dynamic.NewForConfigAndClient(o.Config, httpClient)
+	dyn, err := dynamic.NewForConfigAndClient(noticing, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
@@ -86,11 +98,12 @@ func New(o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	k := &Kernel{options: o, Kinds: cluster.NewKinds(disc), started: make(chan struct{})}
-	if k.CRDs, err = cluster.NewCRDs(o.Config, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
+	k.options, k.Kinds = o, cluster.NewKinds(disc)
+	if k.CRDs, err = cluster.NewCRDs(noticing, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.Client = cluster.NewClient(dyn, k.Kinds)
+	k.Client.OnChange(func() { k.permitted("") })
 	k.Hub = watch.New(k.watching(dyn))
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Wake: k.Wake, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Engine = engine.New(engine.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
@@ -105,6 +118,7 @@ func (k *Kernel) watching(client dynamic.Interface) watch.Config {
 		Enqueue:      func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
 		Managed:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager: v1alpha1.ChildManager,
+		Former:       fieldmanager.IsFormer,
 		Annotated:    k.options.Annotated,
 		Rights:       rights,
 		Logger:       k.options.Log.WithName("watch"),
@@ -140,14 +154,22 @@ func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) err
 		return nil
 	})
 	group.Go(func() error { return k.Hub.Run(ctx) })
-	groups := k.followGroups()
+	if k.options.Permitted != nil {
+		group.Go(func() error {
+			k.permissions.run(ctx)
+			return nil
+		})
+	}
+	groups, told := k.followGroups()
 	defer groups.Stop()
 	group.Go(func() error { return k.Engine.Run(ctx) })
 	group.Go(func() error {
-		select {
-		case <-k.CRDs.Complete():
-		case <-ctx.Done():
-			return nil
+		for _, known := range []<-chan struct{}{k.CRDs.Complete(), told} {
+			select {
+			case <-known:
+			case <-ctx.Done():
+				return nil
+			}
 		}
 		if err := k.begin(ctx, begin); err != nil {
 			if errors.Is(ctx.Err(), context.Canceled) {
@@ -162,9 +184,10 @@ func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) err
 	return group.Wait()
 }
 
-// begin lets the controllers begin, once it is known whether there is a Hold.
+// begin installs kinds, and lets the controllers begin once it is known whether there is
+// a Hold.
 func (k *Kernel) begin(ctx context.Context, begin func(context.Context) error) error {
-	if err := k.Install(ctx, espalier.CRDs); err != nil {
+	if err := k.install(ctx); err != nil {
 		return err
 	}
 	select {
@@ -191,7 +214,7 @@ func (k *Kernel) Serving() error {
 	default:
 	}
 	if why := k.Gate.Blind(); why != "" {
-		return fmt.Errorf("the controllers are not running yet: it can't be told whether there is a Hold: %s", why)
+		return fmt.Errorf("the controllers are not running yet: cannot determine whether there is a Hold: %s", why)
 	}
 	return errors.New("the controllers are not running yet")
 }

@@ -1,10 +1,10 @@
 package kernel
 
 import (
+	"sync"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/cluster"
@@ -91,17 +91,24 @@ var apiServices = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Versi
 
 // followGroups passes on which versions of groups the API server has, so that a
 // kind without a CustomResourceDefinition is noticed when it comes, and is not
-// asked for until then.
-func (k *Kernel) followGroups() *watch.Serving {
+// asked for until then. The channel is closed once they are known, or it is known
+// that they aren't told: a definition that waits for a kind which can't come would
+// be accepted before.
+func (k *Kernel) followGroups() (serving *watch.Serving, told <-chan struct{}) {
+	answered := make(chan struct{})
+	var once sync.Once
 	return k.Hub.Serve(apiServices, func(key object.Key, _ watch.Cause) {
 		if key.Name == "" {
-			k.Kinds.GroupsKnown(k.Hub.State(apiServices, watch.All()).Phase == watch.Synced)
+			phase := k.Hub.State(apiServices, watch.All()).Phase
+			k.Kinds.GroupsKnown(phase == watch.Synced)
+			if phase == watch.Synced || phase == watch.Unavailable {
+				once.Do(func() { close(answered) })
+			}
 			return
 		}
 		gv := cluster.GroupVersionOf(key.Name)
 		if service, there := k.Hub.Served(apiServices, "", key.Name); there {
-			_, foreign, _ := unstructured.NestedFieldNoCopy(service.Object, "spec", "service")
-			if !k.Kinds.ObserveGroup(gv, !foreign) {
+			if !k.Kinds.ObserveGroup(gv, cluster.ServerOf(service)) {
 				return
 			}
 		} else {
@@ -113,5 +120,5 @@ func (k *Kernel) followGroups() *watch.Serving {
 		for _, key := range k.options.Using(gv.Group) {
 			k.Wake(key)
 		}
-	})
+	}), answered
 }

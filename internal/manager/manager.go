@@ -5,7 +5,6 @@ package manager
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -108,21 +106,33 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 			return nil, fmt.Errorf("prepare to run: %w", err)
 		}
 	}
-	if err := m.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("prepare to run: %w", err)
-	}
-	ready := func(*http.Request) error {
-		select {
-		case <-m.Elected():
-			return base.Serving()
-		default:
-			return nil // ready to take over
-		}
-	}
-	if err := m.AddReadyzCheck("controllers", ready); err != nil {
+	if err := o.addProbes(m, controllers); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
 	return &Manager{m}, nil
+}
+
+// addProbes answers probes, where that is wanted.
+func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
+	if o.HealthAddress == "" || o.HealthAddress == "0" {
+		return nil
+	}
+	h := health{notes: func() []string { return nil }, ready: func() error {
+		select {
+		case <-m.Elected():
+			return controllers.Base().Serving()
+		default:
+			return nil // ready to take over
+		}
+	}}
+	if noting, notes := controllers.(interface{ Notes() []string }); notes {
+		h.notes = noting.Notes
+	}
+	server, err := h.server(o.HealthAddress, o.Log.WithName("probes"))
+	if err != nil {
+		return err
+	}
+	return m.Add(server)
 }
 
 // settings are the library's, and until when no other process can be the leader.
@@ -131,7 +141,7 @@ func (o Options) settings(config *rest.Config) (manager.Options, func() time.Tim
 	settings := manager.Options{
 		Scheme:                  runtime.NewScheme(),
 		Logger:                  o.Log,
-		HealthProbeBindAddress:  o.HealthAddress,
+		HealthProbeBindAddress:  "0", // probes are answered here
 		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
 		GracefulShutdownTimeout: &drain,
 	}
@@ -139,7 +149,7 @@ func (o Options) settings(config *rest.Config) (manager.Options, func() time.Tim
 		return settings, func() time.Time { return time.Time{} }, nil
 	}
 	t := timingOf(o.LeaseDuration)
-	lock, err := newLease(config, o.LeaderElectionNamespace, o.Name+leaseSuffix, t)
+	lock, err := newLease(config, o.LeaderElectionNamespace, LeaseName(o.Name), t)
 	if err != nil {
 		return settings, nil, err
 	}
@@ -150,8 +160,8 @@ func (o Options) settings(config *rest.Config) (manager.Options, func() time.Tim
 	return settings, lock.until, nil
 }
 
-// leaseSuffix makes the name of a lease ours.
-const leaseSuffix = ".espalier.dev"
+// LeaseName is the name of the lease that a program of the given name has while it works.
+func LeaseName(program string) string { return program + ".espalier.dev" }
 
 // Run runs until the context ends, or this process is no longer the leader,
 // which is an error: another has taken over, and this one must not go on.

@@ -73,6 +73,7 @@ func (w Waves) Advance(was *v1alpha1.RolloutStatus, revision int64, members []Me
 		told = append(told, Transition{Reason: RolloutStarted, Message: fmt.Sprintf("revision %d is rolled out in %d waves", revision, len(w.steps))})
 	} else {
 		is = was.DeepCopy()
+		unbound(is)
 	}
 	is.Waves = int32(len(w.steps))
 	before, empty := is.Phase, false
@@ -212,7 +213,7 @@ func (w Waves) wait(is *v1alpha1.RolloutStatus, unready []v1alpha1.UnreadyInstan
 	left := is.WaveStartedAt.Add(deadline).Sub(now)
 	if is.Phase == v1alpha1.RolloutStopped || left <= 0 {
 		is.Phase = v1alpha1.RolloutStopped
-		is.Message = fmt.Sprintf("%s isn't ready within %s: %s. It goes on by itself when they are; or roll back, or change the definition", w.describe(is.Wave), deadline, tell(unready))
+		is.Message = fmt.Sprintf("%s isn't ready within %s: %s. It goes on by itself when they are; 'espalier rollback' ends it, and so does a change of the definition", w.describe(is.Wave), deadline, tell(unready))
 		return 0
 	}
 	is.Phase = v1alpha1.RolloutProgressing

@@ -272,6 +272,27 @@ func TestWavesAreChangedAgainAndAgain(t *testing.T) {
 	}
 }
 
+// TestAWaveOfAllHasNoBound: the status shows no number that stands for all, nor one that was
+// written before, and the wave reaches everybody all the same.
+func TestAWaveOfAllHasNoBound(t *testing.T) {
+	f := newFleet(t, 10, v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("canary"), time.Hour), pausing(percent(50), time.Hour)}})
+	f.members[7].Labels["canary"] = "yes"
+	f.settle(two)
+	if b := f.state.Rollout.Begun; len(b) != 1 || b[0].Below != 0 || f.have(2) != 1 {
+		t.Fatalf("%d have it, by %+v", f.have(2), b)
+	}
+	f.state.Rollout.Begun[0].Below = 1 << 32
+	f.settle(two)
+	if b := f.state.Rollout.Begun; len(b) != 1 || b[0].Below != 0 || f.have(2) != 1 {
+		t.Fatalf("%d have it, by %+v", f.have(2), b)
+	}
+	f.now = f.now.Add(2 * time.Hour)
+	f.settle(two)
+	if b := f.state.Rollout.Begun; len(b) != 2 || b[1].Below == 0 || b[1].Below >= 1<<32 {
+		t.Errorf("half of all has the bound %+v", b)
+	}
+}
+
 func TestRolloutsThatMakeNoSense(t *testing.T) {
 	odd, negative := intstr.FromString("half"), intstr.FromInt32(-1)
 	cases := map[string]struct {

@@ -126,7 +126,7 @@ func reaching(begun []v1alpha1.BegunWave) func(namespace, name string, instance 
 	return func(namespace, name string, instance labels.Set) bool {
 		where := place(namespace, name)
 		for i, b := range begun {
-			if where < b.Below && selectors[i].Matches(instance) {
+			if where < bound(b) && selectors[i].Matches(instance) {
 				return true
 			}
 		}
@@ -167,7 +167,7 @@ func restart(is *v1alpha1.RolloutStatus) {
 		})
 		if at < 0 {
 			former = append(former, b)
-		} else if former[at].Below < b.Below {
+		} else if bound(former[at]) < bound(b) {
 			former[at] = b
 		}
 	}
@@ -175,12 +175,29 @@ func restart(is *v1alpha1.RolloutStatus) {
 	is.Wave, is.WaveStartedAt, is.WaveReadyAt = 0, nil, nil
 }
 
+// bound is what the places of a wave's instances are below.
+func bound(b v1alpha1.BegunWave) int64 {
+	if b.Below == 0 {
+		return everybody
+	}
+	return b.Below
+}
+
+// unbound leaves out bounds that all places are below: a number that says nothing.
+func unbound(is *v1alpha1.RolloutStatus) {
+	for i := range is.Begun {
+		if is.Begun[i].Below >= everybody {
+			is.Begun[i].Below = 0
+		}
+	}
+}
+
 // partition is the bound of a wave, given whom there is: as many as it says are below it,
 // rounded up, so that a wave of few isn't empty. Where there is nobody yet, the bound is
-// where they may be expected.
+// where they may be expected. A wave of all has none.
 func (s step) partition(members []Member) int64 {
 	if s.percent == 100 {
-		return everybody
+		return 0
 	}
 	var places []int64
 	for _, m := range members {

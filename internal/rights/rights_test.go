@@ -1,7 +1,6 @@
 package rights_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,7 +51,7 @@ func TestRulesAndWords(t *testing.T) {
 		{Verb: "list", Resource: "configmaps"}, {Verb: "watch", Resource: "configmaps"},
 		{Verb: "update", Group: "x.org", Resource: "things/status"},
 		{Verb: "list", Group: "x.org", Resource: "things", Name: "one"},
-		{Verb: "list", Resource: "secrets", Name: "covered"},
+		{Verb: "list", Resource: "secrets", Name: "covered"}, {Verb: "list", Resource: "secrets", Namespace: "covered"}, {Verb: "list", Resource: "secrets", Name: "a", Namespace: "b"},
 	}
 	want := []rbacv1.PolicyRule{
 		rule([]string{"list", "watch"}, []string{""}, []string{"configmaps", "secrets"}),
@@ -74,20 +73,41 @@ func TestRulesAndWords(t *testing.T) {
 func TestRulesGrantWhatIsNeededAndNothingElse(t *testing.T) {
 	need := rapid.Custom(func(t *rapid.T) rights.Need {
 		return rights.Need{
-			Verb:     rapid.SampledFrom([]string{"get", "list", "update"}).Draw(t, "verb"),
-			Group:    rapid.SampledFrom([]string{"", "x.org"}).Draw(t, "group"),
-			Resource: rapid.SampledFrom([]string{"a", "b", "a/status"}).Draw(t, "resource"),
-			Name:     rapid.SampledFrom([]string{"", "one"}).Draw(t, "name"),
+			Verb:      rapid.SampledFrom([]string{"get", "list", "update"}).Draw(t, "verb"),
+			Group:     rapid.SampledFrom([]string{"", "x.org"}).Draw(t, "group"),
+			Resource:  rapid.SampledFrom([]string{"a", "b", "a/status"}).Draw(t, "resource"),
+			Name:      rapid.SampledFrom([]string{"", "one"}).Draw(t, "name"),
+			Namespace: rapid.SampledFrom([]string{"", "here"}).Draw(t, "namespace"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		needs := rapid.SliceOf(need).Draw(t, "needs")
 		asked := need.Draw(t, "asked")
-		all := asked
-		all.Name = ""
-		granted := len(rights.Missing(rights.Rules(needs), []rights.Need{asked})) == 0
-		if wanted := slices.Contains(needs, asked) || slices.Contains(needs, all); granted != wanted {
+		var granted, wanted bool
+		for _, scope := range rights.Scopes(needs) {
+			in := scope.Namespace == "" || scope.Namespace == asked.Namespace
+			granted = granted || in && len(rights.Missing(rights.Rules(scope.Needs), []rights.Need{asked})) == 0
+		}
+		for _, n := range needs {
+			wanted = wanted || n.Verb == asked.Verb && n.Group == asked.Group && n.Resource == asked.Resource &&
+				(n.Name == "" || n.Name == asked.Name) && (n.Namespace == "" || n.Namespace == asked.Namespace)
+		}
+		if granted != wanted {
 			t.Fatalf("%s is granted: %t, is needed: %t", asked, granted, wanted)
 		}
 	})
+}
+
+func TestNeedsByNamespace(t *testing.T) {
+	lease := rights.Need{Verb: "get", Group: "coordination.k8s.io", Resource: "leases", Namespace: "here"}
+	secret := rights.Need{Verb: "get", Resource: "secrets", Name: "a", Namespace: "there"}
+	everywhere := rights.Of("", "configmaps", "list", "watch")
+	got := rights.Scopes(append([]rights.Need{secret, lease}, everywhere...))
+	want := []rights.Scope{{Needs: everywhere}, {Namespace: "here", Needs: []rights.Need{lease}}, {Namespace: "there", Needs: []rights.Need{secret}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := secret.String(); got != "get secrets named a in namespace there" {
+		t.Errorf("got %q", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	"github.com/espalier-dev/espalier/api/pkg"
+	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/compose"
@@ -26,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/pipeline"
 	"github.com/espalier-dev/espalier/internal/provide"
+	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -65,6 +68,9 @@ type Options struct {
 	// Until is until when no other process can be at the same work; optional, and
 	// zero for as long as this one likes.
 	Until func() time.Time
+	// Needs are the rights that the controllers need in every cluster; by default those for
+	// what these options say.
+	Needs []rights.Need
 	// Now tells the time; the wall clock by default.
 	Now func() time.Time
 }
@@ -85,6 +91,7 @@ type Controllers struct {
 	layers     *telemetry.Layers
 	// conversions says where instances are converted between versions.
 	conversions *conversions
+	permissions *permissions
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -94,13 +101,21 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
 	var err error
+	if o.Needs == nil {
+		if o.Needs, err = Needs(ManagerOptions{Providers: o.Providers, Functions: o.Functions}); err != nil {
+			return nil, err
+		}
+	}
+	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.concerned, Using: c.registry.Using, Annotated: compose.Annotated,
+		Concerned: c.concerned, Using: c.registry.Using, Annotated: compose.Annotated, Permitted: c.permissions.permitted,
+		Installs: o.installs(),
 	})
 	if err != nil {
 		return nil, err
 	}
+	c.permissions.kernel, c.permissions.registry = c.Kernel, c.registry
 	c.Functions = functions.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Kernel, o)
 	c.conversions = &conversions{changed: func() {
@@ -111,6 +126,15 @@ func NewControllers(o Options) (*Controllers, error) {
 	return c, nil
 }
 
+// installs hold the CustomResourceDefinitions of the kinds that are served.
+func (o Options) installs() []fs.FS {
+	out := []fs.FS{v1alpha1.CRDs, revisions.CRDs, pkg.CRDs, apiextensions.CRDs}
+	if o.Usages {
+		out = append(out, protection.CRDs)
+	}
+	return append(out, provide.CRDs(o.Providers)...)
+}
+
 // concerned lists the definitions, of both dialects, that a change of a kind concerns. A
 // kind of usages is served from now on.
 func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
@@ -118,20 +142,15 @@ func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) [
 	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd))
 }
 
-// Run installs the dialects' kinds and runs the controllers until the context
-// ends, or something that can't be repaired fails. It returns when everything
+// Run runs the controllers, once the dialects' kinds are installed, until the context ends, or something that can't be repaired fails. It returns when everything
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	defer c.Functions.Close()
+	var asking sync.WaitGroup
+	asking.Go(func() { c.permissions.run(ctx) })
+	defer asking.Wait()
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
-		for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, pkg.CRDs, apiextensions.CRDs} {
-			if err := c.Install(ctx, files); err != nil {
-				return err
-			}
-		}
-		if err := c.usages.begin(ctx, c.options.Usages); err != nil {
-			return err
-		}
+		c.usages.begin()
 		c.startFunctions()
 		if err := c.startProviders(ctx); err != nil {
 			return err
@@ -148,8 +167,11 @@ func (c *Controllers) Run(ctx context.Context) error {
 
 // Collectors are what is counted beside watches and passes.
 func (c *Controllers) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.Rollouts}
+	return []prometheus.Collector{c.Rollouts, telemetry.NewPermissions(c.permissions.missing)}
 }
+
+// Notes are what somebody should know of how the controllers fare, each in one line.
+func (c *Controllers) Notes() []string { return c.permissions.notes() }
 
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {

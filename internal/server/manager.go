@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/controller/functions"
@@ -20,6 +21,9 @@ type ManagerOptions struct {
 	// deletes what is in use, and have objects converted; nil for not.
 	Usages  bool
 	Webhook *webhook.Options
+	// ReplaceCrossplaneWebhook deletes the configuration by which the API server asks a
+	// Crossplane that doesn't run any more, also without a Webhook.
+	ReplaceCrossplaneWebhook bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
 	// Poll is how often external resources are looked at that nothing happens to; 0
@@ -31,14 +35,18 @@ type ManagerOptions struct {
 
 // NewManager prepares the controllers with leader election, probes and metrics.
 func NewManager(o ManagerOptions) (*manager.Manager, error) {
+	needs, err := Needs(o)
+	if err != nil {
+		return nil, err
+	}
 	var c *Controllers
-	o.Beside = func(ctx context.Context) error { return beside(ctx, c, o.Webhook) }
+	o.Beside = func(ctx context.Context) error { return beside(ctx, c, o) }
 	return manager.New(o.Options, func(s manager.Surroundings) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Propagated: s.Propagated, Until: s.Until,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
-			Version: o.Version, Log: o.Log, Usages: o.Usages,
+			Version: o.Version, Log: o.Log, Usages: o.Usages, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
 			c.conversions.plan()
@@ -47,16 +55,25 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	})
 }
 
-// beside answers the API server about what is in use, and converts objects for it, if that
-// is wanted, and otherwise sees to it that it doesn't ask about what is in use.
-func beside(ctx context.Context, c *Controllers, o *webhook.Options) error {
+// beside finds out what the controllers may do. It answers the API server about what is in
+// use, and converts objects for it, if that is wanted, and otherwise sees to it that it
+// doesn't ask about what is in use.
+func beside(ctx context.Context, c *Controllers, o ManagerOptions) error {
+	var asking sync.WaitGroup
+	asking.Go(func() { c.permissions.run(ctx) })
+	defer asking.Wait()
 	log := c.options.Log.WithName("webhook")
-	if o == nil {
+	if o.Webhook == nil {
 		webhook.Remove(ctx, c.Client, log)
+		if err := webhook.ReplaceForeign(ctx, c.Client, o.ReplaceCrossplaneWebhook, log); err != nil && ctx.Err() == nil {
+			log.Error(err, "deletions of what is in use may be refused")
+		}
 		return nil
 	}
+	options := *o.Webhook
+	options.ReplaceForeign = o.ReplaceCrossplaneWebhook
 	s := &webhook.Server{
-		Options: *o, Cluster: c.Client, Now: c.options.Now, Log: log,
+		Options: options, Cluster: c.Client, Now: c.options.Now, Log: log,
 		Uses:       webhook.Known{Book: c.usages.book, Cluster: c.Client},
 		Converters: &webhook.Compiled{Reader: c.Client},
 		Announce:   c.conversions.announce,

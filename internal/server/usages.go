@@ -1,13 +1,11 @@
 package server
 
 import (
-	"context"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/controller/protection"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/usage"
@@ -29,14 +27,8 @@ func newUsages(k *kernel.Kernel, o Options) *usages {
 	return &usages{kernel: k, options: o, book: protection.NewBook(k.Hub, k.Kinds, k.Wake), served: map[schema.GroupVersionKind]bool{}}
 }
 
-// begin serves the kinds that there are, and from now on those that come. It installs
-// them, if that is wanted.
-func (u *usages) begin(ctx context.Context, install bool) error {
-	if install {
-		if err := u.kernel.Install(ctx, v1beta1.CRDs); err != nil {
-			return err
-		}
-	}
+// begin serves the kinds that there are, and from now on those that come.
+func (u *usages) begin() {
 	u.mu.Lock()
 	u.begun = true
 	u.mu.Unlock()
@@ -45,7 +37,6 @@ func (u *usages) begin(ctx context.Context, install bool) error {
 			u.serve(kind)
 		}
 	}
-	return nil
 }
 
 // serve serves a kind, once.

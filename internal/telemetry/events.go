@@ -33,5 +33,5 @@ type recorder struct{ to events.EventRecorder }
 const longestNote = 1024
 
 func (r recorder) Event(about runtime.Object, severity Severity, reason, message string) {
-	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", diag.Cut(message, longestNote))
+	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", diag.Shorten(message, longestNote))
 }

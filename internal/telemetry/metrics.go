@@ -39,11 +39,11 @@ func NewMetrics() *Metrics {
 }
 
 // Register makes the metrics known to the metrics server, with those of the
-// given collectors.
+// given collectors. Of several programs in one process, as in tests, the last is reported.
 func (m *Metrics) Register(more ...prometheus.Collector) {
 	for _, c := range append([]prometheus.Collector{m.passes, m.waited, m.layers}, more...) {
-		// A second controller in one process, as in tests, finds them there.
-		_ = metrics.Registry.Register(c)
+		metrics.Registry.Unregister(c) // what has the same names
+		metrics.Registry.MustRegister(c)
 	}
 }
 

@@ -155,16 +155,16 @@ metadata: {name: site, namespace: $NS}
 spec:
   serviceAccount: {name: builder%s}
   schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP}
-  resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: page}}}]
+  resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: page}}%s}]
 `
-	s.Put(t, fmt.Sprintf(group, ", namespace: kube-system"))
+	s.Put(t, fmt.Sprintf(group, ", namespace: kube-system", ", includeWhen: [oops]"))
 	s.Await(t, suite.RG, s.NS, "site", func(o *unstructured.Unstructured) error {
-		if got := testkit.Message(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "takes service accounts of that namespace only") {
+		if got := testkit.Message(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "takes service accounts of that namespace only") || !strings.Contains(got, "spec.resources[0].includeWhen[0]: ") {
 			return errors.New("it says " + got)
 		}
 		return nil
 	})
-	s.Put(t, fmt.Sprintf(group, ""))
+	s.Put(t, fmt.Sprintf(group, "", ""))
 	s.AwaitReady(t, suite.RG, s.NS, "site")
 	told := s.Await(t, suite.RG, s.NS, "site", permissions("False", "Forbidden"))
 	if got := testkit.Message(told, "PermissionsGranted"); !strings.Contains(got, "'espalier rbac site --namespace "+s.NS+"'") {
@@ -202,7 +202,7 @@ func text(want string) func(*unstructured.Unstructured) error {
 func printed(t *testing.T, s suite.Suite, name string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := cli.Main(context.Background(), []string{"rbac", name, "--kubeconfig", testkit.Kubeconfig(t, s.Config)}, &out, &errs); code != 0 || errs.Len() > 0 {
+	if code := cli.Main(context.Background(), []string{"rbac", name, "--serviceaccount", s.NS + ":controllers", "--kubeconfig", testkit.Kubeconfig(t, s.Config)}, &out, &errs); code != 0 || errs.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	return out.String()

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/outcome"
 )
@@ -67,16 +68,19 @@ func TestRightsAreAskedForLaterAndLater(t *testing.T) {
 func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
 	cases := map[string]struct {
 		patience time.Duration
+		absent   bool
 		out      outcome.Outcome
 		want     outcome.Outcome
 	}{
-		"Nothing is lacking":               {0, outcome.Wait(time.Second), outcome.Wait(time.Second)},
-		"There is nothing else to do":      {time.Minute, outcome.Done(), outcome.Wait(time.Minute)},
-		"A rollout looks again before":     {time.Minute, outcome.Wait(time.Second), outcome.Wait(time.Second)},
-		"A rollout looks again afterwards": {time.Second, outcome.Wait(time.Minute), outcome.Wait(time.Second)},
+		"Nothing is lacking":               {0, false, outcome.Wait(time.Second), outcome.Wait(time.Second)},
+		"There is nothing else to do":      {time.Minute, false, outcome.Done(), outcome.Wait(time.Minute)},
+		"A rollout looks again before":     {time.Minute, false, outcome.Wait(time.Second), outcome.Wait(time.Second)},
+		"A rollout looks again afterwards": {time.Second, false, outcome.Wait(time.Minute), outcome.Wait(time.Second)},
+		"Another API server may have it":   {0, true, outcome.Done(), outcome.Wait(cluster.BuiltInAge)},
+		"That may be sooner granted":       {time.Second, true, outcome.Done(), outcome.Wait(time.Second)},
 	}
 	for name, tc := range cases {
-		v := visit{patience: tc.patience}
+		v := visit{patience: tc.patience, absent: tc.absent}
 		if got := v.again(tc.out); got != tc.want {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -36,7 +36,8 @@ type compilation struct {
 // couldn't be found out what a kind is like.
 func (r *Reconciler) compile(ctx context.Context, v *visit) {
 	if len(v.compiled.problems) > 0 {
-		return // the spec can't be read
+		r.checkLegible(ctx, v)
+		return
 	}
 	c := v.entry.own
 	if one := revision.Current(v.revisions, v.entry.shelf.hash(v.raw, v.spec), v.entry.shelf.hashOf); one != nil {
@@ -50,6 +51,17 @@ func (r *Reconciler) compile(ctx context.Context, v *visit) {
 	}
 }
 
+// checkLegible adds to what is wrong with a spec before it is compiled what else is wrong
+// with it. It is compiled for good when that is mended.
+func (r *Reconciler) checkLegible(ctx context.Context, v *visit) {
+	kinds, err := gather(ctx, r.Kinds, graph.Uses(v.legible))
+	if err != nil {
+		return // what can't be read is told all the same
+	}
+	_, problems := graph.Compile(v.legible, kinds)
+	v.compiled.problems.Add(problems...)
+}
+
 // refresh compiles a spec, unless neither it nor a kind that it uses has changed
 // since the last time.
 func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) error {
@@ -57,6 +69,9 @@ func (r *Reconciler) refresh(ctx context.Context, v *visit, c *compilation) erro
 	kinds, err := gather(ctx, r.Kinds, uses)
 	if err != nil {
 		return err
+	}
+	for _, kind := range kinds {
+		v.absent = v.absent || kind.Absent
 	}
 	input := inputOf(c.spec, uses, kinds)
 	if input == c.input {
@@ -93,7 +108,7 @@ func gather(ctx context.Context, all *cluster.Kinds, uses []schema.GroupVersionK
 		if err != nil {
 			return nil, &unsureError{kind: gvk, err: err}
 		}
-		if known {
+		if known || kind.Absent {
 			out[gvk] = kind
 		}
 	}
@@ -106,7 +121,7 @@ func inputOf(spec *v1alpha1.DefinitionSpec, uses []schema.GroupVersionKind, kind
 	input := []any{spec}
 	for _, gvk := range uses {
 		kind, known := kinds[gvk]
-		input = append(input, gvk, known, kind.Namespaced, kind.Nested, kind.Revision)
+		input = append(input, gvk, known, kind.Namespaced, kind.Nested, kind.Names, kind.Revision, kind.Absent, kind.Siblings)
 	}
 	return object.Digest(input)
 }

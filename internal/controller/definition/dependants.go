@@ -115,8 +115,8 @@ func (r *Reconciler) servingSpec(definition *unstructured.Unstructured) *v1alpha
 			}
 		}
 	}
-	spec, err := specOf(definition)
-	if err != nil {
+	spec, problems := specOf(definition)
+	if len(problems) > 0 {
 		return nil
 	}
 	return spec

@@ -58,7 +58,10 @@ func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome)
 	if wait := m.since.Add(settle).Sub(r.Now()); wait > 0 {
 		return outcome.Wait(wait)
 	}
-	if err := r.rewrite(ctx, m, current); err != nil {
+	if v.account.Cluster == nil {
+		return out // its conditions say why
+	}
+	if err := rewrite(ctx, v.account.Cluster, m, current); err != nil {
 		return outcome.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.wants.Kind, m.hub, cluster.Quiet(err)))
 	}
 	if len(m.todo) > 0 {
@@ -77,10 +80,10 @@ func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome)
 
 // rewrite rewrites some of the instances: a change of nothing has the API server store
 // an object anew if it is stored in another version.
-func (r *Reconciler) rewrite(ctx context.Context, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
+func rewrite(ctx context.Context, as *cluster.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
 	if !m.begun {
 		kind := crd.GroupKind(current).WithVersion(m.hub)
-		instances, err := r.Cluster.List(ctx, kind)
+		instances, err := as.List(ctx, kind)
 		if err != nil {
 			return err
 		}
@@ -95,7 +98,7 @@ func (r *Reconciler) rewrite(ctx context.Context, m *migration, current *apiexte
 		m.begun = true
 	}
 	for range min(batch, len(m.todo)) {
-		_, err := r.Cluster.Mark(ctx, m.todo[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
+		_, err := as.Mark(ctx, m.todo[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
 		if err != nil && !cluster.IsGone(err) {
 			return err
 		}

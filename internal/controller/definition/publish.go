@@ -15,10 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/schema"
 )
 
-// Reasons of a kind that isn't ready, beside those of publish.
-const (
-	kindBreaking = "BreakingChange"
-)
+// kindBreaking is the reason of a kind that isn't ready, beside those of publish: a change
+// would break who uses it.
+const kindBreaking = "BreakingChange"
 
 // publish makes the API server serve the kind as the graph wants it, unless the
 // kind is somebody else's or the change would break its users.

@@ -13,7 +13,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
@@ -22,7 +21,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/controller/instance"
 	"github.com/espalier-dev/espalier/internal/controller/publish"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/engine"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -101,14 +102,18 @@ type visit struct {
 	lead   candidate
 	hitch  hitch
 	kind   publish.Standing
-	// unread says that the spec can't be read: nothing is known of what it asks for.
-	unread bool
+	// unread says that the spec can't be read: nothing is known of what it asks for. Legible
+	// is the spec without what can't be.
+	unread  bool
+	legible *v1alpha1.DefinitionSpec
 	// account is by whose rights instances are looked after.
 	account Account
 	// unasked is why it isn't known what is allowed.
 	unasked error
-	// patience is when to ask again, since something is lacking.
+	// patience is when to ask again, since something is lacking. Absent says that a kind is
+	// that the API server isn't built with: another release of it may be, with no event.
 	patience time.Duration
+	absent   bool
 	step     revision.Step
 	// proceeding says that the step is one toward the target.
 	proceeding bool
@@ -138,7 +143,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	published := r.publish(ctx, v)
 	r.authorize(ctx, v)
 	err := r.serve(ctx, v) // what was published before is served all the same
-	if published != nil {
+	switch {
+	case published != nil && v.kind.Reason == publish.Refused:
+		return r.report(ctx, v, errors.Join(published, err))
+	case published != nil:
 		return outcome.Fail(errors.Join(published, err))
 	}
 	err = errors.Join(err, r.curate(ctx, v))
@@ -163,12 +171,12 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		owner: inventory.Definition{Name: key.Name, Namespace: key.Namespace, UID: raw.GetUID()},
 		entry: r.Registry.entry(key),
 	}
-	spec, err := specOf(raw)
-	if err != nil {
-		v.compiled.problems.Addf("spec", "can't be read: %v", err)
-		v.unread = true
+	spec, problems := specOf(raw)
+	v.compiled.problems, v.legible = problems, spec
+	if len(problems) > 0 {
+		v.unread, spec = true, &v1alpha1.DefinitionSpec{}
 	}
-	v.spec, v.wants = spec, asked(raw).InstanceKind().GroupKind()
+	v.spec, v.wants = spec, schemaOf(raw).InstanceKind().GroupKind()
 	r.define(v)
 	r.engage(v)
 	if raw.GetDeletionTimestamp() != nil {
@@ -180,8 +188,10 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 			return nil, outcome.Done()
 		}
 		if err != nil {
+			r.refused(v, telemetry.FailedFinalizer, "its finalizer can't be put on, and nothing is done for it until it can", err)
 			return nil, outcome.Fail(fmt.Errorf("put the finalizer on: %w", err))
 		}
+		v.entry.refusals.Granted(telemetry.FailedFinalizer)
 		r.record(v, answer)
 	}
 	return v, outcome.Outcome{}
@@ -197,7 +207,7 @@ func (r *Reconciler) define(v *visit) {
 	var kinds []schema.GroupKind
 	called := ""
 	if v.wants.Kind != "" {
-		kinds, called = append(kinds, v.wants), crd.NameOf(asked(v.raw))
+		kinds, called = append(kinds, v.wants), crd.NameOf(schemaOf(v.raw))
 	}
 	for _, c := range r.Kinds.OwnedBy(v.owner) {
 		if gk := crd.GroupKind(c); gk != v.wants {
@@ -207,9 +217,9 @@ func (r *Reconciler) define(v *visit) {
 	r.Registry.setDefines(v.entry, kinds, called)
 }
 
-// asked reads which kind a definition asks for, from its spec as it is: the rest
+// schemaOf reads which kind a definition asks for, from its spec as it is: the rest
 // of that may be unreadable.
-func asked(raw *unstructured.Unstructured) *v1alpha1.Schema {
+func schemaOf(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	text := func(field string) string {
 		value, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", field)
 		return value
@@ -217,11 +227,8 @@ func asked(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	return &v1alpha1.Schema{Kind: text("kind"), Group: text("group"), Plural: text("plural")}
 }
 
-func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, error) {
-	// Both spellings have the same spec.
-	var d v1alpha1.ResourceGraphDefinition
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, &d); err != nil {
-		return &v1alpha1.DefinitionSpec{}, err
-	}
-	return &d.Spec, nil
+// specOf reads a definition's spec, which is the same in both spellings, as far as it can be.
+func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, diag.List) {
+	spec, _ := raw.Object["spec"].(map[string]any)
+	return graph.Read(spec)
 }

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/tally"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 // Registry is what is known of all definitions: what each compiled to, what it
@@ -32,12 +34,15 @@ type Registry struct {
 func NewRegistry() *Registry { return &Registry{entries: map[object.Key]*entry{}} }
 
 // entry is one definition's. Its fields belong to the pass over it, but for
-// uses, defines and called, which the registry guards.
+// uses, defines, called, user and unmet, which the registry guards.
 type entry struct {
 	uses    []schema.GroupKind
 	defines []schema.GroupKind
 	// called is the name of the CustomResourceDefinition that the definition asks for.
 	called string
+	// user is as whom the instances are looked after, and unmet what is missing for that.
+	user  string
+	unmet permissions
 	// serving is the controller of the instances, with what it was started for.
 	serving   *engine.Controller
 	began     time.Time // when it was started
@@ -60,8 +65,15 @@ type entry struct {
 	account Account
 	key     object.Key
 	asked   string
-	lacks   []rights.Need
+	lacks   permissions
 	lacking lacking
+	// grants is the state of what lets the controllers act as the account, and confirm when to
+	// ask again since that has changed.
+	grants  string
+	confirm time.Time
+	// missing is what was last told of that.
+	missing  string
+	refusals telemetry.Refusals
 	// rolling says that a rollout waits for instances, counted is when that was told, and
 	// looked when so many members were last looked at.
 	rolling         atomic.Bool
@@ -113,6 +125,53 @@ func (g *Registry) setDefines(e *entry, kinds []schema.GroupKind, called string)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e.defines, e.called = kinds, called
+}
+
+// setPermissions notes by whose rights the definition's instances are looked after, and what
+// is missing of them.
+func (g *Registry) setPermissions(e *entry, user string, unmet permissions) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e.user, e.unmet = user, unmet
+}
+
+// ActingAs lists, sorted, the definitions whose instances are looked after by the rights of
+// a user, or, for an empty name, of the controllers: all of them need these.
+func (g *Registry) ActingAs(user string) []object.Key {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []object.Key
+	for key, e := range g.entries {
+		if user == "" || e.user == user {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, object.Key.Compare)
+	return out
+}
+
+// Missing are rights that somebody needs for a definition and hasn't got.
+type Missing struct {
+	Definition object.Key
+	// User is who that is; empty for the controllers.
+	User  string
+	Needs []rights.Need
+}
+
+// Missing lists, sorted, which rights are missing.
+func (g *Registry) Missing() []Missing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []Missing
+	for key, e := range g.entries {
+		for _, m := range []Missing{{key, e.user, e.unmet.account}, {key, "", e.unmet.controllers}} {
+			if len(m.Needs) > 0 {
+				out = append(out, m)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Missing) int { return cmp.Or(a.Definition.Compare(b.Definition), cmp.Compare(a.User, b.User)) })
+	return out
 }
 
 // Concerned lists, sorted, the definitions that a change of a

@@ -111,7 +111,7 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 	default:
 		mark(v1alpha1.DefinitionControllerReady, condition.True, "Running", "controller is running")
 	}
-	if c, ok := r.permissions(v, before); ok {
+	if c, ok := r.permitted(v, before); ok {
 		mark(c.Type, c.Status, c.Reason, c.Message)
 	} else {
 		set = set.Drop(v1alpha1.DefinitionPermissionsGranted)
@@ -122,6 +122,9 @@ func (r *Reconciler) conditions(v *visit, before condition.Set) condition.Set {
 
 // rejected says what is wrong with the graph, all of it.
 func rejected(v *visit) string {
+	if len(v.compiled.problems) == 0 {
+		return "" // it couldn't be found out
+	}
 	return told(fmt.Errorf("failed to build resourcegraphdefinition: %w", v.compiled.problems.Sorted().Err()))
 }
 
@@ -192,6 +195,14 @@ func leftText(kind string, left remaining) (reason, message string) {
 	return "InstancesRemain", fmt.Sprintf("%d instances of %s remain; the definition goes when they are gone. Delete them, %s", left.count, kind, wayOut)
 }
 
+// refused tells, as an event, of a write to the definition itself that is refused and that
+// won't be granted by itself.
+func (r *Reconciler) refused(v *visit, reason, what string, err error) {
+	if cluster.IsLasting(err) {
+		v.entry.refusals.Refused(r.Events, v.raw, reason, what+": "+cluster.Discreet(err)+cluster.Remedy(err))
+	}
+}
+
 func (r *Reconciler) writeStatus(ctx context.Context, v *visit, before condition.Set, status v1alpha1.DefinitionStatus) outcome.Outcome {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
@@ -206,8 +217,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, before condition
 		return outcome.Overtaken()
 	}
 	if err != nil {
+		r.refused(v, telemetry.FailedStatusUpdate, "its status can't be written, and doesn't tell how it is", err)
 		return outcome.Fail(fmt.Errorf("write status: %w", err))
 	}
+	v.entry.refusals.Granted(telemetry.FailedStatusUpdate)
 	r.record(v, answer)
 	was, _ := before.Get(v1alpha1.DefinitionReady)
 	is, _ := condition.Set(status.Conditions).Get(v1alpha1.DefinitionReady)

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/tally"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
@@ -48,6 +49,7 @@ func (r *Reconciler) retire(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Done()
 	}
 	if err != nil {
+		r.refused(v, telemetry.FailedFinalizer, "its finalizer can't be taken off", err)
 		return outcome.Fail(fmt.Errorf("remove the finalizer: %w", err))
 	}
 	if len(kept) > 0 {

@@ -145,7 +145,7 @@ func (r *Reconciler) issue(ctx context.Context, v *visit) outcome.Outcome {
 	switch {
 	case err == nil:
 	case cluster.IsTaken(err):
-		return r.taken(ctx, v, one.Name)
+		return r.taken(v, cluster.Holder(err))
 	case cluster.Passes(err):
 		return outcome.Fail(cluster.Quiet(err))
 	default:
@@ -164,17 +164,10 @@ func (r *Reconciler) issue(ctx context.Context, v *visit) outcome.Outcome {
 	return outcome.Outcome{}
 }
 
-// taken finds out who has the name of a revision that isn't there as far as is known.
-func (r *Reconciler) taken(ctx context.Context, v *visit, name string) outcome.Outcome {
-	o, err := r.Cluster.Get(ctx, RevisionKind, "", name)
-	if err != nil {
-		if cluster.IsAbsent(err, name) {
-			return outcome.Overtaken()
-		}
-		return outcome.Fail(fmt.Errorf("read GraphRevision %s: %w", name, err))
-	}
-	one := &rev.GraphRevision{}
-	err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
+// taken looks who has the name of a revision that isn't there as far as is known.
+func (r *Reconciler) taken(v *visit, o *unstructured.Unstructured) outcome.Outcome {
+	one, name := &rev.GraphRevision{}, o.GetName()
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
 	if err == nil && revision.BelongsTo(one, v.owner) && o.GetLabels()[v1alpha1.DefinitionNameLabel] == inventory.LabelValue(v.key.Name) {
 		return outcome.Overtaken() // its event is on its way
 	}

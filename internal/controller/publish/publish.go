@@ -56,7 +56,8 @@ func Of(c *apiextensionsv1.CustomResourceDefinition) Standing {
 
 // Apply applies a CustomResourceDefinition, if the current one, nil for none, isn't as
 // wanted already. Its event tells when it is established. Taken says that there is one of
-// the name that wasn't known.
+// the name that wasn't known. An error asks for another attempt; where the standing's
+// reason is Refused, the error is worth telling.
 func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (standing Standing, taken bool, err error) {
 	u, err := crd.Configuration(wanted)
 	if err != nil {
@@ -87,10 +88,12 @@ func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.C
 		return standing, true, nil
 	case cluster.IsGone(err):
 		return standing, false, nil // its event brings the next pass
-	case cluster.Passes(err):
-		return standing, false, fmt.Errorf("apply %s: %w", object.KeyOf(u), err)
+	case !cluster.Passes(err):
+		return Standing{Reason: Refused, Message: err.Error()}, false, nil
+	case cluster.IsRefused(err):
+		standing = Standing{Reason: Refused, Message: err.Error()}
 	}
-	return Standing{Reason: Refused, Message: err.Error()}, false, nil
+	return standing, false, fmt.Errorf("apply %s: %w", object.KeyOf(u), err)
 }
 
 // Find reads the CustomResourceDefinition that has a name from the API server.

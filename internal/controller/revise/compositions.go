@@ -162,7 +162,7 @@ func (r *Compositions) create(ctx context.Context, v *visit, revision *v1.Compos
 		r.Events.Event(v.raw, telemetry.Normal, eventCreate, fmt.Sprintf("created revision %d, %s", revision.Spec.Revision, revision.Name))
 		return outcome.Done()
 	case cluster.IsTaken(err):
-		return r.taken(ctx, v, revision.Name)
+		return r.taken(v, cluster.Holder(err))
 	case cluster.Passes(err):
 		return outcome.Fail(err)
 	}
@@ -170,17 +170,10 @@ func (r *Compositions) create(ctx context.Context, v *visit, revision *v1.Compos
 	return outcome.Done()
 }
 
-// taken finds out who has the name of a revision that isn't there as far as is known.
-func (r *Compositions) taken(ctx context.Context, v *visit, name string) outcome.Outcome {
-	o, err := r.Cluster.Get(ctx, RevisionKind, "", name)
-	if err != nil {
-		if cluster.IsAbsent(err, name) {
-			return outcome.Overtaken()
-		}
-		return outcome.Fail(fmt.Errorf("read CompositionRevision %s: %w", name, err))
-	}
+// taken looks who has the name of a revision that isn't there as far as is known.
+func (r *Compositions) taken(v *visit, o *unstructured.Unstructured) outcome.Outcome {
 	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
-		r.alarm(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", name, v1.CompositionNameLabel))
+		r.alarm(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", o.GetName(), v1.CompositionNameLabel))
 	}
 	return outcome.Done() // else its event is on its way
 }

@@ -1,0 +1,74 @@
+package manager
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// health answers probes. It tells more than whether: readiness also has notes, which don't
+// make the program unready. A pod that isn't ready is no longer asked as a webhook, and a
+// right that is missing for one definition must not stop all deletions in the cluster.
+type health struct {
+	ready func() error
+	notes func() []string
+}
+
+// Limits of a probe.
+const (
+	probeHeaders = 5 * time.Second
+	probeIdle    = 2 * time.Minute
+)
+
+// server serves the probes at an address, from when the program runs.
+func (h health) server(address string, log logr.Logger) (*manager.Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for probes: %w", err)
+	}
+	return &manager.Server{Name: "health probe", Listener: listener, Server: &http.Server{
+		Handler: h.handler(), ReadHeaderTimeout: probeHeaders, IdleTimeout: probeIdle, MaxHeaderBytes: 8 << 10,
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(log), slog.LevelError),
+	}}, nil
+}
+
+func (h health) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("GET /readyz", h.readyz)
+	return mux
+}
+
+// readyz says "ok", or, if the program isn't ready or is asked to (?verbose), all there is to
+// say.
+func (h health) readyz(w http.ResponseWriter, r *http.Request) {
+	err := h.ready()
+	if _, verbose := r.URL.Query()["verbose"]; err == nil && !verbose {
+		fmt.Fprint(w, "ok")
+		return
+	}
+	var text strings.Builder
+	verdict := "readyz check passed"
+	if err == nil {
+		text.WriteString("[+]controllers ok\n")
+	} else {
+		fmt.Fprintf(&text, "[-]controllers failed: %v\n", err)
+		verdict = "readyz check failed"
+	}
+	for _, note := range h.notes() {
+		fmt.Fprintf(&text, "[!]%s\n", note)
+	}
+	text.WriteString(verdict + "\n")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	fmt.Fprint(w, text.String())
+}

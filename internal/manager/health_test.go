@@ -1,0 +1,36 @@
+package manager
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestProbesTellMoreThanWhether(t *testing.T) {
+	notReady := errors.New("the controllers are not running yet")
+	cases := map[string]struct {
+		path  string
+		ready error
+		notes []string
+		code  int
+		body  string
+	}{
+		"It lives":                           {"/healthz", notReady, nil, http.StatusOK, "ok"},
+		"It is ready":                        {"/readyz", nil, []string{"jane lacks: list pods"}, http.StatusOK, "ok"},
+		"It is ready, and has more to say":   {"/readyz?verbose", nil, []string{"jane lacks: list pods"}, http.StatusOK, "[+]controllers ok\n[!]jane lacks: list pods\nreadyz check passed\n"},
+		"It is ready, and that is all":       {"/readyz?verbose", nil, nil, http.StatusOK, "[+]controllers ok\nreadyz check passed\n"},
+		"It isn't ready, and says all":       {"/readyz", notReady, []string{"jane lacks: list pods"}, http.StatusInternalServerError, "[-]controllers failed: the controllers are not running yet\n[!]jane lacks: list pods\nreadyz check failed\n"},
+		"Nobody knows what it is asked here": {"/metrics", nil, nil, http.StatusNotFound, "404 page not found\n"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			h := health{ready: func() error { return tc.ready }, notes: func() []string { return tc.notes }}
+			answer := httptest.NewRecorder()
+			h.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, tc.path, nil))
+			if answer.Code != tc.code || answer.Body.String() != tc.body {
+				t.Errorf("it answers %d: %q", answer.Code, answer.Body.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+// Findings are what a cluster is found like before the controllers run against it.
+type Findings struct {
+	// Installs are the steps by which the dialects' kinds would be installed.
+	Installs []crd.InstallStep
+	// Refused is why nothing would be installed; nil if everything would.
+	Refused error
+	// Notes are what else there is to know, and to do.
+	Notes []string
+}
+
+// Check finds out what would happen if the controllers started, and changes nothing.
+func Check(ctx context.Context, o ManagerOptions) (Findings, error) {
+	c, err := NewControllers(Options{
+		Config: o.Config, Workers: o.Workers, Providers: o.Providers, Usages: o.Usages, Version: o.Version, Log: o.Log,
+	})
+	if err != nil {
+		return Findings{}, err
+	}
+	defer c.Functions.Close()
+	steps, err := c.CheckInstall(ctx)
+	if steps == nil && err != nil {
+		return Findings{}, err
+	}
+	found := Findings{Installs: steps, Refused: err}
+	foreign, err := webhook.FindForeign(ctx, c.Client)
+	switch {
+	case err != nil:
+		found.Notes = append(found.Notes, err.Error())
+	case foreign != nil && !o.ReplaceCrossplaneWebhook:
+		found.Notes = append(found.Notes, webhook.ForeignNote)
+	case foreign != nil:
+		found.Notes = append(found.Notes, "ValidatingWebhookConfiguration "+webhook.ForeignName+" was installed by Crossplane, and would be deleted")
+	}
+	return found, nil
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"fmt"
+	"io/fs"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+// Needs are the rights that the controllers need themselves, in every cluster, when they run
+// with the given options.
+func Needs(o ManagerOptions) ([]rights.Need, error) {
+	p := rights.Program{
+		Configuration: rights.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
+		Foreign: rights.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
+		Certificates: rights.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
+	}
+	if o.LeaderElection {
+		p.Lease = rights.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}
+	}
+	if o.Webhook != nil && o.Webhook.Store == nil {
+		p.Secret = rights.Object{Namespace: o.Webhook.Namespace, Name: webhook.SecretName}
+	}
+	for _, provider := range o.Providers {
+		served, err := servedBy(provider)
+		if err != nil {
+			return nil, fmt.Errorf("provider %s: %w", provider.Name, err)
+		}
+		p.Managed = append(p.Managed, served...)
+	}
+	return rights.Controllers(p), nil
+}
+
+// servedBy are the kinds of a provider, its configurations among them.
+func servedBy(p managed.Provider) (out []rights.Resource, err error) {
+	err = fs.WalkDir(p.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(p.CRDs, path)
+		if err != nil {
+			return err
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(raw, &crd); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, rights.Resource{Group: crd.Spec.Group, Name: crd.Spec.Names.Plural})
+		return nil
+	})
+	return out, err
+}

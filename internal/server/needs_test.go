@@ -1,0 +1,59 @@
+package server_test
+
+import (
+	"io/fs"
+	"slices"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/pkg"
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+// TestTheControllersMayWatchWhatTheyInstall looks at every kind that the controllers bring.
+func TestTheControllersMayWatchWhatTheyInstall(t *testing.T) {
+	provider := postgresql.Provider(postgresql.Options{})
+	needs, err := server.Needs(server.ManagerOptions{Providers: []managed.Provider{provider}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, pkg.CRDs, apiextensions.CRDs, v1beta1.CRDs, espalier.CRDs, provider.CRDs} {
+		err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			raw, err := fs.ReadFile(files, path)
+			if err != nil {
+				return err
+			}
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := yaml.Unmarshal(raw, &crd); err != nil {
+				return err
+			}
+			count++
+			for _, need := range rights.Of(crd.Spec.Group, crd.Spec.Names.Plural, "get", "list", "watch") {
+				if !slices.Contains(needs, need) {
+					t.Errorf("nobody needs to %s", need)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if count < 15 {
+		t.Errorf("only %d kinds were found", count)
+	}
+}
