@@ -46,7 +46,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	}
 	develop(first)
 	w.says(t, "f", "developed")
-	w.reports(t, "f", "True ServedForDevelopment", "True ServedForDevelopment")
+	w.reports(t, "f", "True ActivePackageRevision", "True HealthyPackageRevision")
 	told := w.told("f")
 	develop(serve(t, saying("developed elsewhere"), function.Insecure()))
 	w.says(t, "f", "developed elsewhere")
@@ -114,7 +114,7 @@ func TestWhatIsBuiltInGivesWay(t *testing.T) {
 		t.Errorf("it says %s", got)
 	}
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+"}, spec: {package: example.org/ready:v1}}")
-	w.reports(t, name, "True BuiltIn", "True BuiltIn")
+	w.reports(t, name, "True ActivePackageRevision", "True HealthyPackageRevision")
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+", annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: '"+serve(t, saying("mine"), function.Insecure())+"'}}, spec: {package: example.org/ready:v1}}")
 	w.says(t, name, "mine")
 	w.Delete(t, catalog.FunctionKind, "", name)
@@ -127,7 +127,7 @@ func TestAPackageIsKnownByWhatItIs(t *testing.T) {
 	const name = "ready-for-shops"
 	w := begin(t, catalog.Options{})
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+"}, spec: {package: 'xpkg.example.org/crossplane-contrib/function-auto-ready:v0.5.0'}}")
-	w.reports(t, name, "True BuiltIn", "True BuiltIn")
+	w.reports(t, name, "True ActivePackageRevision", "True HealthyPackageRevision")
 	if got := w.call(t, name); got != "" {
 		t.Errorf("it says %s", got)
 	}
@@ -155,7 +155,7 @@ func TestWhatAPackageManagerSaysStays(t *testing.T) {
 	// A revision that a person has made is looked after as nobody else does.
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision, metadata: {name: witness-1, labels: {pkg.crossplane.io/package: witness}}, spec: {desiredState: Active, image: example.org/witness:v1, revision: 1}}")
 	w.Await(t, catalog.RevisionKind, "", "witness-1", conditions("RevisionHealthy", "False NoEndpoint"))
-	w.reports(t, "witness", "False NoEndpoint", "False NoEndpoint")
+	w.reports(t, "witness", "True ActivePackageRevision", "False UnhealthyPackageRevision")
 	if got := w.call(t, "witness"); !strings.Contains(got, "witness-1 has no status.endpoint") || strings.Contains(got, "nobody here") {
 		t.Errorf("it quotes itself: %s", got)
 	}

@@ -18,7 +18,7 @@ func TestAProgramThatIsKilledIsCalledAgain(t *testing.T) {
 		"program": {Program: os.Args[0]}, "address": {Address: serve(t, saying("here"), function.Insecure())},
 	}})
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: program}, spec: {package: example.org/program:v1}}")
-	w.reports(t, "program", "True ServedByProgram", "True ServedByProgram")
+	w.reports(t, "program", "True ActivePackageRevision", "True HealthyPackageRevision")
 	first := w.call(t, "program")
 	id, err := strconv.Atoi(first)
 	if err != nil || id == os.Getpid() {
@@ -38,7 +38,7 @@ func TestAProgramThatIsKilledIsCalledAgain(t *testing.T) {
 	if w.told("program") <= told {
 		t.Error("nobody was told that it was started again")
 	}
-	w.reports(t, "program", "True ServedByProgram", "True ServedByProgram")
+	w.reports(t, "program", "True ActivePackageRevision", "True HealthyPackageRevision")
 	if got := w.call(t, "address"); got != "here" {
 		t.Errorf("at the address: %s", got)
 	}
@@ -49,7 +49,7 @@ func TestAProgramThatIsKilledIsCalledAgain(t *testing.T) {
 func TestAProgramThatCannotBeStartedIsTold(t *testing.T) {
 	w := begin(t, catalog.Options{Given: map[string]catalog.Given{"broken": {Program: "/nowhere/at/all"}}})
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: broken}, spec: {package: example.org/broken:v1}}")
-	w.reports(t, "broken", "True ServedByProgram", "False ProgramNotRunning")
+	w.reports(t, "broken", "True ActivePackageRevision", "False UnhealthyPackageRevision")
 	w.says(t, "broken", "/nowhere/at/all is not running")
 	w.Delete(t, catalog.FunctionKind, "", "broken")
 }

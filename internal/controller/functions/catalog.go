@@ -26,6 +26,18 @@ type Given struct {
 	Address string
 }
 
+// PreferBuiltIn says whether functions that are part of this program are called instead of
+// packages that somebody runs.
+type PreferBuiltIn string
+
+// Preferences. By default a package is called where there are certificates to call it
+// with; without them what is built in takes its place, if it is the same function.
+const (
+	PreferBuiltInAuto   PreferBuiltIn = "auto"
+	PreferBuiltInAlways PreferBuiltIn = "true"
+	PreferBuiltInNever  PreferBuiltIn = "false"
+)
+
 // SecretName names a Secret with ca.crt, tls.crt and tls.key.
 type SecretName struct{ Namespace, Name string }
 
@@ -38,6 +50,8 @@ type Options struct {
 	// those in the Secret, if one is named.
 	Certificates       pipeline.Certificates
 	CertificatesSecret SecretName
+	// PreferBuiltIn is PreferBuiltInAuto by default.
+	PreferBuiltIn PreferBuiltIn
 	// Limits are what a call may cost.
 	Limits pipeline.Limits
 	// Remembered is how many bytes of answers are remembered: 64 MiB.
@@ -227,13 +241,14 @@ func (s steady) Run(ctx context.Context, name string, request *fnv1.RunFunctionR
 
 // facts are what is known of a function, under the lock.
 func (c *Catalog) facts(name string) facts {
-	f := facts{name: name, builtIn: c.builtInFor(name), object: c.functions[name], unseen: c.unseen()}
+	f := facts{name: name, builtIn: c.builtInFor(name), object: c.functions[name], unseen: c.unseen(), prefer: c.options.PreferBuiltIn}
 	f.certificates = c.options.Certificates != nil || c.options.CertificatesSecret != SecretName{}
 	for _, r := range c.revisions {
 		if r.of == name {
 			f.revisions = append(f.revisions, r)
 		}
 	}
+	f.samePackage = isSamePackage(f.image(), f.builtIn, c.builtIn)
 	if given, ok := c.options.Given[name]; ok {
 		f.given = &given
 		f.running.revision = c.programs.Revision(name)

@@ -30,6 +30,7 @@ type function struct {
 // revision is what counts of a FunctionRevision.
 type revision struct {
 	name, of, uid string
+	image         string
 	active        bool
 	number        int64
 	endpoint      string
@@ -40,7 +41,7 @@ type revision struct {
 }
 
 func readFunction(o *unstructured.Unstructured) *function {
-	f := &function{uid: string(o.GetUID()), foreign: told(o)}
+	f := &function{uid: string(o.GetUID()), foreign: told(o) || revised(o)}
 	f.image, _, _ = unstructured.NestedString(o.Object, "spec", "package")
 	if o.GetAnnotations()[v1.RuntimeAnnotation] == v1.RuntimeDevelopment {
 		if f.development = o.GetAnnotations()[v1.DevelopmentTargetAnnotation]; f.development == "" {
@@ -55,6 +56,7 @@ func readRevision(o *unstructured.Unstructured) revision {
 	r.foreign = told(o) || metav1.GetControllerOfNoCopy(o) != nil
 	state, _, _ := unstructured.NestedString(o.Object, "spec", "desiredState")
 	r.active = state == string(v1.RevisionActive)
+	r.image, _, _ = unstructured.NestedString(o.Object, "spec", "image")
 	r.number, _, _ = unstructured.NestedInt64(o.Object, "spec", "revision")
 	r.endpoint, _, _ = unstructured.NestedString(o.Object, "status", "endpoint")
 	r.capabilities, _, _ = unstructured.NestedStringSlice(o.Object, "status", "capabilities")
@@ -76,5 +78,12 @@ func unwell(conditions condition.Set) string {
 
 // told says whether somebody else tells how an object fares.
 func told(o *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(condition.Read(o), func(c v1alpha1.Condition) bool { return !slices.Contains(ours, c.Reason) })
+	return slices.ContainsFunc(condition.Read(o), func(c v1alpha1.Condition) bool { return !isOurs(c) })
+}
+
+// revised says whether a package manager has made a revision of a Function: it notes which
+// is the newest.
+func revised(o *unstructured.Unstructured) bool {
+	current, _, _ := unstructured.NestedString(o.Object, "status", "currentRevision")
+	return current != ""
 }

@@ -84,6 +84,37 @@ type facts struct {
 	revisions []revision
 	// certificates says that there are any to call it with.
 	certificates bool
+	// prefer says whether what is built in goes before its package, and samePackage that
+	// the package is what is built in, and not only called like it.
+	prefer      PreferBuiltIn
+	samePackage bool
+}
+
+// image is that of the function's package, as far as anybody says.
+func (f facts) image() string {
+	if f.object != nil && f.object.image != "" {
+		return f.object.image
+	}
+	active, _ := activeOf(f.revisions)
+	return active.image
+}
+
+// isSamePackage says whether a package is what is built in under a name, of all that is
+// built in: that knows itself by the names of its package and of its author's Function.
+func isSamePackage(image, builtIn string, all map[string]bool) bool {
+	name := packageName(image)
+	return builtIn != "" && all[name] && strings.HasSuffix(name, builtIn)
+}
+
+// insteadOfPackage says whether what is built in is called although the package is served.
+func (f facts) insteadOfPackage() bool {
+	switch {
+	case f.builtIn == "":
+		return false
+	case f.prefer == PreferBuiltInAlways:
+		return true
+	}
+	return f.prefer != PreferBuiltInNever && f.samePackage && !f.certificates
 }
 
 // running is what became of a program.
@@ -114,7 +145,7 @@ func decide(f facts) Place {
 	}
 	active, known := activeOf(f.revisions)
 	switch {
-	case known && active.endpoint != "":
+	case known && active.endpoint != "" && !f.insteadOfPackage():
 		return packaged(f, active)
 	case f.builtIn != "":
 		p := Place{By: BuiltIn, Revision: "built in"}
@@ -142,7 +173,12 @@ func packaged(f facts, active revision) Place {
 	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
 		return nowhere(NotForCompositions, "its active FunctionRevision %s isn't for compositions: it can do %s", active.name, strings.Join(active.capabilities, ", "))
 	case !f.certificates:
-		return nowhere(NoCertificates, "it is served at %s with mutual TLS, and there are no certificates to call functions with: --function-certificates names them", active.endpoint)
+		p := nowhere(NoCertificates, "it is served at %s with mutual TLS, and there are no certificates to call functions with: "+
+			"--function-certificates or --function-certificates-secret names them", active.endpoint)
+		if f.builtIn != "" {
+			p.Problem.Message += ", or --functions-prefer-builtin calls the function of that name that is part of this program"
+		}
+		return p
 	}
 	return Place{
 		By:       ByPackage,

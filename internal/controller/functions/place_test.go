@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	builtin "github.com/espalier-dev/espalier/internal/function"
 	"github.com/espalier-dev/espalier/internal/pipeline"
 )
 
@@ -43,6 +44,8 @@ func TestWhereAFunctionIs(t *testing.T) {
 		function  string
 		revisions []string
 		without   bool // certificates
+		prefer    PreferBuiltIn
+		same      bool // the package is what is built in
 		want      Place
 		says      string // of the problem's message
 	}{
@@ -104,6 +107,23 @@ func TestWhereAFunctionIs(t *testing.T) {
 			function: plain, revisions: []string{active}, without: true,
 			want: Place{By: Nowhere, Problem: Problem{Reason: NoCertificates}}, says: "--function-certificates",
 		},
+		"The same function is built in, and needs no certificates": {
+			builtIn: "f", same: true, function: plain, revisions: []string{active}, without: true,
+			want: Place{By: BuiltIn, Revision: "built in"},
+		},
+		"With certificates its package is called": {builtIn: "f", same: true, function: plain, revisions: []string{active}, want: packaged},
+		"Another package of that name is another function, and there is something to do": {
+			builtIn: "f", function: plain, revisions: []string{active}, without: true,
+			want: Place{By: Nowhere, Problem: Problem{Reason: NoCertificates}}, says: "--function-certificates-secret names them, or --functions-prefer-builtin",
+		},
+		"What is built in goes first where that is asked for": {
+			builtIn: "f", function: plain, revisions: []string{active}, prefer: PreferBuiltInAlways,
+			want: Place{By: BuiltIn, Revision: "built in"},
+		},
+		"What is built in stands back where that is asked for": {
+			builtIn: "f", same: true, function: plain, revisions: []string{active}, without: true, prefer: PreferBuiltInNever,
+			want: Place{By: Nowhere, Problem: Problem{Reason: NoCertificates}}, says: "--functions-prefer-builtin",
+		},
 		"A package that nobody runs is told what to do about": {
 			function: plain,
 			want:     Place{By: Nowhere, Problem: Problem{Reason: NoRuntime}}, says: "example.org/f:v1 is one. Serve it as a program (--function f=./program)",
@@ -112,7 +132,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := facts{name: "f", given: tc.given, running: tc.running, builtIn: tc.builtIn, unseen: tc.unseen, certificates: !tc.without}
+			f := facts{name: "f", given: tc.given, running: tc.running, builtIn: tc.builtIn, unseen: tc.unseen, certificates: !tc.without, prefer: tc.prefer, samePackage: tc.same}
 			if tc.function != "" {
 				f.object = readFunction(parsed(t, tc.function))
 			}
@@ -159,6 +179,31 @@ func TestWhatAPackageIsCalled(t *testing.T) {
 	} {
 		if got := packageName(image); got != want {
 			t.Errorf("%q: got %q, want %q", image, got, want)
+		}
+	}
+}
+
+func TestWhetherAPackageIsWhatIsBuiltIn(t *testing.T) {
+	all := map[string]bool{}
+	for name := range builtin.All() {
+		all[name] = true
+	}
+	cases := map[string]struct {
+		builtIn, image string
+		want           bool
+	}{
+		"By its name and its image":           {"function-auto-ready", "xpkg.crossplane.io/crossplane-contrib/function-auto-ready:v0.7.0", true},
+		"By its image under another name":     {"crossplane-contrib-function-auto-ready", "example.org/mirror/crossplane-contrib/function-auto-ready:v0.7.0", true},
+		"Another organisation's isn't":        {"function-auto-ready", "example.org/acme/function-auto-ready:v1", false},
+		"Another function of that name isn't": {"function-auto-ready", "xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:v1", false},
+		"Without a package nobody knows":      {"function-auto-ready", "", false},
+	}
+	for name, tc := range cases {
+		active := readRevision(parsed(t, "{metadata: {name: f-1}, spec: {desiredState: Active, image: '"+tc.image+"'}}"))
+		for _, f := range []facts{{object: &function{image: tc.image}}, {revisions: []revision{active}}} {
+			if got := isSamePackage(f.image(), tc.builtIn, all); got != tc.want {
+				t.Errorf("%s: %t", name, got)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -25,15 +26,16 @@ func TestWhatIsToldOfAFunction(t *testing.T) {
 		place Place
 		want  []string
 	}{
-		"A program that runs":            {Place{By: ByProgram}, []string{"Installed=True ServedByProgram", "Healthy=True ServedByProgram"}},
-		"A program that has ended":       {Place{By: ByProgram, Problem: Problem{Reason: NotRunning}}, []string{"Installed=True ServedByProgram", "Healthy=False ProgramNotRunning"}},
-		"An address":                     {Place{By: ByAddress}, []string{"Installed=True ServedAtAddress", "Healthy=True ServedAtAddress"}},
-		"One that is developed":          {Place{By: ByDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ServedForDevelopment", "Healthy=True ServedForDevelopment"}},
-		"A revision that a person made":  {Place{By: ByPackage}, []string{"Installed=True ServedAtEndpoint", "Healthy=True ServedAtEndpoint"}},
-		"One that is built in":           {Place{By: BuiltIn}, []string{"Installed=True BuiltIn", "Healthy=True BuiltIn"}},
+		"A program that runs":            {Place{By: ByProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"A program that has ended":       {Place{By: ByProgram, Problem: Problem{Reason: NotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
+		"An address":                     {Place{By: ByAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"One that is developed":          {Place{By: ByDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"A revision that a person made":  {Place{By: ByPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"One that is built in":           {Place{By: BuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
 		"One that nobody runs":           {nowhere(NoRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime"}},
 		"Nothing before it is known":     {nowhere(Unseen, ""), nil},
-		"One that has no endpoint (yet)": {nowhere(NoEndpoint, ""), []string{"Installed=False NoEndpoint", "Healthy=False NoEndpoint"}},
+		"One that has no endpoint (yet)": {nowhere(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
+		"One without a revision to use":  {nowhere(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
 	}
 	for name, tc := range cases {
 		set := reportFunction(tc.place, &Given{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
@@ -43,6 +45,9 @@ func TestWhatIsToldOfAFunction(t *testing.T) {
 		for _, c := range set {
 			if c.ObservedGeneration != 3 {
 				t.Errorf("%s: of generation %d", name, c.ObservedGeneration)
+			}
+			if !isOurs(c) || c.Message == "" {
+				t.Errorf("%s: %s counts as somebody else's word", name, c.Type)
 			}
 		}
 	}
@@ -54,10 +59,10 @@ func TestWhatIsToldOfARevision(t *testing.T) {
 		place    Place
 		want     string
 	}{
-		"One that isn't active":                          {revision{}, Place{By: BuiltIn}, "RevisionHealthy=True Inactive"},
-		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Place{By: ByPackage}, "RevisionHealthy=True ServedAtEndpoint"},
+		"One that isn't active":                          {revision{}, Place{By: BuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
+		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Place{By: ByPackage}, "RevisionHealthy=True HealthyPackageRevision"},
 		"One that nobody serves":                         {revision{active: true}, nowhere(NoEndpoint, ""), "RevisionHealthy=False NoEndpoint"},
-		"One whose function is served in another manner": {revision{active: true}, Place{By: BuiltIn}, "RevisionHealthy=True Inactive"},
+		"One whose function is served in another manner": {revision{active: true}, Place{By: BuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
 	}
 	for name, tc := range cases {
 		set := reportRevision(tc.revision, tc.place).merge(nil, 1, time.Unix(0, 0))
@@ -71,9 +76,37 @@ func TestWhatWeSaidIsTakenBack(t *testing.T) {
 	before := condition.Set{
 		{Type: "Installed", Status: condition.True, Reason: "ActivePackageRevision"},
 		{Type: "Healthy", Status: condition.False, Reason: NoRuntime},
+		{Type: "RevisionHealthy", Status: condition.True, Reason: "HealthyPackageRevision", Message: "its function is served otherwise: BuiltIn"},
 	}
 	want := []v1alpha1.Condition{before[0]}
 	if diff := cmp.Diff(want, []v1alpha1.Condition(reported{retract: true}.merge(before, 1, time.Unix(0, 0)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAPackageManagersWordIsItsOwn(t *testing.T) {
+	cases := map[string]struct {
+		status map[string]any
+		want   bool
+	}{
+		"nothing is said": {want: false},
+		"we have said it": {map[string]any{"conditions": []any{
+			map[string]any{"type": "Installed", "status": "True", "reason": "ActivePackageRevision", "message": "BuiltIn: it is part of this control plane"},
+		}}, false},
+		"a package manager has": {map[string]any{"conditions": []any{
+			map[string]any{"type": "Installed", "status": "True", "reason": "ActivePackageRevision"},
+		}}, true},
+		"a package manager is about to": {map[string]any{"conditions": []any{
+			map[string]any{"type": "Installed", "status": "False", "reason": "UnpackingPackage", "message": "no such image"},
+		}}, true},
+		"a package manager has noted the newest revision": {map[string]any{"currentRevision": "f-1", "conditions": []any{
+			map[string]any{"type": "Healthy", "status": "False", "reason": "UnhealthyPackageRevision", "message": "crashes"},
+		}}, true},
+	}
+	for name, tc := range cases {
+		o := &unstructured.Unstructured{Object: map[string]any{"status": tc.status}}
+		if got := readFunction(o).foreign; got != tc.want {
+			t.Errorf("%s: somebody else looks after it: %t", name, got)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func Run(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	for _, field := range slices.Sorted(maps.Keys(input)) {
 		if !slices.Contains(known, field) {
 			d := diag.Diagnostic{Problem: fmt.Sprintf("there is no field %s", diag.Cut(field, 100)), Nearest: diag.Nearest(field, known)}
-			out.Results = append(out.Results, result(fnv1.Severity_SEVERITY_WARNING, "the Function input has what isn't known: "+d.String()))
+			return fails(out, "invalid Function input: "+d.String()), nil
 		}
 	}
 	said, ok := input["response"].GetKind().(*structpb.Value_StructValue)

@@ -46,7 +46,8 @@ func TestRun(t *testing.T) {
 			input: `{"kind":"Response","response":{}}`,
 			want:  &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Tag: "t"}, Context: before.GetContext(), Desired: before.GetDesired()},
 		},
-		"An input without an answer is a mistake": {input: `{"respones":{}}`, says: `there is no field respones; did you mean "response"?|the Function input has no response, which is an object`},
+		"A field that isn't known is refused":     {input: `{"respones":{},"response":{}}`, says: `invalid Function input: there is no field respones; did you mean "response"?`},
+		"An input without an answer is a mistake": {input: `{"kind":"Response"}`, says: `the Function input has no response, which is an object`},
 		"An answer has to be the protocol's":      {input: `{"response":{"wanted":{}}}`, says: "is none of the protocol: "},
 	}
 	for name, tc := range cases {

@@ -6,8 +6,9 @@
 // has counts for nothing, and neither does a status that does. And kinds of Kubernetes
 // itself that have no status to speak of, such as a Role, are ready when they are there.
 //
-// Checks in CEL, which there are behind a feature gate, are always evaluated. One that
-// fails is a Warning, and what it is for isn't ready.
+// Checks in CEL, which there are behind a feature gate, are always evaluated. What doesn't
+// pass one is explicitly not ready, and neither is what one can't be evaluated for; that is
+// a Warning as well.
 package autoready
 
 import (
@@ -46,13 +47,13 @@ type input struct {
 }
 
 // Run makes each desired resource ready that is observed to be and of which nothing has
-// been said yet. It never makes one unready.
+// been said yet. Only an author's check makes one unready.
 func Run(r call.Request) call.Response {
 	in, ttl, problems, notes := decode(r.Input)
 	if len(problems) > 0 {
 		return call.Fails(r, "invalid input: "+call.Told(problems))
 	}
-	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl, Results: call.Warns("the input has what isn't known: ", notes)}
+	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl, Results: call.Warns("the input is accepted, but: ", notes)}
 	all, err := in.checks(r.Context)
 	if err != nil {
 		response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
@@ -69,10 +70,8 @@ func Run(r call.Request) call.Response {
 			told[err.Error()] = true
 			response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
 		}
-		if ready {
-			desired.Ready = call.True
-			response.Desired.Resources[name] = desired
-		}
+		desired.Ready = ready
+		response.Desired.Resources[name] = desired
 	}
 	return response
 }
@@ -81,7 +80,7 @@ func decode(object map[string]any) (in input, ttl time.Duration, problems, notes
 	if len(object) == 0 {
 		return in, 0, nil, nil
 	}
-	strict.Lenient(object, &in, "", &problems, &notes)
+	strict.Decode(object, &in, "", &problems)
 	if in.Kind != Kind {
 		notes.Addf("kind", "is %q, not %s", in.Kind, Kind)
 	}

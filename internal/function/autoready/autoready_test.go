@@ -59,6 +59,27 @@ func TestReady(t *testing.T) {
 		"A claim of storage waits until it is bound":                 {"{apiVersion: v1, kind: PersistentVolumeClaim, status: {phase: Pending}}", false},
 		"A claim of storage that is bound is ready":                  {"{apiVersion: v1, kind: PersistentVolumeClaim, status: {phase: Bound}}", true},
 		"A Pod that succeeded is ready though it is no longer Ready": {"{apiVersion: v1, kind: Pod, status: {phase: Succeeded, conditions: [{type: Ready, status: 'False', reason: PodCompleted}]}}", true},
+		"A Pod that runs and is Ready is ready":                      {"{apiVersion: v1, kind: Pod, spec: {restartPolicy: Always}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}", true},
+		"A Pod that runs and is not Ready is not":                    {"{apiVersion: v1, kind: Pod, status: {phase: Running, conditions: [{type: Ready, status: 'False'}]}}", false},
+		"A Pod that is to end is not ready while it runs":            {"{apiVersion: v1, kind: Pod, spec: {restartPolicy: Never}, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}", false},
+		"A Pod that failed is not":                                   {"{apiVersion: v1, kind: Pod, status: {phase: Failed, conditions: [{type: Ready, status: 'False', reason: PodFailed}]}}", false},
+		"A Pod that was evicted is not":                              {"{apiVersion: v1, kind: Pod, status: {phase: Failed, reason: Evicted, message: 'The node was low on resource: memory.'}}", false},
+		"A Pod that nobody has scheduled is not":                     {"{apiVersion: v1, kind: Pod, status: {phase: Pending}}", false},
+		"A volume that failed is not ready":                          {"{apiVersion: v1, kind: PersistentVolume, status: {phase: Failed}}", false},
+		"A volume that was released is not":                          {"{apiVersion: v1, kind: PersistentVolume, status: {phase: Released}}", false},
+		"A volume that nobody has looked at is not":                  {"{apiVersion: v1, kind: PersistentVolume}", false},
+		"A volume that can be claimed is ready":                      {"{apiVersion: v1, kind: PersistentVolume, status: {phase: Available}}", true},
+		"A volume that is bound is ready":                            {"{apiVersion: v1, kind: PersistentVolume, status: {phase: Bound}}", true},
+		"A ReplicationController waits for its replicas":             {"{apiVersion: v1, kind: ReplicationController, spec: {replicas: 2}, status: {replicas: 0}}", false},
+		"It waits for them to be available":                          {"{apiVersion: v1, kind: ReplicationController, spec: {replicas: 2}, status: {replicas: 2, readyReplicas: 2, availableReplicas: 1}}", false},
+		"One without a number of replicas has one":                   {"{apiVersion: v1, kind: ReplicationController, status: {replicas: 0}}", false},
+		"A ReplicationController with its replicas is ready":         {"{apiVersion: v1, kind: ReplicationController, spec: {replicas: 2}, status: {replicas: 2, readyReplicas: 2, availableReplicas: 2}}", true},
+		"A ReplicationController of none is ready":                   {"{apiVersion: v1, kind: ReplicationController, spec: {replicas: 0}, status: {replicas: 0}}", true},
+		"A request for a certificate waits until it is approved":     {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest}", false},
+		"It waits until it is signed":                                {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, status: {conditions: [{type: Approved, status: 'True'}]}}", false},
+		"One that was denied is not ready":                           {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, status: {conditions: [{type: Denied, status: 'True'}], certificate: eA==}}", false},
+		"One that could not be signed is not":                        {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, status: {conditions: [{type: Approved, status: 'True'}, {type: Failed, status: 'True'}], certificate: eA==}}", false},
+		"One with its certificate is ready":                          {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, status: {conditions: [{type: Approved, status: 'True'}], certificate: eA==}}", true},
 		"An autoscaler that scales is ready":                         {"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, status: {conditions: [{type: ScalingActive, status: 'True'}]}}", true},
 		"An autoscaler that finds nothing to scale is not":           {"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, status: {conditions: [{type: ScalingActive, status: 'True'}, {type: FailedGetScale, status: 'True'}]}}", false},
 	}
@@ -90,10 +111,11 @@ func TestRun(t *testing.T) {
 
 func TestInput(t *testing.T) {
 	cases := map[string]struct{ input, want string }{
-		"An input of the older version is known": {"{apiVersion: autoready.fn.crossplane.io/v1alpha1, kind: Input}", ""},
-		"It may say how long the answer holds":   {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 5m}", ""},
-		"What isn't known is passed over":        {"{apiVersion: autoready/v1, kind: Resources, tll: 1}", "the input has what isn't known: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input\ntll: no such field; did you mean \"ttl\"?"},
-		"All mistakes are told at once":          {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: x, celHealthCheckCustomization: []}", "invalid input: celHealthCheckCustomization: is a list, not an object\nttl: \"x\" is not a duration"},
+		"An input of the older version is known":  {"{apiVersion: autoready.fn.crossplane.io/v1alpha1, kind: Input}", ""},
+		"It may say how long the answer holds":    {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 5m}", ""},
+		"An input of another kind is read as one": {"{apiVersion: autoready/v1, kind: Resources}", "the input is accepted, but: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input"},
+		"A field that isn't known is refused":     {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, tll: 1m}", "invalid input: tll: no such field; did you mean \"ttl\"?"},
+		"All mistakes are told at once":           {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: x, celHealthCheckCustomization: []}", "invalid input: celHealthCheckCustomization: is a list, not an object\nttl: \"x\" is not a duration"},
 	}
 	for name, tc := range cases {
 		r, got := Run(call.Request{Input: parsed(t, tc.input)}), ""
@@ -110,19 +132,20 @@ func TestChecks(t *testing.T) {
 	const object = "{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 2, phase: Up, replicas: 3}}"
 	cases := map[string]struct {
 		input, context, object string
-		ready                  bool
+		ready                  call.Ready
 		says                   string
 	}{
-		"A check that holds makes it ready":           {"{celHealthCheckCustomization: {a.b_v1_X: \"object.status.phase == 'Up' && object.status.replicas > 2\"}}", "{}", object, true, ""},
-		"One that doesn't keeps it from being ready":  {"{celHealthCheckCustomization: {_v1_ConfigMap: 'has(object.data)'}}", "{}", "{apiVersion: v1, kind: ConfigMap}", false, ""},
-		"One of another version is none":              {"{celHealthCheckCustomization: {_v2_ConfigMap: 'false'}}", "{}", "{apiVersion: v1, kind: ConfigMap}", true, ""},
-		"A status of an older generation proves none": {"{celHealthCheckCustomization: {a.b_v1_X: 'true'}}", "{}", "{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 1}}", false, ""},
-		"Checks may be in the context":                {"{celHealthCheckCustomizationFrom: '[a.b/environment].checks'}", "{a.b/environment: {checks: {a.b_v1_X: 'true'}}}", object, true, ""},
-		"The input's go before the context's":         {"{celHealthCheckCustomization: {a.b_v1_X: 'false'}, celHealthCheckCustomizationFrom: checks}", "{checks: {a.b_v1_X: 'true'}}", object, false, ""},
-		"A context without them is told":              {"{celHealthCheckCustomizationFrom: checks}", "{}", object, false, "celHealthCheckCustomizationFrom: nothing can be read there: checks: no such field"},
-		"A context with others is told":               {"{celHealthCheckCustomizationFrom: checks}", "{checks: {a: 1}}", object, false, "celHealthCheckCustomizationFrom: checks isn't a text at a in the pipeline's context"},
-		"A check that reads what isn't there is told": {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", object, false, "the health check of a.b_v1_X can't be evaluated: no such key: spec"},
-		"A check that is a number is told":            {"{celHealthCheckCustomization: {a.b_v1_X: 'object.status.replicas'}}", "{}", object, false, "the health check of a.b_v1_X can't be evaluated: it is neither true nor false, but a int"},
+		"A check that holds makes it ready":               {"{celHealthCheckCustomization: {a.b_v1_X: \"object.status.phase == 'Up' && object.status.replicas > 2\"}}", "{}", object, call.True, ""},
+		"One that doesn't keeps it from being ready":      {"{celHealthCheckCustomization: {_v1_ConfigMap: 'has(object.data)'}}", "{}", "{apiVersion: v1, kind: ConfigMap}", call.False, ""},
+		"One of another version is none":                  {"{celHealthCheckCustomization: {_v2_ConfigMap: 'false'}}", "{}", "{apiVersion: v1, kind: ConfigMap}", call.True, ""},
+		"A status of an older generation proves none":     {"{celHealthCheckCustomization: {a.b_v1_X: 'true'}}", "{}", "{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 1}}", call.Unspecified, ""},
+		"Checks may be in the context":                    {"{celHealthCheckCustomizationFrom: '[a.b/environment].checks'}", "{a.b/environment: {checks: {a.b_v1_X: 'true'}}}", object, call.True, ""},
+		"The input's go before the context's":             {"{celHealthCheckCustomization: {a.b_v1_X: 'false'}, celHealthCheckCustomizationFrom: checks}", "{checks: {a.b_v1_X: 'true'}}", object, call.False, ""},
+		"A context without them is told":                  {"{celHealthCheckCustomizationFrom: checks}", "{}", object, call.Unspecified, "celHealthCheckCustomizationFrom: nothing can be read there: checks: no such field"},
+		"A context with others is told":                   {"{celHealthCheckCustomizationFrom: checks}", "{checks: {a: 1}}", object, call.Unspecified, "celHealthCheckCustomizationFrom: checks isn't a text at a in the pipeline's context"},
+		"A check that reads what isn't there is told":     {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", object, call.False, "the health check of a.b_v1_X can't be evaluated: no such key: spec"},
+		"One that can't be evaluated outdoes a condition": {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", "{apiVersion: a.b/v1, kind: X, status: {conditions: [{type: Ready, status: 'True'}]}}", call.False, "the health check of a.b_v1_X can't be evaluated: no such key: spec"},
+		"A check that is a number is told":                {"{celHealthCheckCustomization: {a.b_v1_X: 'object.status.replicas'}}", "{}", object, call.False, "the health check of a.b_v1_X can't be evaluated: it is neither true nor false, but a int"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -139,8 +162,8 @@ func TestChecks(t *testing.T) {
 			if diff := cmp.Diff(tc.says, strings.Join(said, "; ")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got := r.Desired.Resources["one"].Ready == call.True; got != tc.ready {
-				t.Errorf("ready: %t", got)
+			if got := r.Desired.Resources["one"].Ready; got != tc.ready {
+				t.Errorf("want %d, got %d", tc.ready, got)
 			}
 		})
 	}

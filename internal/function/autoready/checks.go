@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/function/call"
 	"github.com/espalier-dev/espalier/internal/function/fieldpath"
 	"github.com/espalier-dev/espalier/internal/health"
 )
@@ -47,20 +48,24 @@ func (in *input) checks(context map[string]any) (checks, error) {
 }
 
 // ready says whether an observed object is ready, by the check of its kind, if there is
-// one. A check that fails says that it isn't, and why nobody knows.
-func (c checks) ready(o *unstructured.Unstructured) (bool, error) {
+// one. A check has the last word: an object isn't ready that doesn't pass it, nor one for
+// which it can't be evaluated. Of a status of an older generation nothing is said.
+func (c checks) ready(o *unstructured.Unstructured) (call.Ready, error) {
 	text, ok := c[keyOf(o.GroupVersionKind())]
-	if !ok {
-		return Ready(o), nil
-	}
-	if health.Stale(o) {
-		return false, nil
+	switch {
+	case !ok && Ready(o):
+		return call.True, nil
+	case !ok, health.Stale(o):
+		return call.Unspecified, nil
 	}
 	is, err := holds(text, o.Object)
-	if err != nil {
-		return false, fmt.Errorf("the health check of %s can't be evaluated: %s", keyOf(o.GroupVersionKind()), diag.Cut(err.Error(), 1000))
+	switch {
+	case err != nil:
+		return call.False, fmt.Errorf("the health check of %s can't be evaluated: %s", keyOf(o.GroupVersionKind()), diag.Cut(err.Error(), 1000))
+	case is:
+		return call.True, nil
 	}
-	return is, nil
+	return call.False, nil
 }
 
 var environment = sync.OnceValues(func() (*cel.Env, error) {

@@ -3,8 +3,8 @@
 // one.
 //
 // The same input gives the same environment. It differs in what it says of mistakes: all
-// of them are told at once, and fields that it doesn't know are told as well. And what an
-// author gives as default data counts also where no EnvironmentConfig is selected.
+// of them are told at once. And what an author gives as default data counts also where no
+// EnvironmentConfig is selected.
 package environment
 
 // The names that compositions know this function by: the one that everybody gives it, and

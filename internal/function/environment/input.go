@@ -72,16 +72,16 @@ const (
 	required        = "Required"
 )
 
-// decode reads an input. Of problems nothing can be made; notes are of what isn't known.
-func decode(o map[string]any) (in *input, problems, notes diag.List) {
+// decode reads an input, and tells all that is wrong with it.
+func decode(o map[string]any) (in *input, problems diag.List) {
 	in = &input{}
-	strict.Lenient(o, in, "", &problems, &notes)
+	strict.Decode(o, in, "", &problems)
 	c := check{&problems}
 	c.oneOf("spec.policy.resolution", &in.Spec.Policy.Resolution, required, optional)
 	for i := range in.Spec.EnvironmentConfigs {
 		c.source(object.Path("spec.environmentConfigs").Index(i), &in.Spec.EnvironmentConfigs[i])
 	}
-	return in, problems.Sorted(), notes.Sorted()
+	return in, problems.Sorted()
 }
 
 // check finds what is wrong with an input beyond the types of its fields, and fills in

@@ -12,11 +12,11 @@ import (
 // looked for makes one environment of them: later ones go before earlier ones, all of them
 // before the environment that there was, and that before the author's default data.
 func Run(r call.Request) call.Response {
-	in, problems, notes := decode(r.Input)
+	in, problems := decode(r.Input)
 	if len(problems) > 0 {
 		return call.Fails(r, "invalid Function input: "+call.Told(problems))
 	}
-	response := call.Response{Desired: r.Desired, Context: r.Context, Results: call.Warns("the Function input has what isn't known: ", notes)}
+	response := call.Response{Desired: r.Desired, Context: r.Context}
 	if len(in.Spec.EnvironmentConfigs) == 0 && len(in.Spec.DefaultData) == 0 {
 		return response
 	}

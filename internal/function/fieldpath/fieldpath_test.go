@@ -82,14 +82,16 @@ func TestGet(t *testing.T) {
 		err     string
 		missing bool
 	}{
-		"A field's value is found":               {"a.b[1]", int64(2), "", false},
-		"Null is a value":                        {"a.z", nil, "", false},
-		"A key with a period is found":           {"l[x/y.z]", int64(1), "", false},
-		"A field that could be there is missing": {"a.c.d", nil, "a.c: no such field", true},
-		"An item beyond the end is missing":      {"a.b[2]", nil, "a.b[2]: no such element", true},
-		"A text has no fields":                   {"a.b[0].c", nil, "a.b[0]: not an object", false},
-		"Null has no fields":                     {"a.z.c", nil, "a.z: not an object", false},
-		"An object has no items":                 {"a[0]", nil, "a: not an array", false},
+		"A field's value is found":                {"a.b[1]", int64(2), "", false},
+		"Null is a value":                         {"a.z", nil, "", false},
+		"A key with a period is found":            {"l[x/y.z]", int64(1), "", false},
+		"A field that could be there is missing":  {"a.c.d", nil, "a.c: no such field", true},
+		"An item beyond the end is missing":       {"a.b[2]", nil, "a.b[2]: no such element", true},
+		"A text has no fields":                    {"a.b[0].c", nil, "a.b[0]: not an object", false},
+		"A field of null is missing":              {"a.z.c", nil, "a.z: is null", true},
+		"An item of null is missing":              {"a.z[0]", nil, "a.z: is null", true},
+		"A field of all items of null is missing": {"a.z[*].c", nil, "a.z: is null", true},
+		"An object has no items":                  {"a[0]", nil, "a: not an array", false},
 	}
 	for name, tc := range cases {
 		got, err := Get(object, tc.path)
@@ -119,6 +121,11 @@ func TestSet(t *testing.T) {
 		"A wildcard stands for all items":                    {"{a: [{b: 1}, {b: 2}]}", "a[*].b", "3", Policy{}, "{a: [{b: 3}, {b: 3}]}", ""},
 		"A wildcard stands for all fields":                   {"{a: {x: {b: 1}, y: {b: 2}}}", "a[*].b", "3", Policy{}, "{a: {x: {b: 3}, y: {b: 3}}}", ""},
 		"A wildcard stands only for what is there":           {"{a: [{b: 1}, {}]}", "a[*].b", "3", Policy{}, "{a: [{b: 3}, {}]}", ""},
+		"A null item is passed over":                         {"{a: [null, {b: 1}]}", "a[*].b", "3", Policy{}, "{a: [null, {b: 3}]}", ""},
+		"A list that is null is passed over":                 {"{a: [{b: null}, {b: [1]}]}", "a[*].b[*]", "3", Policy{}, "{a: [{b: null}, {b: [3]}]}", ""},
+		"All items of null are not found":                    {"{a: null}", "a[*].b", "3", Policy{}, "", "cannot expand wildcards of a[*].b: a: is null"},
+		"A list below null is not found":                     {"{a: null}", "a.b[*]", "3", Policy{}, "", "cannot expand wildcards of a.b[*]: a: is null"},
+		"A field of null items only is not found":            {"{a: [null]}", "a[*].b", "3", Policy{}, "", "cannot expand wildcards of a[*].b: a[0]: is null"},
 		"A wildcard that stands for nothing is an error":     {"{a: [{}]}", "a[*].b", "3", Policy{}, "", "cannot expand ToFieldPath a[*].b"},
 		"A wildcard does not stand for parts of a text":      {"{a: x}", "a[*]", "3", Policy{}, "", `cannot expand wildcards of a[*]: "a": unexpected wildcard usage`},
 		"Merging adds fields":                                {"{a: {b: 1}}", "a", "{c: 2}", keep, "{a: {b: 1, c: 2}}", ""},
@@ -132,6 +139,11 @@ func TestSet(t *testing.T) {
 		"Appending keeps what is there, single values first": {"{a: {b: 1, l: [1]}}", "a", "{b: 2, l: [2]}", keepAppend, "{a: {b: 1, l: [1, 2]}}", ""},
 		"Appending with force replaces single values":        {"{a: {b: 1, l: [1]}}", "a", "{b: 2, l: [2]}", forceAppend, "{a: {b: 2, l: [1, 2]}}", ""},
 		"Appending to a list repeats no item":                {"{a: [1, {x: 1}]}", "a", "[{x: 1}, 2]", forceAppend, "{a: [1, {x: 1}, 2]}", ""},
+		"Appending an empty list to one is an empty list":    {"{a: []}", "a", "[]", forceAppend, "{a: []}", ""},
+		"It is below an object, too":                         {"{a: {l: []}}", "a", "{l: []}", keepAppend, "{a: {l: []}}", ""},
+		"Appending an empty list changes none":               {"{a: [1]}", "a", "[]", keepAppend, "{a: [1]}", ""},
+		"Appending to an empty list fills it":                {"{a: []}", "a", "[1]", keepAppend, "{a: [1]}", ""},
+		"Appending an empty list to nothing is one":          {"{}", "a", "[]", keepAppend, "{a: []}", ""},
 		"Appending a list to a text is an error":             {"{a: x}", "a", "[1]", forceAppend, "", "failed to merge values: cannot append two slices with different type ([]interface {}, string)"},
 		"Merging into nothing writes":                        {"{}", "a.b", "{c: 1}", keep, "{a: {b: {c: 1}}}", ""},
 	}
@@ -142,6 +154,9 @@ func TestSet(t *testing.T) {
 			if err != nil || tc.err != "" {
 				if err == nil || err.Error() != tc.err {
 					t.Errorf("want %q, got %v", tc.err, err)
+				}
+				if missing := strings.HasSuffix(tc.err, "is null"); IsNotFound(err) != missing {
+					t.Errorf("is it NotFound? want %v, got %v", missing, err)
 				}
 				return
 			}

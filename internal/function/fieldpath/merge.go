@@ -66,7 +66,7 @@ func mergeList(old any, value []any, policy Policy) (any, error) {
 	case policy.Append && !ok && old != nil:
 		return nil, fmt.Errorf("cannot append two slices with different type (%T, %T)", value, old)
 	case policy.Append:
-		return slices.Concat(have, value), nil
+		return append(append(make([]any, 0, len(have)+len(value)), have...), value...), nil // a list, also where there is nothing in it
 	case policy.Keep && !empty(old):
 		return old, nil
 	default:

@@ -113,7 +113,10 @@ func unexpected(text string, at int) error {
 }
 
 // NotFound says that an object has no such field or item, though it could have.
-type NotFound struct{ message string }
+type NotFound struct {
+	message string
+	null    bool // a path that leads there goes through null
+}
 
 func (e *NotFound) Error() string { return e.message }
 
@@ -121,4 +124,10 @@ func (e *NotFound) Error() string { return e.message }
 func IsNotFound(err error) bool {
 	var missing *NotFound
 	return errors.As(err, &missing)
+}
+
+// throughNull says whether an error is because of a path that goes through null.
+func throughNull(err error) bool {
+	var missing *NotFound
+	return errors.As(err, &missing) && missing.null
 }

@@ -21,8 +21,9 @@ type Policy struct {
 // maxGrowth bounds how many items writing through one path can add to lists.
 const maxGrowth = 100_000
 
-// Set writes a value at a path, or at all the paths that a path with [*] stands for;
-// objects and lists on the way are made where they are missing. What is written is what
+// Set writes a value at a path, or at all the paths that a path with [*] stands for; where
+// that stands for nothing but null, the error is NotFound.
+// Objects and lists on the way are made where they are missing. What is written is what
 // the value would be after a trip through JSON: it shares nothing with the value.
 func Set(object map[string]any, path string, value any, policy Policy) error {
 	p, err := Parse(path)
@@ -31,11 +32,12 @@ func Set(object map[string]any, path string, value any, policy Policy) error {
 	}
 	paths := []Path{p}
 	if strings.Contains(path, "[*]") {
-		if paths, err = expand(object, p); err != nil {
-			return fmt.Errorf("cannot expand wildcards of %s: %w", path, err)
-		}
-		if len(paths) == 0 {
+		paths, err = expand(object, p)
+		switch {
+		case IsNotFound(err) && !throughNull(err):
 			return fmt.Errorf("cannot expand ToFieldPath %s", path)
+		case err != nil:
+			return fmt.Errorf("cannot expand wildcards of %s: %w", path, err)
 		}
 	}
 	for _, p := range paths {

@@ -17,6 +17,8 @@ const maxPatches = 4096
 type check struct {
 	in       *Input
 	problems *diag.List
+	// notes are of what is wrong and may never matter.
+	notes *diag.List
 }
 
 func (c check) input() {
@@ -60,11 +62,8 @@ var ofEnvironment = []patchType{
 func (c check) template(at object.Path, t *template, sets map[string]int) {
 	c.given(at.Field("name"), t.Name)
 	if t.Base != nil {
-		for _, name := range []string{"apiVersion", "kind"} {
-			if text, _ := t.Base[name].(string); text == "" {
-				c.problems.Addf(at.Field("base", name), "is not set")
-			}
-		}
+		// A patch, or a function after this one, may supply the apiVersion.
+		c.given(at.Field("base", "kind"), text(t.Base["kind"]))
 	}
 	if metadata, ok := t.Base["metadata"]; ok {
 		if _, ok := metadata.(map[string]any); !ok {
@@ -149,14 +148,21 @@ func (c check) combine(at object.Path, combine *combine) {
 }
 
 func (c check) format(at object.Path, text string) {
-	if len(text) > 4096 || wideFormat(text) {
-		c.problems.Addf(at, "could make very long texts")
+	parsed := parseFormat(text)
+	switch {
+	case len(text) > maxText:
+		c.problems.Addf(at, "has %d bytes, of %d allowed", len(text), maxText)
+	case parsed.star:
+		c.problems.Addf(at, "has a width that an argument says (*); write the width itself")
+	case parsed.padding > maxPadding:
+		c.problems.Addf(at, "pads to more than %d characters", maxPadding)
 	}
 }
 
+// path tells of a path that can't be read. What fails is the patch, when it runs.
 func (c check) path(at object.Path, path string) {
 	if _, err := fieldpath.Parse(path); err != nil {
-		c.problems.Addf(at, "%v", err)
+		c.notes.Addf(at, "%v", err)
 	}
 }
 

@@ -67,9 +67,6 @@ func (c check) match(at object.Path, m *match) {
 	if m.FallbackTo != "" {
 		oneOf(c, at.Field("fallbackTo"), m.FallbackTo, "Value", "Input")
 	}
-	if m.FallbackTo == "Input" && m.FallbackValue != nil {
-		c.problems.Addf(at.Field("fallbackValue"), "can't be set where fallbackTo is Input")
-	}
 }
 
 func (c check) text(at object.Path, s *stringTransform) {

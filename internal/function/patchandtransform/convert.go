@@ -3,6 +3,7 @@ package patchandtransform
 import (
 	"encoding/json"
 	"fmt"
+	gomath "math"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,9 +14,12 @@ type convert struct {
 	Format string `json:"format"`
 }
 
+// plain is the format of values that are as they are.
+const plain = "none"
+
 func (c *convert) format() string {
 	if c.Format == "" {
-		return "none"
+		return plain
 	}
 	return c.Format
 }
@@ -29,7 +33,12 @@ func (c *convert) apply(value any) (any, error) {
 	}
 	var from string
 	switch value.(type) {
-	case string, bool, int64, float64:
+	case string, bool:
+		from = fmt.Sprintf("%T", value)
+	case int64, float64:
+		if c.format() != plain {
+			return c.ofNumber(value)
+		}
 		from = fmt.Sprintf("%T", value)
 	default:
 		return nil, fmt.Errorf("invalid input type %T", value)
@@ -37,23 +46,43 @@ func (c *convert) apply(value any) (any, error) {
 	if from == to {
 		return value, nil
 	}
-	by := conversion{from, to, c.format()}
-	if parse, ok := parses[by]; ok {
+	wanted := conversion{from, to, c.format()}
+	if parse, ok := parses[wanted]; ok {
 		return parse(fmt.Sprint(value))
 	}
-	if cast, ok := casts[by]; ok {
+	if cast, ok := casts[wanted]; ok {
 		return cast(value), nil
 	}
-	return nil, fmt.Errorf("conversion from %s to %s is not supported with format %s", from, c.ToType, c.format())
+	if wanted == truncation {
+		return truncated(value.(float64))
+	}
+	return nil, c.unsupported(from)
+}
+
+// ofNumber converts a number where the format is one of texts. Whether 3 is an integer or
+// a float isn't an author's to know, and a number without a text is a float64: that, it is
+// already; an integer, it isn't.
+func (c *convert) ofNumber(value any) (any, error) {
+	if c.ToType != "float64" {
+		return nil, c.unsupported("number")
+	}
+	if whole, ok := value.(int64); ok {
+		return float64(whole), nil
+	}
+	return value, nil
+}
+
+func (c *convert) unsupported(from string) error {
+	return fmt.Errorf("conversion from %s to %s is not supported with format %s", from, c.ToType, c.format())
 }
 
 type conversion struct{ from, to, format string }
 
 // parses are the conversions of text, which can fail.
 var parses = map[conversion]func(string) (any, error){
-	{"string", "int64", "none"}:   func(v string) (any, error) { return strconv.ParseInt(v, 10, 64) },
-	{"string", "bool", "none"}:    func(v string) (any, error) { return strconv.ParseBool(v) },
-	{"string", "float64", "none"}: func(v string) (any, error) { return strconv.ParseFloat(v, 64) },
+	{"string", "int64", plain}:   func(v string) (any, error) { return strconv.ParseInt(v, 10, 64) },
+	{"string", "bool", plain}:    func(v string) (any, error) { return strconv.ParseBool(v) },
+	{"string", "float64", plain}: func(v string) (any, error) { return strconv.ParseFloat(v, 64) },
 	{"string", "float64", "quantity"}: func(v string) (any, error) {
 		q, err := resource.ParseQuantity(v)
 		return q.AsApproximateFloat64(), err
@@ -70,18 +99,32 @@ var parses = map[conversion]func(string) (any, error){
 	},
 }
 
-// casts are the conversions of everything else, which always give something.
+// casts are the conversions that always work.
 var casts = map[conversion]func(any) any{
-	{"int64", "string", "none"}:   func(v any) any { return strconv.FormatInt(v.(int64), 10) },
-	{"int64", "bool", "none"}:     func(v any) any { return v.(int64) == 1 },
-	{"int64", "float64", "none"}:  func(v any) any { return float64(v.(int64)) },
-	{"bool", "string", "none"}:    func(v any) any { return strconv.FormatBool(v.(bool)) },
-	{"bool", "int64", "none"}:     func(v any) any { return one(v.(bool)) },
-	{"bool", "float64", "none"}:   func(v any) any { return float64(one(v.(bool))) },
-	{"float64", "string", "none"}: func(v any) any { return strconv.FormatFloat(v.(float64), 'f', -1, 64) },
-	{"float64", "int64", "none"}:  func(v any) any { return int64(v.(float64)) },
-	{"float64", "bool", "none"}:   func(v any) any { return v.(float64) == 1 },
+	{"int64", "string", plain}:   func(v any) any { return strconv.FormatInt(v.(int64), 10) },
+	{"int64", "bool", plain}:     func(v any) any { return v.(int64) == 1 },
+	{"int64", "float64", plain}:  func(v any) any { return float64(v.(int64)) },
+	{"bool", "string", plain}:    func(v any) any { return strconv.FormatBool(v.(bool)) },
+	{"bool", "int64", plain}:     func(v any) any { return one(v.(bool)) },
+	{"bool", "float64", plain}:   func(v any) any { return float64(one(v.(bool))) },
+	{"float64", "string", plain}: func(v any) any { return strconv.FormatFloat(v.(float64), 'f', -1, 64) },
+	{"float64", "bool", plain}:   func(v any) any { return v.(float64) == 1 },
 }
+
+// truncation is the conversion of a number that can fail.
+var truncation = conversion{"float64", "int64", plain}
+
+// truncated is a float without its fraction. One that no integer holds is an error: what
+// Go makes of it is a number that has nothing to do with it.
+func truncated(f float64) (any, error) {
+	if gomath.IsNaN(f) || f < -beyond || f >= beyond {
+		return nil, fmt.Errorf("%v is beyond the range of int64", f)
+	}
+	return int64(gomath.Trunc(f)), nil
+}
+
+// beyond is the least float above all integers.
+const beyond = 1 << 63
 
 func one(yes bool) int64 {
 	if yes {

@@ -4,8 +4,8 @@
 //
 // The same input gives the same resources, the same readiness and the same severity of
 // results as there. It differs in what it says of mistakes: all of them are told at once,
-// and unknown fields of the input, which are passed over, are a Warning. It is bounded where that one is
-// not: in the lengths of lists and paths, and of the texts that transforms make.
+// and a Warning tells of those that may never matter. It is bounded where that one is not:
+// in the lengths of lists and paths, and of the texts that transforms make.
 //
 // Patches go from what is observed to what is desired: from the composite and the
 // environment to the desired resource of a template, and from its observed resource to

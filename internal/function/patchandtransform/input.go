@@ -122,17 +122,17 @@ type conditionMatch struct {
 }
 
 // Decode reads an input and tells all that is wrong with it; it is sound if that is
-// nothing. Notes are of what isn't known, and has no effect. It shares the bases of
-// templates with the object.
+// nothing. Notes are of what is passed over, or fails only where it comes to it. It shares
+// the bases of templates with the object.
 func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
 	in = &Input{}
 	if len(object) == 0 {
 		problems.Addf("", "there is no input; it is a %s of %s", Kind, APIVersion)
 		return in, problems, nil
 	}
-	strict.Lenient(object, in, "", &problems, &notes)
+	strict.Decode(object, in, "", &problems)
 	oneOf(check{problems: &notes}, "apiVersion", in.APIVersion, APIVersion)
 	oneOf(check{problems: &notes}, "kind", in.Kind, Kind)
-	check{in: in, problems: &problems}.input()
+	check{in: in, problems: &problems, notes: &notes}.input()
 	return in, problems.Sorted(), notes.Sorted()
 }

@@ -28,16 +28,3 @@ func (n number) Format(s fmt.State, verb rune) {
 
 // exact is up to where a float64 holds every whole number.
 const exact = 1 << 53
-
-// numbers wraps those of the values that are.
-func numbers(values []any) []any {
-	out := make([]any, len(values))
-	for i, v := range values {
-		switch v.(type) {
-		case int64, float64:
-			v = number{v}
-		}
-		out[i] = v
-	}
-	return out
-}

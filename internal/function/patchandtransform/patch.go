@@ -1,6 +1,9 @@
 package patchandtransform
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/espalier-dev/espalier/internal/function/fieldpath"
 )
 
@@ -27,10 +30,9 @@ var mergeNames = []string{
 func (p *patch) apply(from, to map[string]any) error {
 	var value any
 	var err error
-	switch p.kind() {
-	case combineFromComposite, combineToComposite, combineFromEnvironment, combineToEnvironment:
+	if p.combines() {
 		value, err = p.Combine.of(from)
-	default:
+	} else {
 		value, err = fieldpath.Get(from, p.FromFieldPath)
 	}
 	if err != nil {
@@ -39,7 +41,20 @@ func (p *patch) apply(from, to map[string]any) error {
 	if value, err = apply(p.Transforms, value); err != nil {
 		return err
 	}
+	if p.combines() && strings.Contains(p.to(), "[*]") {
+		return fmt.Errorf("cannot combine to %s: a combination is written to one field, and [*] stands for several", p.to())
+	}
 	return fieldpath.Set(to, p.to(), value, merges[p.Policy.ToFieldPath])
+}
+
+// combines says whether the patch makes one value of several.
+func (p *patch) combines() bool {
+	switch p.kind() {
+	case combineFromComposite, combineToComposite, combineFromEnvironment, combineToEnvironment:
+		return true
+	default:
+		return false
+	}
 }
 
 // of makes one text of all variables. If one is missing, there is none.

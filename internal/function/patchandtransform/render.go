@@ -10,12 +10,12 @@ import (
 )
 
 // Run composes what the input of the request asks for. An input that is not sound, and a
-// patch that fails, are one Fatal result; fields that are not known are a Warning. A patch that misses a field does nothing, with
+// patch that fails, are one Fatal result. A patch that misses a field does nothing, with
 // a Warning if its policy requires the field; a new resource that misses one is not
-// wanted at all.
+// wanted at all, and the composite isn't ready.
 func Run(request call.Request) call.Response {
 	in, problems, notes := Decode(request.Input)
-	unknown := call.Warns("the Function input has what isn't known: ", notes)
+	unknown := call.Warns("the Function input is accepted, but: ", notes)
 	if len(problems) > 0 {
 		failed := call.Fails(request, "invalid Function input: "+call.Told(problems))
 		failed.Results = append(unknown, failed.Results...)
@@ -60,7 +60,7 @@ func (r *rendering) run() error {
 			return err
 		}
 	}
-	if err := r.tellDetails(); err != nil {
+	if err := r.publishDetails(); err != nil {
 		return fmt.Errorf("cannot compose connection secret: %w", err)
 	}
 	r.Context[EnvironmentKey] = r.environment
@@ -156,6 +156,8 @@ func (r *rendering) patch(t *template, observed, desired map[string]any, exists 
 			return false, fmt.Errorf("cannot render composed resource %q %q patch at index %d: %w", t.Name, p.kind(), i, err)
 		case p.Policy.required() && p.toComposed() && !exists:
 			r.warn("not adding new composed resource %q to desired state because %q patch at index %d has 'policy.fromFieldPath: Required': %w", t.Name, p.kind(), i, err)
+			// Nobody who judges by the resources that are wanted can know of this one.
+			r.Desired.Composite.Ready = call.False
 			return false, nil
 		case p.Policy.required():
 			r.warn("cannot render composed resource %q %q patch at index %d: ignoring 'policy.fromFieldPath: Required' because 'to' resource already exists: %w", t.Name, p.kind(), i, err)

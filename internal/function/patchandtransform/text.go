@@ -70,20 +70,6 @@ func (s *stringTransform) apply(value any) (any, error) {
 	}
 }
 
-// format is Go's Sprintf, for numbers of either sort, unless the text could become very long.
-func format(text string, values ...any) (string, error) {
-	if n := strings.Count(text, "%"); n > 0 && len(fmt.Sprint(values...)) > 4*maxText/n {
-		return "", errLong
-	}
-	return fmt.Sprintf(text, numbers(values)...), nil
-}
-
-// wide finds verbs that pad to widths which no name or field has.
-var wide = regexp.MustCompile(`%[^a-zA-Z%]*([0-9]{5}|\*)`)
-
-// wideFormat says whether a format could make a very long text of a short value.
-func wideFormat(text string) bool { return wide.MatchString(text) }
-
 func changed(how string, value any) (any, error) {
 	text := fmt.Sprint(value)
 	switch how {

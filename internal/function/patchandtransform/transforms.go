@@ -1,6 +1,12 @@
 package patchandtransform
 
-import "fmt"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	gomath "math"
+	"math/big"
+)
 
 // transform makes another value of a value.
 type transform struct {
@@ -69,29 +75,50 @@ func (t *transform) apply(value any) (any, error) {
 // apply multiplies, or clamps, an integer or a float; both stay what they are, unless a
 // float is clamped: then it becomes the limit, which is an integer.
 func (m *math) apply(value any) (any, error) {
-	var whole int64
-	switch v := value.(type) {
-	case int64:
-		if m.Type == "Multiply" {
-			return v * *m.Multiply, nil
-		}
-		whole = v
-	case float64:
-		if m.Type == "Multiply" {
-			return v * float64(*m.Multiply), nil
-		}
-		whole = int64(v)
+	switch value.(type) {
+	case int64, float64:
 	default:
 		return nil, fmt.Errorf("input is required to be a number for math transformer, got %T", value)
 	}
-	switch {
-	case m.Type == "ClampMin" && whole < *m.ClampMin:
-		return *m.ClampMin, nil
-	case m.Type == "ClampMax" && whole > *m.ClampMax:
-		return *m.ClampMax, nil
-	default:
-		return value, nil
+	switch m.Type {
+	case "Multiply":
+		return product(value, *m.Multiply), nil
+	case "ClampMin":
+		if compare(value, *m.ClampMin) < 0 {
+			return *m.ClampMin, nil
+		}
+	case "ClampMax":
+		if compare(value, *m.ClampMax) > 0 {
+			return *m.ClampMax, nil
+		}
 	}
+	return value, nil
+}
+
+// product is an integer where it is one that an int64 holds, and otherwise a float.
+func product(value any, factor int64) any {
+	whole, ok := value.(int64)
+	if !ok {
+		return value.(float64) * float64(factor)
+	}
+	p := new(big.Int).Mul(big.NewInt(whole), big.NewInt(factor))
+	if p.IsInt64() {
+		return p.Int64()
+	}
+	f, _ := new(big.Float).SetInt(p).Float64()
+	return f
+}
+
+// compare compares a number with an integer. A fraction doesn't count.
+func compare(value any, with int64) int {
+	if whole, ok := value.(int64); ok {
+		return cmp.Compare(whole, with)
+	}
+	f := gomath.Trunc(value.(float64))
+	if f >= -beyond && f < beyond {
+		return cmp.Compare(int64(f), with)
+	}
+	return cmp.Compare(f, 0)
 }
 
 func lookUp(pairs map[string]any, value any) (any, error) {
@@ -124,7 +151,10 @@ func (m *match) apply(value any) (any, error) {
 			return floats(p.Result), nil
 		}
 	}
-	if m.FallbackTo == "Input" {
+	switch {
+	case m.FallbackTo == "Input" && m.FallbackValue != nil:
+		return nil, errors.New("cannot fall back to both: fallbackTo is Input, and there is a fallbackValue")
+	case m.FallbackTo == "Input":
 		return value, nil
 	}
 	return floats(m.FallbackValue), nil

@@ -21,18 +21,11 @@ const MaxItems = 4096
 // problems. A null is like no value at all. Fields of type any and map[string]any take
 // what there is, and share it.
 func Decode(from map[string]any, into any, at object.Path, problems *diag.List) {
-	Lenient(from, into, at, problems, problems)
-}
-
-// Lenient is Decode for an input that others have defined, and whose programs pass over
-// what they don't know: unknown fields go with the notes.
-func Lenient(from map[string]any, into any, at object.Path, problems, notes *diag.List) {
-	d := decoder{problems: problems, unknown: notes}
-	d.decode(from, reflect.ValueOf(into).Elem(), at)
+	decoder{problems}.decode(from, reflect.ValueOf(into).Elem(), at)
 }
 
 // decoder is where it is told what is wrong.
-type decoder struct{ problems, unknown *diag.List }
+type decoder struct{ problems *diag.List }
 
 func (d decoder) decode(from any, into reflect.Value, at object.Path) {
 	if from == nil {
@@ -73,7 +66,7 @@ func (d decoder) fields(from any, into reflect.Value, at object.Path) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field, ok := known[name]
 		if !ok {
-			d.unknown.Add(diag.Diagnostic{
+			d.problems.Add(diag.Diagnostic{
 				Path: at.Field(name), Problem: "no such field",
 				Nearest: diag.Nearest(name, slices.Collect(maps.Keys(known))),
 			})

@@ -1,0 +1,159 @@
+package patchandtransform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPadding bounds what the widths and precisions of a format add up to. No name or field
+// needs as much.
+const maxPadding = 1 << 16
+
+// format is Go's Sprintf, for numbers of either sort, unless the text could become very long.
+func format(text string, values ...any) (string, error) {
+	parsed := parseFormat(text)
+	times := 1 // how often the format may write a value
+	if parsed.reorders {
+		times = max(1, len(parsed.verbs))
+	}
+	if len(fmt.Sprint(values...)) > 4*maxText/times {
+		return "", errLong
+	}
+	return fmt.Sprintf(text, parsed.arguments(values)...), nil
+}
+
+// formatVerbs are the verbs of a format, in the terms of package fmt.
+type formatVerbs struct {
+	verbs []formatVerb
+	// reorders says that verbs name their arguments: %[2]s.
+	reorders bool
+	// star says that a verb has the width or precision that an argument says: %*d.
+	star bool
+	// padding is what all widths and precisions add up to.
+	padding int
+}
+
+// formatVerb is a verb and the argument that it takes, counted from 0.
+type formatVerb struct {
+	letter   rune
+	argument int
+}
+
+// parseFormat finds the verbs of a format. %% is none.
+func parseFormat(text string) formatVerbs {
+	s := formatScanner{text: text}
+	for {
+		skipped := strings.IndexByte(s.text, '%')
+		if skipped < 0 {
+			return s.found
+		}
+		s.text = s.text[skipped+1:]
+		s.verb()
+	}
+}
+
+// formatScanner reads what is left of a format.
+type formatScanner struct {
+	text  string
+	next  int // the argument that the next verb takes
+	found formatVerbs
+}
+
+// verb reads what follows a percent sign: flags, width, precision and the letter.
+func (s *formatScanner) verb() {
+	s.text = strings.TrimLeft(s.text, "+-# 0")
+	s.index()
+	s.number()
+	if rest, ok := strings.CutPrefix(s.text, "."); ok {
+		s.text = rest
+		s.index()
+		s.number()
+	}
+	s.index()
+	letter, size := utf8.DecodeRuneInString(s.text)
+	s.text = s.text[size:]
+	if size == 0 || letter == '%' {
+		return
+	}
+	s.found.verbs = append(s.found.verbs, formatVerb{letter, s.next})
+	s.next++
+}
+
+// index reads the number of an argument, as in %[2]s.
+func (s *formatScanner) index() {
+	rest, ok := strings.CutPrefix(s.text, "[")
+	if !ok {
+		return
+	}
+	inside, after, ok := strings.Cut(rest, "]")
+	if !ok {
+		s.text = rest
+		return
+	}
+	s.text, s.found.reorders = after, true
+	if n, all := leadingNumber(inside); all && n > 0 {
+		s.next = n - 1
+	}
+}
+
+// number reads a width or a precision.
+func (s *formatScanner) number() {
+	if rest, ok := strings.CutPrefix(s.text, "*"); ok {
+		s.text, s.found.star = rest, true
+		s.next++
+		return
+	}
+	n, _ := leadingNumber(s.text)
+	s.text = strings.TrimLeft(s.text, "0123456789")
+	s.found.padding = min(s.found.padding+n, mostNumber)
+}
+
+// mostNumber is what larger numbers in a format count as.
+const mostNumber = 10_000_000
+
+// leadingNumber reads the digits that a text begins with, and says whether they are all of it.
+func leadingNumber(text string) (n int, all bool) {
+	for i, digit := range []byte(text) {
+		if digit < '0' || digit > '9' {
+			return n, false
+		}
+		n = min(10*n+int(digit-'0'), mostNumber)
+		if i == len(text)-1 {
+			return n, true
+		}
+	}
+	return n, false
+}
+
+// arguments are the values as the verbs take them: a number is a number of either sort for
+// those that write one. Any other, and a value that no verb takes, is as it is, since
+// package fmt writes its type as well.
+func (f formatVerbs) arguments(values []any) []any {
+	out := slices.Clone(values)
+	for i, v := range out {
+		switch v.(type) {
+		case int64, float64:
+			if f.isNumber(i) {
+				out[i] = number{v}
+			}
+		}
+	}
+	return out
+}
+
+// isNumber says whether an argument is taken by verbs that write numbers, and by no other.
+func (f formatVerbs) isNumber(argument int) bool {
+	taken := false
+	for _, v := range f.verbs {
+		if v.argument != argument {
+			continue
+		}
+		if !strings.ContainsRune("bcdeEfFgGoOqsvxXU", v.letter) {
+			return false
+		}
+		taken = true
+	}
+	return taken
+}
