@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,9 +38,17 @@ type Options struct {
 // something else is said.
 const Poll = time.Minute
 
-// Start installs what providers need and starts a controller for each of their
-// kinds, and one for what is left of those that have gone. Without providers it
-// does nothing.
+// CRDs hold the CustomResourceDefinitions of providers, which the kernel is to install.
+func CRDs(providers []managed.Provider) []fs.FS {
+	var out []fs.FS
+	for _, p := range providers {
+		out = append(out, p.CRDs)
+	}
+	return out
+}
+
+// Start starts a controller for each kind of the providers, and one for what is left of
+// those that have gone. Without providers it does nothing.
 func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 	if len(o.Providers) == 0 {
 		return nil
@@ -53,9 +62,6 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 	}
 	served := map[schema.GroupKind]struct{}{}
 	for _, p := range o.Providers {
-		if err := k.Install(ctx, p.CRDs); err != nil {
-			return fmt.Errorf("provider %s: %w", p.Name, err)
-		}
 		guardConfigs(k, o, p)
 		for _, kind := range p.Kinds {
 			served[kind.Port().GVK.GroupKind()] = struct{}{}

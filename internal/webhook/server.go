@@ -39,6 +39,9 @@ type Options struct {
 	// Store keeps the certificate; nil for a Secret of the given namespace.
 	Store     Store
 	Namespace string
+	// ReplaceForeign deletes the configuration that Crossplane has left behind, once the API
+	// server asks here.
+	ReplaceForeign bool
 }
 
 // Service names a service of the cluster.
@@ -163,7 +166,7 @@ func (s *Server) see(ctx context.Context, port int) (time.Duration, error) {
 	}
 	store := s.Options.Store
 	if store == nil {
-		store = &Secret{Cluster: s.Cluster, Namespace: s.Options.Namespace, Name: "espalier-webhook"}
+		store = &Secret{Cluster: s.Cluster, Namespace: s.Options.Namespace, Name: SecretName}
 	}
 	pair, err := store.Load(ctx)
 	if err != nil {
@@ -196,7 +199,13 @@ func (s *Server) see(ctx context.Context, port int) (time.Duration, error) {
 		s.Announce(s.endpoint(port, pair.Authorities))
 	}
 	client["caBundle"] = base64.StdEncoding.EncodeToString(pair.Authorities)
-	return after, s.configure(ctx, client)
+	if err := s.configure(ctx, client); err != nil {
+		return 0, err
+	}
+	if err := ReplaceForeign(ctx, s.Cluster, s.Options.ReplaceForeign, s.Log); err != nil && ctx.Err() == nil {
+		s.Log.Error(err, "deletions of what is in use may be refused")
+	}
+	return after, nil
 }
 
 // reached says how the API server reaches this process: for the certificate, and for the

@@ -72,6 +72,9 @@ func (d Directory) Save(_ context.Context, p Pair) error {
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
+// SecretName is the name of the Secret that a certificate is kept in.
+const SecretName = "espalier-webhook"
+
 // Secret keeps a certificate in a Secret.
 type Secret struct {
 	Cluster         *cluster.Client

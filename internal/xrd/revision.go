@@ -101,6 +101,17 @@ func following(i Instance, d *v1.CompositeResourceDefinition) (labels.Selector, 
 	return labels.Everything(), nil
 }
 
+// DefaultRevisionSelector are the labels of revisions by which an instance is to say that it
+// follows them, since its definition says so for those that say nothing. An instance has
+// room for labels alone; a definition that selects otherwise is followed without a word.
+func DefaultRevisionSelector(i Instance, d *v1.CompositeResourceDefinition) (labels map[string]string, applies bool) {
+	s := d.Spec.DefaultCompositionRevisionSelector
+	if _, selects := i.RevisionSelector(); selects || s == nil || len(s.MatchLabels) == 0 || len(s.MatchExpressions) > 0 {
+		return nil, false
+	}
+	return s.MatchLabels, true
+}
+
 func revisionIsFor(r *v1.CompositionRevision, d *v1.CompositeResourceDefinition) bool {
 	return r.Spec.CompositeTypeRef == v1.TypeReferenceTo(d.CompositeKind())
 }

@@ -182,3 +182,28 @@ pipeline:
 		t.Errorf("want %s, got %s", want, got)
 	}
 }
+
+func TestTheDefinitionsSelectorIsForThoseWithoutOne(t *testing.T) {
+	stable := map[string]string{"channel": "stable"}
+	selecting := func(s metav1.LabelSelector) *v1.CompositeResourceDefinition {
+		return &v1.CompositeResourceDefinition{Spec: v1.DefinitionSpec{DefaultCompositionRevisionSelector: &s}}
+	}
+	byName := metav1.LabelSelectorRequirement{Key: "channel", Operator: metav1.LabelSelectorOpExists}
+	cases := map[string]struct {
+		instance   xrd.Instance
+		definition *v1.CompositeResourceDefinition
+		want       map[string]string
+	}{
+		"One that says nothing":                {instance(), selecting(metav1.LabelSelector{MatchLabels: stable}), stable},
+		"One that stays with its revision":     {instance(manual), selecting(metav1.LabelSelector{MatchLabels: stable}), stable},
+		"One that says what it follows":        {instance(onChannel("fast")), selecting(metav1.LabelSelector{MatchLabels: stable}), nil},
+		"A definition that says nothing":       {instance(), &v1.CompositeResourceDefinition{}, nil},
+		"A selector that there is no room for": {instance(), selecting(metav1.LabelSelector{MatchLabels: stable, MatchExpressions: []metav1.LabelSelectorRequirement{byName}}), nil},
+	}
+	for name, tc := range cases {
+		got, applies := xrd.DefaultRevisionSelector(tc.instance, tc.definition)
+		if diff := cmp.Diff(tc.want, got); diff != "" || applies != (tc.want != nil) {
+			t.Errorf("%s: applies: %t (-want +got):\n%s", name, applies, diff)
+		}
+	}
+}

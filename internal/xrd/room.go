@@ -16,7 +16,7 @@ func Room(d *v1.CompositeResourceDefinition) report.Room {
 		}
 		status := author.Properties["status"]
 		left := report.RoomIn(&status)
-		room = report.Room{Waiting: room.Waiting && left.Waiting, Deletion: room.Deletion && left.Deletion, Pruning: room.Pruning && left.Pruning}
+		room = room.Within(left)
 	}
 	return room
 }

@@ -202,13 +202,38 @@ func TestWhatAClaimPassesOnAndTakesBack(t *testing.T) {
 		}
 		return available(o)
 	})
-	rest(t, time.Second)
-	claim, composite := s.Get(t, top, s.NS, "shop"), s.Get(t, xtop, "", name)
-	rest(t, 2*time.Second)
-	if got := s.Get(t, top, s.NS, "shop"); got.GetResourceVersion() != claim.GetResourceVersion() {
-		t.Errorf("the claim is written at rest: %v", got.Object)
+	comesToRest(t, 2*time.Second, func() string {
+		return s.Get(t, top, s.NS, "shop").GetResourceVersion() + " of the claim, " + s.Get(t, xtop, "", name).GetResourceVersion() + " of the composite"
+	})
+}
+
+func TestADefinitionsRevisionSelectorIsTheCompositesAndItsClaims(t *testing.T) {
+	s := suite.Begin(t)
+	const definition = "connectionSecretKeys: [password]"
+	labelled := strings.Replace(nest, "metadata: {name: $ID-top}", "metadata: {name: $ID-top, labels: {channel: stable}}", 1)
+	s.Put(t, strings.Replace(labelled, definition, definition+"\n  defaultCompositionRevisionSelector: {matchLabels: {channel: stable}}", 1))
+	top := s.Kind("Top")
+	s.Put(t, plainClaim)
+	follows := func(channel string) func(*unstructured.Unstructured) error {
+		return func(o *unstructured.Unstructured) error {
+			if got := text(o, "spec", "compositionRevisionSelector", "matchLabels", "channel"); got != channel {
+				return fmt.Errorf("it follows %q", got)
+			}
+			return nil
+		}
 	}
-	if got := s.Get(t, xtop, "", name); got.GetResourceVersion() != composite.GetResourceVersion() {
-		t.Errorf("the composite is written at rest: %v", got.Object)
-	}
+	claim := s.Await(t, top, s.NS, "shop", follows("stable"))
+	composite := text(claim, "spec", "resourceRef", "name")
+	s.Await(t, s.Kind("XTop"), "", composite, follows("stable"))
+
+	// A composite without a claim says it for itself.
+	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-alone}, spec: {size: small}}`)
+	s.Await(t, s.Kind("XTop"), "", s.Name("alone"), follows("stable"))
+
+	// A claim that says otherwise, and then nothing again, follows the definition.
+	change(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":{"matchLabels":{"channel":"fast"}}}}`)
+	s.Await(t, s.Kind("XTop"), "", composite, follows("fast"))
+	change(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":null}}`)
+	s.Await(t, s.Kind("XTop"), "", composite, follows("stable"))
+	s.Await(t, top, s.NS, "shop", follows("stable"))
 }

@@ -39,7 +39,7 @@ func TestADefinitionGetsAnotherVersion(t *testing.T) {
 		if part.GetUID() != made[name].GetUID() {
 			t.Errorf("%s was made anew", name)
 		}
-		if ref := metav1.GetControllerOf(part); ref == nil || ref.APIVersion != later.GroupVersion().String() || len(part.GetOwnerReferences()) != 1 {
+		if ref := metav1.GetControllerOf(part); ref == nil || ref.APIVersion != later.GroupVersion().String() || len(part.GetOwnerReferences()) != 2 {
 			t.Errorf("%s is controlled by %v", name, part.GetOwnerReferences())
 		}
 	}

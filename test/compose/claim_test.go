@@ -214,6 +214,9 @@ spec: {size: small, writeConnectionSecretToRef: {name: shop-connection}}`)
 	if text(secret, "data", "hidden") != "" || text(secret, "type") != "connection.crossplane.io/v1alpha1" {
 		t.Errorf("the Secret has %v", secret.Object)
 	}
+	if !metav1.IsControlledBy(secret, s.Get(t, s.Kind("Top"), s.NS, "shop")) {
+		t.Errorf("the Secret's owners are %v", secret.GetOwnerReferences())
+	}
 
 	s.Delete(t, top, s.NS, "shop")
 	s.AwaitGone(t, top, s.NS, "shop")

@@ -112,13 +112,16 @@ apiVersion: apiextensions.crossplane.io/v1alpha1
 kind: EnvironmentConfig
 metadata: {name: $ID-base}
 data: {place: {region: north, zone: a}}`)
+	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		return hasCondition(o, "Synced", "False", "ReconcileError", `step "render"`, "comment: no such field")
+	})
+	s.Put(t, strings.Replace(placed, "      comment: nobody knows this field\n", "", 1))
 	is("north", "a")
 	shop := s.Await(t, kind, s.NS, "shop", available)
 	if got := text(shop, "status", "cooler"); got != "yes it is" {
 		t.Errorf("its status says %q", got)
 	}
 	s.AwaitEvent(t, "shop", "ComposeResources", "I am doing a compose!")
-	s.AwaitEvent(t, "shop", "ComposeResources", "comment: no such field")
 
 	// One that comes later, and one that changes.
 	s.Put(t, `

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/sdk/function"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 	"github.com/espalier-dev/espalier/test/suite"
@@ -221,16 +222,8 @@ func TestExternalFunctionsAreCalledOnceForEachStepOfAPass(t *testing.T) {
 	}
 
 	s.Put(t, by("counted", "mode: well, ttl: 300ms"))
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for from := countedFor(s.NS); countedFor(s.NS) < from+6; {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("it isn't called again when its answer's time is over")
-		}
-	}
+	from := countedFor(s.NS)
+	testkit.Poll(t, "it is called again when its answer's time is over", func() bool { return countedFor(s.NS) >= from+6 })
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
 	if list, err := s.Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite"}); err != nil || len(list.Items) > 0 {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -27,22 +26,9 @@ func rest(t *testing.T, while time.Duration) {
 // in which what is under way may end.
 func quiet(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
 	t.Helper()
-	before, called := get(), calls.Load()
-	for began := time.Now(); time.Since(began) < testkit.Patience; {
-		rest(t, 1500*time.Millisecond)
-		was, had := before, called
-		before, called = get(), calls.Load()
-		if was.GetResourceVersion() == before.GetResourceVersion() && had == called {
-			break
-		}
-	}
-	rest(t, 3*time.Second)
-	if after := get(); before.GetResourceVersion() != after.GetResourceVersion() {
-		t.Errorf("it is written on and on:\n%v\n%v", before.Object["status"], after.Object["status"])
-	}
-	if n := calls.Load() - called; n > 1 { // one may have been late
-		t.Errorf("its function is called on and on: %d times in 3 s", n)
-	}
+	comesToRest(t, 3*time.Second, func() string {
+		return fmt.Sprintf("resource version %s with %d calls", get().GetResourceVersion(), calls.Load())
+	})
 }
 
 func TestAResourceIsRenamed(t *testing.T) {

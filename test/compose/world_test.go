@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
@@ -71,6 +72,23 @@ spec:
 	s.AwaitGone(t, kind, s.NS, "shop")
 }
 
+func TestAKindThatNobodyServesIsAnError(t *testing.T) {
+	s := suite.Begin(t)
+	provide(t, s, func(seen) answer {
+		return answer{resources: map[string]map[string]any{
+			"store":  configMap("", nil),
+			"widget": {"apiVersion": "w." + s.Group + "/v1", "kind": "Widget"},
+		}}
+	})
+	s.Put(t, coded)
+	kind := s.Kind("Coded")
+	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		return hasCondition(o, "Synced", "False", "ReconcileError", "widget: no server knows kind Widget")
+	})
+	s.AwaitEvent(t, "shop", "ReconcileError", "widget: no server knows kind Widget")
+}
+
 func TestWhatIsComposedMayBeLeftInPlace(t *testing.T) {
 	s := suite.Begin(t)
 	s.Put(t, app)
@@ -101,6 +119,50 @@ func TestACompositeIsDeletedInTheForeground(t *testing.T) {
 	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
+	s.AwaitGone(t, kind, s.NS, "shop")
+	if left := parts(t, s, "shop"); len(left) > 0 {
+		t.Errorf("there is left %v", left)
+	}
+}
+
+func TestACompositeThatIsDeletedInTheForegroundGoesInOrder(t *testing.T) {
+	s := suite.Begin(t)
+	provide(t, s, func(seen) answer {
+		first, second := configMap("", nil), configMap("", nil)
+		first["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.ApplyOrderAnnotation: "1"}}
+		second["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.ApplyOrderAnnotation: "2", v1alpha1.DependsOnAnnotation: "first"}}
+		return answer{resources: map[string]map[string]any{"first": first, "second": second}}
+	})
+	s.Put(t, coded)
+	kind := s.Kind("Coded")
+	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Await(t, kind, s.NS, "shop", available)
+	made := parts(t, s, "shop")
+	first, second := made["first"].GetName(), made["second"].GetName()
+	change(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":["example.com/guard"]}}`)
+	foreground := metav1.DeletePropagationForeground
+	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+		t.Fatal(err)
+	}
+	composite := s.Get(t, kind, s.NS, "shop")
+	s.Await(t, suite.ConfigMap, s.NS, second, func(o *unstructured.Unstructured) error {
+		if o.GetDeletionTimestamp() == nil {
+			return errors.New("it isn't being deleted")
+		}
+		return nil
+	})
+	s.Await(t, suite.ConfigMap, s.NS, first, func(o *unstructured.Unstructured) error { // the collector has been there
+		for _, ref := range o.GetOwnerReferences() {
+			if ref.UID == composite.GetUID() {
+				return errors.New("it refers to the composite still")
+			}
+		}
+		return nil
+	})
+	if o := s.Get(t, suite.ConfigMap, s.NS, first); o.GetDeletionTimestamp() != nil {
+		t.Error("what the other one stands on goes before it")
+	}
+	change(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":null}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")
 	if left := parts(t, s, "shop"); len(left) > 0 {
 		t.Errorf("there is left %v", left)

@@ -117,6 +117,10 @@ const (
 
 // object is the composite as the claim wants it.
 func (c *Composer) object(claim, composite xrd.Instance, name string) *unstructured.Unstructured {
+	if selector, applies := xrd.DefaultRevisionSelector(claim, c.Definition); applies { // the claim is about to say so
+		claim = xrd.At(claim.Object().DeepCopy(), claim.Places())
+		claim.SetRevisionSelector(selector)
+	}
 	spec := xrd.SpecFromClaim(claim, composite)
 	if c.Definition.Spec.EnforcedCompositionRef != nil {
 		delete(spec, "compositionSelector") // the composite has what is enforced, whatever the claim asks for
@@ -212,6 +216,9 @@ func (c *Composer) fields(claim, composite xrd.Instance, name string) []inventor
 	}
 	if composite.Revision() != "" && (xrd.Policy(claim, composite) == v1.UpdateAutomatic || claim.Revision() == "") {
 		next.SetRevision(composite.Revision())
+	}
+	if selector, applies := xrd.DefaultRevisionSelector(claim, c.Definition); applies {
+		next.SetRevisionSelector(selector)
 	}
 	fields := next.Fields(claim)
 	if external := composite.Object().GetAnnotations()[externalName]; external != "" && external != claim.Object().GetAnnotations()[externalName] {

@@ -23,13 +23,20 @@ type Dialect struct {
 // reasonWaiting is why a claim isn't ready whose composite isn't.
 const reasonWaiting = "Waiting"
 
-// Refers is the composite that the claim names; of which kind isn't for the claim to say.
-func (d Dialect) Refers(claim *unstructured.Unstructured) []instance.Reference {
-	ref, bound := xrd.At(claim, xrd.ClaimPlaces()).Composite()
-	if !bound {
-		return nil
+// Refers is the composite that the claim names, of which kind isn't for the claim to say,
+// and its Secret, once somebody has written that. While the claim is being deleted a
+// Secret without the engine's marks is left to the garbage collector.
+func (d Dialect) Refers(o *unstructured.Unstructured) []instance.Reference {
+	var out []instance.Reference
+	claim := xrd.At(o, xrd.ClaimPlaces())
+	if ref, bound := claim.Composite(); bound {
+		out = append(out, instance.Reference{Node: compositeNode, Need: plan.Need{Kind: d.Composite, Name: ref.Name}})
 	}
-	return []instance.Reference{{Node: compositeNode, Need: plan.Need{Kind: d.Composite, Name: ref.Name}}}
+	ref, wanted := claim.ConnectionSecret()
+	if wanted && claim.LastPublished() != "" && o.GetDeletionTimestamp() == nil {
+		out = append(out, instance.Reference{Node: secretNode, Need: plan.Need{Kind: secretKind, Namespace: o.GetNamespace(), Name: ref.Name}})
+	}
+	return out
 }
 
 // Resting is a claim while it is paused.

@@ -191,6 +191,10 @@ func (s *sitting) fields(choice xrd.Choice, chosen xrd.RevisionChoice, nodes []p
 	if next.Revision() != chosen.Name {
 		next.SetRevision(chosen.Name)
 	}
+	_, claimed := s.xr.Claim()
+	if selector, applies := xrd.DefaultRevisionSelector(s.xr, s.Definition); applies && !claimed { // a claim says it to its composite
+		next.SetRevisionSelector(selector)
+	}
 	if s.memory.good != nil { // otherwise nobody knows of what
 		next.SetComposed(s.refs(nodes))
 	}

@@ -19,10 +19,16 @@ type Dialect struct {
 
 // Refers lists the objects that another implementation of the dialect has made: the
 // composite refers to them without the names that they have in the composition, which
-// they carry themselves.
+// they carry themselves; and its Secret, once somebody has written that. While the
+// composite is being deleted a Secret without the engine's marks is left to the garbage
+// collector.
 func (d Dialect) Refers(composite *unstructured.Unstructured) []instance.Reference {
 	var out []instance.Reference
-	for _, ref := range xrd.At(composite, d.Places).Composed() {
+	xr := xrd.At(composite, d.Places)
+	if ref, wanted := xr.ConnectionSecret(); wanted && ref.Namespace != "" && xr.LastPublished() != "" && composite.GetDeletionTimestamp() == nil {
+		out = append(out, instance.Reference{Node: secretNode, Need: plan.Need{Kind: secretKind, Namespace: ref.Namespace, Name: ref.Name}})
+	}
+	for _, ref := range xr.Composed() {
 		if ref.ResourceName != "" || ref.Name == "" {
 			continue
 		}
@@ -75,8 +81,10 @@ func (Dialect) Live(before condition.Set, desired plan.Desired, s plan.Summary, 
 		set = at.Mark(set, Unready("Unready resources: "+s.Unready))
 	case overruled(desired.Ready, false):
 		set = at.Mark(set, Unready("a function of the pipeline says that the composite isn't ready"))
-	case desired.Problem.Reason == "":
+	case desired.Problem.Reason == "" && s.Unclaimed.Reason == "":
 		set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable})
+	case !ok && s.Unclaimed.Reason != "":
+		set = at.Mark(set, Unready(s.Unclaimed.Message))
 	case !ok || said.Reason == v1.ReasonDeleting:
 		set = at.Mark(set, Unready(desired.Problem.Message))
 	}
@@ -90,11 +98,18 @@ func Unready(message string) v1alpha1.Condition {
 	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: v1.ReasonCreating, Message: message}
 }
 
-// Synced says whether what is wanted could be asked for.
+// Synced says whether what is wanted could be asked for. What was asked for and isn't
+// ready is no failure. What another implementation said of its watches is no longer so.
 func Synced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set {
+	set = set.Drop(v1.TypeResponsive)
 	c := v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess}
-	if s.Reason.IsError() {
+	switch {
+	case s.Unclaimed.Reason != "":
+		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Unclaimed.Message
+	case s.Reason.IsError():
 		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Message
+	case s.Failed != "":
+		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Failed
 	}
 	set = at.Mark(set, c)
 	if s.Stalled == "" {
@@ -154,6 +169,7 @@ func (Dialect) Leave(set condition.Set, removal plan.Removal, at instance.Moment
 
 // Leave is what composites and claims say while they are being deleted.
 func Leave(set condition.Set, removal plan.Removal, at instance.Moment) condition.Set {
+	set = set.Drop(v1.TypeResponsive)
 	set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: v1.ReasonDeleting, Message: plan.DeletionMessage(removal)})
 	set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess})
 	return instance.Stalled(set, removal, at)

@@ -25,6 +25,7 @@ func TestConditionsTellOfNow(t *testing.T) {
 		synced    = said("Synced", "True", "ReconcileSuccess", "")
 		backedUp  = said("BackedUp", "True", "Done", "last night")
 		failed    = plan.Problem{Reason: plan.PipelineFailed, Message: "cannot compose resources: step"}
+		refused   = plan.Problem{Reason: plan.Rejected, Message: "a webhook refuses"}
 		reading   = plan.Problem{Reason: plan.Syncing, Message: "reading"}
 	)
 	cases := map[string]struct {
@@ -35,6 +36,11 @@ func TestConditionsTellOfNow(t *testing.T) {
 		want    []v1alpha1.Condition
 	}{
 		"all is there": {want: []v1alpha1.Condition{synced, available}},
+		"another implementation has said how its watches are": {
+			reason: "nobody would ever say so again",
+			before: condition.Set{available, synced, said("Responsive", "True", "WatchCircuitClosed", "")},
+			want:   []v1alpha1.Condition{available, synced},
+		},
 		"something isn't ready": {
 			before: condition.Set{available}, summary: plan.Summary{Unready: "db: slowly"},
 			want: []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: db: slowly"), synced},
@@ -56,6 +62,11 @@ func TestConditionsTellOfNow(t *testing.T) {
 			desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
 			want: []v1alpha1.Condition{said("Synced", "False", "ReconcileError", failed.Message), said("Ready", "False", "Creating", failed.Message)},
 		},
+		"something could not be applied": {
+			reason: "that is no success, whatever comes of it later",
+			before: condition.Set{available, synced}, summary: plan.Summary{Reason: plan.NotReady, Message: "web: 1/3; db: no kind", Unready: "web: 1/3; db: no kind", Failed: "db: no kind"},
+			want: []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: web: 1/3; db: no kind"), said("Synced", "False", "ReconcileError", "db: no kind")},
+		},
 		"a function sets a condition": {
 			desired: plan.Desired{Conditions: []v1alpha1.Condition{backedUp}}, want: []v1alpha1.Condition{synced, available, backedUp},
 		},
@@ -68,6 +79,15 @@ func TestConditionsTellOfNow(t *testing.T) {
 				available, said("BackedUp", "Unknown", "FatalError", "the pipeline failed before a function could say how this is"),
 				said("Synced", "False", "ReconcileError", failed.Message),
 			},
+		},
+		"it can't be claimed": {
+			reason: "nothing is asked for, and it is as ready as it was",
+			before: condition.Set{available, synced}, summary: plan.Summary{Unclaimed: refused},
+			want: []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", refused.Message)},
+		},
+		"it can't be claimed from the start": {
+			summary: plan.Summary{Unclaimed: refused},
+			want:    []v1alpha1.Condition{said("Synced", "False", "ReconcileError", refused.Message), said("Ready", "False", "Creating", refused.Message)},
 		},
 		"it will be known in a moment": {
 			reason: "what was said holds until then",

@@ -56,10 +56,7 @@ func (s *sitting) node(name string, r pipeline.Resource, ref xrd.ComposedRef) pl
 	clean(o)
 	node.Refused = s.settle(o)
 	node.Observed = s.that(name, o) // of another kind or name it goes when the new one is there
-	if o.GetName() == "" {
-		o.SetName(s.name(name, o, node.Observed, ref))
-	}
-	o.SetGenerateName("")
+	s.setNames(name, o, node.Observed, ref)
 	if why := s.impossible(name, o); why != "" {
 		node.Refused = plan.Problem{Reason: plan.Rejected, Message: why}
 	}
@@ -123,6 +120,28 @@ func (s *sitting) settle(o *unstructured.Unstructured) plan.Problem {
 	return plan.Problem{}
 }
 
+// setNames settles the name of an object, and the prefix of which the name was generated
+// where no function gives one. The prefix is of the object's creation: what is there keeps
+// that which it has, if it has any.
+func (s *sitting) setNames(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) {
+	generated := o.GetName() == ""
+	if generated {
+		o.SetName(s.name(resource, o, observed, ref))
+	}
+	switch {
+	case observed != nil: // patch-and-transform returns the name of what is there, without the prefix
+		o.SetGenerateName(observed.GetGenerateName())
+	case generated:
+		o.SetGenerateName(s.prefix(o))
+	}
+}
+
+// prefix begins the name of an object that nobody names.
+func (s *sitting) prefix(o *unstructured.Unstructured) string {
+	prefix := cmp.Or(o.GetGenerateName(), inventory.RootOf(s.facts.Instance)+"-")
+	return strings.ToLower(prefix[:min(len(prefix), longestName-suffixLength)])
+}
+
 // name is that of an object that nobody names: the one that it has; or the one that the
 // composite refers to it by, since that was written down before it was to be made; or one
 // that follows from names, and so is the same after a crash.
@@ -133,12 +152,8 @@ func (s *sitting) name(resource string, o, observed *unstructured.Unstructured, 
 	case ref.Name != "" && ref.GroupVersionKind().GroupKind() == o.GroupVersionKind().GroupKind():
 		return ref.Name
 	}
-	prefix := o.GetGenerateName()
-	if prefix == "" {
-		prefix = inventory.RootOf(s.facts.Instance) + "-"
-	}
 	suffix := object.Digest([]string{object.KeyOf(s.facts.Instance).String(), s.facts.Instance.GroupVersionKind().Group, resource})[:suffixLength]
-	return strings.ToLower(prefix[:min(len(prefix), longestName-suffixLength)]) + suffix
+	return s.prefix(o) + suffix
 }
 
 const (
@@ -165,16 +180,16 @@ func readiness(name string, said fnv1.Ready, o *unstructured.Unstructured) (bool
 
 // whyUnready is the deepest cause that an object tells itself.
 func whyUnready(o *unstructured.Unstructured) string {
-	complaint := diag.Cut(health.Complaint(o), longestComplaint)
+	complaint := diag.Shorten(health.Complaint(o), longestComplaint)
 	said, ok := health.Says(o)
 	switch {
 	case complaint != "":
 		return complaint
 	case ok && said.Status != "True":
-		return cmp.Or(diag.Cut(said.Message, longestComplaint), said.Reason)
+		return cmp.Or(diag.Shorten(said.Message, longestComplaint), said.Reason)
 	}
 	if h := health.Of(o); !h.Ready {
-		return diag.Cut(h.Message, longestComplaint)
+		return diag.Shorten(h.Message, longestComplaint)
 	}
 	return "no function of the pipeline says that it is ready"
 }

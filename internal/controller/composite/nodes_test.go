@@ -58,6 +58,36 @@ func TestNamesFollowFromNames(t *testing.T) {
 	}
 }
 
+func TestTheGeneratedPartOfANameIsTold(t *testing.T) {
+	const (
+		named    = "{apiVersion: v1, kind: ConfigMap, metadata: {name: chosen}}"
+		prefixed = "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: Some-}}"
+		both     = "{apiVersion: v1, kind: ConfigMap, metadata: {name: chosen, generateName: some-}}"
+	)
+	cases := map[string]struct{ wants, has, want string }{
+		"of an object that nobody names":                               {wants: configMap, want: "x-"},
+		"of one that a function names":                                 {wants: named, want: ""},
+		"as a function gives it":                                       {wants: prefixed, want: "some-"},
+		"as a function gives it beside a name":                         {wants: both, want: "some-"},
+		"as another implementation has made it":                        {wants: configMap, has: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x-abcde, generateName: x-}}", want: "x-"},
+		"but not where the object was made without":                    {wants: configMap, has: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x-abcde}}", want: ""},
+		"and stays as it was when a function gives another":            {wants: prefixed, has: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x-abcde, generateName: x-}}", want: "x-"},
+		"and stays where a function gives the name that was generated": {wants: named, has: "{apiVersion: v1, kind: ConfigMap, metadata: {name: chosen, generateName: cho}}", want: "cho"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := begin("a", "x")
+			f.wants("db", tc.wants, yes)
+			if tc.has != "" {
+				f.has("db", tc.has)
+			}
+			if got := f.node(t).Object.GetGenerateName(); got != tc.want {
+				t.Errorf("it is %q, and not %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestWhatHasANameKeepsIt(t *testing.T) {
 	cases := map[string]struct {
 		wants string

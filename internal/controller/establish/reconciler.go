@@ -89,10 +89,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) outcome.Outc
 	}
 	published := r.publish(ctx, v)
 	r.serve(v) // what was published before is served all the same
-	if published != nil {
-		return outcome.Fail(published)
+	switch {
+	case published == nil:
+		return r.report(ctx, v)
+	case v.composite.Reason == publish.Refused || v.claim.Reason == publish.Refused:
+		if out := r.report(ctx, v); out.Err != nil {
+			return out
+		}
 	}
-	return r.report(ctx, v)
+	return outcome.Fail(published)
 }
 
 // begin loads the definition and puts its finalizers on.
@@ -149,8 +154,10 @@ func (r *Reconciler) finalize(ctx context.Context, v *visit) outcome.Outcome {
 		return outcome.Overtaken()
 	}
 	if err != nil {
+		r.refused(v, telemetry.FailedFinalizer, "its finalizers can't be put on, and nothing is done for it until they can", err)
 		return outcome.Fail(fmt.Errorf("put the finalizers on: %w", err))
 	}
+	v.entry.refusals.Granted(telemetry.FailedFinalizer)
 	return outcome.Outcome{}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/engine"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/tally"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 // Registry is what is known of all definitions: which kinds each asks for, and what serves
@@ -35,6 +36,7 @@ type entry struct {
 	good             *v1.CompositeResourceDefinition
 	goodMark         string
 	composite, claim serving
+	refusals         telemetry.Refusals
 }
 
 // want is a kind that a definition asks for, and the CustomResourceDefinition that this

@@ -127,6 +127,14 @@ func (r *Reconciler) mark(set condition.Set, v *visit, kind string, c v1alpha1.C
 	return set.Mark(c, r.Now())
 }
 
+// refused tells, as an event, of a write to the definition itself that is refused and that
+// won't be granted by itself.
+func (r *Reconciler) refused(v *visit, reason, what string, err error) {
+	if cluster.IsLasting(err) {
+		v.entry.refusals.Refused(r.Events, v.raw, reason, what+": "+cluster.Discreet(err)+cluster.Remedy(err))
+	}
+}
+
 // writeStatus writes the definition's status, if it says anything new, and tells of
 // transitions as events.
 func (r *Reconciler) writeStatus(ctx context.Context, v *visit, set condition.Set) outcome.Outcome {
@@ -153,8 +161,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, v *visit, set condition.Se
 		return outcome.Overtaken()
 	}
 	if err != nil {
+		r.refused(v, telemetry.FailedStatusUpdate, "its status can't be written, and doesn't tell how it is", err)
 		return outcome.Fail(fmt.Errorf("write status: %w", err))
 	}
+	v.entry.refusals.Granted(telemetry.FailedStatusUpdate)
 	r.announce(v, before, set)
 	return outcome.Done()
 }

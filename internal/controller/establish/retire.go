@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
@@ -159,6 +160,7 @@ func (r *Reconciler) release(ctx context.Context, v *visit, finalizer string) ou
 		return outcome.Overtaken()
 	}
 	if err != nil {
+		r.refused(v, telemetry.FailedFinalizer, "a finalizer can't be taken off", err)
 		return outcome.Fail(fmt.Errorf("take finalizer %s off: %w", finalizer, err))
 	}
 	if !last { // the last one's answer is of an object that is gone

@@ -67,12 +67,9 @@ func (v *visit) watchesSecret() bool {
 // somebody else's.
 func (r *Reconciler) apply(ctx context.Context, v *visit, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	made, err := r.Cluster.Create(ctx, o, Manager)
-	if !cluster.IsTaken(err) {
+	live := cluster.Holder(err)
+	if live == nil {
 		return made, quietly(err)
-	}
-	live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
-	if err != nil {
-		return nil, quietly(err)
 	}
 	if !metav1.IsControlledBy(live, v.object) {
 		return nil, errors.New("it exists already and isn't this object's")

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -135,7 +136,22 @@ func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome
 		}
 		return nil, r.report(ctx, v, operation.Fails(err))
 	}
+	v.state.Unreserved = v.state.Caps.Naming == external.ProviderAssigned && unreserved(v.binding, bindings)
 	return v, outcome.Outcome{}
+}
+
+// unreserved reports whether a binding names an identity that none of the bindings of its
+// managed resource reserves, since somebody has deleted that one.
+func unreserved(b *unstructured.Unstructured, own []*unstructured.Unstructured) bool {
+	if b == nil {
+		return false
+	}
+	spec, err := specOf(b)
+	if err != nil || spec.Ref == "" || spec.Shared {
+		return false
+	}
+	name, _ := carry.Reservation(spec, external.Ref(spec.Ref))
+	return !slices.ContainsFunc(own, func(o *unstructured.Unstructured) bool { return o.GetName() == name })
 }
 
 // connect resolves what the managed resource refers to, and connects a client for

@@ -44,13 +44,12 @@ type Gate struct {
 	open  sync.Once
 	news  chan struct{} // holds one wake-up
 	known chan struct{}
+	blind blindness
 
 	mu sync.Mutex
 	// closed is why there may be no pass: the holds there are, or that nobody knows.
 	closed bool
 	holds  []*unstructured.Unstructured
-	// blind is why Holds can't be read.
-	blind string
 	// resting are the objects whose passes were kept back; under way is how many
 	// passes were let through and haven't ended.
 	resting  map[object.Key]struct{}
@@ -65,6 +64,9 @@ func (g *Gate) Watch() (known <-chan struct{}) {
 	g.open.Do(func() {
 		g.closed, g.resting, g.gone = true, map[object.Key]struct{}{}, map[types.UID]bool{}
 		g.news, g.known = make(chan struct{}, 1), make(chan struct{})
+		g.blind.log = func(reason, message string) {
+			g.Log.Info("cannot read Holds; nothing is reconciled until it is known whether there is one", "reason", reason, "message", message)
+		}
 		g.Hub.Serve(Kind, func(object.Key, watch.Cause) { g.look() })
 		g.look()
 	})
@@ -76,9 +78,8 @@ func (g *Gate) Watch() (known <-chan struct{}) {
 func (g *Gate) look() {
 	g.mu.Lock()
 	if state := g.Hub.State(Kind, watch.All()); state.Phase != watch.Synced {
-		if state.Phase == watch.Unavailable && g.blind != state.Message {
-			g.blind = state.Message
-			g.Log.Info("it can't be told whether there is a Hold; nothing is begun before that is known", "reason", state.Reason, "message", state.Message)
+		if state.Phase == watch.Unavailable {
+			g.blind.set(string(state.Reason), state.Message)
 		}
 		g.mu.Unlock()
 		return
@@ -88,7 +89,7 @@ func (g *Gate) look() {
 	default:
 		close(g.known)
 	}
-	g.blind = ""
+	g.blind.end()
 	g.holds = g.Hub.Select(Kind, "", labels.Everything())
 	g.closed = len(g.holds) > 0
 	var woken []object.Key
@@ -103,12 +104,8 @@ func (g *Gate) look() {
 	g.tell()
 }
 
-// Blind is why it can't be told whether there is a Hold; empty if it can.
-func (g *Gate) Blind() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.blind
-}
+// Blind is why Holds can't be read; empty if they can.
+func (g *Gate) Blind() string { return g.blind.why() }
 
 // tell lets Run see to what has changed.
 func (g *Gate) tell() {

@@ -1,0 +1,63 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/cluster"
+)
+
+// ForeignName is the name of the configuration by which the API server asks Crossplane
+// whether an object is in use. It stays when Crossplane is stopped; then nothing that is
+// labelled as in use can be deleted.
+const ForeignName = "crossplane-no-usages"
+
+// ForeignNote says what the foreign configuration does, and how it is replaced.
+const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was installed by Crossplane: the API server asks there before it deletes " +
+	"what is labelled as in use, and refuses if nobody answers. If Crossplane doesn't run any more, --replace-crossplane-webhook deletes it; " +
+	"the controllers keep to usages themselves"
+
+// FindForeign returns the foreign configuration; nil if there is none.
+func FindForeign(ctx context.Context, c *cluster.Client) (*unstructured.Unstructured, error) {
+	found, err := c.Get(ctx, configurationKind, "", ForeignName)
+	switch {
+	case cluster.IsAbsent(err, ForeignName):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", ForeignName, err)
+	case !asksAboutUsages(found):
+		return nil, nil // it has the name by chance
+	}
+	return found, nil
+}
+
+func asksAboutUsages(o *unstructured.Unstructured) bool {
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+	for _, hook := range hooks {
+		if hook, ok := hook.(map[string]any); ok && hook["name"] == webhookName {
+			return true
+		}
+	}
+	return false
+}
+
+// ReplaceForeign deletes the foreign configuration, if there is one and that is wanted, and
+// otherwise logs what it does.
+func ReplaceForeign(ctx context.Context, c *cluster.Client, wanted bool, log logr.Logger) error {
+	found, err := FindForeign(ctx, c)
+	if err != nil || found == nil {
+		return err
+	}
+	if !wanted {
+		log.Info(ForeignNote)
+		return nil
+	}
+	if err := c.Delete(ctx, found); err != nil {
+		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", ForeignName, err)
+	}
+	log.Info("ValidatingWebhookConfiguration was installed by Crossplane and is deleted, as --replace-crossplane-webhook asks for", "name", ForeignName)
+	return nil
+}

@@ -1,0 +1,46 @@
+package takeover
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// Crossplane's FunctionRevisions say where its functions were served, with mutual TLS.
+// Nobody answers there any more, and there are no certificates.
+func TestFunctionsThatAreBuiltInGoOnInPlaceOfTheirPackages(t *testing.T) {
+	s := suite.Begin(t)
+	s.Await(t, suite.ConfigMap, "team-a", "blog-bfa73d22ebcf", applied)
+	s.Await(t, app, "team-a", "blog", settled)
+}
+
+// applied checks that an object has been written by a composite that composes it.
+func applied(o *unstructured.Unstructured) error {
+	switch {
+	case o == nil:
+		return errors.New("is gone")
+	case o.GetLabels()[v1alpha1.ApplySetPartOfLabel] == "":
+		return errors.New("has not been applied")
+	}
+	return nil
+}
+
+// settled checks that an object has been claimed and is ready.
+func settled(o *unstructured.Unstructured) error {
+	switch {
+	case o == nil:
+		return errors.New("is gone")
+	case o.GetAnnotations()["applyset.kubernetes.io/tooling"] == "":
+		return errors.New("is not claimed")
+	case testkit.Condition(o, "Synced") != "True":
+		return errors.New("is not synced: " + testkit.Message(o, "Synced"))
+	case testkit.Condition(o, "Ready") != "True":
+		return errors.New("is not ready: " + testkit.Message(o, "Ready"))
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package takeover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/cli"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/test/takeover/live"
+)
+
+const environments = "environmentconfigs.apiextensions.crossplane.io"
+
+// call runs the program and returns its exit code and what it printed.
+func call(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = cli.Main(ctx, args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// Crossplane 2 serves EnvironmentConfigs in v1beta1 only, and that is what is read.
+func TestItStartsWhereCrossplaneRan(t *testing.T) {
+	s := suite.Begin(t)
+	s.Await(t, app, "team-a", "shop", func(o *unstructured.Unstructured) error {
+		if err := live.Kept(before["App team-a/shop"], o); err != nil {
+			return err
+		}
+		if !strings.HasPrefix(o.GetAnnotations()["applyset.kubernetes.io/tooling"], "espalier/") {
+			return errors.New("is not claimed")
+		}
+		return nil
+	})
+	if _, ours := s.Get(t, suite.CRD, "", environments).GetAnnotations()[v1alpha1.AppliedAnnotation]; ours {
+		t.Error("another program's CustomResourceDefinition has been changed")
+	}
+}
+
+func TestAllIsInstalledOrNothing(t *testing.T) {
+	t.Parallel()
+	config := testkit.Another(t)
+	w := testkit.NewWorld(t, config)
+	kubeconfig := testkit.Kubeconfig(t, config)
+	of := w.Of(t, suite.CRD, "")
+	var c *unstructured.Unstructured
+	for _, installed := range live.Installed(t, live.Crossplane) {
+		if installed.GetName() == environments {
+			c = installed
+		}
+	}
+	versions, _, _ := unstructured.NestedSlice(c.Object, "spec", "versions")
+	versions[0].(map[string]any)["name"] = "v1alpha1" // all that Crossplane 1.x served
+	if err := unstructured.SetNestedSlice(c.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := of.Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const problem = "CustomResourceDefinition " + environments + " exists, was installed by another program, and serves v1alpha1, but not v1beta1"
+
+	code, out, errs := call(t.Context(), "run", "--check", "--kubeconfig", kubeconfig)
+	if code != 1 || !strings.Contains(errs, problem) || !strings.Contains(out, "Refused") || !strings.Contains(out, "holds.espalier.dev") {
+		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
+	}
+	code, _, errs = call(t.Context(), "run", "--kubeconfig", kubeconfig, "--leader-elect=false",
+		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--introspection-socket=0")
+	if code != 1 || !strings.Contains(errs, problem) {
+		t.Errorf("run ended with %d: %s", code, errs)
+	}
+	if names := crds(t, w); !slices.Equal(names, []string{environments}) {
+		t.Errorf("there are left %v", names)
+	}
+
+	w.Delete(t, suite.CRD, "", environments)
+	w.AwaitGone(t, suite.CRD, "", environments)
+	versions[0].(map[string]any)["name"] = "v1beta1" // all that Crossplane 2 serves
+	if err := unstructured.SetNestedSlice(c.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := of.Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = call(t.Context(), "run", "--check", "--kubeconfig", kubeconfig)
+	if code != 0 || !strings.Contains(out, "installed by another program; objects of v1alpha1 are refused") || !strings.Contains(out, "would start") {
+		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
+	}
+	if names := crds(t, w); !slices.Equal(names, []string{environments}) {
+		t.Errorf("--check has installed %v", names)
+	}
+}
+
+// crds are the names of all CustomResourceDefinitions.
+func crds(t *testing.T, w *testkit.World) []string {
+	t.Helper()
+	list, err := w.Of(t, suite.CRD, "").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range list.Items {
+		out = append(out, list.Items[i].GetName())
+	}
+	return out
+}

@@ -1,0 +1,54 @@
+// Package takeover tests what becomes of the objects of other engines when Espalier goes
+// on in their place, on the recorded states of real ones.
+package takeover
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/test/takeover/live"
+)
+
+// Kinds of the recorded states.
+var (
+	app      = schema.GroupVersionKind{Group: "platform.example.org", Version: "v1", Kind: "App"}
+	database = schema.GroupVersionKind{Group: "legacy.example.org", Version: "v1alpha1", Kind: "Database"}
+)
+
+// before are the objects as they were before the controllers started, by "Kind
+// namespace/name".
+var before map[string]*unstructured.Unstructured
+
+func TestMain(m *testing.M) {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about the names of others' finalizers
+	load := func(t *testing.T, w *testkit.World) { before = live.Load(t, w, live.Crossplane, live.KRO) }
+	os.Exit(suite.Main(m, server.Options{Usages: true, Observe: failures.observe}, load))
+}
+
+// failures are the passes that failed, each of which is an error in the log.
+var failures failed
+
+type failed struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (f *failed) observe(p outcome.Pass) {
+	if p.Err == nil || errors.Is(p.Err, context.Canceled) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, p.Key.String()+": "+p.Err.Error())
+}

@@ -1,0 +1,46 @@
+package takeover
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/test/takeover/live"
+)
+
+// Crossplane tells whose the Secret of a claim is by its controller alone.
+func TestAClaimKeepsItsConnectionSecret(t *testing.T) {
+	s := suite.Begin(t)
+	const namespace, name = "team-a", "orders-conn"
+	was := before["Secret "+namespace+"/"+name]
+	claimed := before["Database team-a/orders"]
+	is := s.Await(t, suite.Secret, namespace, name, applied)
+	if err := live.Kept(was, is); err != nil {
+		t.Error(err)
+	}
+	if !metav1.IsControlledBy(is, claimed) {
+		t.Errorf("its owners are %v", is.GetOwnerReferences())
+	}
+	s.Await(t, database, "team-a", "orders", settled)
+
+	// What a provider writes from now on arrives.
+	source := string(before["XDatabase /orders-vsvjc"].GetUID()) + "-instance"
+	secret := base64.StdEncoding.EncodeToString([]byte("changed"))
+	patch := fmt.Appendf(nil, `{"data":{"password":%q}}`, secret)
+	if _, err := s.Of(t, suite.Secret, "crossplane-system").Patch(t.Context(), source, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, suite.Secret, namespace, name, func(o *unstructured.Unstructured) error {
+		if got, _, _ := unstructured.NestedString(o.Object, "data", "password"); got != secret {
+			return errors.New("has the password from before")
+		}
+		return nil
+	})
+	s.Await(t, database, "team-a", "orders", settled)
+}

@@ -1,0 +1,31 @@
+package takeover
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// An error in the log is for somebody to act on: each is of a pass that failed. The
+// condition Responsive tells how Crossplane's watches were.
+func TestStartingLogsNoErrorsAndTakesBackWhatIsStale(t *testing.T) {
+	s := suite.Begin(t)
+	for _, name := range []string{"blog", "shop"} {
+		s.Await(t, app, "team-a", name, func(o *unstructured.Unstructured) error {
+			if reason := testkit.ReasonOf(o, "Responsive"); reason != "" {
+				return errors.New("still says Responsive because of " + reason)
+			}
+			return settled(o)
+		})
+	}
+	s.Await(t, database, "team-a", "orders", settled)
+	failures.mu.Lock()
+	defer failures.mu.Unlock()
+	for _, text := range failures.all {
+		t.Error(text)
+	}
+}

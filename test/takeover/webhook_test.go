@@ -1,0 +1,45 @@
+package takeover
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// The API server still asks a Crossplane that doesn't run any more before it deletes what
+// is labelled as in use.
+func TestTheWebhookThatCrossplaneLeftIsNamedAndReplacedOnRequest(t *testing.T) {
+	s := suite.Begin(t)
+	s.Await(t, app, "team-a", "shop", settled)
+	remove := func() error {
+		return s.Of(t, app, "team-a").Delete(t.Context(), "shop", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	if err := remove(); err == nil || !strings.Contains(err.Error(), "nousages.protection.crossplane.io") {
+		t.Fatalf("it is not refused by the webhook: %v", err)
+	}
+	code, out, errs := call(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
+	if code != 0 || !strings.Contains(out, "note: ValidatingWebhookConfiguration crossplane-no-usages was installed by Crossplane") || !strings.Contains(out, "--replace-crossplane-webhook") {
+		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
+	}
+	k, err := kernel.New(kernel.Options{Config: s.Config, Workers: 1, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := webhook.ReplaceForeign(t.Context(), k.Client, false, logr.Discard()); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(); err == nil {
+		t.Fatal("it has been replaced without anybody asking for that")
+	}
+	if err := webhook.ReplaceForeign(t.Context(), k.Client, true, logr.Discard()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Poll(t, "the API server asks nobody any more", func() bool { return remove() == nil })
+}
