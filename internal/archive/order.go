@@ -137,6 +137,17 @@ func Requires(definitions []*unstructured.Unstructured, known ...schema.GroupVer
 	return out
 }
 
+// Composing are the definitions that compose a kind, in their order.
+func Composing(definitions []*unstructured.Unstructured, kind schema.GroupVersionKind) []object.Key {
+	var out []object.Key
+	for _, d := range definitions {
+		if slices.Contains(uses(d), kind) {
+			out = append(out, object.KeyOf(d))
+		}
+	}
+	return out
+}
+
 // With are the named definitions and all those whose kinds they compose, however
 // deep; of composites it has to be told what they are composed of. It returns the names
 // that no definition has.

@@ -22,7 +22,7 @@ const firstGeneration = int64(1)
 // the incarnation begins with, as far as it was told of the present one.
 func passingOn(o *unstructured.Unstructured) map[string]any {
 	was, _, _ := unstructured.NestedMap(o.Object, "status") // a copy
-	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField} {
+	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
 		delete(was, field)
 	}
 	renew := func(in map[string]any) {

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/archive"
 	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -63,6 +64,8 @@ type kinds struct {
 	composites map[schema.GroupKind]bool
 	// custom are all that have a CustomResourceDefinition.
 	custom map[schema.GroupKind]bool
+	// installedBy names the instances whose children are CustomResourceDefinitions, by the kind.
+	installedBy map[schema.GroupKind]object.Key
 }
 
 // Run reads the control plane and writes the export. What makes an object is read
@@ -88,8 +91,12 @@ func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, e
 			return header, err
 		}
 	}
+	requires, err := e.requires()
+	if err != nil {
+		return header, err
+	}
 	header = archive.NewHeader(e.ID, e.Now, installation, e.Version)
-	header.Selection, header.Requires, header.Notes = e.Selection, archive.Requires(e.definitions, e.knownKinds()...), e.notes
+	header.Selection, header.Requires, header.Notes = e.Selection, requires, e.notes
 	e.spool.count(header.Counts)
 	raw, err := header.Encode()
 	if err != nil {
@@ -117,7 +124,7 @@ func (e *Export) readKinds(ctx context.Context) error {
 	defined := archive.Defined(e.definitions)
 	var configs []schema.GroupVersionKind
 	forget := func() {
-		e.kinds, configs = kinds{composites: map[schema.GroupKind]bool{}, custom: map[schema.GroupKind]bool{}}, nil
+		e.kinds, configs = kinds{composites: map[schema.GroupKind]bool{}, custom: map[schema.GroupKind]bool{}, installedBy: map[schema.GroupKind]object.Key{}}, nil
 	}
 	forget()
 	err := e.each(ctx, crdKind, forget, func(o *unstructured.Unstructured) error {
@@ -129,6 +136,9 @@ func (e *Export) readKinds(ctx context.Context) error {
 		_, owned := crd.Owner(&c)
 		composite := isComposites(&c)
 		e.kinds.custom[gvk.GroupKind()] = served
+		if instance, _, ok := inventory.InstanceOf(o); ok {
+			e.kinds.installedBy[gvk.GroupKind()] = instance
+		}
 		switch {
 		case !served:
 		case (owned || composite) && defined[gvk.GroupKind()]:

@@ -7,7 +7,12 @@ import (
 	"os"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
+func TestMain(m *testing.M) {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // for who writes in v1, as the tests do
+	os.Exit(testkit.Main(m))
+}
