@@ -100,6 +100,10 @@ func (s State) present() Step {
 		return s.takeOn()
 	case s.foreign():
 		return rest(resource.Conflict, fmt.Sprintf("the external resource %s carries the mark of %s now; it is left alone", b.Ref, s.Look.Mark.Owner), s.soon())
+	case s.Unreserved && !s.IDReserved && s.IDTaken != nil:
+		return s.taken(s.IDTaken).with(s.ready())
+	case s.Unreserved && !s.IDReserved:
+		return Step{Do: ReserveID, Ref: external.Ref(b.Ref)}
 	case b.AbsentSince != nil:
 		return s.record(func(b *binding.BindingSpec) { b.AbsentSince = nil })
 	case s.Resource.ExternalName != b.Ref && !s.Projected:

@@ -97,6 +97,9 @@ type State struct {
 	MadeVerb external.Verb
 	// Failed is the last error of a closed operation in this pass.
 	Failed *external.OpError
+	// Unreserved says that the Binding names an assigned identity, and that the second Binding
+	// that reserves it is missing.
+	Unreserved bool
 	// IDReserved says that the assigned identity is ours alone, IDTaken by whom it
 	// is kept otherwise.
 	IDReserved bool

@@ -19,7 +19,7 @@ import (
 func TestSweepACloudFullOfTrouble(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
-	many := testkit.Size(6, 60)
+	many := testkit.Size(3, 60)
 	seed := uint64(time.Now().UnixNano())
 	for class, behaviour := range classes {
 		t.Run(class, func(t *testing.T) {

@@ -156,7 +156,7 @@ func TestSweepTheLeaderStandsStill(t *testing.T) {
 			l := life{world: w, config: config, sky: open(t, classes[class]), policies: sets[0]}
 			defer l.sky.Close()
 			l.live(t, trouble{name: "none"})
-			step := testkit.Size(3, 1)
+			step := testkit.Size(6, 1)
 			for n := 1; !t.Failed(); n += step {
 				f := newFrost(n)
 				l.run = func(t *testing.T, config *rest.Config, sky *cloud.Cloud) func() { return compete(t, config, sky, f) }

@@ -1,14 +1,17 @@
 package external
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -29,6 +32,9 @@ func TestAnIdentityIsKeptAsLongAsABindingKeepsIt(t *testing.T) {
 	o := l.world.Await(t, bucket, ns, name, bound)
 	id := o.GetAnnotations()["crossplane.io/external-name"]
 	own, reservation := l.kept(t, ns)
+	if shown := l.column(t, "RESERVATION"); shown[own] == "true" || shown[reservation] != "true" {
+		t.Errorf("kubectl can't tell the Binding %s from the reservation %s: %v", own, reservation, shown)
+	}
 	l.annotate(t, ns, name, "crossplane.io/paused", "true") // so that it isn't taken away in the usual way
 	l.world.Await(t, bucket, ns, name, says("ReconcilePaused"))
 	l.world.Delete(t, bucket, ns, name)
@@ -59,6 +65,38 @@ func TestAnIdentityIsKeptAsLongAsABindingKeepsIt(t *testing.T) {
 	l.world.AwaitGone(t, binding, "", reservation)
 	l.world.Delete(t, bucket, ns, heir)
 	l.world.AwaitGone(t, bucket, ns, heir)
+}
+
+// column is a column of what 'kubectl get bindings' shows, by name.
+func (l life) column(t *testing.T, title string) map[string]string {
+	t.Helper()
+	client, err := rest.HTTPClientFor(l.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.config.Host+"/apis/espalier.dev/v1alpha1/bindings", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var table metav1.Table
+	if err := json.NewDecoder(response.Body).Decode(&table); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for i, column := range table.ColumnDefinitions {
+		for _, row := range table.Rows {
+			if column.Name == title {
+				out[fmt.Sprint(row.Cells[0])] = fmt.Sprint(row.Cells[i])
+			}
+		}
+	}
+	return out
 }
 
 // kept are the Binding of a namespace's only bucket, and the one that keeps its

@@ -27,7 +27,7 @@ func TestSweepThousandsAtRest(t *testing.T) {
 	var counter testkit.Counter
 	writes := testkit.Counter{Counts: testkit.IsWrite}
 	counted := writes.Wrap(counter.Wrap(config))
-	many := testkit.Size(200, 5000)
+	many := testkit.Size(60, 5000)
 	poll := time.Duration(testkit.Size(5, 60)) * time.Second
 	stop := runWith(t, server.Options{Config: counted, Poll: poll, Workers: 16}, sky)
 	defer func() { stop() }()

@@ -42,7 +42,7 @@ func TestSweepTheControllersDie(t *testing.T) {
 				defer l.sky.Close()
 				one := l.live(t, trouble{name: "none"})
 				all := troubles(one)
-				most := testkit.Size(20, len(all))
+				most := testkit.Size(6, len(all))
 				if i > 0 {
 					most = 24
 				}
@@ -127,7 +127,7 @@ func TestSweepTheProviderDiesRightAfterCreation(t *testing.T) {
 	config := testkit.Exclusive(t)
 	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(t, classes["named by it, with tokens"]), policies: sets[0]}
 	defer l.sky.Close()
-	times := testkit.Size(10, 100)
+	times := testkit.Size(4, 100)
 	for n := range times {
 		l.live(t, trouble{name: fmt.Sprintf("the %d. time", n+1), crash: afterCall(1)})
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/manager"
@@ -61,8 +60,8 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.SetOutput(out)
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
 	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
-	flags.StringVar(&s.health, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
-	flags.StringVar(&s.metrics, "metrics-bind-address", ":8080", "where /metrics is served; 0 for nowhere")
+	flags.StringVar(&s.health, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
+	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "where /metrics is served, such as :8080; 0 for nowhere")
 	flags.IntVar(&s.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.IntVar(&s.verbosity, "v", 0, "how much is logged: 0 to 3")
 	flags.DurationVar(&s.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
@@ -87,11 +86,9 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = s.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context}).ClientConfig()
+	config, err := manager.Kubeconfig{Path: s.kubeconfig, Context: s.context}.Config()
 	if err != nil {
-		return fmt.Errorf("which cluster? %w", err)
+		return err
 	}
 	if s.namespace == "" {
 		s.namespace = manager.OwnNamespace()
@@ -125,11 +122,14 @@ type controllers struct {
 }
 
 func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
-	k, err := kernel.New(kernel.Options{Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe})
+	providers := []managed.Provider{p}
+	k, err := kernel.New(kernel.Options{
+		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: provide.CRDs(providers),
+	})
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provide.Options{Providers: []managed.Provider{p}, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
+	return controllers{k, provide.Options{Providers: providers, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
 }
 
 // Run serves until the context ends.
