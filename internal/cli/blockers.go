@@ -27,7 +27,11 @@ func newBlockers() *cobra.Command {
 			"  espalier blockers vpc main -o json | jq '.blockers[].object'",
 		Args: kindAndName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return blockers(cmd, flags, args[0], args[1])
+			kind, name, err := named(cmd.Name(), args)
+			if err != nil {
+				return err
+			}
+			return blockers(cmd, flags, kind, name)
 		},
 	}
 	flags.add(cmd)

@@ -50,7 +50,11 @@ func newDelete() *cobra.Command {
 			if err := flags.check(); err != nil {
 				return &usageError{err}
 			}
-			return deleteInstance(cmd, flags, args[0], args[1])
+			kind, name, err := named(cmd.Name(), args)
+			if err != nil {
+				return err
+			}
+			return deleteInstance(cmd, flags, kind, name)
 		},
 	}
 	flags.add(cmd)

@@ -14,6 +14,7 @@ type demoLines struct {
 	to     io.Writer
 	begun  time.Time // of the chapter
 	before []view.Row
+	log    view.Log
 	status string
 	ended  []chapterMsg
 }
@@ -58,8 +59,9 @@ func (l *demoLines) world(w view.World) {
 	if w.Root != nil {
 		rows = view.Rows(view.Build(w, now), now)
 	}
+	l.log.See(rows)
 	for _, change := range view.Changes(l.before, rows) {
-		l.line("%s", change)
+		l.line("%s", l.log.Line(change))
 	}
 	l.before = rows
 	if status := topStatus(w.Root); status != "" && status != l.status {

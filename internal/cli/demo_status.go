@@ -20,7 +20,7 @@ func topStatus(o *unstructured.Unstructured) string {
 	var out []string
 	for _, field := range slices.Sorted(maps.Keys(status)) {
 		switch field {
-		case report.StateField, report.ConditionsField, report.WaitingField, report.DeletionField, report.PruningField:
+		case report.StateField, report.ConditionsField, report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField:
 		default:
 			out = append(out, fmt.Sprintf("%s=%v", field, status[field]))
 		}

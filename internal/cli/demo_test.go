@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
 // needsControlPlane fails a test, rather than skip it, where the program isn't
-// built, and says how to build it.
+// built, and says how to build it. Under -short nothing needs it.
 func needsControlPlane(t *testing.T) {
 	t.Helper()
+	testkit.NeedsServer(t)
 	if _, err := embedded.Find(); err != nil {
 		t.Fatal(err)
 	}

@@ -23,18 +23,27 @@ type functionFlags struct {
 	given        []string
 	certificates string
 	secret       string
+	preferBuilt  string
 }
 
 func (f *functionFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.given, "function", nil, "how a function is served, whatever the cluster says: NAME=./program is run here, NAME=HOST:PORT is called on this machine; repeatable")
 	flags.StringVar(&f.certificates, "function-certificates", "", "the directory of the ca.crt, tls.crt and tls.key with which functions of packages are called")
+	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(functions.PreferBuiltInAuto), "whether functions that are part of this program are called instead of packages of their names: "+
+		"true, false, or auto: where there are no certificates to call a package with, and it is the same function")
+	flags.Lookup("functions-prefer-builtin").NoOptDefVal = string(functions.PreferBuiltInAlways)
 	flags.StringVar(&f.secret, "function-certificates-secret", "", "the Secret with these, as NAMESPACE/NAME, instead of the directory")
 }
 
 // options are what the flags say; output takes what programs print.
 func (f *functionFlags) options(output io.Writer) (functions.Options, error) {
-	o := functions.Options{Given: map[string]functions.Given{}}
+	o := functions.Options{Given: map[string]functions.Given{}, PreferBuiltIn: functions.PreferBuiltIn(f.preferBuilt)}
+	switch o.PreferBuiltIn {
+	case "", functions.PreferBuiltInAuto, functions.PreferBuiltInAlways, functions.PreferBuiltInNever:
+	default:
+		return o, &usageError{fmt.Errorf("--functions-prefer-builtin must be true, false or auto, not %s", f.preferBuilt)}
+	}
 	for _, text := range f.given {
 		name, given, err := parseFunction(text)
 		if err != nil {

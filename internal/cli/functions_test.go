@@ -72,6 +72,7 @@ func TestCertificatesForFunctions(t *testing.T) {
 	}{
 		"A directory without any":          {functionFlags{certificates: t.TempDir()}, "no such file"},
 		"A Secret without a namespace":     {functionFlags{secret: "client"}, "must be NAMESPACE/NAME"},
+		"A preference that there isn't":    {functionFlags{preferBuilt: "maybe"}, "true, false or auto"},
 		"Both":                             {functionFlags{certificates: "x", secret: "a/b"}, "one of both"},
 		"A Secret that may come to be yet": {functionFlags{secret: "a/b"}, ""},
 	}
@@ -148,7 +149,7 @@ func TestUpRunsFunctions(t *testing.T) {
 	w := testkit.NewWorld(t, config)
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: mine}, spec: {package: example.org/mine:v1}}")
 	o := w.Await(t, functions.FunctionKind, "", "mine", func(o *unstructured.Unstructured) error {
-		if got := testkit.ReasonOf(o, "Healthy"); got != "ServedByProgram" {
+		if got := testkit.ReasonOf(o, "Healthy"); got != "HealthyPackageRevision" {
 			return &codedError{message: "Healthy is " + got}
 		}
 		return nil

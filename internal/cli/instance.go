@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // kindNames is what the calls' help says of KIND.
-const kindNames = "KIND may be a kind, its plural or singular, a short name, and may end in .GROUP."
+const kindNames = "KIND may be a kind, its plural or singular, a short name, and may end in .GROUP.\n" +
+	"KIND NAME may be written as KIND/NAME."
 
 // instanceFlags are which instance is meant, and how the answer is to look.
 type instanceFlags struct {
@@ -30,10 +32,29 @@ func (f *instanceFlags) add(cmd *cobra.Command) {
 
 // kindAndName are the arguments of calls that are about one instance.
 func kindAndName(cmd *cobra.Command, args []string) error {
-	if len(args) != 2 {
-		return &usageError{fmt.Errorf("%s takes a kind and a name, not %d arguments", cmd.Name(), len(args))}
+	_, name, err := named(cmd.Name(), args)
+	if err == nil && name == "" {
+		err = &usageError{fmt.Errorf("%s takes a kind and a name, as KIND NAME or KIND/NAME; there is no name", cmd.Name())}
 	}
-	return nil
+	return err
+}
+
+// named reads KIND NAME, KIND/NAME, or KIND alone, where the name is empty.
+func named(call string, args []string) (kind, name string, err error) {
+	switch len(args) {
+	case 1:
+		kind, name, slash := strings.Cut(args[0], "/")
+		if kind == "" || slash && (name == "" || strings.Contains(name, "/")) {
+			return "", "", &usageError{fmt.Errorf("%s takes a kind and a name, as KIND NAME or KIND/NAME, not %q", call, args[0])}
+		}
+		return kind, name, nil
+	case 2:
+		if args[0] == "" || args[1] == "" || strings.Contains(args[0], "/") || strings.Contains(args[1], "/") {
+			return "", "", &usageError{fmt.Errorf("%s takes one kind and one name, as KIND NAME or KIND/NAME, not %q", call, args)}
+		}
+		return args[0], args[1], nil
+	}
+	return "", "", &usageError{fmt.Errorf("%s takes a kind and a name, not %d arguments", call, len(args))}
 }
 
 // instance is the one that a call is about, and where it is.
@@ -105,14 +126,14 @@ func (i instance) watch(ctx context.Context, show func(ctx context.Context, worl
 	return err
 }
 
-// eachWorld calls what for each world, until one without a root.
+// eachWorld calls what for each world, until one that is gone.
 func eachWorld(ctx context.Context, worlds <-chan view.World, what func(view.World) error) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case w := <-worlds:
-			if err := what(w); err != nil || w.Root == nil {
+			if err := what(w); err != nil || w.Gone() {
 				return err
 			}
 		}

@@ -43,7 +43,8 @@ func newProviderNew() *cobra.Command {
 			"in a directory, and with the test that sees whether its client conforms. Replace\n" +
 			"the directory by your external API, and the kind by yours. No file that is there\n" +
 			"is overwritten.",
-		Example: "  espalier provider new things --group things.example.org --module example.org/provider-things",
+		Example: "  espalier provider new things --kind Bucket --group things.example.org \\\n" +
+			"    --module example.org/provider-things",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
 				return &usageError{err}
@@ -56,6 +57,7 @@ func newProviderNew() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&flags.dir, "dir", "", "where to; provider-NAME by default")
+	cmd.Flags().StringVar(&flags.Kind, "kind", "Note", "its kind, in CamelCase")
 	cmd.Flags().StringVar(&flags.Group, "group", "", "the API group of its kinds; NAME.example.org by default")
 	cmd.Flags().StringVar(&flags.Module, "module", "", "the path of the Go module; example.org/provider-NAME by default")
 	cmd.Flags().StringVar(&flags.replace, "replace", "", "a checkout of Espalier to compile against instead of a release")

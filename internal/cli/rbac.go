@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,44 +24,109 @@ import (
 	"github.com/espalier-dev/espalier/internal/rights"
 )
 
-// rbacFlags are which definition is meant, and where it is.
+// rbacFlags are whose rights are asked for, and who is to have them.
 type rbacFlags struct {
-	where     clusterFlags
-	namespace string
-	file      string
+	where       clusterFlags
+	namespace   string
+	file        string
+	account     string
+	user        string
+	controllers bool
+	program     programFlags
 }
 
 func newRBAC() *cobra.Command {
 	var flags rbacFlags
 	cmd := &cobra.Command{
-		Use:   "rbac DEFINITION",
-		Short: "Print the smallest role that a definition's instances can be looked after with",
+		Use:   "rbac DEFINITION | --controllers",
+		Short: "Print the smallest roles that a definition's instances, or the controllers, can do with",
 		Long: "Prints a ClusterRole with the rights that the instances of a definition of a graph are\n" +
-			"looked after with, and no others, and a ClusterRoleBinding to the service account that\n" +
-			"the definition names (spec.serviceAccount). Nothing is changed.\n\n" +
+			"looked after with, and no others, and a ClusterRoleBinding to who does so: the service\n" +
+			"account that the definition names (spec.serviceAccount), or else the controllers. With\n" +
+			"an account, what the controllers need themselves comes in roles of its own. Nothing is\n" +
+			"changed.\n\n" +
+			"With --controllers it prints what the controllers need in every cluster, before there\n" +
+			"is any definition. --serviceaccount or --user says who they run as; for a definition\n" +
+			"that is read from the ClusterRoleBinding " + rights.ControllersRole + " otherwise.\n\n" +
 			"What grants rights in its turn (a RoleBinding in a template, say) needs more: Kubernetes\n" +
-			"lets nobody grant what he hasn't himself.",
-		Example: "  espalier rbac webapps | kubectl apply -f -\n" +
+			"lets nobody grant rights that they don't have. So do composites with what they are\n" +
+			"composed of, and what a Usage is about.",
+		Example: "  espalier rbac --controllers --serviceaccount espalier-system:espalier | kubectl apply -f -\n" +
+			"  espalier rbac webapps | kubectl apply -f -\n" +
 			"  espalier rbac -f definition.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error { return rbac(cmd, flags, args) },
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "where the definition is, if it is a ResourceGroup")
 	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "the file with the definition, instead of one in the cluster; - for the standard input")
+	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account that the controllers run as: NAMESPACE:NAME")
+	cmd.Flags().StringVar(&flags.user, "user", "", "the user that they run as, if that is no service account")
+	cmd.Flags().BoolVar(&flags.controllers, "controllers", false, "print what the controllers need in every cluster")
+	flags.program.add(cmd)
 	return cmd
 }
 
 func rbac(cmd *cobra.Command, flags rbacFlags, args []string) error {
-	if (flags.file == "") != (len(args) == 1) || len(args) > 1 {
-		return &usageError{errors.New("rbac takes the name of a definition, or --filename")}
+	if flags.controllers && (flags.file != "" || len(args) > 0) {
+		return &usageError{errors.New("rbac --controllers takes no definition")}
 	}
-	config, err := flags.where.config()
+	if !flags.controllers && ((flags.file == "") != (len(args) == 1) || len(args) > 1) {
+		return &usageError{errors.New("rbac takes the name of a definition, or --filename, or --controllers")}
+	}
+	controllers, err := flags.subjects()
+	if err != nil {
+		return &usageError{err}
+	}
+	var objects []any
+	if flags.controllers {
+		objects, err = flags.program.role(controllers)
+	} else {
+		objects, controllers, err = definitionRoles(cmd, flags, controllers, args)
+	}
 	if err != nil {
 		return err
+	}
+	if len(controllers) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: no binding to the controllers is printed, since it isn't known who they run as; say so by --serviceaccount NAMESPACE:NAME or --user NAME")
+	}
+	for i, object := range objects {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("encode a role: %w", err)
+		}
+		separator := map[bool]string{true: "---\n"}[i > 0]
+		fmt.Fprint(cmd.OutOrStdout(), separator, string(text))
+	}
+	return nil
+}
+
+// subjects are who the controllers run as, if the flags say so.
+func (f rbacFlags) subjects() ([]rbacv1.Subject, error) {
+	switch {
+	case f.account != "" && f.user != "":
+		return nil, errors.New("--serviceaccount and --user: one of both")
+	case f.user != "":
+		return []rbacv1.Subject{rights.User(f.user)}, nil
+	case f.account != "":
+		account, err := rights.ParseAccount(f.account)
+		if err != nil {
+			return nil, fmt.Errorf("--serviceaccount %w, not %s", err, f.account)
+		}
+		return []rbacv1.Subject{account}, nil
+	}
+	return nil, nil
+}
+
+// definitionRoles are the roles for a definition. It tells of kinds that aren't served yet,
+// and finds out who the controllers run as, unless that is known.
+func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subject, args []string) ([]any, []rbacv1.Subject, error) {
+	config, err := flags.where.config()
+	if err != nil {
+		return nil, nil, err
 	}
 	cluster, err := follow.New(config)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var d *v1alpha1.ResourceGraphDefinition
 	if flags.file != "" {
@@ -69,28 +135,33 @@ func rbac(cmd *cobra.Command, flags rbacFlags, args []string) error {
 		d, err = definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	role, binding, unknown, err := roleFor(d, cluster.Kinds)
+	if len(controllers) == 0 {
+		controllers = boundControllers(cmd.Context(), cluster)
+	}
+	needs, err := neededFor(d, cluster.Kinds)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	for _, gvk := range unknown {
+	for _, gvk := range needs.Unknown {
 		fmt.Fprintf(cmd.ErrOrStderr(), "espalier: the cluster serves no %s of %s yet; what is needed for it is left out\n", gvk.Kind, gvk.GroupVersion())
 	}
-	documents := []any{role}
-	if binding != nil {
-		documents = append(documents, binding)
+	return rolesFor(d, needs, controllers), controllers, nil
+}
+
+// boundControllers are who the controllers' own role is bound to; none if that can't be read.
+func boundControllers(ctx context.Context, cluster *follow.Cluster) []rbacv1.Subject {
+	binding := rbacv1.ClusterRoleBinding{}
+	target, err := cluster.Kinds.Target("ClusterRoleBinding.v1."+rbacv1.GroupName, "", rights.ControllersRole)
+	if err != nil {
+		return nil
 	}
-	for i, document := range documents {
-		text, err := yaml.Marshal(document)
-		if err != nil {
-			return fmt.Errorf("encode the role: %w", err)
-		}
-		separator := map[bool]string{true: "---\n"}[i > 0]
-		fmt.Fprint(cmd.OutOrStdout(), separator, string(text))
+	u, err := cluster.Of(target).Get(ctx, rights.ControllersRole, metav1.GetOptions{})
+	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &binding) != nil {
+		return nil
 	}
-	return nil
+	return binding.Subjects
 }
 
 // longestDefinition bounds what is read of a file.
@@ -146,11 +217,10 @@ func definition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGraphDef
 	return d, nil
 }
 
-// roleFor is the role for a definition, with the binding to the service account that it
-// names, if it does, and the kinds that nobody serves yet.
-func roleFor(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, []schema.GroupVersionKind, error) {
+// neededFor are the rights for a definition in a cluster.
+func neededFor(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.Rights, error) {
 	var failed error
-	needs, unknown := graph.Needs(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
+	needs := graph.Needs(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
 		if own := d.Spec.Schema.InstanceKind(); gvk == own {
 			resource, _, _ := strings.Cut(crd.NameOf(d.Spec.Schema), ".")
 			return resource, true
@@ -165,29 +235,26 @@ func roleFor(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (*rbacv1.
 		return mapping.Resource.Resource, true
 	})
 	if failed != nil {
-		return nil, nil, nil, fmt.Errorf("look up how kinds are served: %w", failed)
+		return needs, fmt.Errorf("look up how kinds are served: %w", failed)
 	}
-	name := "espalier:" + d.Name
-	if d.Namespace != "" {
-		name = "espalier:" + d.Namespace + ":" + d.Name
-	}
-	role := &rbacv1.ClusterRole{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules:      rights.Rules(needs),
-	}
+	return needs, nil
+}
+
+// rolesFor are the roles for a definition with their bindings: to the account that it names
+// and to the controllers, or, without an account, to these alone.
+func rolesFor(d *v1alpha1.ResourceGraphDefinition, needs graph.Rights, controllers []rbacv1.Subject) []any {
+	instances := rights.Grant{Name: rights.RoleOf(d.Namespace, d.Name), Needs: needs.Instances}
 	account := d.Spec.ServiceAccount
 	if account == nil {
-		return role, nil, unknown, nil
+		instances.Needs, instances.To = append(instances.Needs, needs.Controllers...), controllers
+		return instances.Objects()
 	}
-	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}
-	if subject.Namespace == "" {
-		subject.Namespace = d.Namespace
+	namespace := cmp.Or(account.Namespace, d.Namespace)
+	instances.To = []rbacv1.Subject{rights.Account(namespace, account.Name)}
+	beside := rights.Grant{
+		Name:  rights.ControllersRoleOf(d.Namespace, d.Name),
+		Needs: append(needs.Controllers, rights.Impersonate(namespace, account.Name)),
+		To:    controllers,
 	}
-	return role, &rbacv1.ClusterRoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{subject},
-	}, unknown, nil
+	return append(instances.Objects(), beside.Objects()...)
 }

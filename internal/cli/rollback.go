@@ -39,7 +39,8 @@ func newRollback() *cobra.Command {
 		Long: "Has all instances of a definition composed by an earlier revision of it, at once, but\n" +
 			"for those that ask for a revision themselves. The definition stays as it is: the\n" +
 			"rollback is an annotation on it, and holds until there is a revision that is newer\n" +
-			"than the newest now, or until it is ended.\n\n" +
+			"than the newest now, or until it is ended. During a rollout it ends that: instances\n" +
+			"that were reached go back to the revision that serves.\n\n" +
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
 			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'.",
 		Example: "  espalier rollback shop --to 3\n" +
@@ -62,7 +63,7 @@ func newRollback() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
-	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before that which serves")
+	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before that which serves or, during a rollout, the one that serves")
 	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: the definition is followed again")
 	return cmd
 }
@@ -134,21 +135,25 @@ func revisionsOf(ctx context.Context, client dynamic.Interface, d inventory.Defi
 	return out, nil
 }
 
-// turn is the beginning of a rollback, or the end of one.
+// turn is the beginning of a rollback, or the end of one. Rolling is the revision whose rollout
+// it ends, if there is one under way.
 type turn struct {
-	To, From, Serving int64
-	End               bool
+	To, From, Serving, Rolling int64
+	End                        bool
 }
 
-// turnBack decides on a rollback to a revision; 0 is the one before that which serves.
+// turnBack decides on a rollback to a revision; 0 is the one before that which is rolled out or,
+// if none is, before that which serves.
 func turnBack(definition *unstructured.Unstructured, all []*rev.GraphRevision, to int64) (turn, error) {
 	newest := revision.Newest(all)
 	if newest == nil {
 		return turn{}, fmt.Errorf("it has no revision")
 	}
 	serving, _, _ := unstructured.NestedInt64(definition.Object, "status", "servingRevision")
-	out := turn{To: to, From: newest.Spec.Revision, Serving: serving}
-	if to == 0 {
+	out := turn{To: to, From: newest.Spec.Revision, Serving: serving, Rolling: rolling(definition)}
+	if to == 0 && out.Rolling != 0 {
+		out.To = serving // it composes whom the rollout hasn't reached
+	} else if to == 0 {
 		for _, one := range all {
 			if one.DeletionTimestamp == nil && one.Spec.Revision < serving {
 				out.To = one.Spec.Revision
@@ -168,6 +173,16 @@ func turnBack(definition *unstructured.Unstructured, all []*rev.GraphRevision, t
 	return out, nil
 }
 
+// rolling is the revision that is being rolled out; 0 for none.
+func rolling(definition *unstructured.Unstructured) int64 {
+	phase, _, _ := unstructured.NestedString(definition.Object, "status", "rollout", "phase")
+	n, _, _ := unstructured.NestedInt64(definition.Object, "status", "rollout", "revision")
+	if v1alpha1.RolloutPhase(phase) == v1alpha1.RolloutComplete {
+		return 0
+	}
+	return n
+}
+
 // patch is what is to be changed of the incarnation that was read.
 func (t turn) patch(uid types.UID) map[string]any {
 	annotations := map[string]any{v1alpha1.RollbackAnnotation: nil, v1alpha1.RollbackFromAnnotation: nil}
@@ -183,6 +198,8 @@ func (t turn) String() string {
 	switch {
 	case t.End:
 		return "isn't rolled back any more"
+	case t.To == t.Serving && t.Rolling != 0:
+		return fmt.Sprintf("goes from revision %d, which was being rolled out, back to %d, until there is one after %d", t.Rolling, t.To, t.From)
 	case t.To == t.Serving:
 		return fmt.Sprintf("stays at revision %d until there is one after %d", t.To, t.From)
 	}

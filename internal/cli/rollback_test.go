@@ -13,21 +13,27 @@ import (
 func TestWhereARollbackGoes(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
-		serving, to int64
+		// rolling is the revision that is being rolled out; one below zero has been.
+		serving, rolling, to int64
 		// there are revisions: those below zero are being deleted.
 		there   []int64
 		invalid int64
 		want    string
 	}{
-		"To the one that is named":             {5, 3, []int64{3, 4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
-		"To the one before, if none is":        {5, 0, []int64{3, 4, 5}, 0, "goes from revision 5 to 4, until there is one after 5"},
-		"Before what serves, not the newest":   {4, 0, []int64{3, 4, 5}, 0, "goes from revision 4 to 3, until there is one after 5"},
-		"Past one that is being deleted":       {5, 0, []int64{3, -4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
-		"Also where it is already":             {3, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is one after 5"},
-		"Not to one that isn't there":          {5, 1, []int64{3, 4, 5}, 0, "there is no revision 1; there are 3, 4 and 5"},
-		"Not to one that can't serve":          {5, 3, []int64{3, 5}, 3, "revision 3 can't serve: no such field"},
-		"Not where nothing was before":         {5, 0, []int64{5}, 0, "there is no revision before 5, which serves; there are 5"},
-		"Not where there has never been a one": {0, 0, nil, 0, "it has no revision"},
+		"To the one that is named":               {5, 0, 3, []int64{3, 4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
+		"To the one before, if none is":          {5, 0, 0, []int64{3, 4, 5}, 0, "goes from revision 5 to 4, until there is one after 5"},
+		"Before what serves, not the newest":     {4, 0, 0, []int64{3, 4, 5}, 0, "goes from revision 4 to 3, until there is one after 5"},
+		"Past one that is being deleted":         {5, 0, 0, []int64{3, -4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
+		"Also where it is already":               {3, 0, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is one after 5"},
+		"Not to one that isn't there":            {5, 0, 1, []int64{3, 4, 5}, 0, "there is no revision 1; there are 3, 4 and 5"},
+		"Not to one that can't serve":            {5, 0, 3, []int64{3, 5}, 3, "revision 3 can't serve: no such field"},
+		"Not where nothing was before":           {5, 0, 0, []int64{5}, 0, "there is no revision before 5, which serves; there are 5"},
+		"A first rollout ends at what serves":    {1, 2, 0, []int64{1, 2}, 0, "goes from revision 2, which was being rolled out, back to 1, until there is one after 2"},
+		"A later one too":                        {5, 6, 0, []int64{3, 4, 5, 6}, 0, "goes from revision 6, which was being rolled out, back to 5, until there is one after 6"},
+		"Further if that is named":               {5, 6, 4, []int64{3, 4, 5, 6}, 0, "goes from revision 5 to 4, until there is one after 6"},
+		"A rollout that is complete is over":     {5, -5, 0, []int64{3, 4, 5}, 0, "goes from revision 5 to 4, until there is one after 5"},
+		"Not to what serves if that isn't there": {1, 2, 0, []int64{2}, 0, "there is no revision 1; there are 2"},
+		"Not where there has never been a one":   {0, 0, 0, nil, 0, "it has no revision"},
 	}
 	for name, tc := range cases {
 		var all []*rev.GraphRevision
@@ -41,7 +47,14 @@ func TestWhereARollbackGoes(t *testing.T) {
 			}
 			all = append(all, one)
 		}
-		d := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"servingRevision": tc.serving}}}
+		status := map[string]any{"servingRevision": tc.serving}
+		switch {
+		case tc.rolling > 0:
+			status["rollout"] = map[string]any{"revision": tc.rolling, "phase": "Stopped"}
+		case tc.rolling < 0:
+			status["rollout"] = map[string]any{"revision": -tc.rolling, "phase": "Complete"}
+		}
+		d := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 		plan, err := turnBack(d, all, tc.to)
 		got := plan.String()
 		if err != nil {

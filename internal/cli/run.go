@@ -47,10 +47,13 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
+// programName is how the controllers present themselves.
+const programName = "espalier"
+
 func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served functions.Options) server.ManagerOptions {
 	return server.ManagerOptions{
 		Options: manager.Options{
-			Name: "espalier", Config: config, Log: log, Version: Version(),
+			Name: programName, Config: config, Log: log, Version: Version(),
 			HealthAddress: f.health, MetricsAddress: f.metrics,
 			IntrospectionSocket: f.socket(config),
 		},
@@ -93,7 +96,7 @@ func newRun() *cobra.Command {
 		flags          controllerFlags
 		where          clusterFlags
 		hook           webhookFlags
-		elect          bool
+		elect, check   bool
 		leaseNamespace string
 		lease          time.Duration
 	)
@@ -119,6 +122,10 @@ func newRun() *cobra.Command {
 			if options.Webhook, err = hook.options(); err != nil {
 				return err
 			}
+			options.ReplaceCrossplaneWebhook = hook.replace
+			if check {
+				return checkRun(cmd, options)
+			}
 			options.LeaderElection = elect
 			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
 			if elect && leaseNamespace == "" {
@@ -134,6 +141,7 @@ func newRun() *cobra.Command {
 	flags.add(cmd, ":8081", ":8080")
 	hook.add(cmd)
 	where.add(cmd)
+	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed, and what keeps the controllers from starting, and change nothing")
 	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
 	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
 	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
@@ -150,16 +158,14 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 
 // loader reads the kubeconfig as kubectl does.
 func (f *clusterFlags) loader() clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	return manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Loader()
 }
 
 // config is how to reach the cluster, without throttling on this side.
 func (f *clusterFlags) config() (*rest.Config, error) {
-	config, err := f.loader().ClientConfig()
+	config, err := manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Config()
 	if err != nil {
-		return nil, fmt.Errorf("which cluster? %w", err)
+		return nil, err
 	}
 	config.QPS, config.Burst = -1, -1
 	return config, nil

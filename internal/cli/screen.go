@@ -22,6 +22,19 @@ func terminal(to io.Writer) (*os.File, bool) {
 	return file, true
 }
 
+// widthOf is how wide the screen is that something is printed to; 0 for what isn't a screen.
+func widthOf(to io.Writer) int {
+	file, ok := to.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(width, 0)
+}
+
 // scene is a model that fills the screen and leaves something behind on it.
 type scene interface {
 	tea.Model

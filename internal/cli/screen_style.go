@@ -24,32 +24,59 @@ var (
 // counted.
 func drawRows(rows []view.Row, width, height int) []string {
 	cells := view.Cells(rows, max(width-1, 0)) // the last column of a terminal is best left alone
+	titles := make([]string, len(cells[0]))
+	for i, title := range cells[0] {
+		titles[i] = strings.TrimSpace(title)
+	}
 	lines := []string{quiet.Render(strings.TrimRight(strings.Join(cells[0], "  "), " "))}
 	for i, r := range rows {
 		if height > 0 && len(lines) == height-1 && i < len(rows)-1 {
 			return append(lines, quiet.Render(fmt.Sprintf("… and %d more", len(rows)-i)))
 		}
-		lines = append(lines, drawRow(r, cells[i+1]))
+		lines = append(lines, drawRow(r, titles, cells[i+1]))
 	}
 	return lines
 }
 
-// drawRow colours the cells of a row, which begin with kind, name and ready, and
-// end with the age and what is waited for.
-func drawRow(r view.Row, cells []string) string {
+// drawNotes renders what the rows' table has cut, below an empty line, as far as there is
+// room below the lines that are drawn already; with a height of 0 there is for everything.
+func drawNotes(rows []view.Row, width, height, drawn int) []string {
+	notes := view.Notes(rows, max(width-1, 0))
+	room := len(notes)
+	if height > 0 {
+		room = height - drawn - 1
+	}
+	if len(notes) == 0 || room < 2 {
+		return nil
+	}
+	if room < len(notes) {
+		notes = append(notes[:room-1:room-1], "…")
+	}
+	lines := []string{""}
+	for _, note := range notes {
+		if !strings.HasPrefix(note, " ") {
+			note = bold.Render(note)
+		}
+		lines = append(lines, note)
+	}
+	return lines
+}
+
+// drawRow colours the cells of a row by the titles of their columns.
+func drawRow(r view.Row, titles, cells []string) string {
 	tone := toneOf(r)
 	out := make([]string, len(cells))
 	for i, cell := range cells {
-		switch {
-		case i == 0:
+		switch title := titles[i]; {
+		case title == view.KindColumn:
 			rest := strings.TrimPrefix(cell, r.Branch)
 			if !r.Exists {
 				rest = quiet.Render(rest)
 			}
 			out[i] = quiet.Render(r.Branch) + rest
-		case i == 2, i == 3 && len(cells) == 6:
+		case title == view.ReadyColumn, title == view.ReasonColumn:
 			out[i] = tone.Render(cell)
-		case i == len(cells)-2, i == len(cells)-1 && !r.Troubled:
+		case title == view.AgeColumn, title == view.NamespaceColumn, title == view.DetailColumn && !r.Troubled:
 			out[i] = quiet.Render(cell)
 		default:
 			out[i] = cell

@@ -25,7 +25,7 @@ func treeScreen(ctx context.Context, screen *os.File, title string, worlds <-cha
 type treeModel struct {
 	title         string
 	world         view.World
-	gone          bool
+	begun, gone   bool
 	width, height int
 }
 
@@ -42,11 +42,11 @@ func (m treeModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, tea.Quit
 		}
 	case view.World:
-		if msg.Root == nil {
+		if msg.Gone() {
 			m.gone = true
 			return m, tea.Quit
 		}
-		m.world = msg
+		m.world, m.begun = msg, true
 	}
 	return m, nil
 }
@@ -62,9 +62,13 @@ func (m treeModel) lines(height int) []string {
 	switch {
 	case m.gone:
 		return []string{m.title + " is gone"}
-	case m.world.Root == nil:
+	case !m.begun:
 		return nil
 	}
-	now := time.Now()
-	return drawRows(view.Rows(view.Build(m.world, now), now), m.width, height)
+	rows := rowsOf(m.world, time.Now())
+	if len(rows) == 0 {
+		return []string{quiet.Render("there are none: " + m.title)}
+	}
+	lines := drawRows(rows, m.width, height)
+	return append(lines, drawNotes(rows, m.width, height, len(lines))...)
 }

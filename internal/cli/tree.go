@@ -3,48 +3,77 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/follow"
 	"github.com/espalier-dev/espalier/internal/view"
 )
 
-// treeFlags are how a tree is to be shown.
+// treeFlags are which trees are to be shown, and how.
 type treeFlags struct {
 	instanceFlags
-	watch bool
+	watch         bool
+	allNamespaces bool
 }
 
 func newTree() *cobra.Command {
 	var flags treeFlags
 	cmd := &cobra.Command{
-		Use:   "tree KIND NAME",
+		Use:   "tree KIND [NAME]",
 		Short: "Show an instance, what it is made of, and what that waits for",
 		Long: "Shows an instance and all that it is made of, down to the last object, with what\n" +
-			"is there, what is ready, and what the rest waits for; and of what is to go, how\n" +
-			"far it is and what holds it up.\n\n" + kindNames,
-		Example: "  espalier tree eksclusterwithvpc demo\n" +
-			"  espalier tree vpcs.kro.run main -n prod --watch",
-		Args: kindAndName,
+			"is there, what is ready, and what the rest waits for or what is wrong with it; and\n" +
+			"of what is to go, how far it is and what holds it up.\n\n" +
+			"Of a definition, its instances are shown below it: those of all namespaces, or those\n" +
+			"of --namespace. Without a name, all objects of the kind are shown.\n\n" + kindNames,
+		Example: "  espalier tree eksclusterwithvpc/demo\n" +
+			"  espalier tree vpcs.kro.run main -n prod --watch\n" +
+			"  espalier tree vpc --all-namespaces\n" +
+			"  espalier tree rgd vpc",
+		Args: func(cmd *cobra.Command, args []string) error {
+			_, name, err := named(cmd.Name(), args)
+			if err == nil && name != "" && flags.allNamespaces {
+				err = &usageError{errors.New("--all-namespaces is about all objects of a kind; leave out the name, or name the namespace")}
+			}
+			return err
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return tree(cmd, flags, args[0], args[1])
+			kind, name, err := named(cmd.Name(), args)
+			if err != nil {
+				return err
+			}
+			return tree(cmd, flags, kind, name)
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "keep showing what changes")
+	cmd.Flags().BoolVarP(&flags.allNamespaces, "all-namespaces", "A", false, "without a name: the objects of all namespaces")
 	return cmd
 }
 
 func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
-	shown, world, err := flags.look(cmd.Context(), kind, name)
+	shown, err := flags.find(kind, name)
+	if err != nil {
+		return err
+	}
+	if shown.target.Namespace == "" {
+		shown.target.InstancesIn = flags.namespace
+	}
+	if flags.allNamespaces {
+		shown.target.Namespace = ""
+	}
+	world, err := shown.Gather(cmd.Context(), shown.target)
 	if err != nil {
 		return err
 	}
 	shown.tellHolds(cmd.Context(), cmd.ErrOrStderr())
 	if !flags.watch {
-		return printTree(cmd.OutOrStdout(), world, flags.output)
+		return printTree(cmd, shown.target, world, flags.output)
 	}
 	err = watchTree(cmd, shown, flags.output)
 	if errors.Is(err, context.Canceled) {
@@ -53,15 +82,44 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	return err
 }
 
-func printTree(to io.Writer, w view.World, output string) error {
+func printTree(cmd *cobra.Command, of follow.Target, w view.World, output string) error {
 	now := time.Now()
-	root := view.Build(w, now)
+	to := cmd.OutOrStdout()
 	if output == "json" {
-		_, err := to.Write(root.JSON())
+		_, err := to.Write(treeJSON(w, now))
 		return err
 	}
-	_, err := io.WriteString(to, view.Table(view.Rows(root, now), 0))
+	rows := rowsOf(w, now)
+	if len(rows) == 0 {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are none: %s\n", of)
+		return err
+	}
+	width := widthOf(to)
+	text := view.Table(rows, width)
+	if notes := view.Notes(rows, width); len(notes) > 0 {
+		text += "\n" + strings.Join(notes, "\n") + "\n"
+	}
+	_, err := io.WriteString(to, text)
 	return err
+}
+
+// rowsOf are the rows of a world's tree, or of its trees.
+func rowsOf(w view.World, now time.Time) []view.Row {
+	switch {
+	case w.Gone():
+		return nil
+	case w.Many:
+		return view.RowsOf(view.BuildAll(w, now), now)
+	}
+	return view.Rows(view.Build(w, now), now)
+}
+
+// treeJSON is a world's tree as a document, or a list of its trees.
+func treeJSON(w view.World, now time.Time) []byte {
+	if w.Many {
+		return view.JSONOf(view.BuildAll(w, now))
+	}
+	return view.Build(w, now).JSON()
 }
 
 // watchTree shows a tree until it is gone or nobody wants to look any longer.

@@ -27,17 +27,16 @@ func treeLines(ctx context.Context, to io.Writer, worlds <-chan view.World) erro
 type treeTeller struct {
 	begun  bool
 	before []view.Row
+	log    view.Log
 }
 
 func (t *treeTeller) tell(w view.World, now time.Time) string {
-	var rows []view.Row
-	if w.Root != nil {
-		rows = view.Rows(view.Build(w, now), now)
-	}
+	rows := rowsOf(w, now)
+	t.log.See(rows)
 	text := ""
 	if t.begun {
 		for _, change := range view.Changes(t.before, rows) {
-			text += fmt.Sprintf("%s  %s\n", now.Format(clock), change)
+			text += fmt.Sprintf("%s  %s\n", now.Format(clock), t.log.Line(change))
 		}
 	} else {
 		text = view.Table(rows, 0)
@@ -50,8 +49,11 @@ func (t *treeTeller) tell(w view.World, now time.Time) string {
 func treeDocuments(ctx context.Context, to io.Writer, worlds <-chan view.World) error {
 	out := documents{to: to}
 	return eachWorld(ctx, worlds, func(w view.World) error {
-		if w.Root == nil {
+		switch {
+		case w.Gone():
 			return nil
+		case w.Many:
+			return out.write(view.BuildAll(w, time.Now()))
 		}
 		return out.write(view.Build(w, time.Now()))
 	})

@@ -36,15 +36,15 @@ func TestTree(t *testing.T) {
 	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
 	testkit.NewWorld(t, config).Apply(t, nested(namespace))
 
-	const want = `KIND            NAME    READY    REASON  AGE  WAITS FOR
-ConfigMap       top     Unknown          0s
-├─ ConfigMap    middle  Unknown          0s   it has not been looked at yet
-│  └─ Secret    low     True              0s
-└─ Secret       last    True              0s
-`
-	for _, kind := range []string{"cm", "configmap", "configmaps", "ConfigMap", "configmaps.v1."} {
+	want := strings.ReplaceAll(`KIND            NAMESPACE  NAME    READY    REASON  AGE  WAITS FOR
+ConfigMap       NS         top     Unknown          0s
+├─ ConfigMap    NS         middle  Unknown          0s   it has not been looked at yet
+│  └─ Secret    NS         low     True             0s
+└─ Secret       NS         last    True             0s
+`, "NS", namespace)
+	for _, kind := range []string{"cm top", "configmap top", "configmaps top", "ConfigMap top", "configmaps.v1. top", "cm/top"} {
 		t.Run("by the name "+kind, func(t *testing.T) {
-			code, out, errs := call(t.Context(), "tree", kind, "top", "-n", namespace, "--kubeconfig", file)
+			code, out, errs := call(t.Context(), append(append([]string{"tree"}, strings.Fields(kind)...), "-n", namespace, "--kubeconfig", file)...)
 			if code != 0 {
 				t.Fatalf("exit code %d: %s", code, errs)
 			}
@@ -53,6 +53,34 @@ ConfigMap       top     Unknown          0s
 			}
 		})
 	}
+
+	t.Run("all of a kind", func(t *testing.T) {
+		const want = `KIND    NAMESPACE  NAME      READY  REASON  AGE  WAITS FOR
+Secret  NS         last      True           0s
+Secret  NS         low       True           0s
+Secret  NS         stranger  True           0s
+`
+		for _, where := range []string{"-n=" + namespace, "-A"} {
+			code, out, errs := call(t.Context(), "tree", "secrets", where, "--kubeconfig", file)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			var own strings.Builder // other tests have Secrets too
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, namespace) || strings.HasPrefix(line, "KIND") {
+					own.WriteString(line)
+				}
+			}
+			if diff := cmp.Diff(squeeze(strings.ReplaceAll(want, "NS", namespace)), squeeze(age.ReplaceAllString(own.String(), "0s"))); diff != "" {
+				t.Errorf("%s, -want +got:\n%s", where, diff)
+			}
+		}
+		_, out, _ := call(t.Context(), "tree", "secrets", "-n", namespace, "--kubeconfig", file, "-o", "json")
+		var got []view.Node
+		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 3 || got[2].Name != "stranger" {
+			t.Errorf("%v: got %s", err, out)
+		}
+	})
 
 	t.Run("as JSON", func(t *testing.T) {
 		_, out, _ := call(t.Context(), "tree", "cm", "top", "-n", namespace, "--kubeconfig", file, "-o", "json")
@@ -81,7 +109,12 @@ func TestTreeSaysWhatIsWrong(t *testing.T) {
 	}{
 		"an object that isn't there":          {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "there is no ConfigMap " + namespace + "/nobody"},
 		"a kind that the server doesn't know": {[]string{"tree", "unicorn", "x"}, 1, `the server knows no kind "unicorn"`},
-		"a name is missing":                   {[]string{"tree", "cm"}, 2, "a kind and a name"},
+		"a kind is missing":                   {[]string{"tree"}, 2, "a kind and a name"},
+		"a name is missing after the slash":   {[]string{"tree", "cm/"}, 2, "KIND/NAME"},
+		"two names":                           {[]string{"tree", "cm/x", "y"}, 2, "KIND/NAME"},
+		"a name in all namespaces":            {[]string{"tree", "cm/x", "-A"}, 2, "all objects of a kind"},
+		"a name is missing for a deletion":    {[]string{"delete", "cm"}, 2, "there is no name"},
+		"none of a kind":                      {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "there are none: all of kind ConfigMap in namespace no-such-namespace"},
 		"an output that isn't there":          {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
 	}
 	for name, tt := range tests {

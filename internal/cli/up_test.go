@@ -35,6 +35,7 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 func TestUpServesAndKeepsWhatWasApplied(t *testing.T) {
+	needsControlPlane(t)
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	session := func(use func(client dynamic.Interface)) {

@@ -76,6 +76,6 @@ func printWatches(to io.Writer, all []introspect.Watch, output string) error {
 		document.SetEscapeHTML(false) // people read messages too
 		return document.Encode(all)
 	}
-	_, err := io.WriteString(to, watchesTable(all))
+	_, err := io.WriteString(to, watchesText(all, widthOf(to)))
 	return err
 }

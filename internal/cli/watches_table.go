@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,8 +15,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/view"
 )
 
-// watchesTable is watches as text: a line for each, in their order, and one that
-// sums up.
+// watchesText is watches as text for a screen of the given width, with a line that sums up; a
+// width of 0 has room for everything.
+func watchesText(all []introspect.Watch, width int) string {
+	text := watchesTable(all)
+	for line := range strings.Lines(text) {
+		if width > 0 && utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
+			text = narrowWatches(all, width)
+			break
+		}
+	}
+	return text + watchesSummary(all) + "\n"
+}
+
+// watchesTable is watches as a table: a line for each, in their order.
 func watchesTable(all []introspect.Watch) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -47,7 +60,7 @@ func watchesTable(all []introspect.Watch) string {
 	for line := range strings.Lines(b.String()) {
 		out.WriteString(strings.TrimRight(line, " \n") + "\n") // the padding of cells with nothing after them
 	}
-	return out.String() + watchesSummary(all) + "\n"
+	return out.String()
 }
 
 // fullKind names a kind as kubectl takes it, and its version: Vpc.kro.run/v1.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -19,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the goldens expect")
 
-// TestWatchesGoldens reads testdata: watches, how they look as a table, and as
-// JSON.
+// TestWatchesGoldens reads testdata: watches, how they look as a table, as
+// JSON, and on a screen of 80 columns.
 func TestWatchesGoldens(t *testing.T) {
 	paths, err := filepath.Glob("testdata/watches*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -43,6 +44,12 @@ func TestWatchesGoldens(t *testing.T) {
 					t.Fatal(err)
 				}
 				got.Files = append(got.Files, txtar.File{Name: output, Data: text.Bytes()})
+			}
+			got.Files = append(got.Files, txtar.File{Name: "narrow", Data: []byte(watchesText(all, 80))})
+			for line := range strings.Lines(watchesText(all, 80)) {
+				if n := utf8.RuneCountInString(line); n > 81 {
+					t.Errorf("a line has %d characters: %s", n, line)
+				}
 			}
 			if *update {
 				if err := os.WriteFile(path, txtar.Format(got), 0o644); err != nil {

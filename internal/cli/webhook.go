@@ -14,7 +14,11 @@ import (
 
 // webhookFlags say whether and where the API server of a cluster asks before it deletes
 // what is in use, and has instances converted between versions.
-type webhookFlags struct{ address, service, url, namespace string }
+type webhookFlags struct {
+	address, service, url, namespace string
+	// replace asks for the configuration of a former Crossplane to be deleted.
+	replace bool
+}
 
 func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -22,6 +26,7 @@ func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.service, "webhook-service", "", "the service by which the API server reaches that address: namespace/name, or namespace/name:port")
 	flags.StringVar(&f.url, "webhook-url", "", "the URL by which it does, where this program runs outside the cluster")
 	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "where the Secret espalier-webhook with the certificate lives; by default the pod's namespace, or default")
+	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false, "delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which keeps what is in use from being deleted when Crossplane doesn't run any more")
 }
 
 // options are nil where the API server isn't to ask.

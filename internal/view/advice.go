@@ -12,6 +12,9 @@ import (
 
 // advice is what can be done about something that isn't going.
 func advice(h report.Hold) []string {
+	if h.InProgress {
+		return []string{"nothing; its provider is deleting what it stands for, and reports no problem"}
+	}
 	switch h.Reason {
 	case report.HeldByFinalizer:
 		if len(h.Finalizers) == 0 {

@@ -1,10 +1,12 @@
 package view
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/report"
@@ -15,35 +17,43 @@ func Build(w World, now time.Time) Node {
 	return w.build(w.Root, false, map[string]bool{}, now)
 }
 
+// BuildAll makes the trees of all of the world's roots.
+func BuildAll(w World, now time.Time) []Node {
+	out := make([]Node, len(w.Roots))
+	for i, root := range w.Roots {
+		out[i] = w.build(root, false, map[string]bool{}, now)
+	}
+	return out
+}
+
 // build makes the tree of an object. Above lists the instances that it is in:
 // labels that run in a circle must not hang whoever looks at them.
 func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[string]bool, now time.Time) Node {
 	n := describe(o, parentReady)
+	for _, instance := range w.instances(o) {
+		below := w.build(instance, false, above, now)
+		below.id = below.object().String()
+		n.Children = append(n.Children, below)
+	}
 	id := ApplySet(o)
 	if id == "" || above[id] {
 		return n
 	}
 	above[id] = true
 	defer delete(above, id)
-	waiting, going := waitsOf(o, now), removalsOf(o, n)
+	told, going := toldOf(o, now), removalsOf(o, n)
 	seen := map[string]bool{}
 	for _, child := range w.children(o) {
 		below := w.build(child, n.Ready == True, above, now)
 		below.id = inventory.NodeID(child, o.GetNamespace())
-		for _, wait := range waiting.of(below.ID()) {
-			// A wait from before the object was made is over; its end is about to be
-			// written.
-			if below.Created != nil && wait.Since.After(*below.Created) {
-				below.Waits = append(below.Waits, wait)
-			}
-		}
+		told.add(&below)
 		going.tell(&below, child)
 		n.Children = append(n.Children, below)
-		waiting.seen[below.ID()], seen[below.Node] = true, true
+		seen[below.Node] = true
 	}
 	n.Children = append(n.Children, going.unseen()...)
 	if n.Deleted == nil {
-		n.Children = append(n.Children, waiting.missing()...)
+		n.Children = append(n.Children, told.missing()...)
 		n.Children = append(n.Children, skippedOf(o, seen)...)
 		n.Children = w.withVariables(o, n.Children)
 	}
@@ -64,6 +74,11 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Created = utc(at.Time)
 	}
 	n.Ready, n.Reason, n.Message = readiness(o, n.Instance)
+	if complaint := health.Complaint(o); complaint != "" && !strings.Contains(complaint, n.Message) {
+		n.Message += "; " + complaint
+	} else if complaint != "" {
+		n.Message = complaint
+	}
 	if n.Ready == Unsaid && parentReady {
 		n.Ready = True
 	}
@@ -96,40 +111,6 @@ func skippedOf(instance *unstructured.Unstructured, seen map[string]bool) []Node
 			because = "because of " + s.By + ": " + because
 		}
 		out = append(out, Node{Node: s.Node, Skipped: true, Ready: Unsaid, Reason: "Skipped", Message: because})
-	}
-	return out
-}
-
-// waits are what the resources of an instance wait for, as its status tells.
-type waits struct {
-	order  []string
-	byNode map[string][]Wait
-	seen   map[string]bool
-}
-
-func (w waits) of(node string) []Wait { return w.byNode[node] }
-
-// missing are the resources that wait and that no object was seen of.
-func (w waits) missing() []Node {
-	var out []Node
-	for _, node := range w.order {
-		if !w.seen[node] {
-			out = append(out, Node{Node: node, Ready: Unsaid, Reason: w.byNode[node][0].Reason, Waits: w.byNode[node]})
-		}
-	}
-	return out
-}
-
-func waitsOf(instance *unstructured.Unstructured, now time.Time) waits {
-	out := waits{byNode: map[string][]Wait{}, seen: map[string]bool{}}
-	for _, w := range report.ReadWaiting(instance) {
-		if out.byNode[w.Node] == nil {
-			out.order = append(out.order, w.Node)
-		}
-		// The status tells how often it had been tried when it was written, which
-		// is a function of the time alone.
-		attempts := plan.Wait{Since: w.Since.Time}.Attempts(now)
-		out.byNode[w.Node] = append(out.byNode[w.Node], Wait{On: w.On, Reason: w.Reason, Since: w.Since.Time, Attempts: attempts})
 	}
 	return out
 }

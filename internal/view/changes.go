@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Change is what became of a row.
@@ -44,14 +45,41 @@ func (r Row) says() Row {
 }
 
 // longest bounds what a line of a change says at its end.
-const longest = 160
+const longest = 512
 
-// String is the change as a line, its columns wide enough for most trees.
-func (c Change) String() string {
-	if c.Gone {
-		return fmt.Sprintf("%-18s %-16s %s", c.Row.Kind, c.Row.Name, c.Row.end)
+// Log makes lines of changes. Its columns are as wide as what it has seen by then needs, so that
+// lines are in line below one another. The zero Log has seen nothing.
+type Log struct{ kind, name int }
+
+// Widths of columns that are enough for most trees.
+const (
+	usualKind = 18
+	usualName = 16
+)
+
+// See widens the columns to rows.
+func (l *Log) See(rows []Row) {
+	for _, r := range rows {
+		l.kind, l.name = max(l.kind, utf8.RuneCountInString(r.Kind)), max(l.name, utf8.RuneCountInString(r.called()))
 	}
-	text := fmt.Sprintf("%-18s %-16s %-7s %s", c.Row.Kind, c.Row.Name, c.Row.Ready, c.Row.Reason)
+}
+
+// called is the row's name, or, where it has none, whose resource it is.
+func (r Row) called() string {
+	if r.Full == "" && r.of != "" {
+		return "of " + r.of
+	}
+	return r.Full
+}
+
+// Line is a change as a line.
+func (l *Log) Line(c Change) string {
+	l.See([]Row{c.Row})
+	text := fmt.Sprintf("%-*s %-*s ", max(l.kind, usualKind), c.Row.Kind, max(l.name, usualName), c.Row.called())
+	if c.Gone {
+		return text + c.Row.end
+	}
+	text += fmt.Sprintf("%-7s %s", c.Row.Ready, c.Row.Reason)
 	switch {
 	case c.Row.lasting != "" && c.Row.Reason != "":
 		text = strings.TrimRight(text, " ") + ": " + Cut(c.Row.lasting, longest)

@@ -1,8 +1,10 @@
 package view_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -36,14 +38,14 @@ func TestChanges(t *testing.T) {
 		},
 		"another row says what it waits for": {
 			before: top(), after: top(waiting),
-			want: []string{"(vpc)                               -       WaitingForField: net.status.id"},
+			want: []string{"(vpc)              of Top demo      -       WaitingForField: net.status.id"},
 		},
 		"what is gone is told": {
 			before: top(made), after: top(), want: []string{"Vpc                main             gone"},
 		},
 		"what isn't waited for any more is told": {
 			before: top(made, waiting), after: top(made),
-			want: []string{"(vpc)                               no longer waited for"},
+			want: []string{"(vpc)              of Top demo      no longer waited for"},
 		},
 		"why something isn't going is told, and time alone changes nothing of that": {
 			before: top(made), after: top(held),
@@ -61,13 +63,42 @@ func TestChanges(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
+			var log view.Log
 			for _, c := range view.Changes(view.Rows(tt.before, start), view.Rows(tt.after, start.Add(time.Hour))) {
-				got = append(got, c.String())
+				got = append(got, log.Line(c))
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestLinesAreInLine tells of rows with long names: from the first line on, what all of them say
+// begins in the same column.
+func TestLinesAreInLine(t *testing.T) {
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	tree := func(ready view.Ready) []view.Row {
+		children := []view.Node{
+			{Node: "a", Exists: true, Kind: "HorizontalPodAutoscaler", Name: "a", Ready: ready},
+			{Node: "b", Exists: true, Kind: "Pod", Namespace: "elsewhere", Name: "a-name-of-more-than-sixteen-characters", Ready: ready},
+			{Node: "c", Exists: true, Kind: "Pöd", Name: "c", Ready: ready},
+		}
+		return view.Rows(view.Node{Exists: true, Kind: "Top", Namespace: "default", Name: "demo", Ready: ready, Children: children}, start)
+	}
+	var log view.Log
+	log.See(tree(view.False))
+	columns := map[int]bool{}
+	for _, c := range append(view.Changes(tree(view.False), tree(view.True)), view.Changes(tree(view.True), nil)...) {
+		line := log.Line(c)
+		for _, word := range []string{"True", "gone"} {
+			if before, _, found := strings.Cut(line, word); found {
+				columns[utf8.RuneCountInString(before)] = true
+			}
+		}
+	}
+	if len(columns) != 1 {
+		t.Errorf("what they say begins in columns %v", columns)
 	}
 }
 

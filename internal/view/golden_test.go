@@ -21,10 +21,10 @@ var update = flag.Bool("update", false, "rewrite what the goldens expect")
 
 // outputs are the files of a golden that are expected; the others are input:
 // objects.yaml with the root first, and now.
-var outputs = []string{"table", "narrow", "blockers", "json"}
+var outputs = []string{"table", "narrow", "notes", "blockers", "json"}
 
 // TestGoldens reads testdata: objects and the time, and how they look as a
-// table, as a table of 80 columns, what holds them up, and as JSON.
+// table, as a table of 80 columns with the notes below it, what holds them up, and as JSON.
 func TestGoldens(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -67,15 +67,24 @@ func render(t *testing.T, in map[string]string) map[string]string {
 	return map[string]string{
 		"table":    view.Table(rows, 0),
 		"narrow":   view.Table(rows, 80),
+		"notes":    text(view.Notes(rows, 80)),
 		"json":     string(tree.JSON()),
 		"blockers": view.HoldupOf(tree).Text(now),
 	}
 }
 
+// text is lines as a file has them.
+func text(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
 // world reads objects, the root first.
 func world(t *testing.T, text string) view.World {
 	t.Helper()
-	w := view.World{Children: map[string][]*unstructured.Unstructured{}, Definitions: map[types.NamespacedName]*unstructured.Unstructured{}}
+	w := view.World{Instances: map[types.UID][]*unstructured.Unstructured{}, Children: map[string][]*unstructured.Unstructured{}, Definitions: map[types.NamespacedName]*unstructured.Unstructured{}}
 	for _, doc := range strings.Split(text, "\n---\n") {
 		o := &unstructured.Unstructured{}
 		raw, err := yaml.YAMLToJSON([]byte(doc))
@@ -85,7 +94,7 @@ func world(t *testing.T, text string) view.World {
 		if err := o.UnmarshalJSON(raw); err != nil {
 			t.Fatalf("%v\n%s", err, doc)
 		}
-		if o.GetKind() == "ResourceGraphDefinition" {
+		if o.GetKind() == "ResourceGraphDefinition" && w.Root != nil {
 			w.Definitions[types.NamespacedName{Name: o.GetName()}] = o
 			continue
 		}
@@ -94,6 +103,9 @@ func world(t *testing.T, text string) view.World {
 			continue
 		}
 		id := o.GetLabels()["applyset.kubernetes.io/part-of"]
+		if w.Root.GetKind() == "ResourceGraphDefinition" && o.GetKind() == "Site" {
+			w.Instances[w.Root.GetUID()] = append(w.Instances[w.Root.GetUID()], o)
+		}
 		w.Children[id] = append(w.Children[id], o)
 	}
 	return w

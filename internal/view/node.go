@@ -29,8 +29,8 @@ type Node struct {
 	Node string `json:"node,omitempty"`
 	// Index is the place of an item in its collection, from 0.
 	Index *int `json:"index,omitempty"`
-	// Exists is false for what isn't there yet; then only Node, Waits, Ready and
-	// Reason are set. Skipped says that it is left out, which the Message explains.
+	// Exists is false for what isn't there yet; then only Node, Waits, Problem, Ready,
+	// Reason and Message are set. Skipped says that it is left out, which the Message explains.
 	Exists  bool `json:"exists"`
 	Skipped bool `json:"skipped,omitempty"`
 	// Variable says that the resource is a value, which never exists as an object; it is
@@ -69,6 +69,9 @@ type Node struct {
 
 	// Waits is what the resource waits for before it can be made or changed.
 	Waits []Wait `json:"waits,omitempty"`
+	// Problem is why the resource isn't as it should be, as the instance tells that it is
+	// part of. Reason is the problem's then, and an object's Ready is False.
+	Problem *Problem `json:"problem,omitempty"`
 
 	// Children come in the order in which they are applied; those that aren't
 	// there yet come last.
@@ -98,8 +101,18 @@ type Wait struct {
 	Attempts int `json:"attempts"`
 }
 
+// Problem is why a resource isn't as it should be.
+type Problem struct {
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
 // JSON is the tree as a document.
 func (n Node) JSON() []byte { return document(n) }
+
+// JSONOf is several trees as a document, which is a list.
+func JSONOf(trees []Node) []byte { return document(trees) }
 
 func document(what any) []byte {
 	raw, err := json.MarshalIndent(what, "", "  ")

@@ -17,9 +17,12 @@ type Row struct {
 	Branch string
 	// Kind is the object's kind, or, in brackets, the id of a resource that isn't
 	// there yet.
-	Kind, Name string
-	Ready      Ready
-	Reason     string
+	Kind, Namespace, Name string
+	// Full is the name, with the namespace in front where it is another than that of the row
+	// above in the tree.
+	Full   string
+	Ready  Ready
+	Reason string
 	// Age is how long the object has been there, or waited for.
 	Age string
 	// Detail says what the row waits for, or why it isn't ready where no row below
@@ -29,6 +32,8 @@ type Row struct {
 	// Troubled that somebody has to do something about it.
 	Exists, Going, Troubled bool
 
+	// of names the object above, for what has no name itself.
+	of string
 	// lasting is Detail without how long it has been so.
 	lasting string
 	// end is what there is to say when the row is there no longer.
@@ -37,11 +42,29 @@ type Row struct {
 
 // Rows lists a tree from the top down.
 func Rows(n Node, now time.Time) []Row {
-	return appendRows(nil, n, "", "", "", now)
+	return appendRows(nil, n, Row{}, "", "", "", now)
 }
 
-func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) []Row {
-	rows = append(rows, row(n, key, branch, now))
+// RowsOf lists several trees, one after the other.
+func RowsOf(trees []Node, now time.Time) []Row {
+	var rows []Row
+	for _, n := range trees {
+		rows = appendRows(rows, n, Row{}, n.object().String(), "", "", now)
+	}
+	return rows
+}
+
+func appendRows(rows []Row, n Node, above Row, key, branch, indent string, now time.Time) []Row {
+	r := row(n, key, branch, now)
+	if !n.Exists {
+		r.of = strings.TrimSpace(above.Kind + " " + above.Name)
+	}
+	if r.Full = r.Name; r.Namespace != "" && r.Namespace != above.Namespace {
+		r.Full = r.Namespace + "/" + r.Name
+	}
+	if rows = append(rows, r); r.Namespace == "" {
+		r.Namespace = above.Namespace // of what is in none, and of resources without an object
+	}
 	taken := map[string]bool{}
 	for i, child := range n.Children {
 		below := key + "/" + child.ID()
@@ -53,22 +76,24 @@ func appendRows(rows []Row, n Node, key, branch, indent string, now time.Time) [
 		if i == len(n.Children)-1 {
 			branch, further = "└─ ", "   "
 		}
-		rows = appendRows(rows, child, below, indent+branch, indent+further, now)
+		rows = appendRows(rows, child, r, below, indent+branch, indent+further, now)
 	}
 	return rows
 }
 
 func row(n Node, key, branch string, now time.Time) Row {
 	r := Row{
-		Key: key, Branch: branch, Kind: n.Kind, Name: n.Name, Ready: n.Ready, Reason: Printable(n.Reason),
+		Key: key, Branch: branch, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name, Ready: n.Ready, Reason: Printable(n.Reason),
 		Exists: n.Exists, Going: n.Deleted != nil || n.Removal != nil, end: end(n),
 	}
-	r.Troubled = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !blockedBelow(n))
+	r.Troubled = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.Deepest().InProgress && !blockedBelow(n))
 	text, lasting := detail(n, now)
 	r.Detail, r.lasting = Printable(text), Printable(lasting)
 	switch {
 	case n.Created != nil:
 		r.Age = Age(now.Sub(*n.Created))
+	case n.Problem != nil:
+		r.Age = Age(now.Sub(n.Problem.Since))
 	case len(n.Waits) > 0:
 		r.Age = Age(now.Sub(n.Waits[0].Since))
 	}
@@ -86,10 +111,15 @@ func detail(n Node, now time.Time) (text, lasting string) {
 		return removalDetail(n, now)
 	case n.Deleted != nil && len(n.Finalizers) > 0:
 		text = "finalizers " + strings.Join(n.Finalizers, ", ")
+	case n.Problem != nil && n.Exists: // its age is another
+		lasting = n.Problem.Message
+		return fmt.Sprintf("%s (%s)", lasting, Age(now.Sub(n.Problem.Since))), lasting
+	case n.Problem != nil:
+		return n.Problem.Message, n.Problem.Message
 	case len(n.Waits) > 0:
 		lasting = waitedFor(n.Waits)
 		return lasting + waitedSince(n.Waits[0], now), lasting
-	case n.Deleted == nil && n.Ready != True && !told(n):
+	case n.Deleted == nil && !explained(n):
 		text = n.Message
 		if n.Instance && !plan.Reason(n.Reason).IsError() {
 			return text, "" // it tells of times and attempts, and of what rows below tell in a moment
@@ -98,16 +128,20 @@ func detail(n Node, now time.Time) (text, lasting string) {
 	return text, text
 }
 
-// told says whether a row below says why the node isn't ready.
-func told(n Node) bool {
-	if plan.Reason(n.Reason) == plan.WaitTimeout {
-		return false
+// explained says whether rows below say why the node isn't ready. Of an error that is the
+// row with this error; other rows may only follow from it. What a status lacks has no row.
+func explained(n Node) bool {
+	if !n.Instance {
+		return false // it is a definition, which isn't made of what is below it
 	}
+	reason := plan.Reason(n.Reason)
 	for _, child := range n.Children {
-		if child.Skipped || child.settled() {
+		switch {
+		case child.Skipped, child.settled(), reason == plan.WaitTimeout, reason == plan.ResolutionFailed:
 			continue
-		}
-		if !child.Exists || len(child.Waits) > 0 || (child.Ready != True && child.Ready != Unsaid) {
+		case reason.IsError() && child.Reason != n.Reason:
+			continue
+		case !child.Exists, len(child.Waits) > 0, child.Ready != True && child.Ready != Unsaid:
 			return true
 		}
 	}

@@ -9,28 +9,45 @@ import (
 // gap separates columns.
 const gap = "  "
 
-// narrow is the width below which reasons have no column of their own. It is the
-// width that decides and not the content, so that a table that is redrawn keeps
+// narrow is the width below which namespaces and reasons have no columns of their own. It
+// is the width that decides and not the content, so that a table that is redrawn keeps
 // its shape.
 const narrow = 120
+
+// Titles of columns.
+const (
+	KindColumn      = "KIND"
+	NamespaceColumn = "NAMESPACE"
+	NameColumn      = "NAME"
+	ReadyColumn     = "READY"
+	ReasonColumn    = "REASON"
+	AgeColumn       = "AGE"
+	DetailColumn    = "WAITS FOR"
+)
 
 // Cells lays rows out as a table: a header, then a line for each row, every cell
 // but the last of a line padded to its column. Where a width is given, what is
 // too long in the last column is cut, and in a narrow table that column tells
-// the reasons too. A width of 0 has room for everything.
+// the reasons too, and names tell namespaces. A width of 0 has room for everything.
 func Cells(rows []Row, width int) [][]string {
-	table := [][]string{{"KIND", "NAME", "READY", "REASON", "AGE", "WAITS FOR"}}
-	if width > 0 && width < narrow {
-		table = [][]string{{"KIND", "NAME", "READY", "AGE", "WAITS FOR"}}
-	}
-	for _, r := range rows {
-		line := []string{r.Branch + r.Kind, r.Name, string(r.Ready), r.Reason, r.Age, r.Detail}
-		if len(table[0]) < len(line) {
-			line = []string{r.Branch + r.Kind, r.Name, string(r.Ready), r.Age, r.brief()}
-		}
-		table = append(table, line)
-	}
+	table := uncut(rows, width)
 	fit(table, width)
+	return table
+}
+
+// uncut are the cells of a table for the given width, as long as they are.
+func uncut(rows []Row, width int) [][]string {
+	if width > 0 && width < narrow {
+		table := [][]string{{KindColumn, NameColumn, ReadyColumn, AgeColumn, DetailColumn}}
+		for _, r := range rows {
+			table = append(table, []string{r.Branch + r.Kind, r.Full, string(r.Ready), r.Age, r.brief()})
+		}
+		return table
+	}
+	table := [][]string{{KindColumn, NamespaceColumn, NameColumn, ReadyColumn, ReasonColumn, AgeColumn, DetailColumn}}
+	for _, r := range rows {
+		table = append(table, []string{r.Branch + r.Kind, r.Namespace, r.Name, string(r.Ready), r.Reason, r.Age, r.Detail})
+	}
 	return table
 }
 

@@ -20,10 +20,35 @@ import (
 type World struct {
 	// Root is the object that the tree is of; nil when there is none.
 	Root *unstructured.Unstructured
+	// Roots are the objects that trees are of, sorted: the root alone, or, where Many are meant,
+	// all objects of a kind, of which there may be none.
+	Roots []*unstructured.Unstructured
+	Many  bool
+	// Instances holds those of each definition.
+	Instances map[types.UID][]*unstructured.Unstructured
 	// Children holds the objects of each instance by the id of its ApplySet.
 	Children map[string][]*unstructured.Unstructured
 	// Definitions holds those of the instances' kinds, as far as they could be read.
 	Definitions map[types.NamespacedName]*unstructured.Unstructured
+}
+
+// Gone says whether what the tree is of is there no more.
+func (w World) Gone() bool { return w.Root == nil && !w.Many }
+
+// instances returns a definition's instances, but for those that are below another of them: the
+// composite of a claim.
+func (w World) instances(definition *unstructured.Unstructured) []*unstructured.Unstructured {
+	all := w.Instances[definition.GetUID()]
+	is := make(map[object.Key]bool, len(all))
+	for _, o := range all {
+		is[object.KeyOf(o)] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
+		parent, _, ok := inventory.InstanceOf(o)
+		return ok && is[parent]
+	})
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
+	return out
 }
 
 // ApplySet returns the id by which an instance's children know it; empty for

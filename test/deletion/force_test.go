@@ -66,7 +66,6 @@ func TestAfterAWhileTheDefinitionLetsGo(t *testing.T) {
 	s.AwaitReady(t, s.Kind("Hasty"), s.NS, "x")
 	finalizers(t, s, suite.ConfigMap, "x-content", "example.com/guard")
 	s.Delete(t, s.Kind("Hasty"), s.NS, "x")
-	s.Await(t, s.Kind("Hasty"), s.NS, "x", blocked("x-content", report.HeldByFinalizer))
 	s.AwaitGone(t, s.Kind("Hasty"), s.NS, "x")
 	s.AwaitEvent(t, "x", "ForceDeleted", "spec.deletion.forceAfter", "x-content")
 	finalizers(t, s, suite.ConfigMap, "x-content")

@@ -110,7 +110,7 @@ func TestAWebhookThatNotesItsRefusalsIsNotAskedWithoutEnd(t *testing.T) {
 	s.Put(t, granted)
 	build(t, s)
 	var asked atomic.Int64
-	clear := refuse(t, s, refusing(t, metav1.Status{Message: "no", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, func(r *admissionv1.AdmissionRequest) {
+	clear := refuse(t, s, suite.Refusing(t, metav1.Status{Message: "no", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, func(r *admissionv1.AdmissionRequest) {
 		if r.DryRun != nil && *r.DryRun {
 			return
 		}

@@ -128,7 +128,7 @@ func TestACompositeTakesOnWhatAFormerOneRetained(t *testing.T) {
 	s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
 	s.Put(t, keeping)
 	s.AwaitReady(t, s.Kind("Keeping"), s.NS, "x")
-	if o := s.Get(t, suite.ConfigMap, s.NS, "x-gone"); o.GetUID() != before.GetUID() || len(o.GetOwnerReferences()) != 1 {
+	if o := s.Get(t, suite.ConfigMap, s.NS, "x-gone"); o.GetUID() != before.GetUID() || len(o.GetOwnerReferences()) != 2 {
 		t.Errorf("it isn't taken on: %v", o.Object["metadata"])
 	}
 	s.Delete(t, s.Kind("Keeping"), s.NS, "x")

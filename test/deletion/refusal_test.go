@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
 )
 
 // TestARefusalIsNotTakenForAnEnd lets a webhook refuse in the words in which the
@@ -21,9 +22,9 @@ func TestARefusalIsNotTakenForAnEnd(t *testing.T) {
 		"gone":        {Message: "that was long ago", Code: http.StatusGone, Reason: metav1.StatusReasonGone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := alone(t)
+			s := home(t)
 			build(t, s)
-			clear := refuse(t, s, refusing(t, status, nil), "guard.example.com")
+			clear := refuse(t, s, suite.Refusing(t, status, nil), "guard.example.com")
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			awaitBlocked(t, s, "x-leaf", report.DeniedByWebhook, status.Message)
 			clear()
@@ -53,7 +54,7 @@ spec: {policyName: $ID-keep, validationActions: [Deny]}
 // TestAnInstanceThatCantBeLetGoTellsWhy refuses the last of all requests, which
 // takes the finalizer off.
 func TestAnInstanceThatCantBeLetGoTellsWhy(t *testing.T) {
-	s := alone(t)
+	s := home(t)
 	build(t, s)
 	s.Put(t, keepFinalizers)
 	testkit.Poll(t, "taking off a finalizer is refused", func() bool {
@@ -78,7 +79,7 @@ func TestAnInstanceThatCantBeLetGoTellsWhy(t *testing.T) {
 // the words in which the API server says that somebody has changed it. Nobody has, so
 // no event brings the next pass.
 func TestAConflictThatAWebhookMadeUpIsToldAndPasses(t *testing.T) {
-	s := alone(t)
+	s := home(t)
 	build(t, s)
 	status := metav1.Status{Message: "somebody is at it", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}
 	hooks := s.Of(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
@@ -92,7 +93,7 @@ webhooks:
     sideEffects: None
     rules: [{apiGroups: [$GROUP], apiVersions: ["*"], resources: [lows], operations: [UPDATE]}]
 `))[0]
-	o.Object["webhooks"].([]any)[0].(map[string]any)["clientConfig"] = refusing(t, status, nil)
+	o.Object["webhooks"].([]any)[0].(map[string]any)["clientConfig"] = suite.Refusing(t, status, nil)
 	if _, err := hooks.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,9 @@
 package deletion
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,28 +15,7 @@ import (
 // the API server reaches it.
 func webhook(t *testing.T, message string) map[string]any {
 	t.Helper()
-	return refusing(t, metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, nil)
-}
-
-// refusing is a webhook that answers with the given status, after doing something.
-func refusing(t *testing.T, status metav1.Status, do func(*admissionv1.AdmissionRequest)) map[string]any {
-	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		if do != nil {
-			do(review.Request)
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &status}
-		review.Request = nil
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	t.Cleanup(server.Close)
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return map[string]any{"url": server.URL, "caBundle": base64.StdEncoding.EncodeToString(authority)}
+	return suite.Refusing(t, metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, nil)
 }
 
 // refuse lets a webhook be asked about deletions of the leaf, and waits until the
