@@ -110,9 +110,12 @@ type BegunWave struct {
 	Percent  *int32                `json:"percent,omitempty"`
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// Below is its bound: an instance that is selected, and whose place among all, a
-	// hash of its name, is below it belongs to the wave.
-	Below int64 `json:"below"`
+	// Below is its bound, where the wave is of a percentage: an instance that is selected,
+	// and whose place among all, a hash of its name, is below it belongs to the wave.
+	// Without a bound all that are selected do.
+	//
+	// +optional
+	Below int64 `json:"below,omitempty"`
 
 	// Former says that the definition's waves were changed after it had begun.
 	Former bool `json:"former,omitempty"`

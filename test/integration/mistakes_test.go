@@ -28,8 +28,9 @@ func TestAMistakeTakesBackNothingOfARollout(t *testing.T) {
 	are(s, t, reached)
 
 	t.Log("a spec that can't be read asks for nothing")
-	s.Put(t, strings.Replace(edition("three", ""), "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n", 1))
-	s.Await(t, rgd, "", s.Name("box"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph", "can't be read"))
+	s.Put(t, strings.Replace(edition("three", ""), "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n      includeWhen: [ready]\n", 1))
+	s.Await(t, rgd, "", s.Name("box"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+		"spec.resources[0].waitFor.x.fields[0]: 5 can't be read", "spec.resources[0].includeWhen[0]: "))
 	boxes(s, t, `fit: one`, "b")
 	s.Await(t, configMap, s.NS, "b-content", field("one", "data", "fit"))
 	are(s, t, reached)
@@ -78,4 +79,32 @@ func TestAPinOutlivesASpecThatCantBeRead(t *testing.T) {
 	boxes(s, t, `fit: other`, "a")
 	s.Await(t, configMap, s.NS, "a-content", field("other", "data", "fit"))
 	are(s, t, map[string]string{"a": "one"})
+}
+
+// TestAKindThatCannotComeIsRefused misspells a kind that the API server is built with, and
+// one that a CustomResourceDefinition might still define.
+func TestAKindThatCannotComeIsRefused(t *testing.T) {
+	s := begin(t)
+	text := func(kind, other string) string {
+		return `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-typo}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Typo, group: $GROUP}
+  resources:
+    - id: settings
+      template: {apiVersion: v1, kind: ` + kind + `, metadata: {name: settings}}
+    - id: job
+      externalRef: {apiVersion: ` + other + `, metadata: {name: nobody}}
+`
+	}
+	s.Put(t, text("ConfgMap", "batch/v1, kind: CronJbo"))
+	s.Await(t, rgd, "", s.Name("typo"), all(field("Inactive", "status", "state"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+		`spec.resources[0].template.kind: the API server has no kind "ConfgMap" in v1; did you mean "ConfigMap"?`,
+		`spec.resources[1].externalRef.kind: the API server has no kind "CronJbo" in batch/v1; did you mean "CronJob"?`)))
+
+	t.Log("a version of a group that CustomResourceDefinitions serve may get kinds at any time")
+	s.Put(t, text("ConfigMap", "kro.run/v1alpha1, kind: ResourceGraphDefinitoin"))
+	s.Await(t, rgd, "", s.Name("typo"), all(testkit.IsReady, conditionIs("GraphAccepted", "True", "Valid", "ResourceGraphDefinitoin.v1alpha1.kro.run")))
 }

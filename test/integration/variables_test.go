@@ -104,8 +104,8 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 	s.AwaitGone(t, kind, s.NS, "one")
 }
 
-// variablesOf are the variables of an instance as its tree has them, with the reasons.
-func variablesOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name string) map[string]string {
+// treeOf is the tree of an object.
+func treeOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name string) view.Node {
 	t.Helper()
 	cluster, err := follow.New(s.Config)
 	if err != nil {
@@ -115,12 +115,18 @@ func variablesOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := cluster.Gather(t.Context(), follow.Target{Mapping: mapping, Namespace: s.NS, Name: name})
+	world, err := cluster.Gather(t.Context(), follow.Target{Mapping: mapping, Namespace: namespace, Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return view.Build(world, time.Now())
+}
+
+// variablesOf are the variables of an instance as its tree has them, with the reasons.
+func variablesOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name string) map[string]string {
+	t.Helper()
 	out := map[string]string{}
-	for _, n := range view.Build(world, time.Now()).Children {
+	for _, n := range treeOf(t, s, kind, s.NS, name).Children {
 		if n.Variable {
 			out[n.Node] = n.Reason
 		}

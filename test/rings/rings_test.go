@@ -50,7 +50,8 @@ var home = map[string]ring{
 	"internal/usage":     pure,
 	"internal/xrd":       pure,
 
-	"internal/conversion": pure,
+	"internal/conversion":   pure,
+	"internal/fieldmanager": pure,
 
 	"internal/pipeline/structs": pure,
 

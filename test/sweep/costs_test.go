@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/espalier-dev/espalier/internal/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -184,51 +183,4 @@ func TestWhatIsBlockedCostsNothing(t *testing.T) {
 	goneOf(configMap, "x-c")(t, w, everywhere["pruned"])
 	mend(configMap, "x-b", unprotected)(t, w, everywhere["protected"])
 	gone(kind("Chain"))(t, w, everywhere["protected"])
-}
-
-// TestANestOfThreeIsGoneInNoTime deletes nests, one after the other, with nothing in
-// the way.
-func TestANestOfThreeIsGoneInNoTime(t *testing.T) {
-	const nests, budget = 15, 150 * time.Millisecond
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	defer run(t, config)()
-	define(t, w)
-	var took []time.Duration
-	for range nests {
-		ns := testkit.Namespace(t, config)
-		both(apply(top), apply(late))(t, w, ns)
-		ready(kind("Top"), "here")(t, w, ns)
-		end := ending(t, w, ns)
-		began := time.Now()
-		remove(kind("Top"), metav1.DeletePropagationBackground)(t, w, ns)
-		took = append(took, end().Sub(began))
-	}
-	slices.Sort(took)
-	median := took[len(took)/2]
-	testkit.Say(t, "costs: a nest of three layers is gone in %.0f ms (median of %d, at most %.0f ms)",
-		float64(median.Microseconds())/1000, nests, float64(took[len(took)-1].Microseconds())/1000)
-	if limit := budget * slowdown; median > limit {
-		t.Errorf("it takes %s, more than %s", median, limit)
-	}
-}
-
-// ending watches the nest in a namespace; what it returns waits until its top is
-// gone, and says when that was.
-func ending(t *testing.T, w *testkit.World, ns string) func() time.Time {
-	t.Helper()
-	events, err := w.Of(t, kind("Top"), ns).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() time.Time {
-		defer events.Stop()
-		for e := range events.ResultChan() {
-			if e.Type == watch.Deleted {
-				return time.Now()
-			}
-		}
-		t.Fatal("the watch ended")
-		return time.Time{}
-	}
 }

@@ -45,7 +45,7 @@ var lasting = definitionOf("Lasting", "Namespaced", "") +
 // anything is asked of the API server or of a function afterwards, and after a restart.
 func TestSweepCompositesAtRestCostNothing(t *testing.T) {
 	const idle, ttl, steps = 5 * time.Second, 2 * time.Second, 2
-	many, few := testkit.Size(200, 1000), 20
+	many, few := testkit.Size(60, 1000), 20
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
 	var (

@@ -40,13 +40,13 @@ func TestSweepSpecsThatComeBack(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
 	points := 0
-	for seed := range testkit.Size(6, 300) {
+	for seed := range testkit.Size(3, 300) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			j := rapid.Custom(func(draw *rapid.T) journey { return drawJourney(draw, fmt.Sprintf("Walk%d", seed)) }).Example(seed)
 			points += j.walk(t, config, w)
 		})
 	}
-	testkit.Say(t, "sweep: %d journeys of drawn definitions with %d crashes", testkit.Size(6, 300), points)
+	testkit.Say(t, "sweep: %d journeys of drawn definitions with %d crashes", testkit.Size(3, 300), points)
 }
 
 var definitionKind = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}

@@ -12,8 +12,10 @@ import (
 // it belongs to no owner that could take it away.
 //
 // It is named by the key of the external resource, where its creator names that,
-// so that two managed resources can't be after the same one; and by the managed
-// resource's UID otherwise.
+// so that two managed resources can't be after the same one. Where the external API
+// assigns identities there are two for one external resource: the Binding, named by the
+// managed resource's UID, and, once the identity is known, a second one that reserves the
+// identity's key and has the label espalier.dev/reservation.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=espalier,shortName=ebinding
@@ -23,6 +25,7 @@ import (
 // +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.owner.namespace`
 // +kubebuilder:printcolumn:name="NAME",type=string,JSONPath=`.spec.owner.name`
 // +kubebuilder:printcolumn:name="EXTERNAL-NAME",type=string,JSONPath=`.spec.ref`
+// +kubebuilder:printcolumn:name="RESERVATION",type=string,JSONPath=`.metadata.labels.espalier\.dev/reservation`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type Binding struct {
 	metav1.TypeMeta   `json:",inline"`
