@@ -68,7 +68,7 @@ func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, 0),
 			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
 		},
-		Workers: 16, Providers: []managed.Provider{provider},
+		Workers: 16, MoreColumns: true, Providers: []managed.Provider{provider},
 	})
 	if err != nil {
 		return "", err

@@ -30,12 +30,19 @@ type controllerFlags struct {
 	localServers     bool
 	functions        functionFlags
 	usages           bool
+	moreColumns      bool
 }
 
-func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
+// controllerDefaults are the defaults in which up and run differ.
+type controllerDefaults struct {
+	health, metrics string
+	moreColumns     bool
+}
+
+func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.health, "health-probe-bind-address", health, "where /healthz and /readyz are served; 0 for nowhere")
-	flags.StringVar(&f.metrics, "metrics-bind-address", metrics, "where /metrics is served; 0 for nowhere")
+	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "where /healthz and /readyz are served; 0 for nowhere")
+	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "where /metrics is served; 0 for nowhere")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.DurationVar(&f.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
@@ -44,6 +51,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, health, metrics string) {
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
 	f.functions.add(cmd)
 	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which keep what is in use; where they are installed they are served anyway")
+	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "have kubectl get show of served kinds how far a deletion has come, and with -o wide why an instance isn't ready; otherwise it shows the dialects' columns")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -58,7 +66,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served f
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
-		Providers: f.providers(), Functions: served, Usages: f.usages,
+		Providers: f.providers(), Functions: served, Usages: f.usages, MoreColumns: f.moreColumns,
 	}
 }
 
@@ -138,7 +146,7 @@ func newRun() *cobra.Command {
 			return m.Run(cmd.Context())
 		},
 	}
-	flags.add(cmd, ":8081", ":8080")
+	flags.add(cmd, controllerDefaults{health: ":8081", metrics: ":8080"})
 	hook.add(cmd)
 	where.add(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed, and what keeps the controllers from starting, and change nothing")

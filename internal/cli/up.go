@@ -50,7 +50,7 @@ func newUp() *cobra.Command {
 			return up(cmd, flags, options, sky, hook, served)
 		},
 	}
-	flags.add(cmd, "0", "0")
+	flags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true})
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "where the control plane keeps its data")
 	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "where the kubeconfig is written; by default in the data directory")
 	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the one it had before, or any that is free")

@@ -29,6 +29,8 @@ type Options struct {
 	Layers *telemetry.Layers
 	// Version is this program's version.
 	Version string
+	// MoreColumns has kubectl get show more of the kinds than the dialect's columns.
+	MoreColumns bool
 	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind
 	// concerns.
 	Registry *establish.Registry
@@ -63,6 +65,6 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) {
 	})
 	k.Engine.Start(establish.Kind, establish.New(establish.Config{
 		Cluster: k.Client, Known: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
-		Registry: o.Registry, Library: library, Published: k.Published, Kinds: o.Kinds, Held: k.Gate.Keep,
+		Registry: o.Registry, Library: library, Published: k.Published, Kinds: o.Kinds, MoreColumns: o.MoreColumns, Held: k.Gate.Keep,
 	}), nil)
 }

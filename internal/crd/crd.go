@@ -34,9 +34,18 @@ func pluralOf(s *v1alpha1.Schema, kind string) string { return cmp.Or(s.Plural, 
 
 func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
 
+// Options are what whoever serves kinds decides of them.
+type Options struct {
+	// Version is that of the program, and is noted in a label.
+	Version string
+	// MoreColumns has kubectl get show more than the dialect's columns, where the author
+	// says none.
+	MoreColumns bool
+}
+
 // For makes the CustomResourceDefinition of a graph's kind, marked as the
 // definition's own. Where its versions have to be converted it doesn't say yet by whom.
-func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version string) *apiextensionsv1.CustomResourceDefinition {
+func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, o Options) *apiextensionsv1.CustomResourceDefinition {
 	scope := apiextensionsv1.NamespaceScoped
 	if !g.Namespaced {
 		scope = apiextensionsv1.ClusterScoped
@@ -63,7 +72,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 				Subresources: &apiextensionsv1.CustomResourceSubresources{
 					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 				},
-				AdditionalPrinterColumns: columns(s),
+				AdditionalPrinterColumns: columns(g, s, o),
 			}},
 		},
 	}
@@ -72,7 +81,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner inventory.Definition, version
 		maps.DeleteFunc(out.Labels, reserved)
 		maps.Copy(out.Annotations, s.Metadata.Annotations)
 	}
-	maps.Copy(out.Labels, Labels(owner, version))
+	maps.Copy(out.Labels, Labels(owner, o.Version))
 	out.Annotations[definitionAnnotation] = owner.Name
 	addVersions(out, g)
 	validateNames(out, g)
@@ -168,17 +177,17 @@ func rootOf(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSc
 	}
 }
 
-// columns are the author's, or else state, readiness with its reason, how far a
-// deletion has come, and age.
-func columns(s *v1alpha1.Schema) []apiextensionsv1.CustomResourceColumnDefinition {
+// columns are the author's, or else state, readiness and age, as the dialect has them.
+func columns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensionsv1.CustomResourceColumnDefinition {
 	if len(s.AdditionalPrinterColumns) > 0 {
 		return s.AdditionalPrinterColumns
 	}
-	return []apiextensionsv1.CustomResourceColumnDefinition{
+	out := []apiextensionsv1.CustomResourceColumnDefinition{
 		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state in a word"},
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
-		{Name: "Reason", Type: "string", Priority: 1, JSONPath: `.status.conditions[?(@.type=="Ready")].reason`, Description: "Why it isn't ready"},
-		{Name: "Removed", Type: "string", JSONPath: ".status." + report.DeletionField + ".progress", Description: "How many of its objects are gone, of how many, while it is being deleted"},
-		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"},
 	}
+	if o.MoreColumns {
+		out = append(out, report.MoreColumns(report.RoomIn(g.Status))...)
+	}
+	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"})
 }

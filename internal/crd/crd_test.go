@@ -37,7 +37,7 @@ func of(spec, status props, change ...func(*graph.Graph)) *apiextensionsv1.Custo
 	for _, c := range change {
 		c(g)
 	}
-	return crd.For(g, &v1alpha1.Schema{}, inventory.Definition{Name: "vpc", UID: "d-1"}, "v1")
+	return crd.For(g, &v1alpha1.Schema{}, inventory.Definition{Name: "vpc", UID: "d-1"}, crd.Options{Version: "v1"})
 }
 
 func TestNames(t *testing.T) {
@@ -75,7 +75,7 @@ func TestWhoseItIs(t *testing.T) {
 	group := inventory.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
 	metadata := &v1alpha1.CRDMetadata{Labels: map[string]string{"team": "web", v1alpha1.OwnedLabel: "false"}, Annotations: map[string]string{"a": "b"}}
-	c := crd.For(g, &v1alpha1.Schema{Metadata: metadata}, group, "v1+x")
+	c := crd.For(g, &v1alpha1.Schema{Metadata: metadata}, group, crd.Options{Version: "v1+x"})
 	want := map[string]string{
 		"team": "web", "kro.run/owned": "true", "kro.run/kro-version": "v1-x", "kro.run/resource-graph-definition-id": "d-1",
 		"kro.run/resource-graph-definition-name": "vpc", "kro.run/resource-graph-definition-namespace": "team",
@@ -107,7 +107,7 @@ func TestWhoseItIs(t *testing.T) {
 func TestTheAuthorMaySayThePlural(t *testing.T) {
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "PodInfo"}}
 	s := &v1alpha1.Schema{Kind: "PodInfo", Plural: "podinfos"}
-	c := crd.For(g, s, inventory.Definition{Name: "info"}, "v1")
+	c := crd.For(g, s, inventory.Definition{Name: "info"}, crd.Options{Version: "v1"})
 	if c.Name != "podinfos.kro.run" || c.Spec.Names.Plural != "podinfos" || crd.NameOf(s) != c.Name {
 		t.Errorf("%s serves %s; by its schema it would be %s", c.Name, c.Spec.Names.Plural, crd.NameOf(s))
 	}
@@ -132,7 +132,7 @@ func TestAnAuthorsLabelsDontSayWhoseItIs(t *testing.T) {
 	metadata := &v1alpha1.CRDMetadata{Labels: map[string]string{
 		"team": "web", v1alpha1.DefinitionNSLabel: "other", v1alpha1.NodeIDLabel: "x", v1alpha1.ApplySetPartOfLabel: "applyset-x-v1",
 	}}
-	c := crd.For(g, &v1alpha1.Schema{Metadata: metadata}, owner, "v1")
+	c := crd.For(g, &v1alpha1.Schema{Metadata: metadata}, owner, crd.Options{Version: "v1"})
 	want := map[string]string{
 		"team": "web", "kro.run/owned": "true", "kro.run/kro-version": "v1",
 		"kro.run/resource-graph-definition-id": "d-1", "kro.run/resource-graph-definition-name": "vpc",
@@ -150,14 +150,17 @@ func TestColumns(t *testing.T) {
 	own := []column{{Name: "Team", Type: "string", JSONPath: ".spec.team"}}
 	cases := map[string]struct {
 		schema v1alpha1.Schema
+		more   bool
 		want   []string
 	}{
-		"The author's replace the default":           {v1alpha1.Schema{AdditionalPrinterColumns: own}, []string{"Team"}},
-		"By default state, readiness, progress, age": {v1alpha1.Schema{}, []string{"State", "Ready", "Reason", "Removed", "Age"}},
+		"The author's replace the default":         {v1alpha1.Schema{AdditionalPrinterColumns: own}, false, []string{"Team"}},
+		"The author's replace more as well":        {v1alpha1.Schema{AdditionalPrinterColumns: own}, true, []string{"Team"}},
+		"By default state, readiness, age":         {v1alpha1.Schema{}, false, []string{"State", "Ready", "Age"}},
+		"With more also progress, reason, message": {v1alpha1.Schema{}, true, []string{"State", "Ready", "Removed", "Reason", "Message", "Age"}},
 	}
 	for name, tc := range cases {
 		var got []string
-		for _, c := range crd.For(g, &tc.schema, inventory.Definition{Name: "vpc"}, "v1").Spec.Versions[0].AdditionalPrinterColumns {
+		for _, c := range crd.For(g, &tc.schema, inventory.Definition{Name: "vpc"}, crd.Options{Version: "v1", MoreColumns: tc.more}).Spec.Versions[0].AdditionalPrinterColumns {
 			got = append(got, c.Name)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -58,6 +58,6 @@ func outcome(t *testing.T, text string, kinds graph.Kinds) string {
 	if problems != nil {
 		return problems.Err().Error()
 	}
-	made := asYAML(t, crd.For(g, d.Spec.Schema, inventory.Definition{Name: d.Name}, "v1"))
+	made := asYAML(t, crd.For(g, d.Spec.Schema, inventory.Definition{Name: d.Name}, crd.Options{Version: "v1"}))
 	return describeGraph(g) + made + asYAML(t, checkPass(t, g, someInstance(g)).Nodes)
 }

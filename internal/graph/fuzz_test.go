@@ -151,7 +151,7 @@ func checkCompiler(t failer, d *v1alpha1.ResourceGraphDefinition, kinds graph.Ki
 	if describeGraph(g) != describeGraph(again) {
 		t.Fatalf("the same definition has another graph:\n%s\n%s", describeGraph(g), describeGraph(again))
 	}
-	crd.For(g, d.Spec.Schema, inventory.Definition{Name: "fuzzed"}, "v1")
+	crd.For(g, d.Spec.Schema, inventory.Definition{Name: "fuzzed"}, crd.Options{Version: "v1"})
 	checkPass(t, g, someInstance(g))
 	return g
 }

@@ -77,7 +77,7 @@ func retell(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	add("want-graph", describeGraph(g))
 	owner := inventory.Definition{Name: d.Name, Namespace: d.Namespace, UID: d.UID}
 	if _, ok := in["want-crd.yaml"]; ok {
-		add("want-crd.yaml", asYAML(t, crd.For(g, d.Spec.Schema, owner, "v1.2.3")))
+		add("want-crd.yaml", asYAML(t, crd.For(g, d.Spec.Schema, owner, crd.Options{Version: "v1.2.3"})))
 	}
 	if text, ok := in["world.yaml"]; ok {
 		for i, pass := range passes(t, g, owner, text) {

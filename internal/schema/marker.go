@@ -189,14 +189,13 @@ func setImmutable(d *draft, yes bool) {
 	}
 }
 
-// addValidation adds a CEL rule; that it compiles is for those to say who know
-// the types. The message names the rule, on one line as messages must be.
+// addValidation adds a CEL rule; that it compiles is for those to say who know the types.
+// The message is the dialect's. The API server names the field before it, and not the rule.
 func addValidation(d *draft, m marker) *diag.Diagnostic {
-	said := strings.Join(strings.Fields(m.value), " ")
-	if said == "" {
+	if strings.TrimSpace(m.value) == "" {
 		return wrong(m, "a CEL expression")
 	}
-	d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: m.value, Message: "validation failed: " + said})
+	d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: m.value, Message: "validation failed"})
 	return nil
 }
 

@@ -42,6 +42,8 @@ type Options struct {
 	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
 	// definition without instances.
 	AllowCRDDeletion bool
+	// MoreColumns has kubectl get show more of served kinds than their dialects' columns.
+	MoreColumns bool
 	// Version is this program's version.
 	Version string
 	Log     logr.Logger
@@ -186,7 +188,7 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := compose.Options{
 		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.book, Layers: c.layers,
-		Version: c.options.Version, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
+		Version: c.options.Version, MoreColumns: c.options.MoreColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.Around != nil {
 		composites.Runner = c.options.Around(c.Functions)
@@ -208,7 +210,7 @@ func (c *Controllers) startFunctions() {
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
 	return definition.Config{
 		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
-		Events: c.options.Events, Registry: c.registry, Version: c.options.Version,
+		Events: c.options.Events, Registry: c.registry, Version: c.options.Version, MoreColumns: c.options.MoreColumns,
 		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
 		Usages: c.usages.book, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}

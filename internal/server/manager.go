@@ -17,6 +17,8 @@ type ManagerOptions struct {
 	// Workers is how many objects are worked on side by side.
 	Workers          int
 	AllowCRDDeletion bool
+	// MoreColumns has kubectl get show more of served kinds than their dialects' columns.
+	MoreColumns bool
 	// Usages installs the kinds of usages, and Webhook lets the API server ask before it
 	// deletes what is in use, and have objects converted; nil for not.
 	Usages  bool
@@ -46,7 +48,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Propagated: s.Propagated, Until: s.Until,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
-			Version: o.Version, Log: o.Log, Usages: o.Usages, Needs: needs,
+			Version: o.Version, Log: o.Log, Usages: o.Usages, MoreColumns: o.MoreColumns, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
 			c.conversions.plan()

@@ -69,7 +69,7 @@ func apps(t testing.TB, field string) *apiextensionsv1.CustomResourceDefinition 
 	if problems != nil {
 		t.Fatal(problems.Err())
 	}
-	c := crd.For(g, spec.Schema, inventory.Definition{Name: "apps"}, "v1")
+	c := crd.For(g, spec.Schema, inventory.Definition{Name: "apps"}, crd.Options{Version: "v1"})
 	crd.ConvertAt(c, crd.Endpoint{URL: "https://127.0.0.1:1", CABundle: []byte("x")})
 	return c
 }

@@ -13,18 +13,24 @@ func condition(name, kind string) column {
 	return column{Name: name, Type: "string", JSONPath: ".status.conditions[?(@.type=='" + kind + "')].status"}
 }
 
-// removed tells how far the deletion of an object has come, while it is being deleted.
-func removed(room report.Room) []column {
-	if !room.Deletion {
+// Options are what whoever serves kinds decides of them.
+type Options struct {
+	// MoreColumns has kubectl get show more than the dialect's columns.
+	MoreColumns bool
+}
+
+// more are the columns that are shown besides those of the dialect.
+func (o Options) more(d *v1.CompositeResourceDefinition) []column {
+	if !o.MoreColumns {
 		return nil
 	}
-	return []column{{Name: "REMOVED", Type: "string", JSONPath: ".status." + report.DeletionField + ".progress", Description: "How many of its objects are gone, of how many, while it is being deleted"}}
+	return report.MoreColumns(Room(d))
 }
 
 func age() column { return column{Name: "AGE", Type: "date", JSONPath: ".metadata.creationTimestamp"} }
 
 // compositeColumns come after the author's.
-func compositeColumns(scope v1.Scope, room report.Room) []column {
+func compositeColumns(scope v1.Scope, more []column) []column {
 	p := PlacesOf(scope)
 	columns := []column{
 		condition("SYNCED", v1.TypeSynced),
@@ -32,15 +38,15 @@ func compositeColumns(scope v1.Scope, room report.Room) []column {
 		{Name: "COMPOSITION", Type: "string", JSONPath: p.CompositionRef.jsonPath() + ".name"},
 		{Name: "COMPOSITIONREVISION", Type: "string", JSONPath: p.CompositionRevisionRef.jsonPath() + ".name", Priority: 1},
 	}
-	return append(append(columns, removed(room)...), age())
+	return append(append(columns, more...), age())
 }
 
 // claimColumns come after the author's.
-func claimColumns(room report.Room) []column {
+func claimColumns(more []column) []column {
 	columns := []column{
 		condition("SYNCED", v1.TypeSynced),
 		condition("READY", v1.TypeReady),
 		{Name: "CONNECTION-SECRET", Type: "string", JSONPath: ClaimPlaces().ConnectionSecretRef.jsonPath() + ".name"},
 	}
-	return append(append(columns, removed(room)...), age())
+	return append(append(columns, more...), age())
 }

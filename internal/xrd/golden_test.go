@@ -58,8 +58,8 @@ var products = []string{"composite.yaml", "claim.yaml", "problems", "notes"}
 func made(t *testing.T, d *v1.CompositeResourceDefinition) map[string]string {
 	t.Helper()
 	out := map[string]string{"notes": lines(xrd.Notes(d))}
-	composite, problems := xrd.Composite(d)
-	claim, again := xrd.Claim(d)
+	composite, problems := xrd.Composite(d, xrd.Options{})
+	claim, again := xrd.Claim(d, xrd.Options{})
 	if diff := cmp.Diff(problems, again); diff != "" {
 		t.Errorf("the kinds of one definition have different problems: %s", diff)
 	}

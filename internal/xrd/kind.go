@@ -20,30 +20,30 @@ const (
 // Composite makes the CustomResourceDefinition of a definition's composite kind. It
 // returns all problems that there are, or else the CustomResourceDefinition, which is
 // controlled by the definition.
-func Composite(d *v1.CompositeResourceDefinition) (*extv1.CustomResourceDefinition, diag.List) {
+func Composite(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResourceDefinition, diag.List) {
 	if problems := Validate(d); len(problems) > 0 {
 		return nil, problems
 	}
-	return composite(d), nil
+	return composite(d, o), nil
 }
 
 // Claim makes the CustomResourceDefinition of the kind that claims composites. It
 // returns all problems that there are, or else the CustomResourceDefinition; neither
 // if the definition offers no claims.
-func Claim(d *v1.CompositeResourceDefinition) (*extv1.CustomResourceDefinition, diag.List) {
+func Claim(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResourceDefinition, diag.List) {
 	if problems := Validate(d); len(problems) > 0 {
 		return nil, problems
 	}
 	if d.Spec.ClaimNames == nil {
 		return nil, nil
 	}
-	return claim(d), nil
+	return claim(d, o), nil
 }
 
-func composite(d *v1.CompositeResourceDefinition) *extv1.CustomResourceDefinition {
+func composite(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
 	scope := d.ScopeOrDefault()
 	out := kind(d, d.Spec.Names, compositeCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, Room(d))...)
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, o.more(d))...)
 		add(v, compositeSpec(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatus(scope), progress(Room(d)))
 	})
 	out.Name = d.Name
@@ -54,9 +54,9 @@ func composite(d *v1.CompositeResourceDefinition) *extv1.CustomResourceDefinitio
 	return out
 }
 
-func claim(d *v1.CompositeResourceDefinition) *extv1.CustomResourceDefinition {
+func claim(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
 	out := kind(d, *d.Spec.ClaimNames, claimCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(Room(d))...)
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(o.more(d))...)
 		add(v, claimSpec(d.Spec.DefaultCompositeDeletePolicy), claimStatus(), progress(Room(d)))
 	})
 	out.Spec.Scope = extv1.NamespaceScoped

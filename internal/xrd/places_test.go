@@ -35,14 +35,14 @@ func layouts(t *testing.T) map[string]struct {
 		for i := range d.Spec.Versions {
 			d.Spec.Versions[i].Schema = &v1.DefinitionSchema{OpenAPIV3Schema: runtime.RawExtension{Raw: []byte(`{"type":"object"}`)}}
 		}
-		composite, problems := xrd.Composite(d)
+		composite, problems := xrd.Composite(d, xrd.Options{})
 		if err := problems.Err(); err != nil {
 			t.Fatal(err)
 		}
 		layout := out[string(scope)]
 		layout.Places, layout.kind = xrd.PlacesOf(scope), composite
 		out[string(scope)] = layout
-		if claim, _ := xrd.Claim(d); claim != nil {
+		if claim, _ := xrd.Claim(d, xrd.Options{}); claim != nil {
 			layout.Places, layout.kind = xrd.ClaimPlaces(), claim
 			out["claims"] = layout
 		}

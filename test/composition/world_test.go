@@ -85,12 +85,12 @@ func (w world) serve(t *testing.T, plural string) *v1.CompositeResourceDefinitio
 	if err != nil {
 		t.Fatal(err)
 	}
-	composite, problems := xrd.Composite(d)
+	composite, problems := xrd.Composite(d, xrd.Options{})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	w.establish(t, composite)
-	if claim, _ := xrd.Claim(d); claim != nil {
+	if claim, _ := xrd.Claim(d, xrd.Options{}); claim != nil {
 		w.establish(t, claim)
 	}
 	return d

@@ -119,7 +119,7 @@ func (r *Reconciler) graphOf(ctx context.Context, v *visit, number int64, curren
 		return nil, fmt.Sprintf("revision %d can't serve: %s", number, told(c.last.problems.Sorted().Err()))
 	}
 	if current != nil {
-		wanted := crd.For(c.good, c.spec.Schema, v.owner, r.Version)
+		wanted := crd.For(c.good, c.spec.Schema, v.owner, crd.Options{Version: r.Version, MoreColumns: r.MoreColumns})
 		if of, is := crd.Hub(wanted), crd.Hub(current); of != is {
 			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
 		}

@@ -26,7 +26,7 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		return r.unpublished(ctx, v)
 	}
 	g := v.lead.last.graph
-	wanted := crd.For(g, v.lead.spec.Schema, v.owner, r.Version)
+	wanted := crd.For(g, v.lead.spec.Schema, v.owner, crd.Options{Version: r.Version, MoreColumns: r.MoreColumns})
 	if v.lead.number == 0 {
 		if err := crd.Accept(wanted, v.spec); err != nil {
 			return err

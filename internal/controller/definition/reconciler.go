@@ -43,6 +43,8 @@ type Config struct {
 	Events   telemetry.Recorder
 	Registry *Registry
 	Version  string
+	// MoreColumns has kubectl get show more of the kinds than the dialect's columns.
+	MoreColumns bool
 	// AllowCRDDeletion removes the CustomResourceDefinition of a definition
 	// that is deleted and has no instances. Off, it stays.
 	AllowCRDDeletion bool

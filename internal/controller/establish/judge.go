@@ -33,7 +33,7 @@ func (r *Reconciler) judge(v *visit) error {
 	// Labels are passed on to the kinds, and don't count for the generation.
 	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels})
 	if v.entry.judged.of != of {
-		judged, err := judgementOf(v.definition)
+		judged, err := judgementOf(v.definition, xrd.Options{MoreColumns: r.MoreColumns})
 		if err != nil {
 			return err
 		}
@@ -47,12 +47,12 @@ func (r *Reconciler) judge(v *visit) error {
 	return nil
 }
 
-func judgementOf(d *v1.CompositeResourceDefinition) (judgement, error) {
-	composite, problems := xrd.Composite(d)
+func judgementOf(d *v1.CompositeResourceDefinition, o xrd.Options) (judgement, error) {
+	composite, problems := xrd.Composite(d, o)
 	if len(problems) > 0 {
 		return judgement{problems: problems}, nil
 	}
-	claim, _ := xrd.Claim(d) // its problems are the same
+	claim, _ := xrd.Claim(d, o) // its problems are the same
 	out := judgement{composite: composite, claim: claim}
 	if notes := xrd.Notes(d); len(notes) > 0 {
 		out.notes = notes.Err().Error()
