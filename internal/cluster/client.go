@@ -163,8 +163,8 @@ func (c *Client) DeleteWith(ctx context.Context, o *unstructured.Unstructured, p
 
 // DeleteAsSeen is Delete of an object that still says of itself, by its labels and
 // annotations, what it said when it was read: somebody may have come to protect it. If it
-// doesn't, the error is one of IsGone's, and the change is an event, which brings the next
-// pass. What else of it has changed doesn't matter.
+// doesn't, the error is ErrChanged, and the change is an event, which brings the next pass.
+// What else of it has changed doesn't matter.
 func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
@@ -191,12 +191,15 @@ func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured)
 		case live.GetResourceVersion() == revision:
 			return unchanged{error: err, seen: true}
 		case !maps.Equal(live.GetLabels(), o.GetLabels()) || !maps.Equal(live.GetAnnotations(), o.GetAnnotations()):
-			return err
+			return ErrChanged
 		}
 		current = live
 	}
-	return err
+	return ErrChanged
 }
+
+// ErrChanged says that an object tells something else of itself than when it was read.
+var ErrChanged = errors.New("its labels or annotations have changed")
 
 // DeleteUnchanged asks for the deletion of an object, if nobody has changed it
 // since it was read. Otherwise the error is one of IsGone's.

@@ -120,9 +120,9 @@ func TestOnlyWhatSaysTheSameOfItselfIsDeleted(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7"}}}
 	protected := strings.Replace(thing("u", "8"), `"name"`, `"annotations":{"espalier.dev/protect":"the ledger"},"name"`, 1)
 	cases := map[string]struct {
-		live          string // "" for nothing
-		left          []string
-		gone, refused bool
+		live             string // "" for nothing
+		left             []string
+		changed, refused bool
 	}{
 		"Nothing has":                       {thing("u", "7"), nil, false, false},
 		"Its status has":                    {thing("u", "8"), nil, false, false},
@@ -135,7 +135,7 @@ func TestOnlyWhatSaysTheSameOfItselfIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := &storing{stored: tc.live, refuses: tc.refused}
 			err := connected(t, server).DeleteAsSeen(t.Context(), read)
-			if got := cluster.IsGone(err); got != tc.gone || err != nil && !tc.gone && !tc.refused {
+			if got := errors.Is(err, cluster.ErrChanged); got != tc.changed || err != nil && !tc.changed && !tc.refused {
 				t.Errorf("changed: got %t of %v", got, err)
 			}
 			if got := cluster.IsRefused(err); got != tc.refused {

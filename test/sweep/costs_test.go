@@ -51,7 +51,7 @@ func TestFiveChildrenInThreeLayersCostOnePass(t *testing.T) {
 	}
 }
 
-// TestADeletionCostsAtMostNineRequests counts reads as well.
+// TestADeletionCostsAtMostNineRequests counts reads as well. In the foreground it may cost more.
 func TestADeletionCostsAtMostNineRequests(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
@@ -74,7 +74,11 @@ func TestADeletionCostsAtMostNineRequests(t *testing.T) {
 				return ""
 			}
 			testkit.Say(t, "costs: %s deletion of five children in three layers: %d requests (%s)", policy, cost.Total, cost)
-			if cost.Total > 9 {
+			most := 9
+			if policy == metav1.DeletePropagationForeground {
+				most += 2 * 5 // the collector takes their references off meanwhile: what has changed is looked at and asked to go once more
+			}
+			if cost.Total > most {
 				return fmt.Sprintf("%s: %d requests (%s)", policy, cost.Total, cost)
 			}
 			return ""
@@ -116,7 +120,7 @@ func TestACompositeOfFiveCostsAtMostNineRequests(t *testing.T) {
 			measure("at rest for a second", 0, func(*testing.T, *testkit.World, string) { <-time.After(time.Second) })
 			most := 9
 			if policy == metav1.DeletePropagationForeground {
-				most += 5 // the garbage collector is at it too, and who has been asked for in vain is looked for
+				most += 2 * 5 // as for graphs
 			}
 			measure("deleted, "+string(policy), most, remove(kind("Five"), policy), gone(kind("Five")))
 			return excess

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,8 +61,8 @@ type call struct {
 
 func (r *Reconciler) make(ctx context.Context, c *call) {
 	err := c.do()
-	if c.verb == "delete" && cluster.IsGone(err) {
-		return // it says something else of itself now; that is an event, which brings the next pass
+	if errors.Is(err, cluster.ErrChanged) {
+		return // that is an event, which brings the next pass
 	}
 	if err != nil {
 		c.reason, c.message = r.Cluster.WhyNot(ctx, c.o, c.verb, err)
