@@ -36,10 +36,7 @@ const mostDependants = 10
 // dependants says which definitions compose the kind and compile with it as it is, but
 // wouldn't with it as it is to be, each with the expressions that would fail. While any is
 // in the way, a change of any definition brings another pass.
-func (r *Reconciler) dependants(ctx context.Context, v *visit, current, wanted *apiextensionsv1.CustomResourceDefinition) (told string, err error) {
-	if configuration, err := crd.Configuration(wanted); err != nil || crd.AsApplied(current, configuration) {
-		return "", err // it stays as it is
-	}
+func (r *Reconciler) dependants(ctx context.Context, v *visit, wanted *apiextensionsv1.CustomResourceDefinition) (told string, err error) {
 	var broken []string
 	for _, kind := range spellings {
 		all, state := v.lease.Matching(kind, "", labels.Everything())

@@ -53,6 +53,14 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 	if !r.converted(v, wanted, current) {
 		return nil
 	}
+	configuration, err := crd.Configuration(wanted)
+	if err != nil {
+		return err
+	}
+	if crd.AsApplied(current, configuration) {
+		v.kind = publish.Of(current) // as at nearly every pass, so that nothing is compared for it
+		return nil
+	}
 	changes := crd.Breaking(current, wanted)
 	allowed := v.raw.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true"
 	switch {
@@ -62,7 +70,7 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		return nil
 	case len(changes) == 0:
 	case !allowed:
-		others, err := r.dependants(ctx, v, current, wanted)
+		others, err := r.dependants(ctx, v, wanted)
 		if others != "" {
 			others = "; and definitions that compose the kind: " + others
 		}
@@ -82,7 +90,7 @@ func (r *Reconciler) publish(ctx context.Context, v *visit) error {
 		return err
 	}
 	if !allowed {
-		if others, err := r.dependants(ctx, v, current, wanted); err != nil || others != "" {
+		if others, err := r.dependants(ctx, v, wanted); err != nil || others != "" {
 			v.kind.Reason = kindBreaksOthers
 			v.kind.Message = fmt.Sprintf("the change would break definitions that compose the kind: %s. Change these first, or annotate this definition with %s: \"true\" to go ahead",
 				others, v1alpha1.AllowBreakingAnnotation)
