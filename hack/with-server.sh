@@ -27,4 +27,4 @@ if ! read -r -t 120 state url <&"${plane[0]}" || [ "$state" != ready ]; then
 	exit 1
 fi
 echo "API server for the tests: $url"
-ESPALIER_TEST_KUBECONFIG=$data/plane/kubeconfig "$@"
+ESPALIER_TEST_THROWAWAY=1 ESPALIER_TEST_KUBECONFIG=$data/plane/kubeconfig "$@"

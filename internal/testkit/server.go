@@ -22,6 +22,8 @@ import (
 const (
 	// sharedVariable names the kubeconfig of a server that all packages of a test run use.
 	sharedVariable = "ESPALIER_TEST_KUBECONFIG"
+	// throwawayVariable says that this server is stopped after the run, with all that is on it.
+	throwawayVariable = "ESPALIER_TEST_THROWAWAY"
 
 	startLimit = 2 * time.Minute
 	stopLimit  = 20 * time.Second
@@ -62,6 +64,9 @@ func Main(m *testing.M) int {
 	}
 	return code
 }
+
+// throwaway says that nobody has to clean up the server of this binary.
+func throwaway() bool { return server.stop != nil || os.Getenv(throwawayVariable) != "" }
 
 var atExit []func()
 

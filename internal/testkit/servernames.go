@@ -14,7 +14,9 @@ import (
 )
 
 // Namespace creates a namespace that nobody else has and returns its name. At the end of the test
-// it is deleted, without waiting until it is gone.
+// it is deleted, without waiting until it is gone, unless the server goes too: a namespace whose
+// objects nobody takes apart any more keeps a server busy, since all kinds are listed in it again
+// and again.
 func Namespace(tb testing.TB, c *rest.Config) string {
 	tb.Helper()
 	client, err := kubernetes.NewForConfig(c)
@@ -26,6 +28,9 @@ func Namespace(tb testing.TB, c *rest.Config) string {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if throwaway() {
+		return made.Name
 	}
 	tb.Cleanup(func() {
 		// tb.Context has ended by now; and the test may have deleted it itself.

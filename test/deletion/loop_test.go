@@ -87,7 +87,7 @@ func TestSweepANameIsRebornAHundredTimes(t *testing.T) {
 		deleted []moment
 		meddled bool
 	}{
-		"deleted when it is ready":              {100, []moment{whenReady}, false},
+		"deleted when it is ready":              {testkit.Size(20, 100), []moment{whenReady}, false},
 		"every other deleted as soon as made":   {testkit.Size(20, 100), []moment{whenMade, whenReady}, false},
 		"some deleted when they are claimed":    {testkit.Size(20, 100), []moment{whenClaimed, whenMade, whenClaimed, whenReady}, false},
 		"most deleted before anybody saw them":  {testkit.Size(20, 100), []moment{whenMade, whenMade, whenMade, whenMade, whenReady}, false},
@@ -312,7 +312,7 @@ func TestSweepTwoInstancesFightForOneName(t *testing.T) {
 	names := [2]string{"one", "two"}
 	holder := put(names[0], "0")
 	has(names[0], "0", holder.GetUID())
-	const rounds = 100
+	rounds := testkit.Size(25, 100)
 	began := time.Now()
 	for i := 1; i <= rounds; i++ {
 		value := strconv.Itoa(i)

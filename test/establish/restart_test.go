@@ -167,7 +167,7 @@ func TestSweep(t *testing.T) {
 	sweep := func(name string, before, act, settled func(*testing.T, corner), left func(*testing.T, corner) []string) {
 		t.Run(name, func(t *testing.T) {
 			want, writes := converge(t, config, 0, before, act, settled, left)
-			for n := 1; n <= writes; n += testkit.Size(3, 1) {
+			for n := 1; n <= writes; n += testkit.Size(6, 1) {
 				points++
 				got, _ := converge(t, config, n, before, act, settled, left)
 				if diff := cmp.Diff(want, got); diff != "" {

@@ -96,7 +96,7 @@ func TestSweepAnImportOfCompositesDiesAfterEveryWrite(t *testing.T) {
 	there, done, had, bound := serials(t, sky), effects(sky), p.inventory(t), len(p.bindings(t))
 	stop := p.run(t, sky)
 	defer stop()
-	lives, step := 0, testkit.Size(26, 1)
+	lives, step := 0, testkit.Size(52, 1)
 	writes := p.reimport(t, raw, 0, p.close)
 	for n := 1; n <= writes && !t.Failed(); n += step {
 		if got := p.reimport(t, raw, n, p.close); got < n {

@@ -25,7 +25,7 @@ func TestSweepAnImportDiesAfterEveryWrite(t *testing.T) {
 	there, made, bound := serials(t, sky), calls(sky, cloud.VerbCreate), len(p.bindings(t))
 	stop := p.run(t, sky)
 	defer stop()
-	lives, step := 0, testkit.Size(9, 1)
+	lives, step := 0, testkit.Size(18, 1)
 	writes := p.reimport(t, raw, 0, p.vanish)
 	for n := 1; n <= writes && !t.Failed(); n += step {
 		if got := p.reimport(t, raw, n, p.vanish); got < n {

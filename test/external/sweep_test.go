@@ -42,7 +42,7 @@ func TestSweepTheControllersDie(t *testing.T) {
 				defer l.sky.Close()
 				one := l.live(t, trouble{name: "none"})
 				all := troubles(one)
-				most := testkit.Size(6, len(all))
+				most := testkit.Size(4, len(all))
 				if i > 0 {
 					most = 24
 				}

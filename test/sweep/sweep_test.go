@@ -143,9 +143,9 @@ type scenario struct {
 // where the sweep is run in full, and every few where it is one test of many, most sparsely
 // of the many scenarios of deletions.
 func (s scenario) points(writes int) (points []int) {
-	stride := testkit.Size(4, 1)
+	stride := testkit.Size(6, 1)
 	if s.hard {
-		stride = testkit.Size(9, 1)
+		stride = testkit.Size(14, 1)
 	}
 	for n := 1 + len(s.name)%stride; n <= writes; n += stride {
 		points = append(points, n)

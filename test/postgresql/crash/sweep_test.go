@@ -73,7 +73,7 @@ func TestSweepTheControllersDieAfterEveryWrite(t *testing.T) {
 	l := life{world: testkit.NewWorld(t, config), config: config, pg: pg}
 	writes := l.live(t, 0)
 	lives := 1
-	for n := 1; n <= writes && !t.Failed(); n += testkit.Size(3, 1) {
+	for n := 1; n <= writes && !t.Failed(); n += testkit.Size(9, 1) {
 		l.live(t, n)
 		lives++
 	}
