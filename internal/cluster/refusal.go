@@ -37,6 +37,8 @@ func (c *Client) WhyNot(ctx context.Context, o *unstructured.Unstructured, verb 
 		return report.Forbidden, message
 	case IsUnserved(err):
 		return report.KindUnavailable, message // of its path, not of the object
+	case code >= 500 && unansweredWebhook(err) != "":
+		return report.WebhookUnavailable, message + c.configuredBy(ctx, unansweredWebhook(err))
 	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code < 400, code >= 500:
 		return report.OutOfReach, message
 	}

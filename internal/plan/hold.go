@@ -60,7 +60,8 @@ func (r Remains) asking(c leaver, what string) (ask bool, held *report.Blocker, 
 	t := r.trial(c)
 	if t.Refusal.Reason != "" {
 		held = r.blocker(c, t.Refusal.Reason, t.Refusal.Message, t.Refusal.Since)
-		if t.Refusal.Reason == report.OutOfReach && r.toldOf(*held) == nil && r.Now.Sub(t.Refusal.Since) < shortWhile {
+		passing := t.Refusal.Reason == report.OutOfReach || t.Refusal.Reason == report.WebhookUnavailable
+		if passing && r.toldOf(*held) == nil && r.Now.Sub(t.Refusal.Since) < shortWhile {
 			held = nil // it may have passed by then
 		}
 		left := t.Refusal.next(c.Unstructured).Sub(r.Now)

@@ -120,7 +120,7 @@ func (r Remains) trial(c leaver) Trial {
 			continue
 		}
 		switch told.Reason {
-		case report.DeniedByWebhook, report.Forbidden, report.OutOfReach:
+		case report.DeniedByWebhook, report.WebhookUnavailable, report.Forbidden, report.OutOfReach:
 			if t.Refusal.Reason == "" && t.Asked.IsZero() {
 				t.Refusal = Refusal{Reason: told.Reason, Message: told.Message, Since: told.Since.Time}
 			}

@@ -199,6 +199,8 @@ const (
 	HeldByFinalizer Reason = "Finalizer"
 	// DeniedByWebhook: an admission webhook or policy refuses the request.
 	DeniedByWebhook Reason = "DeniedByWebhook"
+	// WebhookUnavailable: an admission webhook that the API server has to ask doesn't answer.
+	WebhookUnavailable Reason = "WebhookUnavailable"
 	// Forbidden: this controller may not make the request, or not read the kind.
 	Forbidden Reason = "Forbidden"
 	// Protected: somebody has asked for the object to stay.

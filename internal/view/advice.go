@@ -27,6 +27,8 @@ func advice(h report.Hold) []string {
 		return out
 	case report.DeniedByWebhook:
 		return []string{"the webhook or policy that refuses it has to allow it; it is asked again by and by"}
+	case report.WebhookUnavailable:
+		return []string{"the webhook has to answer, or its configuration to be deleted if nothing serves it any more"}
 	case report.Forbidden:
 		return []string{"allow the controllers what they may not do"}
 	case report.Protected:

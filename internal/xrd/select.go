@@ -62,8 +62,10 @@ type Choice struct {
 	// Lack says what is in the way; "" if nothing is.
 	Lack Lack
 
-	// For is the kind that an incompatible composition is for.
-	For v1.TypeReference
+	// For is the kind that an incompatible composition is for; or, where none matches, the
+	// kind that one is wanted for, and Labels are those that it has to have.
+	For    v1.TypeReference
+	Labels map[string]string
 }
 
 // Ambiguous says whether the choice could have fallen on another composition.
@@ -77,7 +79,11 @@ func (c Choice) String() string {
 	case Incompatible:
 		return fmt.Sprintf("composition %s (%s) is for %s %s", c.Name, c.Why, c.For.APIVersion, c.For.Kind)
 	case NoneMatches, NoneYet, Unselectable:
-		return "no composition for the kind has the labels that are asked for"
+		text := fmt.Sprintf("there is no composition for %s %s (spec.compositeTypeRef)", c.For.APIVersion, c.For.Kind)
+		if len(c.Labels) > 0 {
+			text += " with the labels " + labels.FormatLabels(c.Labels)
+		}
+		return text
 	}
 	if c.Ambiguous() {
 		return fmt.Sprintf("composition %s is the first by name of those that match; the others are %s", c.Name, strings.Join(c.Others, ", "))
@@ -107,7 +113,7 @@ func Select(compositions []*v1.Composition, i Instance, d *v1.CompositeResourceD
 		}
 	}
 	if len(matching) == 0 {
-		return Choice{Why: Matched, Lack: NoneMatches}
+		return Choice{Why: Matched, Lack: NoneMatches, For: v1.TypeReferenceTo(d.CompositeKind()), Labels: match}
 	}
 	slices.SortFunc(matching, func(a, b *v1.Composition) int { return cmp.Compare(a.Name, b.Name) })
 	out := Choice{Name: matching[0].Name, Why: Matched, Composition: matching[0]}

@@ -68,9 +68,12 @@ func TestSelect(t *testing.T) {
 		"The default is for those who don't choose":       {instance(), defaults, "composition other (Default)"},
 		"The default is not for those who select":         {instance(selecting(aws)), defaults, "composition large is the first by name of those that match; the others are small"},
 		"A selector that one composition matches":         {instance(selecting(gcp)), nil, "composition other (Matched)"},
-		"A selector that none matches":                    {instance(selecting(map[string]string{"cloud": "own"})), defaults, "no composition for the kind has the labels that are asked for"},
+		"A selector that none matches":                    {instance(selecting(map[string]string{"cloud": "own"})), defaults, "there is no composition for acme.example.com/v1 XDatabase (spec.compositeTypeRef) with the labels cloud=own"},
 		"A selector that asks for nothing takes the kind": {instance(selecting(map[string]string{})), defaults, "composition large is the first by name of those that match; the others are other, small"},
 		"Whoever asks for nothing takes the kind":         {instance(), nil, "composition large is the first by name of those that match; the others are other, small"},
+	}
+	if got := xrd.Select(nil, instance(), legacy()).String(); got != "there is no composition for acme.example.com/v1 XDatabase (spec.compositeTypeRef)" {
+		t.Errorf("without any composition: %s", got) // nobody has asked for labels
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 			block: denyByPolicy,
 		},
 		"a webhook that doesn't answer": {
-			reason: report.OutOfReach, words: []string{"guard.example.com"},
+			reason: report.WebhookUnavailable, words: []string{"guard.example.com", "ValidatingWebhookConfiguration ", "-guard"},
 			block: func(t *testing.T, s suite.Suite) func() {
 				return refuse(t, s, map[string]any{"url": "https://127.0.0.1:1/refuse"}, "guard.example.com")
 			},

@@ -30,6 +30,7 @@ kind: ClusterRole
 metadata: {name: espalier-test}
 rules:
   - {apiGroups: [kro.run, internal.kro.run, espalier.dev, apiextensions.crossplane.io, pkg.crossplane.io, apiextensions.k8s.io, apiregistration.k8s.io, authorization.k8s.io, rbac.authorization.k8s.io, ""], resources: ["*"], verbs: ["*"]}
+  - {apiGroups: [admissionregistration.k8s.io], resources: ["*"], verbs: [list]}
   - {nonResourceURLs: ["*"], verbs: [get]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1

@@ -148,7 +148,7 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		v.hold(step, res.holder, *res.conflict)
 		return true
 	case res.holder != nil:
-		v.block(step.Node, res.holder, r.inTheWay(v, res.holder, writersOf(res.holder)))
+		v.block(step.Node, res.holder, r.inTheWay(v, step.Node, res.holder, writersOf(res.holder)))
 		return true
 	case res.err == nil:
 		return false

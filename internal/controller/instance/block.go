@@ -62,7 +62,7 @@ func (r *Reconciler) observeBlockers(v *visit) {
 		case by.need.Kind == namespaceKind && state.Phase == watch.Synced:
 			by.problem.Message = noNamespace(by.need.Name, there)
 		case by.need.Kind != namespaceKind && there && by.refused == nil:
-			by.problem = r.inTheWay(v, found, by.writers)
+			by.problem = r.inTheWay(v, node, found, by.writers)
 		}
 		v.memory.blocked[node] = by
 		v.facts.Problems[node] = by.problem
@@ -83,7 +83,7 @@ func (v *visit) forgetBlockers() {
 // inTheWay says of an object of somebody else's that has a node's name whether it
 // is going, so that the node only has to wait, or whose it is and how it could
 // become the instance's.
-func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured, writers string) plan.Problem {
+func (r *Reconciler) inTheWay(v *visit, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
 	switch {
 	case holder.GetDeletionTimestamp() != nil && v.owner.Owns(holder):
 		return plan.BeingDeleted(holder)
@@ -99,21 +99,26 @@ func (r *Reconciler) inTheWay(v *visit, holder *unstructured.Unstructured, write
 			return plan.NameHeldBy(holder, "goes with "+key.String()+", which is being deleted")
 		}
 	}
-	return notOwned(holder, v.owner, writers)
+	adopts := slices.ContainsFunc(v.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptUnowned })
+	return notOwned(holder, v.owner, adopts, writers)
 }
 
 // notOwned says whose an object is, who wrote it, and how it could become the instance's.
-func notOwned(holder *unstructured.Unstructured, owner inventory.Owner, writers string) plan.Problem {
-	whose, how := inventory.Whose(holder), "label it "+v1alpha1.ApplySetPartOfLabel+"="+owner.ID()
-	if owner.Definition.Dialect == inventory.GraphDialect {
-		how = "set adopt: IfUnowned on the resource, or " + how
+// Adopts says that the node takes over what nobody keeps.
+func notOwned(holder *unstructured.Unstructured, owner inventory.Owner, adopts bool, writers string) plan.Problem {
+	whose, how := inventory.Whose(holder), "To adopt it, label it "+v1alpha1.ApplySetPartOfLabel+"="+owner.ID()
+	switch {
+	case !inventory.IsUnowned(holder):
+		how = "Give one of the two another name, or have " + whose + " let it go"
+	case owner.Definition.Dialect == inventory.GraphDialect && !adopts:
+		how = "To adopt it, set adopt: IfUnowned on the resource, or label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
 	}
 	if _, _, known := inventory.InstanceOf(holder); !known && writers != "" {
 		whose += " (written by " + writers + ")"
 	}
 	return plan.Problem{
 		Reason:  plan.NotOwned,
-		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. To adopt it, %s", object.KeyOf(holder), whose, how),
+		Message: fmt.Sprintf("%s exists already and belongs to %s; it is left alone. %s", object.KeyOf(holder), whose, how),
 	}
 }
 
