@@ -22,6 +22,7 @@ type programFlags struct {
 	secret         string
 	certificates   string
 	postgresql     bool
+	dialects       dialectFlag
 }
 
 func (f *programFlags) add(cmd *cobra.Command) {
@@ -33,6 +34,7 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"where the Secret with the webhook's certificate lives; by default the service account's namespace, or default")
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
+	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
 }
 
 // role is what the controllers need in every cluster.
@@ -50,7 +52,7 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	providers := controllerFlags{postgresql: f.postgresql}
 	o := server.ManagerOptions{
 		Options:   manager.Options{Name: programName, LeaderElection: f.elect, LeaderElectionNamespace: at(f.leaseNamespace)},
-		Providers: providers.providers(),
+		Providers: providers.providers(), Dialects: f.dialects.all,
 	}
 	if f.webhook {
 		o.Webhook = &webhook.Options{Namespace: at(f.secret)}

@@ -18,9 +18,13 @@ import (
 
 // planInstall decides how this program's own CustomResourceDefinitions and others are
 // installed beside those that there are.
-func planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool), others []fs.FS) ([]crd.InstallStep, error) {
+func (k *Kernel) planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]crd.InstallStep, error) {
+	all := []fs.FS{espalier.CRDs}
+	if k.options.Installs != nil {
+		all = append(all, k.options.Installs(current)...)
+	}
 	var wanted []*unstructured.Unstructured
-	for _, files := range append([]fs.FS{espalier.CRDs}, others...) {
+	for _, files := range all {
 		found, err := documents(files)
 		if err != nil {
 			return nil, err
@@ -28,6 +32,11 @@ func planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefin
 		wanted = append(wanted, found...)
 	}
 	return crd.PlanInstall(wanted, current)
+}
+
+// Always installs the same CustomResourceDefinitions, whatever there is.
+func Always(files []fs.FS) func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
+	return func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS { return files }
 }
 
 // documents reads the YAML files of a file system, one object each.
@@ -54,7 +63,7 @@ func documents(files fs.FS) ([]*unstructured.Unstructured, error) {
 // install writes the CustomResourceDefinitions that aren't as they should be, all of them
 // or, as far as can be known beforehand, none.
 func (k *Kernel) install(ctx context.Context) error {
-	steps, err := planInstall(k.CRDs.Get, k.options.Installs)
+	steps, err := k.planInstall(k.CRDs.Get)
 	if err != nil {
 		return err
 	}
@@ -84,10 +93,10 @@ func (k *Kernel) CheckInstall(ctx context.Context) ([]crd.InstallStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := planInstall(func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+	steps, err := k.planInstall(func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
 		found, exists := known[name]
 		return found, exists
-	}, k.options.Installs)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -48,9 +48,10 @@ type Options struct {
 	Permitted func(user string)
 	// Annotated are kinds all of whose annotations are read; optional.
 	Annotated []schema.GroupVersionKind
-	// Installs hold CustomResourceDefinitions that Run installs beside the kernel's own, one
-	// YAML document a file; optional.
-	Installs []fs.FS
+	// Installs tells which CustomResourceDefinitions Run installs beside the kernel's own, one
+	// YAML document a file; optional. It is asked before the controllers begin, with those
+	// that there are.
+	Installs func(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS
 }
 
 // Kernel is a connection to one API server with all that controllers share. Its

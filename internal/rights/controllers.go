@@ -17,44 +17,48 @@ var base = slices.Concat(
 	Of("apiregistration.k8s.io", "apiservices", "list", "watch"),             // which groups there are
 	Of("", "namespaces", read...),                                            // whether one is there that objects are to be made in
 	Of("events.k8s.io", "events", "create", "patch"),
-
+	Of("admissionregistration.k8s.io", "validatingwebhookconfigurations", "list"), // which one names a webhook that doesn't answer
+	Of("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"),
 	Of("rbac.authorization.k8s.io", "clusterroles", "list", "watch"), // so that what is granted or revoked is noticed
 	Of("rbac.authorization.k8s.io", "clusterrolebindings", "list", "watch"),
 	Of("rbac.authorization.k8s.io", "roles", "list", "watch"),
 	Of("rbac.authorization.k8s.io", "rolebindings", "list", "watch"),
-
 	Of("espalier.dev", "holds", read...),
 	Of("espalier.dev", "holds/status", "update"),
-
-	Of("kro.run", "resourcegraphdefinitions", change...),
-	Of("kro.run", "resourcegraphdefinitions/status", "update"),
-	Of("kro.run", "resourcegraphdefinitions/finalizers", "update"), // to be the owner of revisions
-	Of("kro.run", "resourcegroups", change...),
-	Of("kro.run", "resourcegroups/status", "update"),
-	Of("kro.run", "resourcegroups/finalizers", "update"),
-	Of("internal.kro.run", "graphrevisions", manage...),
-	Of("internal.kro.run", "graphrevisions/status", "update"),
-
-	Of("apiextensions.crossplane.io", "compositeresourcedefinitions", change...),
-	Of("apiextensions.crossplane.io", "compositeresourcedefinitions/status", "update"),
-	Of("apiextensions.crossplane.io", "compositeresourcedefinitions/finalizers", "update"),
-	Of("apiextensions.crossplane.io", "compositions", read...),
-	Of("apiextensions.crossplane.io", "compositions/finalizers", "update"),
-	Of("apiextensions.crossplane.io", "compositionrevisions", "create", "get", "list", "patch", "watch"),
-	Of("apiextensions.crossplane.io", "compositionrevisions/status", "update"),
-	Of("apiextensions.crossplane.io", "environmentconfigs", read...),
-
-	Of("pkg.crossplane.io", "functions", read...),
-	Of("pkg.crossplane.io", "functions/status", "update"),
-	Of("pkg.crossplane.io", "functionrevisions", read...),
-	Of("pkg.crossplane.io", "functionrevisions/status", "update"),
-
 	Of("apiextensions.crossplane.io", "usages", usages...),
 	Of("apiextensions.crossplane.io", "usages/status", "update"),
 	Of("protection.crossplane.io", "usages", usages...),
 	Of("protection.crossplane.io", "usages/status", "update"),
 	Of("protection.crossplane.io", "clusterusages", usages...),
 	Of("protection.crossplane.io", "clusterusages/status", "update"),
+)
+
+// graphs and compositions are what the controllers need for the definitions of a dialect.
+var (
+	graphs = slices.Concat(
+		Of("kro.run", "resourcegraphdefinitions", change...),
+		Of("kro.run", "resourcegraphdefinitions/status", "update"),
+		Of("kro.run", "resourcegraphdefinitions/finalizers", "update"), // to be the owner of revisions
+		Of("kro.run", "resourcegroups", change...),
+		Of("kro.run", "resourcegroups/status", "update"),
+		Of("kro.run", "resourcegroups/finalizers", "update"),
+		Of("internal.kro.run", "graphrevisions", manage...),
+		Of("internal.kro.run", "graphrevisions/status", "update"),
+	)
+	compositions = slices.Concat(
+		Of("apiextensions.crossplane.io", "compositeresourcedefinitions", change...),
+		Of("apiextensions.crossplane.io", "compositeresourcedefinitions/status", "update"),
+		Of("apiextensions.crossplane.io", "compositeresourcedefinitions/finalizers", "update"),
+		Of("apiextensions.crossplane.io", "compositions", read...),
+		Of("apiextensions.crossplane.io", "compositions/finalizers", "update"),
+		Of("apiextensions.crossplane.io", "compositionrevisions", "create", "get", "list", "patch", "watch"),
+		Of("apiextensions.crossplane.io", "compositionrevisions/status", "update"),
+		Of("apiextensions.crossplane.io", "environmentconfigs", read...),
+		Of("pkg.crossplane.io", "functions", read...),
+		Of("pkg.crossplane.io", "functions/status", "update"),
+		Of("pkg.crossplane.io", "functionrevisions", read...),
+		Of("pkg.crossplane.io", "functionrevisions/status", "update"),
+	)
 )
 
 var usages = []string{"delete", "get", "list", "patch", "watch"}
@@ -64,6 +68,8 @@ type Object struct{ Namespace, Name string }
 
 // Program says which parts of the controllers run, and by which names.
 type Program struct {
+	// Graphs and Compositions say which dialects are served.
+	Graphs, Compositions bool
 	// Lease is that of the leader; none where none is elected.
 	Lease Object
 	// Configuration is that by which the API server asks a webhook, and Webhook says that
@@ -91,6 +97,12 @@ type Resource struct{ Group, Name string }
 func Controllers(p Program) []Need {
 	const leases, hooks, secrets = "leases", "validatingwebhookconfigurations", "secrets"
 	needs := slices.Clone(base)
+	if p.Graphs {
+		needs = append(needs, graphs...)
+	}
+	if p.Compositions {
+		needs = append(needs, compositions...)
+	}
 	if p.Lease.Name != "" {
 		needs = append(needs, p.Lease.needs("coordination.k8s.io", leases, "get", "update")...)
 		here := Object{Namespace: p.Lease.Namespace}

@@ -20,7 +20,7 @@ type Findings struct {
 // Check finds out what would happen if the controllers started, and changes nothing.
 func Check(ctx context.Context, o ManagerOptions) (Findings, error) {
 	c, err := NewControllers(Options{
-		Config: o.Config, Workers: o.Workers, Providers: o.Providers, Usages: o.Usages, Version: o.Version, Log: o.Log,
+		Config: o.Config, Workers: o.Workers, Providers: o.Providers, Dialects: o.Dialects, Usages: o.Usages, Version: o.Version, Log: o.Log,
 	})
 	if err != nil {
 		return Findings{}, err
@@ -30,7 +30,7 @@ func Check(ctx context.Context, o ManagerOptions) (Findings, error) {
 	if steps == nil && err != nil {
 		return Findings{}, err
 	}
-	found := Findings{Installs: steps, Refused: err}
+	found := Findings{Installs: steps, Refused: err, Notes: c.dialects.notes()}
 	foreign, err := webhook.FindForeign(ctx, c.Client)
 	switch {
 	case err != nil:

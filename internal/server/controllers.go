@@ -11,13 +11,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/api/apiextensions"
-	"github.com/espalier-dev/espalier/api/pkg"
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
-	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/compose"
 	"github.com/espalier-dev/espalier/internal/controller/definition"
@@ -53,6 +52,9 @@ type Options struct {
 	// Propagated is told of each value's way from the status of one layer to that of the
 	// next; optional.
 	Propagated func(below, above schema.GroupKind, took time.Duration)
+	// Dialects are those that are served, also beside another program that has installed
+	// them. None stands for all whose definitions no other program has installed.
+	Dialects []Dialect
 	// Usages installs the kinds of usages. Those that there are, are served anyway.
 	Usages bool
 	// Providers serve managed resources.
@@ -89,6 +91,7 @@ type Controllers struct {
 	registry *definition.Registry
 	// composites is what is known of the composition dialect's definitions.
 	composites *establish.Registry
+	dialects   dialects
 	usages     *usages
 	layers     *telemetry.Layers
 	// conversions says where instances are converted between versions.
@@ -101,10 +104,10 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
+	c := &Controllers{options: o, dialects: dialects{asked: o.Dialects}, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
 	var err error
 	if o.Needs == nil {
-		if o.Needs, err = Needs(ManagerOptions{Providers: o.Providers, Functions: o.Functions}); err != nil {
+		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
 			return nil, err
 		}
 	}
@@ -112,14 +115,14 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		Concerned: c.concerned, Using: c.registry.Using, Annotated: compose.Annotated, Permitted: c.permissions.permitted,
-		Installs: o.installs(),
+		Installs: c.installs,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.permissions.kernel, c.permissions.registry = c.Kernel, c.registry
 	c.Functions = functions.New(c.Hub, o.Functions)
-	c.usages = newUsages(c.Kernel, o)
+	c.usages = newUsages(c.Kernel, o, func() bool { return c.dialects.serves(Composition) })
 	c.conversions = &conversions{changed: func() {
 		for _, key := range c.registry.Definitions() {
 			c.Wake(key)
@@ -128,13 +131,20 @@ func NewControllers(o Options) (*Controllers, error) {
 	return c, nil
 }
 
-// installs hold the CustomResourceDefinitions of the kinds that are served.
-func (o Options) installs() []fs.FS {
-	out := []fs.FS{v1alpha1.CRDs, revisions.CRDs, pkg.CRDs, apiextensions.CRDs}
-	if o.Usages {
+// installs chooses the dialects that are served, and returns the CustomResourceDefinitions
+// of these and of whatever else is served.
+func (c *Controllers) installs(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
+	var out []fs.FS
+	for _, d := range c.dialects.choose(installed) {
+		out = append(out, d.kinds()...)
+	}
+	for _, note := range c.dialects.notes() {
+		c.options.Log.Info("warning: " + note)
+	}
+	if c.options.Usages {
 		out = append(out, protection.CRDs)
 	}
-	return append(out, provide.CRDs(o.Providers)...)
+	return append(out, provide.CRDs(c.options.Providers)...)
 }
 
 // concerned lists the definitions, of both dialects, that a change of a kind concerns. A
@@ -148,32 +158,46 @@ func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) [
 // that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	defer c.Functions.Close()
+	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { c.permissions.run(ctx) })
 	defer asking.Wait()
+	defer cancel() // also where the kernel fails
 	return c.Kernel.Run(ctx, func(ctx context.Context) error {
 		c.usages.begin()
-		c.startFunctions()
 		if err := c.startProviders(ctx); err != nil {
 			return err
 		}
-		c.startComposites(ctx)
-		c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
-		for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
-			gvk := v1alpha1.GroupVersion.WithKind(kind)
-			c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
+		if c.dialects.serves(Composition) {
+			c.startFunctions()
+			c.startComposites(ctx)
+		}
+		if c.dialects.serves(Graph) {
+			c.startGraphs()
 		}
 		return nil
 	})
 }
 
+// startGraphs serves the graph dialect's definitions, and the kinds that they define.
+func (c *Controllers) startGraphs() {
+	c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
+	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
+		gvk := v1alpha1.GroupVersion.WithKind(kind)
+		c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
+	}
+}
+
 // Collectors are what is counted beside watches and passes.
 func (c *Controllers) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.Rollouts, telemetry.NewPermissions(c.permissions.missing)}
+	objects := func(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
+		return c.Hub.Select(gvk, "", labels.Everything())
+	}
+	return []prometheus.Collector{c.Rollouts, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
 }
 
 // Notes are what somebody should know of how the controllers fare, each in one line.
-func (c *Controllers) Notes() []string { return c.permissions.notes() }
+func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.permissions.notes()...) }
 
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {

@@ -19,6 +19,9 @@ type ManagerOptions struct {
 	AllowCRDDeletion bool
 	// MoreColumns has kubectl get show more of served kinds than their dialects' columns.
 	MoreColumns bool
+	// Dialects are those that are served, also beside another program that has installed
+	// them. None stands for all whose definitions no other program has installed.
+	Dialects []Dialect
 	// Usages installs the kinds of usages, and Webhook lets the API server ask before it
 	// deletes what is in use, and have objects converted; nil for not.
 	Usages  bool
@@ -48,7 +51,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Propagated: s.Propagated, Until: s.Until,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
-			Version: o.Version, Log: o.Log, Usages: o.Usages, MoreColumns: o.MoreColumns, Needs: needs,
+			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, MoreColumns: o.MoreColumns, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
 			c.conversions.plan()

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -16,7 +17,9 @@ import (
 // Needs are the rights that the controllers need themselves, in every cluster, when they run
 // with the given options.
 func Needs(o ManagerOptions) ([]rights.Need, error) {
+	serves := func(d Dialect) bool { return len(o.Dialects) == 0 || slices.Contains(o.Dialects, d) }
 	p := rights.Program{
+		Graphs: serves(Graph), Compositions: serves(Composition),
 		Configuration: rights.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
 		Foreign: rights.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
 		Certificates: rights.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},

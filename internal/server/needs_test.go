@@ -57,3 +57,27 @@ func TestTheControllersMayWatchWhatTheyInstall(t *testing.T) {
 		t.Errorf("only %d kinds were found", count)
 	}
 }
+
+// TestADialectThatIsNotServedNeedsNothing asks for one dialect only.
+func TestADialectThatIsNotServedNeedsNothing(t *testing.T) {
+	groups := map[server.Dialect][]string{
+		server.Graph:       {"kro.run", "internal.kro.run"},
+		server.Composition: {"apiextensions.crossplane.io", "pkg.crossplane.io"},
+	}
+	for _, served := range server.Dialects {
+		needs, err := server.Needs(server.ManagerOptions{Dialects: []server.Dialect{served}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for dialect, groups := range groups {
+			for _, group := range groups {
+				asks := slices.ContainsFunc(needs, func(n rights.Need) bool {
+					return n.Group == group && n.Resource != "usages" && n.Resource != "usages/status" // usages are served without compositions
+				})
+				if asks != (dialect == served) {
+					t.Errorf("with %s alone rights on %s are asked for: %t", served, group, asks)
+				}
+			}
+		}
+	}
+}

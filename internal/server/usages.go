@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/controller/protection"
+	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/kernel"
 	"github.com/espalier-dev/espalier/internal/usage"
 )
@@ -17,14 +18,16 @@ type usages struct {
 	kernel  *kernel.Kernel
 	options Options
 	book    *protection.Book
+	// beside says that kinds of usages which another program has installed are served.
+	beside func() bool
 
 	mu     sync.Mutex
 	begun  bool
 	served map[schema.GroupVersionKind]bool
 }
 
-func newUsages(k *kernel.Kernel, o Options) *usages {
-	return &usages{kernel: k, options: o, book: protection.NewBook(k.Hub, k.Kinds, k.Wake), served: map[schema.GroupVersionKind]bool{}}
+func newUsages(k *kernel.Kernel, o Options, beside func() bool) *usages {
+	return &usages{kernel: k, options: o, beside: beside, book: protection.NewBook(k.Hub, k.Kinds, k.Wake), served: map[schema.GroupVersionKind]bool{}}
 }
 
 // begin serves the kinds that there are, and from now on those that come.
@@ -33,10 +36,16 @@ func (u *usages) begin() {
 	u.begun = true
 	u.mu.Unlock()
 	for _, kind := range usage.Kinds {
-		if _, exists := u.kernel.Kinds.CRD(kind.GroupKind()); exists {
+		if c, exists := u.kernel.Kinds.CRD(kind.GroupKind()); exists && u.ours(c) {
 			u.serve(kind)
 		}
 	}
+}
+
+// ours says whether a kind of usages is ours to serve: another program that has installed
+// it may be serving it, beside the composition dialect.
+func (u *usages) ours(c *apiextensionsv1.CustomResourceDefinition) bool {
+	return !crd.IsForeign(c) || u.beside()
 }
 
 // serve serves a kind, once.
@@ -56,9 +65,9 @@ func (u *usages) serve(kind schema.GroupVersionKind) {
 }
 
 // appeared serves a kind of usages from now on.
-func (u *usages) appeared(crd *apiextensionsv1.CustomResourceDefinition) {
+func (u *usages) appeared(c *apiextensionsv1.CustomResourceDefinition) {
 	for _, kind := range usage.Kinds {
-		if kind.Group == crd.Spec.Group && kind.Kind == crd.Spec.Names.Kind {
+		if kind.Group == c.Spec.Group && kind.Kind == c.Spec.Names.Kind && u.ours(c) {
 			u.serve(kind)
 		}
 	}

@@ -33,7 +33,7 @@ var before map[string]*unstructured.Unstructured
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about the names of others' finalizers
 	load := func(t *testing.T, w *testkit.World) { before = live.Load(t, w, live.Crossplane, live.KRO) }
-	os.Exit(suite.Main(m, server.Options{Usages: true, Observe: failures.observe}, load))
+	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: failures.observe}, load))
 }
 
 // failures are the passes that failed, each of which is an error in the log.

@@ -105,7 +105,7 @@ func begin(t *testing.T) *world {
 	t.Cleanup(func() { sky.Close() })
 	w.options = server.ManagerOptions{
 		Options: manager.Options{
-			Name: "espalier", Version: "test", Config: as, Log: manager.NewLogger(w.log, 0), HealthAddress: free(t), MetricsAddress: "0",
+			Name: "espalier", Version: "test", Config: as, Log: manager.NewLogger(w.log, manager.LogText, 0), HealthAddress: free(t), MetricsAddress: "0",
 			LeaderElection: true, LeaderElectionNamespace: w.NS,
 		},
 		Workers: 4, AllowCRDDeletion: true, Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)},

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	"github.com/espalier-dev/espalier/api/pkg"
+	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/crd"
+)
+
+// Dialect is a language of definitions.
+type Dialect string
+
+// The dialects: kro's definitions, and Crossplane's.
+const (
+	Graph       Dialect = "graph"
+	Composition Dialect = "composition"
+)
+
+// Dialects are all dialects.
+var Dialects = []Dialect{Graph, Composition}
+
+// ParseDialects reads the names of dialects.
+func ParseDialects(names []string) ([]Dialect, error) {
+	var out []Dialect
+	for _, name := range names {
+		d := Dialect(strings.TrimSpace(name))
+		if !slices.Contains(Dialects, d) {
+			return nil, fmt.Errorf("%q is no dialect; there are %s and %s", name, Graph, Composition)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// definitions is the CustomResourceDefinition of a dialect's definitions. Whoever has
+// installed it serves the dialect, or did.
+func (d Dialect) definitions() string {
+	if d == Composition {
+		return "compositeresourcedefinitions.apiextensions.crossplane.io"
+	}
+	return "resourcegraphdefinitions.kro.run"
+}
+
+// kinds hold the CustomResourceDefinitions of a dialect.
+func (d Dialect) kinds() []fs.FS {
+	if d == Composition {
+		return []fs.FS{pkg.CRDs, apiextensions.CRDs}
+	}
+	return []fs.FS{v1alpha1.CRDs, revisions.CRDs}
+}
+
+// chooseDialects decides which dialects are served: those that were asked for, or else all
+// whose definitions no other program has installed. Two programs that serve the same
+// definitions would undo each other's work. The notes say why one isn't served.
+func chooseDialects(asked []Dialect, installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) (served []Dialect, notes []string) {
+	if len(asked) > 0 {
+		return asked, nil
+	}
+	for _, d := range Dialects {
+		if c, exists := installed(d.definitions()); exists && crd.IsForeign(c) {
+			notes = append(notes, fmt.Sprintf("the %s dialect isn't served: CustomResourceDefinition %s was installed by another program, which may be serving it. "+
+				"Once that program is stopped, name the dialect in --dialects", d, d.definitions()))
+			continue
+		}
+		served = append(served, d)
+	}
+	return served, notes
+}
+
+// dialects are those that are served. Which these are is known once the kinds of the
+// cluster are. It is safe for concurrent use.
+type dialects struct {
+	asked []Dialect
+
+	mu     sync.Mutex
+	served []Dialect
+	told   []string
+}
+
+func (d *dialects) choose(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []Dialect {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.served, d.told = chooseDialects(d.asked, installed)
+	return d.served
+}
+
+func (d *dialects) serves(one Dialect) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.served, one)
+}
+
+func (d *dialects) notes() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.told)
+}
