@@ -65,7 +65,7 @@ func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
 		Options: manager.Options{
-			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, 0),
+			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, manager.LogText, 0),
 			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
 		},
 		Workers: 16, MoreColumns: true, Providers: []managed.Provider{provider},

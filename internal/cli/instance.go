@@ -76,7 +76,7 @@ func (f *instanceFlags) find(kind, name string) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
-	manager.NewLogger(io.Discard, 0) // what watches complain about would tear the screen
+	manager.NewLogger(io.Discard, manager.LogText, 0) // what watches complain about would tear the screen
 	namespace, err := f.namespaceOrDefault()
 	if err != nil {
 		return instance{}, err

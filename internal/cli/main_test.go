@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		})
 		return
 	}
-	manager.NewLogger(io.Discard, 0) // before anything runs that would log
+	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything runs that would log
 	os.Exit(testkit.Main(m))
 }
 

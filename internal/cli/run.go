@@ -31,6 +31,7 @@ type controllerFlags struct {
 	functions        functionFlags
 	usages           bool
 	moreColumns      bool
+	logFormat        string
 }
 
 // controllerDefaults are the defaults in which up and run differ.
@@ -52,6 +53,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	f.functions.add(cmd)
 	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which keep what is in use; where they are installed they are served anyway")
 	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "have kubectl get show of served kinds how far a deletion has come, and with -o wide why an instance isn't ready; otherwise it shows the dialects' columns")
+	flags.StringVar(&f.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
 }
 
@@ -89,9 +91,17 @@ func (f *controllerFlags) socket(config *rest.Config) string {
 	return f.introspection
 }
 
+// logger writes to the standard error stream.
+func (f *controllerFlags) logger(cmd *cobra.Command) logr.Logger {
+	return manager.NewLogger(cmd.ErrOrStderr(), manager.LogFormat(f.logFormat), f.verbosity)
+}
+
 func (f *controllerFlags) check() error {
 	if f.poll < time.Second {
 		return &usageError{fmt.Errorf("--poll must be at least a second, not %s", f.poll)}
+	}
+	if _, err := manager.ParseLogFormat(f.logFormat); err != nil {
+		return &usageError{err}
 	}
 	if f.workers < 1 {
 		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}
@@ -104,6 +114,7 @@ func newRun() *cobra.Command {
 		flags          controllerFlags
 		where          clusterFlags
 		hook           webhookFlags
+		dialects       dialectFlag
 		elect, check   bool
 		leaseNamespace string
 		lease          time.Duration
@@ -126,11 +137,11 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			options := flags.options(config, manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity), served)
+			options := flags.options(config, flags.logger(cmd), served)
 			if options.Webhook, err = hook.options(); err != nil {
 				return err
 			}
-			options.ReplaceCrossplaneWebhook = hook.replace
+			options.ReplaceCrossplaneWebhook, options.Dialects = hook.replace, dialects.all
 			if check {
 				return checkRun(cmd, options)
 			}
@@ -147,6 +158,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	flags.add(cmd, controllerDefaults{health: ":8081", metrics: ":8080"})
+	cmd.Flags().Var(&dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
 	hook.add(cmd)
 	where.add(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed, and what keeps the controllers from starting, and change nothing")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/controller/functions"
 	"github.com/espalier-dev/espalier/internal/embedded"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/webhook"
 	"github.com/espalier-dev/espalier/providers/sandbox"
@@ -96,7 +95,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 		}
 	}()
 	ready := make(chan struct{})
-	managed := flags.options(plane.Config(), manager.NewLogger(cmd.ErrOrStderr(), flags.verbosity), served)
+	managed := flags.options(plane.Config(), flags.logger(cmd), served)
 	managed.Ready = ready
 	if hook {
 		managed.Webhook = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook"))}

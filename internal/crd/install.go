@@ -60,13 +60,18 @@ func PlanInstall(wanted []*unstructured.Unstructured, current func(name string) 
 	return out, nil
 }
 
+// IsForeign says that another program has installed a CustomResourceDefinition.
+func IsForeign(c *apiextensionsv1.CustomResourceDefinition) bool {
+	_, ours := c.Annotations[v1alpha1.AppliedAnnotation]
+	return !ours
+}
+
 // compare decides about a CustomResourceDefinition that exists.
 func (s *InstallStep) compare() error {
-	signature, ours := s.Current.Annotations[v1alpha1.AppliedAnnotation]
 	switch {
-	case !ours:
+	case IsForeign(s.Current):
 		return s.compareForeign()
-	case signature == inventory.Applied(s.Wanted):
+	case s.Current.Annotations[v1alpha1.AppliedAnnotation] == inventory.Applied(s.Wanted):
 		s.Action = InstallUnchanged
 	default:
 		s.Action = InstallUpdate

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -37,6 +39,19 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		gauge(activeDesc, n.active)
 		gauge(retriesDesc, n.failing)
 	}
+}
+
+// Kinds are those that controllers run for, in no order.
+func (e *Engine) Kinds() []schema.GroupVersionKind {
+	e.queue.mu.Lock()
+	defer e.queue.mu.Unlock()
+	var out []schema.GroupVersionKind
+	for l := range e.queue.lanes {
+		if !slices.Contains(out, l.of.Kind) {
+			out = append(out, l.of.Kind)
+		}
+	}
+	return out
 }
 
 // tally is how much work there is.

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -24,10 +25,32 @@ func OwnNamespace() string {
 
 var libraries sync.Once
 
-// NewLogger returns a logger that writes lines of key=value. The libraries, which
-// have one logger for the whole process, use the first one.
-func NewLogger(to io.Writer, verbosity int) logr.Logger {
-	log := logr.FromSlogHandler(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.Level(-verbosity)}))
+// LogFormat is how log lines are written.
+type LogFormat string
+
+// The formats: lines of key=value, and lines that are JSON objects.
+const (
+	LogText LogFormat = "text"
+	LogJSON LogFormat = "json"
+)
+
+// ParseLogFormat reads the name of a format.
+func ParseLogFormat(name string) (LogFormat, error) {
+	if f := LogFormat(name); f == LogText || f == LogJSON {
+		return f, nil
+	}
+	return "", fmt.Errorf("--log-format must be %s or %s, not %q", LogText, LogJSON, name)
+}
+
+// NewLogger returns a logger that writes lines in a format. The libraries, which have one
+// logger for the whole process, use the first one.
+func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
+	var handler slog.Handler = slog.NewTextHandler(to, options)
+	if format == LogJSON {
+		handler = slog.NewJSONHandler(to, options)
+	}
+	log := logr.FromSlogHandler(handler)
 	libraries.Do(func() {
 		klog.SetLogger(log)
 		ctrl.SetLogger(log)

@@ -1,7 +1,7 @@
 package object
 
 import (
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -30,7 +30,7 @@ func (r NameRule) Check(name string) string {
 		return "it must be at most 253 lower-case letters, digits, '-' and '.', and begin and end with a letter or a digit, also before and after each '.'"
 	case r == Label && len(validation.IsDNS1123Label(name)) > 0:
 		return "it must be at most 63 lower-case letters, digits and '-', and begin and end with a letter or a digit"
-	case len(path.IsValidPathSegmentName(name)) > 0:
+	case len(content.IsPathSegmentName(name)) > 0:
 		return "it must not be '.' or '..', and not contain '/' or '%'"
 	}
 	return ""

@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	manager.NewLogger(io.Discard, 0) // before anything runs that would log
+	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything runs that would log
 	os.Exit(testkit.Main(m))
 }
 

@@ -116,7 +116,7 @@ func launch(t *testing.T, config *rest.Config, sky *cloud.Cloud, namespace strin
 			ready := make(chan struct{})
 			m, err := server.NewManager(server.ManagerOptions{
 				Options: manager.Options{
-					Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(io.Discard, 0), HealthAddress: "0", MetricsAddress: "0",
+					Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(io.Discard, manager.LogText, 0), HealthAddress: "0", MetricsAddress: "0",
 					LeaderElection: true, LeaderElectionNamespace: namespace, LeaseDuration: leaseDuration, Ready: ready,
 				},
 				Workers: 4, Providers: []managed.Provider{sandbox.Provider(sky)},

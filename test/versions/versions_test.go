@@ -95,7 +95,7 @@ func (w *world) start(t *testing.T, hook bool) {
 func (w *world) process(t *testing.T, options server.ManagerOptions) (stop func(), ended <-chan struct{}) {
 	t.Helper()
 	options.Name, options.Version, options.Config = "espalier", "test", rest.CopyConfig(w.config)
-	options.Log, options.HealthAddress, options.MetricsAddress = manager.NewLogger(logTo(), 1), "0", "0"
+	options.Log, options.HealthAddress, options.MetricsAddress = manager.NewLogger(logTo(), manager.LogText, 1), "0", "0"
 	options.Workers, options.AllowCRDDeletion = 8, true
 	m, err := server.NewManager(options)
 	if err != nil {

@@ -47,7 +47,7 @@ type Config struct {
 	Published func(*extv1.CustomResourceDefinition)
 	// MoreColumns has kubectl get show more of the kinds than the dialect's columns.
 	MoreColumns bool
-	Now       func() time.Time
+	Now         func() time.Time
 	// Kinds makes what serves the kinds, and Held wraps it: it rests while there is a
 	// Hold. Definitions themselves don't.
 	Kinds Kinds

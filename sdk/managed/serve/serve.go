@@ -51,6 +51,7 @@ type settings struct {
 	workers, verbosity  int
 	elect               bool
 	namespace           string
+	logFormat           string
 	lease               time.Duration
 }
 
@@ -63,6 +64,7 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.health, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
 	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "where /metrics is served, such as :8080; 0 for nowhere")
 	flags.IntVar(&s.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
 	flags.IntVar(&s.verbosity, "v", 0, "how much is logged: 0 to 3")
 	flags.DurationVar(&s.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&s.elect, "leader-elect", true, "let one of several processes work at a time")
@@ -93,7 +95,11 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 	if s.namespace == "" {
 		s.namespace = manager.OwnNamespace()
 	}
-	log := manager.NewLogger(out, s.verbosity)
+	format, err := manager.ParseLogFormat(s.logFormat)
+	if err != nil {
+		return err
+	}
+	log := manager.NewLogger(out, format, s.verbosity)
 	m, err := manager.New(manager.Options{
 		Name: p.Name, Version: version(), Config: config, Log: log,
 		HealthAddress: s.health, MetricsAddress: s.metrics,
@@ -124,7 +130,7 @@ type controllers struct {
 func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := kernel.New(kernel.Options{
-		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: provide.CRDs(providers),
+		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: kernel.Always(provide.CRDs(providers)),
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,76 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+)
+
+// NewReadiness reports how many objects there are of the kinds that are served, by whether
+// they are ready, and how many of them are being deleted. It looks at all of them whenever
+// it is asked, so that the numbers can't drift.
+func NewReadiness(kinds func() []schema.GroupVersionKind, objects func(schema.GroupVersionKind) []*unstructured.Unstructured) prometheus.Collector {
+	return readiness{kinds, objects}
+}
+
+type readiness struct {
+	kinds   func() []schema.GroupVersionKind
+	objects func(schema.GroupVersionKind) []*unstructured.Unstructured
+}
+
+var (
+	objectsDesc = prometheus.NewDesc("espalier_objects",
+		"Definitions, instances and managed resources, by kind and the status of their Ready condition; of definitions of composites Established, of functions Healthy.",
+		[]string{"group", "kind", "ready"}, nil)
+	deletingDesc = prometheus.NewDesc("espalier_objects_deleting",
+		"Those of them that are being deleted.", []string{"group", "kind"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (readiness) Describe(out chan<- *prometheus.Desc) {
+	out <- objectsDesc
+	out <- deletingDesc
+}
+
+// Collect implements prometheus.Collector.
+func (r readiness) Collect(out chan<- prometheus.Metric) {
+	type series struct {
+		schema.GroupKind
+		ready metav1.ConditionStatus
+	}
+	ready, deleting := map[series]int{}, map[schema.GroupKind]int{}
+	for _, gvk := range r.kinds() {
+		gk := gvk.GroupKind()
+		for _, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+			ready[series{gk, status}] += 0 // alerts need a series that is 0
+		}
+		deleting[gk] += 0
+		for _, o := range r.objects(gvk) {
+			ready[series{gk, readyStatus(o)}]++
+			if o.GetDeletionTimestamp() != nil {
+				deleting[gk]++
+			}
+		}
+	}
+	for s, n := range ready {
+		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(n), s.Group, s.Kind, string(s.ready))
+	}
+	for gk, n := range deleting {
+		out <- prometheus.MustNewConstMetric(deletingDesc, prometheus.GaugeValue, float64(n), gk.Group, gk.Kind)
+	}
+}
+
+// readyStatus is the status of the condition that sums up an object; Unknown if it has none.
+func readyStatus(o *unstructured.Unstructured) metav1.ConditionStatus {
+	set := condition.Read(o)
+	for _, kind := range []string{"Ready", "Established", "Healthy"} {
+		c, ok := set.Get(kind)
+		if ok && (c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse) {
+			return c.Status
+		}
+	}
+	return metav1.ConditionUnknown
+}
