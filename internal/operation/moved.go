@@ -28,7 +28,7 @@ func (s State) asks() bool {
 		return false
 	case !s.Resource.Deleting:
 		return true
-	case s.Resource.Kept || b.Phase == binding.BindingTombstone || b.Phase == binding.BindingReleased:
+	case len(s.Resource.KeptBy) > 0 || b.Phase == binding.BindingTombstone || b.Phase == binding.BindingReleased:
 		return false
 	case b.Doubted != nil && s.mayDouble():
 		return true

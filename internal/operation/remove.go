@@ -2,14 +2,19 @@ package operation
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
+
+// mostNamed bounds, in bytes, how much of others' finalizers a message names.
+const mostNamed = 256
 
 // remove takes the external resource away, or lets go of it, and then lets the
 // managed resource go. What was asked of the external API has been resolved by now.
@@ -18,8 +23,8 @@ func (s State) remove() Step {
 	switch {
 	case !s.Resource.Claimed:
 		return s.leave()
-	case s.Resource.Kept:
-		return rest(resource.ReconcileError, "it isn't deleted before the finalizers of others have gone", 0)
+	case len(s.Resource.KeptBy) > 0:
+		return rest(resource.ReconcileError, "the external resource is deleted once the finalizers of others have gone: "+diag.Cut(strings.Join(s.Resource.KeptBy, ", "), mostNamed), 0)
 	case b == nil && s.Resource.ExternalName == "":
 		return Step{Do: Unclaim} // nothing was ever asked of the external API
 	case b == nil && s.Taken != nil:

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +114,15 @@ func TestWhatIsKeptOfOneThatWasTakenAway(t *testing.T) {
 				t.Errorf("it expires by %s", step.Do)
 			}
 		})
+	}
+}
+
+// TestWhoKeepsAResourceIsNamed looks at one that others' finalizers keep.
+func TestWhoKeepsAResourceIsNamed(t *testing.T) {
+	l := newLife(external.Caps{}, 0, policies("*"))
+	l.resource.Deleting, l.resource.Claimed, l.resource.KeptBy = true, true, []string{"example.com/hold", "example.com/guard"}
+	got := operation.Next(operation.State{Resource: l.resource, Now: start, Binding: &binding.BindingSpec{Ref: "a", Phase: binding.BindingBound}})
+	if got.Do != operation.Rest || !strings.Contains(got.Synced.Message, "example.com/hold, example.com/guard") {
+		t.Errorf("it does %s and says %q", got.Do, got.Synced.Message)
 	}
 }

@@ -25,9 +25,10 @@ import (
 type Resource struct {
 	Owner      binding.BindingOwner
 	Generation int64
-	// Deleting says that it is being deleted, Claimed that it carries our finalizer
-	// and Kept that it carries others' as well, which go first.
-	Deleting, Claimed, Kept bool
+	// Deleting says that it is being deleted, Claimed that it carries our finalizer, and
+	// KeptBy are others' finalizers, which go first.
+	Deleting, Claimed bool
+	KeptBy            []string
 	// Paused says that somebody has paused it, by annotation.
 	Paused   bool
 	Policies resource.Policies

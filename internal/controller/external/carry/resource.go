@@ -29,7 +29,7 @@ func ResourceOf(o *unstructured.Unstructured, poll time.Duration) operation.Reso
 		Generation:   o.GetGeneration(),
 		Deleting:     o.GetDeletionTimestamp() != nil,
 		Claimed:      slices.Contains(o.GetFinalizers(), resource.Finalizer),
-		Kept:         slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return f != resource.Finalizer }),
+		KeptBy:       slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == resource.Finalizer }),
 		Paused:       annotations[resource.PausedAnnotation] == "true",
 		Policies:     policies,
 		Deletes:      resource.Deletes(policies, resource.DeletionPolicy(legacy)),
