@@ -30,9 +30,15 @@ func NewConversions() *Conversions {
 		}, []string{"group", "kind"}),
 	}
 	// A second program in one process, as in tests, finds them there.
-	_ = metrics.Registry.Register(c.objects)
-	_ = metrics.Registry.Register(c.took)
+	for _, collector := range c.Collectors() {
+		_ = metrics.Registry.Register(collector)
+	}
 	return c
+}
+
+// Collectors are those of the metrics.
+func (c *Conversions) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{c.objects, c.took}
 }
 
 // Observe counts one answer about objects of a kind: so many were converted, or one

@@ -38,10 +38,15 @@ func NewMetrics() *Metrics {
 	}
 }
 
+// Collectors are those of the metrics.
+func (m *Metrics) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.passes, m.waited, m.layers}
+}
+
 // Register makes the metrics known to the metrics server, with those of the
 // given collectors. Of several programs in one process, as in tests, the last is reported.
 func (m *Metrics) Register(more ...prometheus.Collector) {
-	for _, c := range append([]prometheus.Collector{m.passes, m.waited, m.layers}, more...) {
+	for _, c := range append(m.Collectors(), more...) {
 		metrics.Registry.Unregister(c) // what has the same names
 		metrics.Registry.MustRegister(c)
 	}

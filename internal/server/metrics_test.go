@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// described is a metric as its collector describes it.
+var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+
+// TestEveryMetricIsDocumented compares docs/metrics.md with what the program registers.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	c, err := server.NewControllers(server.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Functions.Close()
+	collectors := append(c.Collectors(), c.Watched(), c.Engine.Collector())
+	collectors = append(collectors, telemetry.NewMetrics().Collectors()...)
+	collectors = append(collectors, telemetry.NewConversions().Collectors()...)
+	var want []string
+	for _, collector := range collectors {
+		descs := make(chan *prometheus.Desc)
+		go func() {
+			defer close(descs)
+			collector.Describe(descs)
+		}()
+		for desc := range descs {
+			found := described.FindStringSubmatch(desc.String())
+			if found == nil {
+				t.Fatalf("can't read %s", desc)
+			}
+			want = append(want, strings.TrimSpace(found[1]+" "+strings.ReplaceAll(found[2], ",", " ")))
+		}
+	}
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`espalier_") {
+			continue
+		}
+		words := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1]+cells[3], -1)
+		var row []string
+		for _, w := range words {
+			row = append(row, w[1])
+		}
+		got = append(got, strings.Join(row, " "))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	for _, metric := range want {
+		if !slices.Contains(got, metric) {
+			t.Errorf("docs/metrics.md doesn't list: %s", metric)
+		}
+	}
+	for _, metric := range got {
+		if !slices.Contains(want, metric) {
+			t.Errorf("docs/metrics.md lists what there isn't: %s", metric)
+		}
+	}
+}
+
+// TestAlertsAskForMetricsThatThereAre looks at the expressions of the documented alerts.
+func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented, alerts, found := strings.Cut(string(text), "## What to alert on")
+	if !found {
+		t.Fatal("there are no alerts")
+	}
+	names := regexp.MustCompile(`espalier_[a-z_]+`)
+	for _, name := range names.FindAllString(alerts, -1) {
+		name = strings.TrimSuffix(name, "_bucket")
+		if !strings.Contains(documented, "`"+name+"`") {
+			t.Errorf("an alert asks for %s", name)
+		}
+	}
+}
