@@ -62,7 +62,7 @@ func TestNamespacesAndGroupsAreUnique(t *testing.T) {
 func TestNamespaceIsDeletedWithItsTest(t *testing.T) {
 	config := Server(t)
 	var name string
-	t.Run("test", func(t *testing.T) { name = Namespace(t, config) })
+	t.Run("test", func(t *testing.T) { name = namespace(t, config, false) })
 	got, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return

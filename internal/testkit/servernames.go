@@ -19,6 +19,12 @@ import (
 // and again.
 func Namespace(tb testing.TB, c *rest.Config) string {
 	tb.Helper()
+	return namespace(tb, c, throwaway())
+}
+
+// namespace is Namespace on a server that goes with all that is on it, or stays.
+func namespace(tb testing.TB, c *rest.Config, goes bool) string {
+	tb.Helper()
 	client, err := kubernetes.NewForConfig(c)
 	if err != nil {
 		tb.Fatal(err)
@@ -29,7 +35,7 @@ func Namespace(tb testing.TB, c *rest.Config) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if throwaway() {
+	if goes {
 		return made.Name
 	}
 	tb.Cleanup(func() {

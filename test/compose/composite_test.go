@@ -93,6 +93,9 @@ func available(o *unstructured.Unstructured) error {
 }
 
 func text(o *unstructured.Unstructured, path ...string) string {
+	if o == nil {
+		return "" // as of one without the field
+	}
 	value, _, _ := unstructured.NestedString(o.Object, path...)
 	return value
 }
