@@ -6,6 +6,9 @@ cd "$(dirname "$0")/.."
 
 go=${GO:-go}
 
+# A compiler lives for a second: what it would collect goes with it.
+export GOGC=${GOGC:-400}
+
 # compiling counts the packages that go build -v names, and passes on what else it prints.
 compiling() {
 	local line packages=0 fetched=0
