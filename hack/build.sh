@@ -22,7 +22,7 @@ compiling() {
 		*)
 			packages=$((packages + 1))
 			if [ "$packages" = 20 ]; then
-				echo "  Nothing is cached yet: two cores take about five minutes for all programs. Later builds take seconds."
+				echo "  Nothing is cached yet: two cores take five to six minutes for all programs. Later builds take seconds."
 			fi
 			if [ $((packages % 250)) = 0 ]; then echo "  $packages packages compiled, $SECONDS s"; fi
 			;;
