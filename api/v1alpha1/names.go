@@ -83,6 +83,14 @@ const DeletionDefaultsAnnotation = "espalier.dev/deletion-defaults"
 
 // Annotations of Espalier's that people put on.
 const (
+	// RecreateAnnotation is on a child: when the API server rejects an update of it, it is
+	// deleted in the foreground and created anew, if the server would accept it as a new
+	// object. Its value is RecreateTrue or, for an object that may hold data or that is to
+	// be kept, RecreateAllowDataLoss. The annotation goes with the object.
+	RecreateAnnotation    = "espalier.dev/recreate"
+	RecreateTrue          = "true"
+	RecreateAllowDataLoss = "allow-data-loss"
+
 	// ProtectAnnotation keeps an instance or a child, while it is there; its value
 	// is the reason.
 	ProtectAnnotation = "espalier.dev/protect"

@@ -18,6 +18,18 @@ const (
 	ConflictRefuse ConflictPolicy = "Refuse"
 )
 
+// OnConflictPolicy says what to do when the API server rejects an update of an object that
+// it would accept as a new one, since fields of it can't be changed.
+type OnConflictPolicy string
+
+// Policies for updates that are rejected.
+const (
+	// OnConflictWait leaves the object as it is, and says so.
+	OnConflictWait OnConflictPolicy = "Wait"
+	// OnConflictRecreate deletes the object in the foreground and creates it anew.
+	OnConflictRecreate OnConflictPolicy = "Recreate"
+)
+
 // DriftPolicy says what to do about a field that somebody else has changed.
 type DriftPolicy string
 

@@ -285,6 +285,24 @@ type Resource struct {
 	// +kubebuilder:validation:Enum=Force;Refuse
 	Conflicts ConflictPolicy `json:"conflicts,omitempty"`
 
+	// OnConflict says what to do when the API server rejects an update of the node's
+	// object because a field can't be changed: Wait, the default, leaves the object as it
+	// is, and its problem says so; Recreate deletes it in the foreground and creates it
+	// anew, if the API server would accept it as a new object. An object that may hold
+	// data, or that deletionPolicy keeps, is recreated only with allowDataLoss as well. It
+	// is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Wait;Recreate
+	OnConflict OnConflictPolicy `json:"onConflict,omitempty"`
+
+	// AllowDataLoss says, with onConflict: Recreate, that what the object holds may be
+	// lost. It is needed for every kind but those that are known to hold nothing, such as
+	// Deployment, Job or RoleBinding. It is an addition of Espalier's.
+	//
+	// +optional
+	AllowDataLoss bool `json:"allowDataLoss,omitempty"`
+
 	// DriftPolicy says what to do about a field that somebody else has changed since
 	// it was applied: Correct, the default, takes it back; Warn tells of it and leaves
 	// it until something else is wanted of the object; Ignore leaves it to whoever has

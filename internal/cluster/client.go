@@ -161,21 +161,21 @@ func (c *Client) DeleteWith(ctx context.Context, o *unstructured.Unstructured, p
 	return c.unlessGone(ctx, o, err)
 }
 
-// DeleteAsSeen is Delete of an object that still says of itself, by its labels and
+// DeleteAsSeen is DeleteWith of an object that still says of itself, by its labels and
 // annotations, what it said when it was read: somebody may have come to protect it. If it
 // doesn't, the error is ErrChanged, and the change is an event, which brings the next pass.
 // What else of it has changed doesn't matter.
-func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured) error {
+func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
 	}
-	background, current := metav1.DeletePropagationBackground, o
+	current := o
 	for range attempts {
 		uid, revision := current.GetUID(), current.GetResourceVersion()
 		err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{
 			Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
-			PropagationPolicy: &background,
+			PropagationPolicy: &policy,
 		})
 		if !conflicts(err) {
 			return c.unlessGone(ctx, o, err)

@@ -134,7 +134,7 @@ func TestOnlyWhatSaysTheSameOfItselfIsDeleted(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			server := &storing{stored: tc.live, refuses: tc.refused}
-			err := connected(t, server).DeleteAsSeen(t.Context(), read)
+			err := connected(t, server).DeleteAsSeen(t.Context(), read, metav1.DeletePropagationBackground)
 			if got := errors.Is(err, cluster.ErrChanged); got != tc.changed || err != nil && !tc.changed && !tc.refused {
 				t.Errorf("changed: got %t of %v", got, err)
 			}

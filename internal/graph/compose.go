@@ -58,7 +58,7 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 // of a collection.
 func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
 	whole = plan.Node{
-		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Refuses: n.refuse, Drift: n.drift, Conceals: n.conceals,
+		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Refuses: n.refuse, Drift: n.drift, Recreate: n.recreate, Conceals: n.conceals,
 		Variable: n.Variable, Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
 	if c.skip(n, &whole); whole.Skipped != "" {

@@ -101,6 +101,8 @@ type Node struct {
 	adopt, refuse bool
 	// drift says what becomes of fields that somebody else changes.
 	drift plan.Drift
+	// recreate says what becomes of the object when the API server rejects its update.
+	recreate plan.Recreation
 	// unplaced says that the node's reference names no namespace.
 	unplaced bool
 	// conceals says that the object may hold what a Secret holds.

@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/plan"
 )
 
 // MaxDriftPaths bounds the paths of one node, each of which is compared with every field
@@ -32,6 +33,33 @@ func checkPolicies(c *compilation) {
 			d.drift.Policy = policy
 		}
 		c.checkDriftPaths(d)
+		c.checkRecreation(d)
+	}
+}
+
+// checkRecreation checks whether the node's object may be deleted and created anew. Where
+// data may be lost with it, that has to be said as well.
+func (c *compilation) checkRecreation(d *draft) {
+	s := d.source
+	recreates := oneOf(c, d, "onConflict", s.OnConflict, "it is never written", v1alpha1.OnConflictWait, v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
+	at := d.at.Field("allowDataLoss")
+	kept := d.source.DeletionPolicy.Plain()
+	switch {
+	case d.Variable && s.OnConflict != "":
+		c.problems.Addf(d.at.Field("onConflict"), noObject)
+	case s.AllowDataLoss && d.External:
+		c.problems.Addf(at, "has no meaning for externalRef: it is never written")
+	case s.AllowDataLoss && !recreates:
+		c.problems.Addf(at, "has a meaning with onConflict: Recreate")
+	case !recreates:
+	case s.AllowDataLoss:
+		d.recreate = plan.Recreation{Allowed: true, DataLoss: true}
+	case kept != "" && kept != v1alpha1.DeletionDelete:
+		c.problems.Addf(d.at.Field("onConflict"), "is Recreate, and deletionPolicy: %s is to keep the object; set allowDataLoss: true if it may be deleted to be created anew", kept)
+	case !d.broken && !d.Variable && plan.MayHoldData(d.Kind.GroupKind()):
+		c.problems.Addf(d.at.Field("onConflict"), "is Recreate, and a %s may hold data, which is lost when it is deleted; set allowDataLoss: true if it may be", d.Kind.Kind)
+	default:
+		d.recreate = plan.Recreation{Allowed: true}
 	}
 }
 
@@ -134,6 +162,12 @@ func (n *Node) Policies() []string {
 	}
 	if n.refuse {
 		out = append(out, "conflicts: Refuse")
+	}
+	if n.recreate.Allowed {
+		out = append(out, "onConflict: Recreate")
+	}
+	if n.recreate.DataLoss {
+		out = append(out, "allowDataLoss: true")
 	}
 	if n.drift.Policy != "" {
 		out = append(out, "driftPolicy: "+string(n.drift.Policy))

@@ -98,6 +98,8 @@ type Node struct {
 	// what becomes of those that somebody has changed since.
 	Refuses bool
 	Drift   Drift
+	// Recreate says what becomes of the object when the API server rejects its update.
+	Recreate Recreation
 
 	// Conceals says that the object may hold what a Secret holds: what a server
 	// says of it is not to be told.

@@ -52,6 +52,10 @@ type Step struct {
 	// Adopt allows a Create to take over an object that nobody keeps, and Refuses no
 	// write to take over a field that somebody has set.
 	Adopt, Refuses bool
+	// Recreate says what becomes of the object when the API server rejects its update, and
+	// Stays that somebody wants it to be kept.
+	Recreate Recreation
+	Stays    bool
 	// Conceals says that what a server says of the object is not to be told, and External
 	// that the object isn't the instance's.
 	Conceals, External bool
@@ -129,7 +133,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	if len(node.Waits) > 0 {
 		return holdFor(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Conceals: node.Conceals, External: node.External}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Recreate: node.Recreate, Conceals: node.Conceals, External: node.External}
 	if node.External || node.Variable {
 		return step
 	}
@@ -139,6 +143,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	step.Object = node.Object.DeepCopy()
 	at := node.place()
 	at.Stays = lasting.object(at, node.Observed)
+	step.Stays = at.Stays
 	owner.Mark(step.Object, at)
 	asApplied := asApplied(step.Object, node, at, owner)
 	if problem, ok := facts.Problems[node.ID]; ok {

@@ -70,6 +70,24 @@ spec:
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
+metadata: {name: sweep-fixed}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Fixed
+    group: sweep.example.com
+    spec: {value: string}
+    status: {value: "${above.data.value}"}
+  resources:
+    - id: below
+      onConflict: Recreate
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-below"}, immutable: true, data: {value: "${schema.spec.value}"}}
+    - id: above
+      onConflict: Recreate
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-above"}, immutable: true, data: {value: "${below.data.value}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
 metadata: {name: sweep-low}
 spec:
   schema:
@@ -191,6 +209,8 @@ func both(first, second func(*testing.T, *testkit.World, string)) func(*testing.
 const (
 	chain     = "apiVersion: sweep.example.com/v1alpha1\nkind: Chain\nmetadata: {name: x, namespace: $NS}\nspec: {value: one}\n"
 	changed   = "apiVersion: sweep.example.com/v1alpha1\nkind: Chain\nmetadata: {name: x, namespace: $NS}\nspec: {value: two}\n"
+	fixed     = "apiVersion: sweep.example.com/v1alpha1\nkind: Fixed\nmetadata: {name: x, namespace: $NS}\nspec: {value: one}\n"
+	refixed   = "apiVersion: sweep.example.com/v1alpha1\nkind: Fixed\nmetadata: {name: x, namespace: $NS}\nspec: {value: two}\n"
 	shrunk    = "apiVersion: sweep.example.com/v1alpha1\nkind: Chain\nmetadata: {name: x, namespace: $NS}\nspec: {value: one, extra: false}\n"
 	top       = "apiVersion: sweep.example.com/v1alpha1\nkind: Top\nmetadata: {name: x, namespace: $NS}\nspec: {source: late}\n"
 	late      = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late, namespace: $NS}\ndata: {value: here}\n"
@@ -202,6 +222,10 @@ var scenarios = []scenario{
 	{
 		name: "update", before: both(apply(chain), ready(kind("Chain"), "one")),
 		act: apply(changed), settled: ready(kind("Chain"), "two"),
+	},
+	{
+		name: "create anew what is immutable", before: both(apply(fixed), ready(kind("Fixed"), "one")),
+		act: apply(refixed), settled: ready(kind("Fixed"), "two"),
 	},
 	{
 		name: "leave out", before: both(apply(chain), ready(kind("Chain"), "one")), act: apply(shrunk),
@@ -280,7 +304,7 @@ func TestSweep(t *testing.T) {
 func define(t *testing.T, w *testkit.World) {
 	t.Helper()
 	w.Apply(t, definitions+compositeDefinitions)
-	for _, name := range []string{"sweep-chain", "sweep-keeper", "sweep-low", "sweep-mid", "sweep-top"} {
+	for _, name := range []string{"sweep-chain", "sweep-keeper", "sweep-fixed", "sweep-low", "sweep-mid", "sweep-top"} {
 		w.Await(t, definitionKind, "", name, func(o *unstructured.Unstructured) error {
 			if err := testkit.IsReady(o); err != nil {
 				return err

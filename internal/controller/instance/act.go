@@ -35,6 +35,7 @@ func (r *Reconciler) act(ctx context.Context, v *visit) (changed bool) {
 		})
 	}
 	v.failures = append(v.failures, sideBySide(work)...)
+	r.recreate(ctx, v, results)
 	for i, res := range results {
 		changed = r.take(v, v.plan.Steps[i], res) || changed
 	}
@@ -82,7 +83,11 @@ type result struct {
 	// what came of a closer look.
 	conflict *plan.Refused
 	sighting *plan.Sighting
+	// deleting is that the object is being deleted to be created anew.
+	deleting *plan.Problem
 	err      error
+	// hint is what to do about the error, or why it wasn't done.
+	hint string
 }
 
 // apply carries out one step with one request, or, where the name turns out to
@@ -147,6 +152,9 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 	case res.conflict != nil:
 		v.hold(step, res.holder, *res.conflict)
 		return true
+	case res.deleting != nil:
+		v.facts.Problems[step.Node] = *res.deleting
+		return true
 	case res.holder != nil:
 		v.block(step.Node, res.holder, r.inTheWay(v, step.Node, res.holder, writersOf(res.holder)))
 		return true
@@ -157,13 +165,16 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		v.block(step.Node, namespace, plan.Problem{Reason: plan.WaitingForNamespace, Message: why})
 		return true
 	}
-	problem, name := cluster.Explain(res.err), object.KeyOf(step.Object).String()
-	if step.Conceals { // the name may be what a Secret holds, too
-		res.err, name = cluster.Quiet(res.err), step.Object.GetKind()
+	problem := cluster.Explain(res.err)
+	if step.Conceals {
+		res.err = cluster.Quiet(res.err)
 		problem.Message = res.err.Error()
 	}
-	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, name, res.err))
+	v.failures = append(v.failures, fmt.Errorf("%s: %s: %w", step.Node, nameOf(step), res.err))
 	problem.Message = whatOf(step, problem.Reason) + problem.Message
+	if res.hint != "" {
+		problem.Message += "; " + res.hint
+	}
 	v.facts.Problems[step.Node] = problem
 	return true
 }

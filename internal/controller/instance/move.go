@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -23,7 +24,7 @@ import (
 func (r *Reconciler) move(ctx context.Context, v *visit, m plan.Move) (refused bool) {
 	var calls []*call
 	for _, o := range m.Delete {
-		calls = append(calls, &call{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o) }})
+		calls = append(calls, &call{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o, metav1.DeletePropagationBackground) }})
 	}
 	change := func(o *unstructured.Unstructured, to map[string]any) *call {
 		return &call{o: o, verb: "patch", do: func() error { return r.Cluster.Change(ctx, o, to, v1alpha1.ChildManager) }}

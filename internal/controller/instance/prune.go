@@ -18,6 +18,9 @@ func (r *Reconciler) prune(ctx context.Context, v *visit) {
 	before := report.ReadPruning(v.instance)
 	if len(v.plan.Prune) == 0 {
 		v.pruning = v.stillThere(before)
+		if v.recreates {
+			return // who uses what is to be created anew, and what came of asking for its end
+		}
 		r.forgetUses(v.key, v.memory)
 		if len(v.pruning) == 0 {
 			v.memory.tried = plan.Tried{} // what was asked to go is gone

@@ -78,6 +78,8 @@ type visit struct {
 	plan    plan.Plan
 	// claiming is why the instance can't be claimed, if it can't.
 	claiming plan.Problem
+	// recreates says that objects are to be created anew, which may be in use.
+	recreates bool
 	// pruning is what to tell of objects that nothing wants and that aren't gone.
 	pruning []report.Blocker
 	// idle counts the turns of which nothing came but another answer.
