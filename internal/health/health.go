@@ -113,10 +113,17 @@ func byState(o *unstructured.Unstructured) Health {
 // Stale says whether the object's status tells of an older generation than its
 // spec has, where the status tells a generation at all.
 func Stale(o *unstructured.Unstructured) bool {
-	observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	if ok {
-		return observed < o.GetGeneration()
+	observed := Observed(o)
+	_, tells, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	return (tells || observed != 0) && observed < o.GetGeneration()
+}
+
+// Observed is the generation that the object's status tells of: the status's own, or else
+// that of its Ready condition; 0 where neither says.
+func Observed(o *unstructured.Unstructured) int64 {
+	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok {
+		return observed
 	}
-	said, ok := Says(o)
-	return ok && said.Stale
+	said, _ := Says(o)
+	return said.Generation
 }

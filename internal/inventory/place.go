@@ -225,6 +225,12 @@ func IsInstance(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
 }
 
+// IsComposite says whether an object is a composite that has been claimed, by whatever
+// implementation of its dialect.
+func IsComposite(o *unstructured.Unstructured) bool {
+	return slices.Contains(o.GetFinalizers(), apiextensions.CompositeFinalizer)
+}
+
 // TellsDeletion says whether the status of an object tells what keeps it: of an instance,
 // and of a composite of a claim, which another engine may have made and begun to delete.
 func TellsDeletion(o *unstructured.Unstructured) bool {

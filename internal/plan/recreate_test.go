@@ -23,8 +23,8 @@ func TestRecreation(t *testing.T) {
 		may              bool
 		hint             string // what it contains; "" for none
 	}{
-		"Nobody asks for it: a hint says how":              {kind: "Job", hint: "annotate it espalier.dev/recreate=true"},
-		"Nobody asks, and the refusal is of another sort":  {kind: "Job", rejected: `Job.batch "x" is invalid: spec.completions: must be greater than 0`},
+		"Nobody asks for it: a hint says how":             {kind: "Job", hint: "annotate it espalier.dev/recreate=true"},
+		"Nobody asks, and the refusal is of another sort": {kind: "Job", rejected: `Job.batch "x" is invalid: spec.completions: must be greater than 0`},
 		"The node asks":                                    {kind: "Job", said: recreate, may: true},
 		"The object asks":                                  {kind: "Job", annotation: "true", may: true},
 		"The annotation says something else":               {kind: "Job", annotation: "yes", hint: "annotate it espalier.dev/recreate=true"},

@@ -8,11 +8,13 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -33,7 +35,34 @@ var before map[string]*unstructured.Unstructured
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about the names of others' finalizers
 	load := func(t *testing.T, w *testkit.World) { before = live.Load(t, w, live.Crossplane, live.KRO) }
-	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: failures.observe}, load))
+	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: observe}, load))
+}
+
+// observe is told of each pass.
+func observe(p outcome.Pass) {
+	failures.observe(p)
+	passes.observe(p)
+}
+
+// passes are when the last pass over each object began that is over.
+var passes = began{at: map[object.Key]time.Time{}}
+
+type began struct {
+	mu sync.Mutex
+	at map[object.Key]time.Time
+}
+
+func (b *began) observe(p outcome.Pass) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at[p.Key] = p.Began
+}
+
+// since says whether a pass over an object has begun after a time, and is over.
+func (b *began) since(key object.Key, after time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at[key].After(after)
 }
 
 // failures are the passes that failed, each of which is an error in the log.

@@ -196,7 +196,9 @@ func (s *sitting) fields(choice xrd.Choice, chosen xrd.RevisionChoice, nodes []p
 		next.SetRevisionSelector(selector)
 	}
 	if s.memory.good != nil { // otherwise nobody knows of what
-		next.SetComposed(s.refs(nodes))
+		if refs := s.refs(nodes); !s.refersTo(refs, nodes) {
+			next.SetComposed(refs)
+		}
 	}
 	if ref, wanted := s.secretFor(chosen.Revision); wanted {
 		next.SetConnectionSecret(ref)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/inventory"
@@ -25,12 +24,7 @@ import (
 // nodes are what the functions want, one node for each resource, in the order of their
 // names; the composite's connection details come last.
 func (s *sitting) nodes(d *pipeline.Desired) []plan.Node {
-	referred := map[string]xrd.ComposedRef{}
-	for _, ref := range s.xr.Composed() {
-		if ref.ResourceName != "" {
-			referred[ref.ResourceName] = ref
-		}
-	}
+	referred := s.referred(d)
 	var nodes []plan.Node
 	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
 		nodes = append(nodes, s.node(name, d.Resources[name], referred[name]))
@@ -206,40 +200,4 @@ func ready(r fnv1.Ready) *bool {
 	default:
 		return nil
 	}
-}
-
-// refs refer to what the composite is composed of: what is wanted, and what is there
-// still. The latter has no name where a wanted one takes its place, or where nothing but
-// the reference tells that it is there.
-func (s *sitting) refs(nodes []plan.Node) []xrd.ComposedRef {
-	var refs []xrd.ComposedRef
-	seen, taken := map[where]bool{}, map[string]bool{}
-	add := func(name string, o *unstructured.Unstructured, dependsOn []string) {
-		ref := s.refTo(o)
-		if seen[whereIs(ref)] {
-			return
-		}
-		seen[whereIs(ref)] = true
-		ref.ResourceName, ref.DependsOn = name, dependsOn
-		refs = append(refs, ref)
-	}
-	for _, node := range nodes {
-		if node.Refused.Reason == "" && node.ID != secretNode {
-			add(node.ID, node.Object, node.DependsOn)
-			taken[node.ID] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.facts.Owned)) {
-		for _, o := range s.owned(name) {
-			called := name
-			if taken[name] || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] == "" {
-				called = ""
-			}
-			add(called, o, nil)
-		}
-	}
-	slices.SortFunc(refs, func(a, b xrd.ComposedRef) int {
-		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return refs
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/report"
@@ -24,6 +25,9 @@ type memory struct {
 	rewatched bool
 	// history is what plans depend on beside what is observed.
 	history plan.History
+	// observed are the children as they were when their status last told of their own
+	// generation.
+	observed map[types.UID]*unstructured.Unstructured
 	// blocked are nodes that something is in the way of.
 	blocked map[string]blocker
 	// wrote is the last status written, and shown what the server made of it:
@@ -115,6 +119,21 @@ func (m *memory) sight(child types.UID, seen plan.Sighting) {
 	m.history.Sightings[child] = seen
 }
 
+// asObserved is a child as its status tells of it; see plan.AsObserved.
+func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unstructured {
+	if child.GetGeneration() == 0 {
+		return child // nothing counts what is wanted of it
+	}
+	if before := m.observed[child.GetUID()]; before != nil && health.Stale(child) {
+		return plan.AsObserved(child, before)
+	}
+	if m.observed == nil {
+		m.observed = map[types.UID]*unstructured.Unstructured{}
+	}
+	m.observed[child.GetUID()] = child
+	return child
+}
+
 // noteContests notes which fields a plan leaves to other managers for now.
 func (m *memory) noteContests(p plan.Plan, now time.Time) {
 	for _, step := range p.Steps {
@@ -124,7 +143,7 @@ func (m *memory) noteContests(p plan.Plan, now time.Time) {
 
 // forgetGone drops what is remembered of children that aren't there any more.
 func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
-	if len(m.history.Refusals)+len(m.history.Sightings) == 0 {
+	if len(m.history.Refusals)+len(m.history.Sightings)+len(m.observed) == 0 {
 		return
 	}
 	there := map[types.UID]bool{}
@@ -134,6 +153,7 @@ func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
 		}
 	}
 	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.Refused) bool { return !there[child] })
+	maps.DeleteFunc(m.observed, func(child types.UID, _ *unstructured.Unstructured) bool { return !there[child] })
 	maps.DeleteFunc(m.history.Sightings, func(child types.UID, _ plan.Sighting) bool { return !there[child] })
 }
 

@@ -133,10 +133,14 @@ func (r *Reconciler) observeKind(v *visit, gvk schema.GroupVersionKind) bool {
 		v.facts.Unread[gvk] = *blind
 	}
 	for _, child := range children {
-		node := inventory.Node(child)
-		v.facts.Owned[node] = append(v.facts.Owned[node], child)
+		v.own(inventory.Node(child), child)
 	}
 	return len(children) > 0
+}
+
+// own notes a child of the instance, as its status tells of it.
+func (v *visit) own(node string, child *unstructured.Unstructured) {
+	v.facts.Owned[node] = append(v.facts.Owned[node], v.memory.asObserved(child))
 }
 
 // observeNeeds reads what the composition asked for and reports whether that

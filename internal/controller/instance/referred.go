@@ -29,8 +29,7 @@ func (r *Reconciler) observeReferred(v *visit) {
 			v.unread = append(v.unread, ref.Kind.GroupKind())
 			v.facts.Unread[ref.Kind] = *blind
 		case found != nil:
-			node := ref.nodeOf(found)
-			v.facts.Owned[node] = append(v.facts.Owned[node], found)
+			v.own(ref.nodeOf(found), found)
 		}
 	}
 }

@@ -53,7 +53,9 @@ func (r *Reconciler) report(ctx context.Context, v *visit) outcome.Outcome {
 	}
 	r.stood(v, conditions, shown)
 	r.takeUp(v, v.instance.GetResourceVersion() != revision)
-	v.memory.forgetGone(v.facts.Owned)
+	if len(v.facts.Unread) == 0 {
+		v.memory.forgetGone(v.facts.Owned)
+	}
 	v.memory.tell(logr.FromContextOrDiscard(ctx), summary.Waits, v.facts.Now)
 	r.resumed(v, state)
 	r.announce(v, was, conditions)

@@ -220,7 +220,7 @@ func (l *loader) observe(t *testing.T, m *made) {
 	if len(status) == 0 || m.here.GetKind() == "Namespace" {
 		return
 	}
-	moved(status, m.here.GetGeneration()-m.recorded.GetGeneration())
+	moved(status, m.here.GetGeneration()-max(m.recorded.GetGeneration(), 1)) // a first one isn't recorded
 	next := m.here.DeepCopy()
 	next.Object["status"] = status
 	here, err := l.of(t, next).UpdateStatus(t.Context(), next, metav1.UpdateOptions{FieldManager: manager})

@@ -1,0 +1,72 @@
+package takeover
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// What is written to the objects of another engine raises the generation of Deployments,
+// for their annotations. Nobody observes generations here, so that what is said to be
+// unready because of that stays so.
+func TestTheFirstPassChangesNoConditionThatStaysTrue(t *testing.T) {
+	s := suite.Begin(t)
+	names := slices.Sorted(maps.Keys(before))
+	for _, name := range names {
+		if was := before[name]; was.GetKind() == "Deployment" && !strings.Contains(name, "team-c/going") && !strings.Contains(name, "/paused") {
+			s.Await(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName(), applied)
+		}
+	}
+	compared := 0
+	for _, name := range names {
+		was := before[name]
+		if was.GetDeletionTimestamp() != nil || !isInstance(was) || was.GetAnnotations()["crossplane.io/paused"] != "" {
+			continue
+		}
+		passAgain(t, s, was)
+		is := s.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())
+		if strings.HasPrefix(was.GetKind(), "X") && is.GetGeneration() != was.GetGeneration() {
+			t.Errorf("%s was at generation %d and is at %d", name, was.GetGeneration(), is.GetGeneration())
+		}
+		now := condition.Read(is)
+		for _, c := range condition.Read(was) {
+			if c.Status != condition.True || c.Type == "Responsive" {
+				continue
+			}
+			compared++
+			if n, _ := now.Get(c.Type); n.Status != c.Status || !n.LastTransitionTime.Equal(c.LastTransitionTime) {
+				t.Errorf("%s of %s was %s since %s, and is %s since %s: %s", c.Type, name, c.Status, c.LastTransitionTime, n.Status, n.LastTransitionTime, n.Message)
+			}
+		}
+	}
+	if compared < 20 {
+		t.Errorf("only %d conditions were compared", compared)
+	}
+}
+
+func isInstance(o *unstructured.Unstructured) bool {
+	group := o.GroupVersionKind().Group
+	return group == "platform.example.org" || group == "legacy.example.org" || group == "apps.example.org"
+}
+
+// passAgain has another pass made over an instance, and waits until it is over.
+func passAgain(t *testing.T, s suite.Suite, o *unstructured.Unstructured) {
+	t.Helper()
+	touched := time.Now()
+	patch := []byte(`{"metadata":{"annotations":{"example.org/touched":"` + string(o.GetUID()) + `"}}}`)
+	if _, err := s.Of(t, o.GroupVersionKind(), o.GetNamespace()).Patch(t.Context(), o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Poll(t, "a pass over "+o.GetKind()+" "+o.GetName(), func() bool { return passes.since(object.KeyOf(o), touched) })
+}
