@@ -48,6 +48,7 @@ func TestEveryLibraryIsThere(t *testing.T) {
 		"quantities": {
 			`isQuantity("1Gi")`: true, `quantity("1Gi").isGreaterThan(quantity("1M"))`: true, `quantity("1").add(quantity("2")).asInteger()`: int64(3), `quantity("2").sub(1).isInteger()`: true,
 			`quantity("1").compareTo(quantity("2"))`: int64(-1), `quantity("1500m").asApproximateFloat()`: 1.5, `sign(quantity("-1"))`: int64(-1), `quantity("1Gi")`: "1Gi",
+			`quantity("1Gi").add(quantity("512Mi"))`: "1536Mi", `quantity("2").sub(1)`: "1",
 		},
 		"addresses": {
 			`isIP("10.0.0.1")`: true, `ip("10.0.0.1").family()`: int64(4), `ip("127.0.0.1").isLoopback()`: true, `ip.isCanonical("::1")`: true, `string(ip("10.0.0.1"))`: "10.0.0.1",
@@ -62,7 +63,7 @@ func TestEveryLibraryIsThere(t *testing.T) {
 			`"%x".format([hash.fnv64a("a")])`: "af63dc4c8601ec8c", `"%x".format([hash.md5("a")])`: "0cc175b9c0f1b6a831c399e269772661",
 			`"%x".format([hash.sha256("a")])`: "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb", `base64.encode(hash.fnv64a("a"))`: "r2PcTIYB7Iw=",
 		},
-		"JSON":   {`json.unmarshal('{"a": [1]}').a[0] == 1`: true, `json.marshal({"b": 1, "a": ["x"]})`: `{"a":["x"],"b":1}`},
+		"JSON":   {`json.unmarshal('{"a": [1]}').a[0] == 1`: true, `json.marshal({"b": 1, "a": ["x"]})`: `{"a":["x"],"b":1}`, `json.encode({"b": 1, "a": ["x", 2]})`: `{"a":["x",2],"b":1}`},
 		"random": {`random.seededString(8, "a").size()`: int64(8), `random.seededString(5, "a") == random.seededString(5, "a")`: true, `random.seededInt(3, 4, "a")`: int64(3)},
 		"maps": {
 			`{"a": 1}.merge({"a": 2, "b": 3})`: object{"a": int64(2), "b": int64(3)}, `{"a": {"x": 1}}.deepMerge({"a": {"y": 2}})`: object{"a": object{"x": int64(1), "y": int64(2)}},

@@ -176,6 +176,8 @@ func written(v ref.Val) (any, error) {
 	switch v := v.(type) {
 	case apiservercel.Quantity:
 		return v.Quantity.String(), nil
+	case *apiservercel.Quantity: // as its add and sub give it
+		return v.Quantity.String(), nil
 	case apiservercel.IP:
 		return v.Addr.String(), nil
 	case apiservercel.CIDR:
