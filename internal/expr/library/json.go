@@ -11,12 +11,16 @@ import (
 )
 
 // jsons declares json.unmarshal(string) → dyn, whose numbers are doubles, and
-// json.marshal(dyn) → string, whose keys are sorted.
+// json.marshal(dyn) → string, whose keys are sorted. It replaces the implementation of
+// CEL's json.encode by the latter: that one's white space depends on the program's build,
+// so that every release would write other objects.
 func jsons() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("json.unmarshal", cel.Overload("json.unmarshal_string",
 			[]*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(unmarshal))),
 		cel.Function("json.marshal", cel.Overload("json.marshal_dyn",
+			[]*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(marshal))),
+		cel.Function("json.encode", cel.Overload("json_encode_dyn",
 			[]*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(marshal))),
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // All returns the options that declare every function of this package. They come
-// behind those of CEL's string library, two of whose functions they replace.
+// behind those of CEL's libraries of strings and encoders, some of whose functions they
+// replace.
 func All() []cel.EnvOption {
 	var all []cel.EnvOption
 	for _, group := range [][]cel.EnvOption{hashes(), jsons(), randoms(), maps(), lists(), bounded(), omission(), simpleSchemas()} {
