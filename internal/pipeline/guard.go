@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,14 +21,13 @@ type Limits struct {
 	Bytes int
 }
 
+const (
+	longestCall    = 20 * time.Second
+	largestMessage = 16 << 20 // bytes
+)
+
 func (l Limits) withDefaults() Limits {
-	if l.Time == 0 {
-		l.Time = 20 * time.Second
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 16 << 20
-	}
-	return l
+	return Limits{Time: cmp.Or(l.Time, longestCall), Bytes: cmp.Or(l.Bytes, largestMessage)}
 }
 
 // Guard bounds each call of a runner. Every error that it returns is an UnknownError, a
