@@ -22,6 +22,7 @@ type page struct {
 }
 
 var (
+	spans  = regexp.MustCompile("`[^`\n]+`")
 	fences = regexp.MustCompile("(?s)```.*?```")
 	links  = regexp.MustCompile(`\]\(([^)]+)\)`)
 	tests  = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
@@ -47,7 +48,7 @@ func read(t *testing.T, path string) (p page, text string) {
 			p.rows++
 		}
 	}
-	for _, found := range links.FindAllStringSubmatch(text, -1) {
+	for _, found := range links.FindAllStringSubmatch(spans.ReplaceAllString(text, ""), -1) {
 		p.links = append(p.links, found[1])
 	}
 	for _, found := range tests.FindAllStringSubmatch(text, -1) {
@@ -104,6 +105,11 @@ func TestPagesLeadSomewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reference, err := filepath.Glob(filepath.Join(root, "docs", "reference", "*.md"))
+	if err != nil || len(reference) == 0 {
+		t.Fatalf("the reference has no pages: %v", err)
+	}
+	pages = append(pages, reference...)
 	pages = append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "README.zh-CN.md"))
 	for _, path := range pages {
 		name, err := filepath.Rel(root, path)
@@ -112,12 +118,18 @@ func TestPagesLeadSomewhere(t *testing.T) {
 		}
 		p, _ := read(t, name)
 		for _, link := range p.links {
-			target, _, _ := strings.Cut(link, "#")
-			if target == "" || strings.Contains(target, "://") {
+			target, section, _ := strings.Cut(link, "#")
+			if strings.Contains(target, "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); err != nil {
+			to := path
+			if target != "" {
+				to = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s leads to %s, which isn't there", name, link)
+			} else if section != "" && !slices.Contains(sections(t, to), section) {
+				t.Errorf("%s leads to %s, and the page has no such section", name, link)
 			}
 		}
 		for _, test := range p.tests {
@@ -126,6 +138,25 @@ func TestPagesLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+var marks = regexp.MustCompile(`[^\p{L}\p{N}\- ]`)
+
+// sections are the names by which the headings of a page are linked to.
+func sections(t *testing.T, path string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(fences.ReplaceAllString(string(raw), "")) {
+		if heading := strings.TrimLeft(line, "#"); heading != line {
+			name := marks.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			out = append(out, strings.ReplaceAll(name, " ", "-"))
+		}
+	}
+	return out
 }
 
 // testsIn are the names of all tests.

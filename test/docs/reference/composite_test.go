@@ -1,0 +1,150 @@
+package reference
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/controller/composite"
+	"github.com/espalier-dev/espalier/internal/function"
+	"github.com/espalier-dev/espalier/internal/pipeline"
+	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/xrd"
+)
+
+// empty is what there is around a composite that was just made.
+type empty struct{ memory any }
+
+func (*empty) Object(plan.Need) plan.Look { return plan.Look{} }
+
+func (*empty) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+	return nil, nil
+}
+
+func (*empty) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool) {
+	return !unnamespaced[kind.Kind], true
+}
+
+func (*empty) Schema(schema.GroupVersionKind) (map[string]any, bool, error) { return nil, false, nil }
+func (*empty) Turn() int                                                    { return 0 }
+func (e *empty) Memory() *any                                               { return &e.memory }
+
+// runComposite composes a composite by a composition whose functions are part of the program.
+func runComposite(t *testing.T, e example) result {
+	t.Helper()
+	first := e.blocks[0]
+	definition, err := xrd.Read(objectOf(t, first.at(e.page), first.text(e.page)))
+	if err != nil {
+		t.Fatalf("%s: %v", first.at(e.page), err)
+	}
+	kind, problems := xrd.Composite(definition, xrd.Options{})
+	if problems != nil {
+		t.Fatalf("%s: %v", first.at(e.page), problems.Err())
+	}
+	functions := &pipeline.Functions{}
+	function.Register(functions)
+	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: functions, Now: func() time.Time { return began }}
+	var desired plan.Desired
+	out := result{}
+	for _, b := range e.blocks[1:] {
+		text := b.text(e.page)
+		switch b.info {
+		case "yaml composition":
+			var c v1.Composition
+			decode(t, b.at(e.page), text, &c)
+			if problems := xrd.ValidateComposition(&c); problems != nil {
+				t.Fatalf("%s: %v", b.at(e.page), problems.Err())
+			}
+			if unknown := xrd.UnknownFunctions(&c, slices.Collect(maps.Keys(function.All()))); unknown != nil {
+				t.Fatalf("%s: %v", b.at(e.page), unknown.Err())
+			}
+			composer.Compositions = []*v1.Composition{&c}
+			composer.Revisions = []*v1.CompositionRevision{xrd.NextRevision(&c, nil).Create}
+		case "yaml instance":
+			o := objectOf(t, b.at(e.page), text)
+			o.SetUID("instance")
+			whole := kind.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			defaulted(t, &whole, o)
+			if desired, err = composer.Compose(t.Context(), plan.Facts{Instance: o, Now: began}, &empty{}); err != nil {
+				t.Fatal(err)
+			}
+			if desired.Problem.Reason != "" {
+				t.Fatalf("%s: %s", b.at(e.page), desired.Problem.Message)
+			}
+		case "yaml objects":
+			var all []any
+			for _, n := range desired.Nodes {
+				if n.Object != nil {
+					if len(n.Object.GetAnnotations()) == 0 {
+						n.Object.SetAnnotations(nil)
+					}
+					all = append(all, n.Object.Object)
+				}
+			}
+			out[b] = encode(t, all...)
+		default:
+			t.Fatalf("%s: %q has no meaning after a definition of composites", b.at(e.page), b.info)
+		}
+	}
+	return out
+}
+
+// TestFieldsOfCompositesAreCurrent compares the tables of what the machinery adds to composites
+// and claims with the kinds that are made of a definition.
+func TestFieldsOfCompositesAreCurrent(t *testing.T) {
+	for _, table := range []struct {
+		name  string
+		scope v1.Scope
+		claim bool
+	}{
+		{"fields of composites", v1.NamespacedScope, false},
+		{"fields of composites of scope LegacyCluster", v1.LegacyClusterScope, false},
+		{"fields of claims", v1.LegacyClusterScope, true},
+	} {
+		t.Run(table.name, func(t *testing.T) {
+			d := &v1.CompositeResourceDefinition{}
+			d.Name = "things.example.org"
+			d.Spec.Group, d.Spec.Scope = "example.org", table.scope
+			d.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Kind: "Thing", Plural: "things"}
+			d.Spec.Versions = []v1.DefinitionVersion{{Name: "v1", Served: true, Referenceable: true, Schema: &v1.DefinitionSchema{
+				OpenAPIV3Schema: runtime.RawExtension{Raw: []byte(`{"type": "object"}`)},
+			}}}
+			kind := xrd.Composite
+			if table.claim {
+				d.Spec.ClaimNames = &apiextensionsv1.CustomResourceDefinitionNames{Kind: "ThingClaim", Plural: "thingclaims"}
+				kind = xrd.Claim
+			}
+			c, problems := kind(d, xrd.Options{})
+			if problems != nil {
+				t.Fatal(problems.Err())
+			}
+			text := fieldTable(t, c.Spec.Versions[0].Schema.OpenAPIV3Schema, "spec", "status")
+			load(t, "composition.md").generated(t, table.name, withoutProgress(text))
+		})
+	}
+}
+
+// withoutProgress leaves out what the table of an instance's status has as well.
+func withoutProgress(table string) string {
+	var out []string
+	for line := range strings.Lines(table) {
+		shared := false
+		for _, field := range []string{"waiting", "deletion", "pruning", "problems", "skipped"} {
+			at := "| `status." + field
+			shared = shared || strings.HasPrefix(line, at+"`") || strings.HasPrefix(line, at+"[") || strings.HasPrefix(line, at+".")
+		}
+		if !shared {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
