@@ -10,15 +10,15 @@ import (
 // go before it.
 type Deletion struct {
 	// Timeout is how long a deletion may take before the instance is reported as
-	// Stalled with reason DeletionTimeout. It goes on being tried all the same.
-	// Without one there is no limit.
+	// Stalled with reason DeletionTimeout. The deletion goes on all the same.
+	// Without it there is no limit.
 	//
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// ForceAfter is how long a deletion may take before it lets go of what blocks
-	// it: those objects are left behind, as they are, and told in an event.
-	// Without one nothing is ever left behind unless somebody asks for it by name.
+	// ForceAfter is how long an object may block a deletion before it is left behind,
+	// as it is, with an event. Without it an object is left behind only if an
+	// annotation of the instance names it.
 	//
 	// +optional
 	ForceAfter *metav1.Duration `json:"forceAfter,omitempty"`

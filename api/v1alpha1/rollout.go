@@ -73,13 +73,13 @@ type RolloutStatus struct {
 	Wave  int32 `json:"wave"`
 	Waves int32 `json:"waves"`
 
-	// Begun are the waves that have begun, as they were then: whom they have reached
-	// stays so, whatever becomes of the definition's waves.
+	// Begun are the waves that have begun, as they were then: instances that they have
+	// reached keep the revision, whatever becomes of the definition's waves.
 	//
 	// +listType=atomic
 	Begun []BegunWave `json:"begun,omitempty"`
 
-	// Message says how it is, for people.
+	// Message describes the state, for people.
 	Message string `json:"message,omitempty"`
 
 	// StartedAt is when the rollout began, WaveStartedAt when the wave did, and

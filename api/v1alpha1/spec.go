@@ -20,16 +20,16 @@ type DefinitionSpec struct {
 
 	// Readiness says when a node without readyWhen is ready, other than an
 	// instance of a definition (which is ready when its Ready condition is true
-	// for its current generation). Exists, the default, is the dialect's rule;
-	// Health computes it from the object's own status, as kstatus does.
+	// for its current generation): Exists, the default, when its object exists; Health
+	// by the object's own status, as kstatus computes it.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Exists;Health
 	Readiness Readiness `json:"readiness,omitempty"`
 
-	// OwnerReferences says whom the objects that an instance keeps refer to as their
-	// owner: Instance, the default, where Kubernetes allows it, so that tools show
-	// them below it; or None. It is an addition of Espalier's.
+	// OwnerReferences says what the objects of an instance have as their owner:
+	// Instance, the default, where Kubernetes allows it, so that tools show them below
+	// the instance; or None. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Instance;None
@@ -41,22 +41,21 @@ type DefinitionSpec struct {
 	// +optional
 	Deletion *Deletion `json:"deletion,omitempty"`
 
-	// ServiceAccount is by whose rights instances are looked after: what they
-	// consist of is read and written as that one, which is impersonated. By default
-	// the rights are the controller's own. It is an addition of Espalier's.
+	// ServiceAccount is the account that the controllers impersonate to read and
+	// write the objects of instances. By default they use their own rights. It is an
+	// addition of Espalier's.
 	//
 	// +optional
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
 	// Revision is the number of the revision that instances are composed by, until
-	// this is changed; by default it is the newest. It is an addition of Espalier's,
-	// like what follows.
+	// this is changed; by default it is the newest. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Revision *int64 `json:"revision,omitempty"`
 
 	// RevisionHistoryLimit is how many revisions are kept beside those that are in
-	// use; 5 by default.
+	// use; 5 by default. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -64,7 +63,7 @@ type DefinitionSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
 	// Rollout lets a new revision reach the instances wave by wave; by default it
-	// reaches all at once.
+	// reaches all at once. It is an addition of Espalier's.
 	//
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
@@ -194,8 +193,12 @@ const (
 
 // CRDMetadata is put onto a generated CustomResourceDefinition.
 type CRDMetadata struct {
+	// Labels are labels of the CustomResourceDefinition.
+	//
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations are annotations of the CustomResourceDefinition.
+	//
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
@@ -352,8 +355,12 @@ type ForEachDimension map[string]string
 // ExternalRef names an object, or by a selector several, that somebody else
 // keeps.
 type ExternalRef struct {
+	// APIVersion is the group and version of the object.
+	//
 	// +kubebuilder:validation:Required
 	APIVersion string `json:"apiVersion"`
+	// Kind is the kind of the object.
+	//
 	// +kubebuilder:validation:Required
 	Kind string `json:"kind"`
 	// +kubebuilder:validation:Required
@@ -362,6 +369,8 @@ type ExternalRef struct {
 
 // ExternalRefMetadata is a name or a selector, which may hold ${CEL}.
 type ExternalRefMetadata struct {
+	// Name is the name of the object. Exactly one of name and selector is given.
+	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name,omitempty"`

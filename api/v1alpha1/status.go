@@ -27,8 +27,8 @@ type DefinitionStatus struct {
 	// unless they ask for another, or one that is being rolled out has reached them.
 	ServingRevision int64 `json:"servingRevision,omitempty"`
 
-	// ServiceAccount is by whose rights instances are looked after; none for the
-	// controllers' own.
+	// ServiceAccount is the account that the controllers impersonate for instances;
+	// without it they use their own rights.
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
 
 	// Rollout is how far the latest rollout in waves has come.

@@ -21,13 +21,13 @@ type Version struct {
 	// +optional
 	Served *bool `json:"served,omitempty"`
 
-	// Deprecated has the API server warn those who use the version, in the words of
-	// DeprecationWarning or its own.
+	// Deprecated makes the API server warn whoever uses the version, with
+	// deprecationWarning or a text of its own.
 	//
 	// +optional
 	Deprecated bool `json:"deprecated,omitempty"`
 
-	// DeprecationWarning is what they are told.
+	// DeprecationWarning is the text of the warning.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -74,8 +74,8 @@ type Conversion struct {
 	From *ConvertedFields `json:"from,omitempty"`
 
 	// Keep lists fields, such as spec.adminPassword, that are kept in an annotation of
-	// the object where the other version has no room for them, though by their name they
-	// may be secret. Others that aren't are kept without being named.
+	// the object where the other version has no room for them, although their names
+	// suggest secrets. Other fields are kept without being listed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -92,6 +92,8 @@ type Conversion struct {
 
 // ConvertedFields are fields of an object, as expressions over another.
 type ConvertedFields struct {
+	// Spec holds the fields as expressions, such as {"host": "${self.spec.network.host}"}.
+	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec runtime.RawExtension `json:"spec,omitempty"`
