@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -384,6 +385,11 @@ func runSchema(t *testing.T, e example) result {
 	}
 	decode(t, first.at(e.page), first.text(e.page), &in)
 	s, problems := specschema.Parse(in.Spec, "spec.schema.spec", specschema.Options{Types: in.Types, TypesPath: "spec.schema.types"})
+	if problems == nil {
+		for _, wrong := range structuralschema.ValidateStructural(nil, structural(t, s)) {
+			t.Errorf("%s: no API server would take the schema: %v", first.at(e.page), wrong)
+		}
+	}
 	out := result{}
 	for _, b := range e.blocks[1:] {
 		switch {

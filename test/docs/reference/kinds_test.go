@@ -159,17 +159,23 @@ func defaulted(t *testing.T, of *apiextensionsv1.JSONSchemaProps, o *unstructure
 	if of == nil || len(of.Properties) == 0 {
 		return
 	}
-	var internal apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(of, &internal, nil); err != nil {
-		t.Fatal(err)
-	}
-	structural, err := structuralschema.NewStructural(&internal)
-	if err != nil {
-		t.Fatal(err)
-	}
 	fields, ok := o.Object["spec"].(map[string]any)
 	if !ok {
 		return // the API server gives no defaults to what isn't there
 	}
-	defaulting.Default(fields, structural)
+	defaulting.Default(fields, structural(t, of))
+}
+
+// structural is a schema as the API server works with it.
+func structural(t *testing.T, of *apiextensionsv1.JSONSchemaProps) *structuralschema.Structural {
+	t.Helper()
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(of, &internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	out, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -79,6 +79,9 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 	of := func(want string) func(string, string) bool {
 		return func(_, typ string) bool { return typ == want }
 	}
+	reason := regexp.MustCompile(`^(kind|revision|rollout|rollingOut|secretNot|awaiting)`)
+	reasons := func(name, _ string) bool { return reason.MatchString(name) }
+	any := func(string, string) bool { return true }
 	for _, list := range []struct {
 		page, dir string
 		matches   func(name, typ string) bool
@@ -90,6 +93,8 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 		{"instance.md", "internal/report", of("Reason"), []string{"Reasons of blockers"}, nil},
 		{"instance.md", "api/v1alpha1", of("InstanceState"), []string{"States"}, nil},
 		{"definition.md", "api/v1alpha1", of("DefinitionState"), []string{"States"}, nil},
+		{"definition.md", "internal/controller/definition", reasons, []string{"GraphRevisionsResolved", "KindReady"}, nil},
+		{"definition.md", "internal/controller/publish", any, []string{"KindReady"}, nil},
 		{"definition.md", "internal/revision", of("Why"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
 	} {
 		t.Run(list.page+" "+list.dir, func(t *testing.T) {
@@ -115,6 +120,26 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 		}
 		if !slices.Contains(listed(load(t, page), "Conditions"), text) {
 			t.Errorf("%s lacks the condition %s", page, text)
+		}
+	}
+}
+
+// TestConditionsOfCompositesAreOnThePage looks for every condition and reason of the composition
+// dialect.
+func TestConditionsOfCompositesAreOnThePage(t *testing.T) {
+	var shown []string
+	for _, line := range load(t, "composition.md").lines {
+		shown = append(shown, codes(line)...)
+	}
+	found := constants(t, "api/apiextensions/v1", func(name, _ string) bool {
+		return strings.HasPrefix(name, "Type") || strings.HasPrefix(name, "Reason")
+	})
+	if len(found) == 0 {
+		t.Fatal("there is nothing to list")
+	}
+	for name, text := range found {
+		if !slices.Contains(shown, text) {
+			t.Errorf("composition.md lacks %s (%s)", text, name)
 		}
 	}
 }
