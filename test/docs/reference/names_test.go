@@ -81,7 +81,7 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^(kind|revision|rollout|rollingOut|secretNot|awaiting)`)
 	reasons := func(name, _ string) bool { return reason.MatchString(name) }
-	any := func(string, string) bool { return true }
+	every := func(string, string) bool { return true }
 	for _, list := range []struct {
 		page, dir string
 		matches   func(name, typ string) bool
@@ -94,7 +94,7 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 		{"instance.md", "api/v1alpha1", of("InstanceState"), []string{"States"}, nil},
 		{"definition.md", "api/v1alpha1", of("DefinitionState"), []string{"States"}, nil},
 		{"definition.md", "internal/controller/definition", reasons, []string{"GraphRevisionsResolved", "KindReady"}, nil},
-		{"definition.md", "internal/controller/publish", any, []string{"KindReady"}, nil},
+		{"definition.md", "internal/controller/publish", every, []string{"KindReady"}, nil},
 		{"definition.md", "internal/revision", of("Why"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
 	} {
 		t.Run(list.page+" "+list.dir, func(t *testing.T) {
