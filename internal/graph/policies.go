@@ -79,6 +79,8 @@ func oneOf[P ~string](c *compilation, d *draft, field string, policy P, external
 			Problem: "is \"" + string(policy) + "\"; it can be " + strings.Join(texts[:last], ", ") + " or " + texts[last],
 			Nearest: diag.Nearest(string(policy), texts),
 		})
+	case d.Variable:
+		c.problems.Addf(at, noObject)
 	case d.External:
 		c.problems.Addf(at, "has no meaning for externalRef: %s", external)
 	default:
@@ -94,6 +96,9 @@ func (c *compilation) checkDriftPaths(d *draft) {
 	paths := d.source.DriftPaths
 	switch {
 	case len(paths) == 0:
+		return
+	case d.Variable:
+		c.problems.Addf(at, noObject)
 		return
 	case d.External:
 		c.problems.Addf(at, "has no meaning for externalRef: it is never written")

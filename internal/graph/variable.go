@@ -33,9 +33,6 @@ func (c *compilation) decodeVariable(d *draft) {
 	if len(d.source.ReadyWhen) > 0 {
 		c.problems.Addf(d.at.Field("readyWhen"), "has no meaning for a variable, which is ready when what it reads is; includeWhen says whether it is there, waitFor what it waits for")
 	}
-	if d.source.Adopt != "" {
-		c.problems.Addf(d.at.Field("adopt"), noObject)
-	}
 }
 
 // declareVariables compiles what variables compute, those first that others read, and
