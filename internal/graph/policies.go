@@ -45,8 +45,6 @@ func (c *compilation) checkRecreation(d *draft) {
 	at := d.at.Field("allowDataLoss")
 	kept := d.source.DeletionPolicy.Plain()
 	switch {
-	case d.Variable && s.OnConflict != "":
-		c.problems.Addf(d.at.Field("onConflict"), noObject)
 	case s.AllowDataLoss && d.External:
 		c.problems.Addf(at, "has no meaning for externalRef: it is never written")
 	case s.AllowDataLoss && !recreates:

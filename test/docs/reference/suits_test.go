@@ -15,6 +15,7 @@ import (
 var samples = map[string]string{
 	"forEach": "forEach: [{zone: '${schema.spec.zones}'}]", "includeWhen": "includeWhen: ['${true}']", "readyWhen": `readyWhen: ["${READS}"]`,
 	"waitFor": "waitFor: {other: {fields: [metadata.uid]}}", "adopt": "adopt: IfUnowned", "conflicts": "conflicts: Refuse",
+	"onConflict": "onConflict: Recreate", "allowDataLoss": "onConflict: Recreate\nallowDataLoss: true",
 	"driftPolicy": "driftPolicy: Warn", "driftPaths": "driftPolicy: Warn\ndriftPaths: [data]", "deletionPolicy": "deletionPolicy: Retain", "deleteAfter": "deleteAfter: [other]",
 }
 
