@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/graph"
 )
 
 // samples are the fields of a resource as they can be, by the columns of the first table of
@@ -45,7 +44,7 @@ func TestFieldsSuitWhatThePageSays(t *testing.T) {
 				if field == "forEach" && i < 2 {
 					continue // with it a template is a collection
 				}
-				problems := compiled(t, of.text+"\n"+strings.ReplaceAll(sample, "READS", of.reads), newKinds(t))
+				problems := compiled(t, of.text+"\n"+strings.ReplaceAll(sample, "READS", of.reads))
 				if suits := r.cells[i+1] == "yes"; suits != (problems == nil) {
 					t.Errorf("nodes.md:%d: %s of a %s: the page says %q, and the compiler says %v", r.line+1, field, of.name, r.cells[i+1], problems)
 				}
@@ -58,19 +57,11 @@ func TestFieldsSuitWhatThePageSays(t *testing.T) {
 }
 
 // compiled is what is wrong with a resource beside another.
-func compiled(t *testing.T, resource string, k *kinds) error {
+func compiled(t *testing.T, resource string) error {
 	t.Helper()
 	var one v1alpha1.Resource
 	if err := yaml.UnmarshalStrict([]byte("id: one\n"+resource), &one); err != nil {
 		t.Fatal(err)
 	}
-	other := &v1alpha1.Resource{ID: "other"}
-	other.Template.Raw = []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}`)
-	spec := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Kind: "Tried", APIVersion: "v1"}, Resources: []*v1alpha1.Resource{&one, other}}
-	spec.Schema.Spec.Raw = []byte(`{"zones": "[]string"}`)
-	_, problems := graph.Compile(spec, k.of(t, graph.Uses(spec)))
-	if len(problems) == 0 {
-		return nil
-	}
-	return problems.Err()
+	return beside(t, &one)
 }
