@@ -118,6 +118,13 @@ func IsLasting(err error) bool {
 	return err != nil && !IsUnavailable(err) && (IsRefused(err) || !Passes(err))
 }
 
+// IsUnanswered says that it isn't known what has become of a request: the API server may
+// have carried it out, and its answer never came.
+func IsUnanswered(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && (!errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
+}
+
 // IsAbsent says that the server knows no object of the name, and says so by name,
 // rather than nothing that serves its kind: then the object may well be there.
 func IsAbsent(err error, name string) bool {

@@ -31,13 +31,14 @@ func (c *Client) Mark(ctx context.Context, o *unstructured.Unstructured, change 
 	return answer, c.checked(ctx, o, o.GetUID(), "", attempted("patch", "", err))
 }
 
-// List reads all objects of a kind from the API server.
-func (c *Client) List(ctx context.Context, gvk schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
+// List reads the objects of a kind that match a label selector, or all if it is empty, from the
+// API server.
+func (c *Client) List(ctx context.Context, gvk schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, gvk, "")
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.List(ctx, metav1.ListOptions{})
+	list, err := r.List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
 	}

@@ -38,7 +38,7 @@ func (k Known) Of(ctx context.Context, o *unstructured.Unstructured) ([]usage.Us
 	}
 	var out []usage.Use
 	for _, kind := range usage.Kinds {
-		all, err := k.Cluster.List(ctx, kind)
+		all, err := k.Cluster.List(ctx, kind, "")
 		if cluster.IsUnavailable(err) || cluster.IsUnserved(err) {
 			continue // there are none
 		}

@@ -83,7 +83,7 @@ func (r *Reconciler) migrate(ctx context.Context, v *visit, out outcome.Outcome)
 func rewrite(ctx context.Context, as *cluster.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
 	if !m.begun {
 		kind := crd.GroupKind(current).WithVersion(m.hub)
-		instances, err := as.List(ctx, kind)
+		instances, err := as.List(ctx, kind, "")
 		if err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (r *Reconciler) tryConversions(ctx context.Context, v *visit, wanted, curre
 	if !converter.Knows(hub) {
 		return false, nil
 	}
-	instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(hub))
+	instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(hub), "")
 	if err != nil {
 		return false, err
 	}

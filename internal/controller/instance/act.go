@@ -165,6 +165,7 @@ func (r *Reconciler) take(v *visit, step plan.Step, res result) bool {
 		v.block(step.Node, namespace, plan.Problem{Reason: plan.WaitingForNamespace, Message: why})
 		return true
 	}
+	v.memory.unanswered = v.memory.unanswered || cluster.IsUnanswered(res.err)
 	problem := cluster.Explain(res.err)
 	if step.Conceals {
 		res.err = cluster.Quiet(res.err)

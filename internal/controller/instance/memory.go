@@ -49,6 +49,8 @@ type memory struct {
 	taken map[types.UID]string
 	// tried is what is known of children that were asked to go.
 	tried plan.Tried
+	// unanswered says that it isn't known what has become of a write to a child.
+	unanswered bool
 	// policy is what was asked for when the instance was deleted, once that is
 	// known.
 	policy report.Policy

@@ -56,6 +56,9 @@ func (r *Reconciler) carryOut(ctx context.Context, v *visit, removal plan.Remova
 	if !removal.Done {
 		return r.move(ctx, v, removal.Move), outcome.Outcome{}
 	}
+	if out = r.unanswered(ctx, v); out.Settled() {
+		return false, out
+	}
 	out = r.letGo(ctx, v)
 	return !out.Settled(), out
 }
