@@ -71,7 +71,7 @@ func (f *fleet) compose() {
 		if m.Pinned {
 			continue
 		}
-		m.Revision = f.state.For(f.waves, m.Namespace, m.Name, m.Labels)
+		m.Revision = f.state.For(m.Namespace, m.Name, m.Labels)
 		m.Ready = f.broken[m.Name] != m.Revision
 		if !m.Ready {
 			m.Reason = "NotReady"

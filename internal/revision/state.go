@@ -43,7 +43,7 @@ func (s State) Revisions() []int64 {
 }
 
 // For is the revision that composes an instance.
-func (s State) For(w Waves, namespace, name string, instance labels.Set) int64 {
+func (s State) For(namespace, name string, instance labels.Set) int64 {
 	if n := s.Rolling(); n != 0 && Reached(s.Rollout, namespace, name, instance) {
 		return n
 	}

@@ -106,6 +106,31 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 		is(name, word)
 	}
 
+	t.Log("and its waves make no sense after the restart: all are composed as before")
+	stop()
+	w.Apply(t, edition(group, "two", "rollout: {waves: [{percent: 50}, {percent: 20}]}"))
+	stop = run(t, config)
+	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
+		if reason := testkit.ReasonOf(o, "GraphRevisionsResolved"); reason != "InvalidRollout" {
+			return errors.New("it says " + reason)
+		}
+		return nil
+	})
+	for _, name := range box4 {
+		w.Delete(t, configMap, ns, name)
+	}
+	for name, word := range want {
+		w.Await(t, configMap, ns, name, func(o *unstructured.Unstructured) error {
+			if o == nil {
+				return errors.New("is gone")
+			}
+			if made, _, _ := unstructured.NestedString(o.Object, "data", "edition"); made != word {
+				return errors.New("is of edition " + made + ", not " + word)
+			}
+			return nil
+		})
+	}
+
 	t.Log("the newest content is broken, and nothing is remembered: the one that served serves")
 	w.Apply(t, edition(group, "two", ""))
 	for _, name := range box4 {

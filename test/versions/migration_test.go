@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
@@ -145,6 +146,14 @@ func (w *world) touch(t *testing.T) error {
 	return err
 }
 
+// rollBack has the definition rolled back to a revision.
+func (w *world) rollBack(t *testing.T, to string) error {
+	t.Helper()
+	patch := []byte(`{"metadata":{"annotations":{"espalier.dev/rollback-to":` + to + `}}}`)
+	_, err := w.Of(t, rgd, "").Patch(t.Context(), w.group, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
 // TestTheSameFieldsNeedNoWebhook takes a definition on to another version that says the
 // same, in a program without a webhook.
 func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
@@ -162,6 +171,19 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	w.AwaitReady(t, w.kind("v1"), w.ns, "a")
 	must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
 	w.awaitData(t, "a", map[string]string{"size": "small"})
+
+	// A rollback that the kind has no room for isn't said to be done.
+	must(t, w.rollBack(t, `"1"`))
+	w.Await(t, rgd, "", w.group, func(o *unstructured.Unstructured) error {
+		message := testkit.Message(o, "GraphRevisionsResolved")
+		if testkit.ReasonOf(o, "KindReady") != "BreakingChange" || testkit.ReasonOf(o, "GraphRevisionsResolved") != "KindNotReady" ||
+			testkit.Condition(o, "GraphRevisionsResolved") != "False" || !strings.Contains(message, "revision 2 serves on") {
+			return errors.New("it says " + message)
+		}
+		return nil
+	})
+	must(t, w.rollBack(t, "null"))
+	w.AwaitReady(t, rgd, "", w.group)
 
 	// Who is in a hurry waits until the instances have been rewritten.
 	w.put(t, strings.Replace(next("[]"), "metadata: {name: $GROUP}", "metadata: {name: $GROUP, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))

@@ -29,10 +29,7 @@ type hitch struct{ reason, message string }
 func (r *Reconciler) choose(ctx context.Context, v *visit) {
 	v.target = revision.TargetOf(v.raw.GetAnnotations(), v.spec, v.revisions)
 	waves, problems := revision.WavesOf(v.spec)
-	if len(problems) == 0 && !v.unread {
-		v.entry.waves = waves
-	}
-	v.waves = v.entry.waves // the last that made sense: whoever a wave has reached stays so
+	v.waves = waves
 	if v.unread {
 		return // what serves goes on
 	}

@@ -22,7 +22,6 @@ import (
 type chooser struct {
 	instance.Composer // of the serving revision
 	state             revision.State
-	waves             revision.Waves
 	graphs            map[int64]*graph.Graph
 	// refused says of revisions that instances ask for why they can't have them.
 	refused map[int64]string
@@ -36,11 +35,11 @@ type chooser struct {
 var _ instance.Chooser = (*chooser)(nil)
 
 // newChooser puts a chooser together; the serving revision must have a graph.
-func newChooser(state revision.State, waves revision.Waves, rollout any, graphs map[int64]*graph.Graph, refused map[int64]string, asked func(int64)) *chooser {
-	out := &chooser{Composer: instance.FromGraph(graphs[state.Serving]), state: state, waves: waves, graphs: graphs, refused: refused, asked: asked}
+func newChooser(state revision.State, graphs map[int64]*graph.Graph, refused map[int64]string, asked func(int64)) *chooser {
+	out := &chooser{Composer: instance.FromGraph(graphs[state.Serving]), state: state, graphs: graphs, refused: refused, asked: asked}
 	mark := []any{state.Serving, refused}
 	if s := state.Rollout; s != nil {
-		mark = append(mark, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil, rollout)
+		mark = append(mark, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
 	}
 	for _, n := range slices.Sorted(maps.Keys(graphs)) {
 		mark = append(mark, n, fmt.Sprintf("%p", graphs[n]))
@@ -62,7 +61,7 @@ func (c *chooser) Choose(o *unstructured.Unstructured) instance.Composer {
 func (c *chooser) pick(o *unstructured.Unstructured) (composer instance.Composer, unknown int64) {
 	pin, asks := revision.PinOf(o)
 	if !asks {
-		return c.of(c.state.For(c.waves, o.GetNamespace(), o.GetName(), o.GetLabels())), 0
+		return c.of(c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())), 0
 	}
 	stay := func(reason plan.Reason, message string) instance.Composer {
 		return instance.Stay{Composer: c.Composer, Problem: plan.Problem{Reason: reason, Message: message + ". Until then the instance stays as it is"}}

@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/engine"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/revision"
 	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/tally"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -58,8 +57,6 @@ type entry struct {
 	shelf     shelf
 	// pins are the revisions that instances ask for themselves.
 	pins pins
-	// waves are the last of the definition's that made sense.
-	waves revision.Waves
 	// account is by whose rights the instances are looked after, for the definition of the
 	// key. Asked names what was last asked for, and lacks is what of it was not granted.
 	account Account

@@ -17,6 +17,8 @@ import (
 const (
 	rollingOutReason = "RollingOut"
 	rolloutPaused    = "RolloutPaused"
+	// kindNotReady is of a revision that somebody asks for and that the kind has no room for.
+	kindNotReady = "KindNotReady"
 )
 
 // resolved says whether instances are composed by the revision that the definition asks for.
@@ -37,6 +39,8 @@ func resolved(v *visit) (status metav1.ConditionStatus, reason, message string) 
 		return condition.Unknown, rollingOutReason, rollingOut(rollout)
 	case v.step.Next.Serving != 0 && v.step.Next.Serving == v.target.Number:
 		return condition.True, string(v.target.Why), describe(v)
+	case v.target.Number != 0 && v.target.Why != revision.Latest && v.step.Next.Serving != 0 && !v.kind.Ready && !v.kind.Unknown:
+		return condition.False, kindNotReady, fmt.Sprintf("revision %d, which %s asks for, can't serve while the kind isn't ready for it: see KindReady", v.target.Number, v.target.Asked) + servesOn(v)
 	case v.target.Number != 0:
 		return condition.True, string(v.target.Why), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.target.Number) + servesOn(v)
 	}

@@ -77,7 +77,7 @@ func (r *Reconciler) serve(ctx context.Context, v *visit) error {
 		}
 		graphs[n] = g
 	}
-	if graphs[v.step.Now.Serving] != nil && (v.step.Now.Rolling() == 0 || v.waves.Any()) {
+	if graphs[v.step.Now.Serving] != nil {
 		r.use(v, r.chooser(ctx, v, current, graphs))
 	}
 	if v.entry.chooser != nil {
@@ -203,7 +203,7 @@ func (r *Reconciler) chooser(ctx context.Context, v *visit, current *apiextensio
 		}
 	}
 	key, entry := v.key, v.entry
-	return newChooser(v.step.Now, v.waves, v.spec.Rollout, graphs, refused, func(number int64) {
+	return newChooser(v.step.Now, graphs, refused, func(number int64) {
 		if entry.pins.note(number) {
 			r.wake(key)
 		}
