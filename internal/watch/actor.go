@@ -85,7 +85,7 @@ func (a *actor) run(ctx context.Context) {
 			retry.after(a.takeWell(time.Now()))
 		}
 		if err != nil && ctx.Err() == nil {
-			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.String(), "reason", err.Error())
+			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.class(), "reason", err.Error())
 		}
 		retry.pause(ctx, a.poke)
 	}
@@ -183,7 +183,7 @@ func (a *actor) advance(change func(*progress)) (told bool) {
 		a.world.barred(a.gvk, -1)
 	}
 	if news {
-		a.world.Logger.V(1).Info("Kind's state changed", "kind", a.gvk, "selection", a.selection.String(),
+		a.world.Logger.V(1).Info("Kind's state changed", "kind", a.gvk, "selection", a.selection.class(), // an object's name may come from a Secret
 			"phase", is.Phase, "reason", is.Reason, "message", is.Message)
 		a.tell()
 	}

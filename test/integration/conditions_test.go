@@ -100,6 +100,31 @@ func TestAnAuthorsConditionsTakeThePlaceOfTheEngines(t *testing.T) {
 	s.AwaitGone(t, kind, s.NS, "s")
 }
 
+func TestAMissingKindShowsBesideTheAuthorsConditions(t *testing.T) {
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-site}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Site
+    group: $GROUP
+    status: {conditions: ["${runtime.newCondition({type: 'Mine', status: 'True'})}"]}
+  resources:
+    - id: cache
+      template: {apiVersion: cache.$GROUP/v1, kind: Redis, metadata: {name: "${schema.metadata.name}"}}
+    - id: reader
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${cache.metadata.name}"}}
+`)
+	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Site"), s.NS, "x", all(conditionsAre("Mine=True"), problemOf("cache", "no server knows kind Redis")))
+	if waiting, _, _ := unstructured.NestedSlice(o.Object, "status", "waiting"); len(waiting) == 0 {
+		t.Errorf("nothing waits: %s", testkit.Show(o))
+	}
+}
+
 func TestADefinitionAboveGoesByTheAuthorsReady(t *testing.T) {
 	s := begin(t)
 	s.Put(t, site)

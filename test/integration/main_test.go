@@ -4,14 +4,19 @@ package integration
 
 import (
 	"os"
+	"strings"
+	"sync"
 	"testing"
+
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/test/suite"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, server.Options{Propagated: upward.note}, nil))
+	log := funcr.New(leaks.logged, funcr.Options{Verbosity: 1})
+	os.Exit(suite.Main(m, server.Options{Propagated: upward.note, Log: log}, nil))
 }
 
 var (
@@ -21,3 +26,32 @@ var (
 	crdKind   = suite.CRD
 	configMap = suite.ConfigMap
 )
+
+// secret begins all that Secrets hold here.
+const secret = "hunter2"
+
+// leaks are the lines of the log that tell what a Secret holds.
+var leaks leaked
+
+type leaked struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *leaked) logged(_, line string) {
+	if strings.Contains(line, secret) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, line)
+	}
+}
+
+// none checks that the log tells nothing so far.
+func (l *leaked) none(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		t.Errorf("the log tells what a Secret holds: %s", line)
+	}
+}

@@ -103,4 +103,5 @@ spec:
 	if shown := testkit.Show(o); strings.Contains(shown, password) {
 		t.Errorf("the status tells the password: %s", shown)
 	}
+	leaks.none(t)
 }

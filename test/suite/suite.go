@@ -85,6 +85,9 @@ func start(t *testing.T, config *rest.Config) {
 		shared.prepare(t, testkit.NewWorld(t, config))
 	}
 	log := logr.Discard()
+	if shared.options.Log.GetSink() != nil {
+		log = shared.options.Log
+	}
 	if os.Getenv("ESPALIER_TEST_LOG") != "" {
 		log = funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, time.Now().Format("15:04:05.000"), prefix, args) }, funcr.Options{Verbosity: 1})
 	}

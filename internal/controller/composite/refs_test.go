@@ -11,7 +11,9 @@ import (
 // composition. To add them raises the generation of the composite.
 func TestReferencesOfAnotherImplementationStayUntilOneChanges(t *testing.T) {
 	const one, two = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x-one}}", "{apiVersion: v1, kind: Secret, metadata: {name: x-two}}"
-	to := func(kind, name string) xrd.ComposedRef { return xrd.ComposedRef{APIVersion: "v1", Kind: kind, Name: name} }
+	to := func(kind, name string) xrd.ComposedRef {
+		return xrd.ComposedRef{APIVersion: "v1", Kind: kind, Name: name}
+	}
 	named := to("ConfigMap", "x-one")
 	named.ResourceName = "one"
 	cases := map[string]struct {

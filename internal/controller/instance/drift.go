@@ -28,7 +28,7 @@ func (r *Reconciler) correct(ctx context.Context, v *visit, step plan.Step) resu
 	}
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who changed a field", "object", object.KeyOf(step.Current), "error", err.Error())
+		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who changed a field", "object", nameOf(step), "error", err.Error())
 		live = step.Current
 	}
 	res := r.update(ctx, v, step, step.Current)

@@ -43,7 +43,7 @@ func (r *Reconciler) refused(ctx context.Context, step plan.Step, current *unstr
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
 	by := somebody
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who has set a field", "object", object.KeyOf(step.Object), "error", err.Error())
+		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who has set a field", "object", nameOf(step), "error", err.Error())
 	} else {
 		by = differing(live, step.Object)
 	}
@@ -88,7 +88,7 @@ func (m *memory) settled(step plan.Step, answer *unstructured.Unstructured) {
 // what the server doesn't let us own was nobody's to change. It costs two requests, when
 // drift is first seen.
 func (r *Reconciler) look(ctx context.Context, step plan.Step) result {
-	log := logr.FromContextOrDiscard(ctx).WithValues("object", object.KeyOf(step.Current))
+	log := logr.FromContextOrDiscard(ctx).WithValues("object", nameOf(step))
 	seen := plan.Sighting{Of: plan.Glance(step.Current, step.Look), Drifted: step.Look, By: somebody}
 	if granted, err := r.Cluster.Try(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
 		log.V(1).Info("can't tell which fields were changed", "error", err.Error())
