@@ -1,0 +1,306 @@
+package dryrun
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// firstRevision is greater than any resource version of an API server. What the overlay
+// shows of an object that would be changed has versions from here on, so that caches take
+// it for newer than what is stored.
+const firstRevision = uint64(1) << 62
+
+// Overlay is the changes that a program would make. It is safe for concurrent use.
+type Overlay struct {
+	revision atomic.Uint64 // the last that was given
+	stored   atomic.Uint64 // the last of the server's that was seen
+	pending  atomic.Int64  // requests that await their answers, but for watches
+	requests atomic.Uint64 // but for watches
+
+	types fieldTypes
+
+	mu sync.Mutex
+	// entries are the objects that would be written.
+	entries map[key]*entry
+	// kinds are those that would be installed, by group and resource: no server serves them.
+	kinds map[schema.GroupResource]installed
+	// altered are kinds whose CustomResourceDefinition would be changed: the server still
+	// goes by the former one.
+	altered map[schema.GroupResource]bool
+	watches map[*watching]bool
+}
+
+// installed is a kind that would be installed.
+type installed struct{ kind, list string }
+
+// New returns an overlay with no changes.
+func New() *Overlay {
+	o := &Overlay{entries: map[key]*entry{}, kinds: map[schema.GroupResource]installed{}, altered: map[schema.GroupResource]bool{}, watches: map[*watching]bool{}}
+	o.revision.Store(firstRevision)
+	return o
+}
+
+// Wrap returns a copy of a configuration whose connections see the overlay, and write to
+// nothing else.
+func (o *Overlay) Wrap(config *rest.Config) *rest.Config {
+	wrapped := rest.CopyConfig(config)
+	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{o, next} })
+	return wrapped
+}
+
+// Busy says how many requests await their answers, watches aside, and how many were made.
+func (o *Overlay) Busy() (pending int, made uint64) {
+	return int(o.pending.Load()), o.requests.Load()
+}
+
+// transport sees to it that the API server stores nothing.
+type transport struct {
+	overlay *Overlay
+	next    http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	at, isResource := parse(r.URL.Path)
+	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+	isWatch := isRead && isTrue(r.URL.Query().Get("watch"))
+	if !isWatch {
+		t.overlay.pending.Add(1)
+		t.overlay.requests.Add(1)
+		defer t.overlay.pending.Add(-1)
+	}
+	c := call{transport: t, request: r, at: at}
+	switch {
+	case !isResource && isRead, isResource && at.isReview(r.Method):
+		return t.next.RoundTrip(r)
+	case !isResource:
+		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server can't try it", r.Method, r.URL.Path)
+	case isWatch:
+		return c.watch()
+	case isRead && at.name == "":
+		return c.list()
+	case isRead && at.subresource == "":
+		return c.get()
+	case isRead:
+		return t.next.RoundTrip(r)
+	}
+	return c.write()
+}
+
+func isTrue(text string) bool {
+	is, err := strconv.ParseBool(text)
+	return err == nil && is
+}
+
+// call is a request that is being answered.
+type call struct {
+	transport
+	request *http.Request
+	at      target
+}
+
+// send makes a request as the caller would, for JSON, and reads the whole answer.
+func (c call) send(ctx context.Context, method, path string, query url.Values, contentType string, body []byte) (answer, error) {
+	r := c.request.Clone(ctx)
+	r.Method = method
+	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = path, "", query.Encode()
+	r.Header.Set("Accept", "application/json")
+	r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+	r.Header.Del("Content-Type")
+	if body != nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Type", contentType)
+	}
+	response, err := c.next.RoundTrip(r)
+	if err != nil {
+		return answer{}, err
+	}
+	raw, err := io.ReadAll(response.Body)
+	_ = response.Body.Close() // it has been read to its end
+	return answer{code: response.StatusCode, header: response.Header, raw: raw}, err
+}
+
+// answer is what an API server has answered, or the overlay in its place.
+type answer struct {
+	code   int
+	header http.Header
+	raw    []byte
+}
+
+func (a answer) failed() bool { return a.code >= http.StatusBadRequest }
+
+// object reads an answer that is an object; nil if it is none.
+func (a answer) object() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	if a.failed() || o.UnmarshalJSON(a.raw) != nil || o.GetKind() == "Status" {
+		return nil
+	}
+	return o
+}
+
+// to answers a request.
+func (a answer) to(r *http.Request) *http.Response {
+	header := http.Header{}
+	for name, values := range a.header {
+		if name == "Warning" || name == "Retry-After" || strings.HasPrefix(name, "X-Kubernetes") {
+			header[name] = values
+		}
+	}
+	header.Set("Content-Type", "application/json")
+	return &http.Response{
+		Status: strconv.Itoa(a.code) + " " + http.StatusText(a.code), StatusCode: a.code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: r,
+		Body: io.NopCloser(bytes.NewReader(a.raw)), ContentLength: int64(len(a.raw)),
+	}
+}
+
+// shown answers with an object.
+func shown(code int, o *unstructured.Unstructured) answer {
+	raw, err := o.MarshalJSON()
+	if err != nil {
+		return refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "dry run: "+err.Error(), nil)
+	}
+	return answer{code: code, raw: raw}
+}
+
+// refused answers with a failure.
+func refused(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) answer {
+	raw, _ := json.Marshal(metav1.Status{ // a Status can be encoded
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details,
+	})
+	return answer{code: int(code), raw: raw}
+}
+
+func (c call) details() *metav1.StatusDetails {
+	return &metav1.StatusDetails{Name: c.at.name, Group: c.at.resource.Group, Kind: c.at.resource.Resource}
+}
+
+func (c call) absent() answer {
+	return refused(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.at.resource.GroupResource(), c.at.name), c.details())
+}
+
+func (c call) conflict(why string) answer {
+	return refused(http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("%s %q: %s", c.at.resource.GroupResource(), c.at.name, why), c.details())
+}
+
+// query is the request's, with the server's own revisions.
+func (c call) query() url.Values {
+	q := c.request.URL.Query()
+	if n, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err == nil && n >= firstRevision {
+		q.Set("resourceVersion", strconv.FormatUint(c.overlay.stored.Load(), 10))
+	}
+	return q
+}
+
+// saw notes a revision of the server's.
+func (o *Overlay) saw(revision string) {
+	n, err := strconv.ParseUint(revision, 10, 64)
+	if err != nil || n >= firstRevision {
+		return
+	}
+	for {
+		last := o.stored.Load()
+		if n <= last || o.stored.CompareAndSwap(last, n) {
+			return
+		}
+	}
+}
+
+// entry finds what is known of an object, or begins to know it.
+func (o *Overlay) entry(k key) *entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e, ok := o.entries[k]
+	if !ok {
+		e = &entry{}
+		o.entries[k] = e
+	}
+	return e
+}
+
+// look is what is known of an object: how it would be, and whether it would be changed.
+func (o *Overlay) look(k key) (now *unstructured.Unstructured, changed bool) {
+	o.mu.Lock()
+	e := o.entries[k]
+	o.mu.Unlock()
+	if e == nil {
+		return nil, false
+	}
+	return e.current()
+}
+
+// changedOf are the objects of a collection that would be changed, as they would be; nil
+// for those that would be gone.
+func (o *Overlay) changedOf(at target) map[key]*unstructured.Unstructured {
+	o.mu.Lock()
+	var keys []key
+	var entries []*entry
+	for k, e := range o.entries {
+		if k.group == at.resource.Group && k.resource == at.resource.Resource && (at.namespace == "" || k.namespace == at.namespace) {
+			keys, entries = append(keys, k), append(entries, e)
+		}
+	}
+	o.mu.Unlock()
+	out := map[key]*unstructured.Unstructured{}
+	for i, e := range entries {
+		if now, changed := e.current(); changed {
+			out[keys[i]] = now
+		}
+	}
+	return out
+}
+
+// installedKind is a kind that would be installed.
+func (o *Overlay) installedKind(r schema.GroupVersionResource) (installed, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kind, ok := o.kinds[r.GroupResource()]
+	return kind, ok
+}
+
+// Change is what would become of an object.
+type Change struct {
+	// Resource is what the API calls its kind.
+	Resource schema.GroupVersionResource
+	// Before is nil for an object that would be created, and After for one that would be
+	// gone.
+	Before, After *unstructured.Unstructured
+	// Deletion says that a deletion would be asked for that wasn't before.
+	Deletion bool
+}
+
+// Changes are the objects that would be written, in the order of their names.
+func (o *Overlay) Changes() []Change {
+	o.mu.Lock()
+	var keys []key
+	for k := range o.entries {
+		keys = append(keys, k)
+	}
+	o.mu.Unlock()
+	slices.SortFunc(keys, func(a, b key) int {
+		return slices.Compare([]string{a.group, a.resource, a.namespace, a.name}, []string{b.group, b.resource, b.namespace, b.name})
+	})
+	var out []Change
+	for _, k := range keys {
+		if change, ok := o.entry(k).change(); ok {
+			out = append(out, change)
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package dryrun
+
+import (
+	"encoding/json"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// get answers with an object as it would be.
+func (c call) get() (*http.Response, error) {
+	if now, changed := c.overlay.look(c.at.key()); changed {
+		if now == nil {
+			return c.absent().to(c.request), nil
+		}
+		return shown(http.StatusOK, c.inVersion(now)).to(c.request), nil
+	}
+	if _, ok := c.overlay.installedKind(c.at.resource); ok {
+		return c.absent().to(c.request), nil
+	}
+	return c.next.RoundTrip(c.request)
+}
+
+// inVersion is an object in the version that was asked for.
+func (c call) inVersion(o *unstructured.Unstructured) *unstructured.Unstructured {
+	version := c.at.resource.GroupVersion().String()
+	if o.GetAPIVersion() == version {
+		return o
+	}
+	o = o.DeepCopy()
+	o.SetAPIVersion(version)
+	return o
+}
+
+// selection is which objects of a collection a request is about.
+type selection struct {
+	at     target
+	labels labels.Selector
+	fields fields.Selector
+}
+
+func (c call) selection() (selection, error) {
+	q := c.request.URL.Query()
+	byLabels, err := labels.Parse(q.Get("labelSelector"))
+	if err != nil {
+		return selection{}, err
+	}
+	byFields, err := fields.ParseSelector(q.Get("fieldSelector"))
+	at := c.at
+	at.name = ""
+	return selection{at, byLabels, byFields}, err
+}
+
+func (s selection) matches(k key, o *unstructured.Unstructured) bool {
+	return k.group == s.at.resource.Group && k.resource == s.at.resource.Resource &&
+		(s.at.namespace == "" || s.at.namespace == k.namespace) && s.labels.Matches(labels.Set(o.GetLabels())) &&
+		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
+}
+
+// list answers with a collection as it would be.
+func (c call) list() (*http.Response, error) {
+	s, err := c.selection()
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Metadata   metav1.ListMeta   `json:"metadata"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	var a answer
+	if kind, ok := c.overlay.installedKind(c.at.resource); ok {
+		a.code, list.APIVersion, list.Kind = http.StatusOK, c.at.resource.GroupVersion().String(), kind.list
+	} else {
+		a, err = c.send(c.request.Context(), http.MethodGet, c.request.URL.Path, c.query(), "", nil)
+		if err != nil || a.failed() {
+			return a.to(c.request), err
+		}
+		if err := json.Unmarshal(a.raw, &list); err != nil {
+			return nil, err
+		}
+		c.overlay.saw(list.Metadata.ResourceVersion)
+	}
+	changed := c.overlay.changedOf(c.at)
+	if len(changed) == 0 && list.Items != nil {
+		return a.to(c.request), nil
+	}
+	items := make([]json.RawMessage, 0, len(list.Items))
+	for _, raw := range list.Items {
+		var o struct {
+			Metadata struct{ Namespace, Name string }
+		}
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return nil, err
+		}
+		if _, is := changed[key{c.at.resource.Group, c.at.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}]; !is {
+			items = append(items, raw)
+		}
+	}
+	for k, now := range changed {
+		if list.Metadata.Continue != "" || now == nil || !s.matches(k, now) {
+			continue
+		}
+		raw, err := c.inVersion(now).MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, raw)
+	}
+	list.Items = items
+	if a.raw, err = json.Marshal(list); err != nil {
+		return nil, err
+	}
+	return a.to(c.request), nil
+}

@@ -1,0 +1,81 @@
+package dryrun
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// target is what a request is about.
+type target struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+	subresource     string
+}
+
+// parse reads what a request is about from its path. Paths that are no resources', such as
+// those of discovery, are none.
+func parse(path string) (t target, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		t.resource.Version, parts = parts[1], parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		t.resource.Group, t.resource.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return t, false
+	}
+	isOfNamespace := len(parts) >= 3 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize"
+	if isOfNamespace {
+		t.namespace, parts = parts[1], parts[2:]
+	}
+	t.resource.Resource = parts[0]
+	if len(parts) > 1 {
+		t.name = parts[1]
+	}
+	if len(parts) > 2 {
+		t.subresource = strings.Join(parts[2:], "/")
+	}
+	return t, true
+}
+
+// key names the object of a target.
+type key struct {
+	group, resource, namespace, name string
+}
+
+func (t target) key() key { return key{t.resource.Group, t.resource.Resource, t.namespace, t.name} }
+
+// collection is the target without the object's name.
+func (t target) collection() target {
+	t.name, t.subresource = "", ""
+	return t
+}
+
+// path is where the target is served.
+func (t target) path() string {
+	var b strings.Builder
+	if t.resource.Group == "" {
+		b.WriteString("/api/" + t.resource.Version)
+	} else {
+		b.WriteString("/apis/" + t.resource.Group + "/" + t.resource.Version)
+	}
+	if t.namespace != "" {
+		b.WriteString("/namespaces/" + t.namespace)
+	}
+	b.WriteString("/" + t.resource.Resource)
+	for _, part := range []string{t.name, t.subresource} {
+		if part != "" {
+			b.WriteString("/" + part)
+		}
+	}
+	return b.String()
+}
+
+// isReview says whether a request asks something and stores nothing, although it is sent as
+// a creation.
+func (t target) isReview(method string) bool {
+	return method == http.MethodPost &&
+		(t.resource.Group == "authorization.k8s.io" || t.resource.Group == "authentication.k8s.io")
+}
