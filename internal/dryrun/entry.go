@@ -41,9 +41,6 @@ func (e *entry) current() (now *unstructured.Unstructured, changed bool) {
 func (o *Overlay) becomes(e *entry, now *unstructured.Unstructured) {
 	if now != nil {
 		now.SetResourceVersion(strconv.FormatUint(o.revision.Add(1), 10))
-		if e.now != nil && !reflect.DeepEqual(e.now.Object["spec"], now.Object["spec"]) && now.GetGeneration() == e.now.GetGeneration() && e.stored == nil {
-			now.SetGeneration(now.GetGeneration() + 1)
-		}
 	}
 	e.now, e.written = now, true
 	e.shown.Lock()

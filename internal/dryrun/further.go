@@ -1,18 +1,19 @@
 package dryrun
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // further tries a write to an object that would have been written before. What the two
@@ -31,11 +32,31 @@ func (c call) further(e *entry, body []byte) (answer, error) {
 		}
 	}
 	next.SetManagedFields(entries)
+	next.SetGeneration(e.generation(next))
 	if isSame(e.now, next) {
 		return shown(http.StatusOK, e.now), nil
 	}
 	c.settle(e, next)
 	return shown(http.StatusOK, next), nil
+}
+
+// generation is that of an object after a further write. The server counts one for all
+// writes together, and which changes count is for it to say.
+func (e *entry) generation(next *unstructured.Unstructured) int64 {
+	was := e.now.GetGeneration()
+	counted := e.stored != nil && was == e.stored.GetGeneration() && next.GetGeneration() > was
+	if was > 0 && (counted || !reflect.DeepEqual(counting(e.now), counting(next))) {
+		return was + 1
+	}
+	return was
+}
+
+// counting is the part of an object whose changes a generation counts.
+func counting(o *unstructured.Unstructured) map[string]any {
+	out := maps.Clone(o.Object)
+	delete(out, "metadata")
+	delete(out, "status")
+	return out
 }
 
 func orElse(a *answer) answer {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
@@ -153,7 +154,7 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 	}
 	now := &unstructured.Unstructured{}
 	if isInstalled {
-		if err := json.Unmarshal(body, &now.Object); err != nil {
+		if err := utiljson.Unmarshal(body, &now.Object); err != nil {
 			return answer{}, fmt.Errorf("dry run: %s is not JSON: %w", c.request.URL.Path, err)
 		}
 	} else {

@@ -9,13 +9,17 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/dryrun"
+	"github.com/espalier-dev/espalier/internal/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/outcome"
 	"github.com/espalier-dev/espalier/internal/takeover"
@@ -26,14 +30,11 @@ import (
 // Rehearsal is what the controllers would do to a cluster, by their own account.
 type Rehearsal struct {
 	Findings
-	// Changes are the objects that would be written.
-	Changes []dryrun.Change
-	// Served are the objects that the controllers look after, as they would be.
-	Served []*unstructured.Unstructured
+	// Objects are those that the controllers look after, that instances are composed of, and
+	// that would be written otherwise.
+	Objects []takeover.Observed
 	// Failed are the objects whose last pass failed, with why.
 	Failed map[object.Key]string
-	// Warnings are the events that would be recorded.
-	Warnings []takeover.Warning
 	// Unsettled says that the controllers were still at work when the time was up.
 	Unsettled bool
 }
@@ -59,7 +60,7 @@ func Rehearse(ctx context.Context, o ManagerOptions, patience time.Duration) (Re
 	overlay := dryrun.New()
 	seen := &observer{failed: map[object.Key]string{}}
 	c, err := NewControllers(Options{
-		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: seen, Observe: seen.observe,
+		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: silent{}, Observe: seen.observe,
 		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, MoreColumns: o.MoreColumns,
 	})
 	if err != nil {
@@ -70,13 +71,13 @@ func Rehearse(ctx context.Context, o ManagerOptions, patience time.Duration) (Re
 	go func() { ended <- c.Run(ctx) }()
 	out.Unsettled, err = c.settle(ctx, overlay, ended, patience)
 	if err == nil {
-		out.Served = c.served()
+		out.Objects, err = c.observed(ctx, overlay)
 	}
 	stop()
 	if failed := <-ended; err == nil && failed != nil && !errors.Is(failed, context.Canceled) {
 		err = failed
 	}
-	out.Changes, out.Failed, out.Warnings = overlay.Changes(), seen.failed, seen.warnings
+	out.Failed = seen.failed
 	return out, err
 }
 
@@ -116,24 +117,90 @@ func (c *Controllers) settle(ctx context.Context, overlay *dryrun.Overlay, ended
 	}
 }
 
+// observed are the objects that the controllers look after or write, and those that
+// instances are composed of.
+func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]takeover.Observed, error) {
+	known := map[object.Key]bool{}
+	var out []takeover.Observed
+	add := func(o takeover.Observed, key object.Key) {
+		if !known[key] {
+			known[key] = true
+			out = append(out, o)
+		}
+	}
+	served := c.served()
+	looked := map[object.Key]bool{}
+	for _, o := range served {
+		looked[object.KeyOf(o)] = true
+	}
+	for _, change := range overlay.Changes() {
+		o := change.After
+		if o == nil {
+			o = change.Before
+		}
+		key := object.KeyOf(o)
+		add(takeover.Observed{Before: change.Before, After: change.After, Deletion: change.Deletion, Served: looked[key]}, key)
+	}
+	kinds := map[schema.GroupKind]bool{}
+	for _, o := range served {
+		add(takeover.Observed{Before: o, After: o, Served: true}, object.KeyOf(o))
+		for _, gk := range inventory.Read(o).GroupKinds() {
+			kinds[gk] = true
+		}
+	}
+	client, err := dynamic.NewForConfig(overlay.Wrap(c.options.Config))
+	if err != nil {
+		return nil, err
+	}
+	for gk := range kinds {
+		children, err := c.children(ctx, client, gk)
+		if err != nil {
+			return nil, err
+		}
+		for i := range children {
+			add(takeover.Observed{Before: &children[i], After: &children[i]}, object.KeyOf(&children[i]))
+		}
+	}
+	return out, nil
+}
+
+// children are the objects of a kind that instances are composed of; none of a kind that no
+// server knows.
+func (c *Controllers) children(ctx context.Context, client dynamic.Interface, gk schema.GroupKind) ([]unstructured.Unstructured, error) {
+	kind, err := c.Kinds.Preferred(ctx, gk)
+	if cluster.IsUnavailable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	resource, err := c.Kinds.Resolve(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Resource(resource.GVR).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ApplySetPartOfLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", resource.GVR.GroupResource(), err)
+	}
+	return list.Items, nil
+}
+
 // served are the objects of all kinds that controllers run for, in order.
 func (c *Controllers) served() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, kind := range c.Engine.Kinds() {
-		if c.Hub.State(kind, watch.All()).Phase != watch.Synced {
-			continue
+		if c.Hub.State(kind, watch.All()).Phase == watch.Synced {
+			out = append(out, c.Hub.Select(kind, "", labels.Everything())...)
 		}
-		out = append(out, c.Hub.Select(kind, "", labels.Everything())...)
 	}
 	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
 	return out
 }
 
-// observer takes note of what controllers tell.
+// observer takes note of the passes that fail.
 type observer struct {
-	mu       sync.Mutex
-	failed   map[object.Key]string
-	warnings []takeover.Warning
+	mu     sync.Mutex
+	failed map[object.Key]string
 }
 
 func (o *observer) observe(p outcome.Pass) {
@@ -145,21 +212,8 @@ func (o *observer) observe(p outcome.Pass) {
 	}
 }
 
+// silent records no events: they would be written.
+type silent struct{}
+
 // Event implements telemetry.Recorder.
-func (o *observer) Event(about runtime.Object, severity telemetry.Severity, reason, message string) {
-	u, ok := about.(interface {
-		GetNamespace() string
-		GetName() string
-		GroupVersionKind() schema.GroupVersionKind
-	})
-	if severity != telemetry.Warning || !ok {
-		return
-	}
-	kind := u.GroupVersionKind()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.warnings = append(o.warnings, takeover.Warning{
-		Object: object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: u.GetNamespace(), Name: u.GetName()},
-		Reason: reason, Message: message,
-	})
-}
+func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}

@@ -1,0 +1,187 @@
+package takeover
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Text is a plan for people, in lines of so many characters where words allow it.
+func (p Plan) Text(width int) string {
+	var b strings.Builder
+	for _, g := range p.Groups {
+		g.write(&b, width)
+	}
+	writeRefusals(&b, "Not taken over, or in need of attention:", p.Refusals, false, width)
+	writeRefusals(&b, "As it was before:", p.Refusals, true, width)
+	for _, note := range p.Notes {
+		wrap(&b, "note: ", strings.Fields(note+"."), width)
+	}
+	if p.Refused != "" {
+		wrap(&b, "", strings.Fields("The controllers would not start: "+p.Refused), width)
+		b.WriteString("Nothing was written.\n")
+		return b.String()
+	}
+	for _, sentence := range p.Summary.sentences() {
+		wrap(&b, "", strings.Fields(sentence), width)
+	}
+	return b.String()
+}
+
+// sentences say what the plan comes to.
+func (s Summary) sentences() []string {
+	first := fmt.Sprintf("%d objects, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d in need of attention.",
+		s.Objects, s.Unchanged, s.Changed, s.Created, s.Deleted, s.Recreated, s.Refused)
+	second := "Nothing would be created, deleted or recreated."
+	if s.Created+s.Deleted+s.Recreated > 0 {
+		second = "Something would be created, deleted or recreated: see above."
+	}
+	if s.Installed > 0 {
+		second += fmt.Sprintf(" Espalier's own CustomResourceDefinitions (%d) would be installed.", s.Installed)
+	}
+	return []string{first, second, "Nothing was written."}
+}
+
+// write writes a group: objects with the same differences together.
+func (g Group) write(b *strings.Builder, width int) {
+	title := g.Instance
+	if title == "" {
+		title = "Definitions and other objects"
+	}
+	b.WriteString(title + "\n")
+	var order []string
+	alike := map[string][]string{}
+	for _, o := range g.Objects {
+		if o.Own && o.Action == Unchanged {
+			continue
+		}
+		text := o.text(width)
+		if _, known := alike[text]; !known {
+			order = append(order, text)
+		}
+		alike[text] = append(alike[text], o.String())
+	}
+	for _, text := range order {
+		words := make([]string, len(alike[text]))
+		for i, name := range alike[text] {
+			words[i] = strings.ReplaceAll(name, " ", "\u00a0") // kept on one line
+			if i < len(words)-1 {
+				words[i] += ","
+			}
+		}
+		wrap(b, "  ", words, width)
+		b.WriteString(text)
+	}
+	b.WriteString("\n")
+}
+
+// text is what would become of an object.
+func (o Object) text(width int) string {
+	var b strings.Builder
+	switch o.Action {
+	case Unchanged:
+		b.WriteString("    unchanged\n")
+	case Created:
+		b.WriteString("    would be CREATED\n")
+	case Deleted:
+		b.WriteString("    would be DELETED\n")
+	case Recreated:
+		b.WriteString("    would be RECREATED\n")
+	case Changed:
+	}
+	for _, d := range o.Differences {
+		d.write(&b, width)
+	}
+	return b.String()
+}
+
+// aspectWidth is the room for an aspect's name.
+const aspectWidth = 13
+
+func (d Difference) write(b *strings.Builder, width int) {
+	first := true
+	line := func(text string) {
+		name := ""
+		if first {
+			name, first = string(d.Aspect)+":", false
+		}
+		wrap(b, fmt.Sprintf("    %-*s", aspectWidth, name), strings.Fields(text), width)
+	}
+	for _, r := range d.Renamed {
+		line(brief(r.From) + " → " + brief(r.To))
+	}
+	list := func(sign string, all []string) {
+		items := make([]string, len(all))
+		for i, item := range all {
+			items[i] = strings.ReplaceAll(brief(item), " ", "\u00a0")
+		}
+		if len(items) > 0 {
+			line(sign + " " + strings.Join(items, ", "))
+		}
+	}
+	list("+", d.Added)
+	list("-", d.Removed)
+	list("~", d.Changed)
+}
+
+// digest is how much of the digest in a field manager's name is shown.
+const digest = 8
+
+// brief is a field manager's name without most of its digest.
+func brief(name string) string {
+	at := strings.LastIndex(name, "composed/")
+	if at < 0 {
+		return name
+	}
+	from := at + len("composed/") + digest
+	end := from
+	for end < len(name) && strings.IndexByte("0123456789abcdef", name[end]) >= 0 {
+		end++
+	}
+	if end <= from {
+		return name
+	}
+	return name[:from] + "…" + name[end:]
+}
+
+func writeRefusals(b *strings.Builder, title string, all []Refusal, known bool, width int) {
+	first := true
+	for _, r := range all {
+		if r.Known != known {
+			continue
+		}
+		if first {
+			b.WriteString(title + "\n")
+			first = false
+		}
+		name := r.Object
+		if name == "" {
+			name = "the cluster"
+		}
+		wrap(b, "  ", strings.Fields(fmt.Sprintf("%s: %s: %s", name, r.Reason, r.Message)), width)
+		if r.Remedy != "" {
+			wrap(b, "    remedy: ", strings.Fields(r.Remedy), width)
+		}
+	}
+	if !first {
+		b.WriteString("\n")
+	}
+}
+
+// wrap writes words in lines that begin with the prefix, or with as much room.
+func wrap(b *strings.Builder, prefix string, words []string, width int) {
+	line, indent := prefix, strings.Repeat(" ", utf8.RuneCountInString(prefix))
+	empty := true
+	flush := func() { b.WriteString(strings.TrimRight(strings.ReplaceAll(line, "\u00a0", " "), " ") + "\n") }
+	for _, word := range words {
+		if !empty && width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			flush()
+			line, empty = indent, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	flush()
+}
