@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -8,6 +9,10 @@ import (
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	"github.com/espalier-dev/espalier/api/pkg"
@@ -103,4 +108,24 @@ func (d *dialects) notes() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.told)
+}
+
+// InstalledDialects are the dialects whose definitions a cluster has, whoever has installed
+// them.
+func InstalledDialects(ctx context.Context, config *rest.Config) ([]Dialect, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	var out []Dialect
+	for _, d := range Dialects {
+		_, err := client.Resource(crdResource).Get(ctx, d.definitions(), metav1.GetOptions{})
+		switch {
+		case err == nil:
+			out = append(out, d)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", d.definitions(), err)
+		}
+	}
+	return out, nil
 }

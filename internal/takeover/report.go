@@ -34,6 +34,14 @@ func (o Observed) any() *unstructured.Unstructured {
 	return o.Before
 }
 
+// label is a label that the object has or had.
+func (o Observed) label(name string) string {
+	if value := o.any().GetLabels()[name]; value != "" || o.Before == nil {
+		return value
+	}
+	return o.Before.GetLabels()[name]
+}
+
 // Action is what would become of an object.
 type Action string
 
@@ -85,6 +93,12 @@ type Refusal struct {
 
 // Plan is what a takeover would do.
 type Plan struct {
+	// BackTo is the engine that objects are given back to; empty for a takeover.
+	BackTo string `json:"backTo,omitempty"`
+	// Written says that it was carried out, and Unsettled that the controllers were still at
+	// work when the time was up, so that there would be more.
+	Written   bool `json:"written"`
+	Unsettled bool `json:"unsettled,omitempty"`
 	// Refused is why the controllers wouldn't start; empty if they would.
 	Refused string `json:"refused,omitempty"`
 	// Notes are what else there is to know and to do.
@@ -113,7 +127,7 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 	var p Plan
 	ids := map[string]object.Key{}
 	for _, o := range observed {
-		if id := o.any().GetLabels()[v1alpha1.ApplySetIDLabel]; id != "" {
+		if id := o.label(v1alpha1.ApplySetIDLabel); id != "" {
 			ids[id] = object.KeyOf(o.any())
 		}
 	}
@@ -164,14 +178,13 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 
 // home is the instance that an object belongs to: itself, if it is one.
 func home(o Observed, ids map[string]object.Key) object.Key {
-	labels := o.any().GetLabels()
-	if key, ok := ids[labels[v1alpha1.ApplySetIDLabel]]; ok {
+	if key, ok := ids[o.label(v1alpha1.ApplySetIDLabel)]; ok {
 		return key
 	}
 	if isInstance(o) {
 		return object.KeyOf(o.any())
 	}
-	return ids[labels[v1alpha1.ApplySetPartOfLabel]]
+	return ids[o.label(v1alpha1.ApplySetPartOfLabel)]
 }
 
 // isInstance says whether the object is looked after and is no definition or the like.

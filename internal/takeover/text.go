@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,7 +11,9 @@ import (
 func (p Plan) Text(width int) string {
 	var b strings.Builder
 	for _, g := range p.Groups {
-		g.write(&b, width)
+		if p.BackTo == "" || g.isChanged() {
+			g.write(&b, width)
+		}
 	}
 	writeRefusals(&b, "Not taken over, or in need of attention:", p.Refusals, false, width)
 	writeRefusals(&b, "As it was before:", p.Refusals, true, width)
@@ -22,24 +25,45 @@ func (p Plan) Text(width int) string {
 		b.WriteString("Nothing was written.\n")
 		return b.String()
 	}
-	for _, sentence := range p.Summary.sentences() {
+	if p.Unsettled {
+		b.WriteString("The controllers were still at work: there would be more. Give them more time by --wait.\n")
+	}
+	for _, sentence := range p.sentences() {
 		wrap(&b, "", strings.Fields(sentence), width)
 	}
 	return b.String()
 }
 
 // sentences say what the plan comes to.
-func (s Summary) sentences() []string {
-	first := fmt.Sprintf("%d objects, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d in need of attention.",
+func (p Plan) sentences() []string {
+	s := p.Summary
+	if p.BackTo != "" {
+		return []string{
+			fmt.Sprintf("%d objects, of those %d as %s needs them, %d changed.", s.Objects, s.Unchanged, p.BackTo, s.Changed),
+			p.written(),
+		}
+	}
+	counts := fmt.Sprintf("%d objects, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d not taken over or in need of attention.",
 		s.Objects, s.Unchanged, s.Changed, s.Created, s.Deleted, s.Recreated, s.Refused)
-	second := "Nothing would be created, deleted or recreated."
+	made := "Nothing would be created, deleted or recreated."
 	if s.Created+s.Deleted+s.Recreated > 0 {
-		second = "Something would be created, deleted or recreated: see above."
+		made = fmt.Sprintf("%d objects would be created, deleted or recreated: see above.", s.Created+s.Deleted+s.Recreated)
 	}
 	if s.Installed > 0 {
-		second += fmt.Sprintf(" Espalier's own CustomResourceDefinitions (%d) would be installed.", s.Installed)
+		made += fmt.Sprintf(" %d CustomResourceDefinitions of Espalier's own would be installed.", s.Installed)
 	}
-	return []string{first, second, "Nothing was written."}
+	return []string{counts, made, p.written()}
+}
+
+func (p Plan) written() string {
+	if p.Written {
+		return "It is written."
+	}
+	return "Nothing was written."
+}
+
+func (g Group) isChanged() bool {
+	return slices.ContainsFunc(g.Objects, func(o Object) bool { return o.Action != Unchanged })
 }
 
 // write writes a group: objects with the same differences together.

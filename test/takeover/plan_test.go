@@ -95,7 +95,7 @@ func TestThePlanWritesNothingAndSaysWhatThenHappens(t *testing.T) {
 	t.Parallel()
 	config := testkit.Another(t)
 	w := testkit.NewWorld(t, config)
-	live.Load(t, w, live.Crossplane, live.KRO)
+	recorded := live.Load(t, w, live.Crossplane, live.KRO)
 
 	stored := everything(t, w, config)
 	r := rehearse(t, config)
@@ -110,7 +110,7 @@ func TestThePlanWritesNothingAndSaysWhatThenHappens(t *testing.T) {
 	}
 	_ = takeover.New(r.Objects, r.Failed)
 
-	defer serve(t, config, server.Dialects)()
+	stop := serve(t, config, server.Dialects)
 	var differences map[object.Key]string
 	deadline := time.Now().Add(40 * time.Second)
 	for time.Now().Before(deadline) {
@@ -138,6 +138,18 @@ func TestThePlanWritesNothingAndSaysWhatThenHappens(t *testing.T) {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(differences), object.Key.Compare) {
 		t.Errorf("%s: -planned +real\n%s", key, differences[key])
+	}
+	stop()
+	kubeconfig := testkit.Kubeconfig(t, config)
+	for _, engine := range []string{"crossplane", "kro"} {
+		code, out, errs := call(t.Context(), "takeover", "--back-to", engine, "--kubeconfig", kubeconfig)
+		fmt.Println(code, out, errs)
+	}
+	for key, o := range recorded {
+		is := w.Get(t, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+		if diff := takeover.Diff(o, is); len(diff) > 0 {
+			fmt.Printf("LEFT %s %+v\n", key, diff)
+		}
 	}
 	_ = errors.New
 }

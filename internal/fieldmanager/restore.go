@@ -1,0 +1,218 @@
+package fieldmanager
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/inventory"
+)
+
+// Engine is an engine that objects are given back to.
+type Engine string
+
+// The engines.
+const (
+	Crossplane Engine = "crossplane"
+	KRO        Engine = "kro"
+)
+
+// Manager is the name by which the engine updates objects.
+func (e Engine) Manager() string {
+	if e == KRO {
+		return kroManager
+	}
+	return crossplaneManager
+}
+
+// connectionType is the type of Secrets with connection details, which Crossplane updates
+// rather than applies, unless a composition composes them.
+const connectionType = "connection.crossplane.io/v1alpha1"
+
+// Restore is what the managed fields of an object are to be for an engine to go on with it:
+// what this program's managers own is owned by the engine's. It undoes Fold. Changed says
+// whether there was anything to undo. The object isn't changed.
+//
+// Crossplane would leave fields on an object that it wants no longer, if another manager
+// owned them too; and kro has managers of the same names as this program, but for two.
+func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
+	var f folder
+	for _, entry := range o.GetManagedFields() {
+		to := heirs(o, entry, e)
+		if to == nil {
+			f.keep(entry)
+			continue
+		}
+		changed = true
+		fields := fieldsOf(entry)
+		for i, h := range to {
+			taken := fields
+			if i < len(to)-1 {
+				taken = nil
+				for _, path := range h.paths {
+					if h.shared {
+						_, taken = move(fields, taken, path)
+						continue
+					}
+					fields, taken = move(fields, taken, path)
+				}
+			}
+			f.addTo(entry, h, taken)
+		}
+	}
+	return f.entries, changed
+}
+
+// heir is a manager that gets fields: those at the paths, or what is left.
+type heir struct {
+	manager   string
+	operation metav1.ManagedFieldsOperationType
+	paths     [][]string
+	// shared says that others get these fields as well.
+	shared bool
+}
+
+// addTo is add for a subresource as well.
+func (f *folder) addTo(from metav1.ManagedFieldsEntry, h heir, fields map[string]any) {
+	if len(fields) == 0 || len(fields) == 1 && fields["."] != nil {
+		return
+	}
+	for i, e := range f.entries {
+		if e.Manager == h.manager && e.Operation == h.operation && e.Subresource == from.Subresource && (h.operation == metav1.ManagedFieldsOperationApply || e.APIVersion == from.APIVersion) {
+			f.entries[i].FieldsV1 = encoded(union(fieldsOf(e), fields))
+			return
+		}
+	}
+	from.Manager, from.Operation, from.FieldsV1 = h.manager, h.operation, encoded(fields)
+	f.keep(from)
+}
+
+// heirs are the managers of an engine that an entry's fields go to; nil for an entry that
+// stays.
+func heirs(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine) []heir {
+	rest := []heir{{manager: e.Manager(), operation: metav1.ManagedFieldsOperationUpdate}}
+	switch {
+	case strings.HasPrefix(entry.Manager, ownPrefix):
+		return rest
+	case e == KRO:
+		return kroHeirs(o, entry, rest)
+	case entry.Manager == v1alpha1.StatusManager && entry.Subresource == "status" && isComposite(o):
+		conditions := heir{manager: crossplaneManager, operation: metav1.ManagedFieldsOperationUpdate, paths: [][]string{
+			{"f:status", "f:conditions"}, {"f:status", "f:connectionDetails"}, {"f:status", "f:claimConditionTypes"},
+		}}
+		return []heir{conditions, {manager: compositeManager, operation: metav1.ManagedFieldsOperationApply}}
+	case entry.Manager == v1alpha1.StatusManager:
+		return rest
+	case entry.Manager == v1alpha1.InstanceManager && isComposite(o):
+		refs := heir{manager: compositeManager, operation: metav1.ManagedFieldsOperationApply, paths: [][]string{
+			{"f:spec", "f:resourceRefs"}, {"f:spec", "f:crossplane", "f:resourceRefs"},
+		}}
+		return append([]heir{refs}, rest...)
+	case entry.Manager == v1alpha1.InstanceManager:
+		return rest
+	case entry.Manager == v1alpha1.ChildManager:
+		return []heir{{manager: applier(o), operation: operationOf(o)}}
+	}
+	return nil
+}
+
+// kroHeirs are the managers of kro. It labels an instance by one manager, and notes its
+// inventory by another, which is named as ours is.
+func kroHeirs(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, rest []heir) []heir {
+	switch {
+	case entry.Manager == v1alpha1.StatusManager:
+		return rest
+	case entry.Manager != v1alpha1.InstanceManager:
+		return nil
+	case !inventory.IsInstance(o):
+		return rest
+	case entry.Operation != metav1.ManagedFieldsOperationApply || !hasLabels(entry):
+		return nil
+	}
+	annotations := func(name string) []string { return []string{"f:metadata", "f:annotations", "f:" + name} }
+	shared := [][]string{
+		annotations(v1alpha1.ApplySetToolingAnnotation), annotations(v1alpha1.ApplySetNamespacesAnnotation),
+		{"f:metadata", "f:labels", "f:" + v1alpha1.ApplySetIDLabel},
+	}
+	return []heir{
+		{manager: v1alpha1.InstanceManager, operation: metav1.ManagedFieldsOperationApply, paths: shared, shared: true},
+		{manager: v1alpha1.InstanceManager, operation: metav1.ManagedFieldsOperationApply, paths: [][]string{
+			annotations(v1alpha1.ApplySetKindsAnnotation), annotations(v1alpha1.ApplySetHashAnnotation),
+		}},
+		{manager: labellerManager, operation: metav1.ManagedFieldsOperationApply},
+	}
+}
+
+// hasLabels says whether an entry owns what the labeller writes.
+func hasLabels(entry metav1.ManagedFieldsEntry) bool {
+	_, has, _ := unstructured.NestedFieldNoCopy(fieldsOf(entry), "f:metadata", "f:labels", "f:"+v1alpha1.OwnedLabel)
+	return has
+}
+
+// isComposite says whether an object is a composite: it follows a composition by a
+// reference, and isn't a claim.
+func isComposite(o *unstructured.Unstructured) bool {
+	for _, path := range [][]string{{"spec", "resourceRefs"}, {"spec", "crossplane"}} {
+		if _, is, _ := unstructured.NestedFieldNoCopy(o.Object, path...); is {
+			return true
+		}
+	}
+	for _, name := range o.GetFinalizers() {
+		if name == compositeFinalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// ownPrefix begins the managers of this program that no engine has.
+const ownPrefix = "espalier.dev/"
+
+// compositeFinalizer is Crossplane's on a composite.
+const compositeFinalizer = "composite.apiextensions.crossplane.io"
+
+// applier is the manager by which Crossplane writes an object as its parent wants it.
+func applier(o *unstructured.Unstructured) string {
+	switch controller := metav1.GetControllerOfNoCopy(o); {
+	case IsConnection(o):
+		return crossplaneManager
+	case isClaimed(o):
+		return claimManager
+	case controller == nil:
+		return crossplaneManager
+	default:
+		return ComposedManager(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind(), controller.Name)
+	}
+}
+
+func operationOf(o *unstructured.Unstructured) metav1.ManagedFieldsOperationType {
+	if applier(o) == crossplaneManager {
+		return metav1.ManagedFieldsOperationUpdate
+	}
+	return metav1.ManagedFieldsOperationApply
+}
+
+func isClaimed(o *unstructured.Unstructured) bool {
+	_, _, claimed := inventory.ClaimedBy(o)
+	return claimed
+}
+
+// IsConnection says whether an object is the Secret with the connection details of a
+// composite or a claim, which no composition composes.
+func IsConnection(o *unstructured.Unstructured) bool {
+	kind, _, _ := unstructured.NestedString(o.Object, "type")
+	node := inventory.Node(o)
+	return o.GetKind() == "Secret" && kind == connectionType && (node == "" || node == "connection" || node == "crossplane.io/connection-details")
+}
+
+// ComposedManager is the manager by which Crossplane applies the objects that a composite
+// consists of.
+func ComposedManager(kind schema.GroupKind, name string) string {
+	sum := sha256.Sum256([]byte(name + kind.String()))
+	return composedPrefix + "/" + hex.EncodeToString(sum[:])
+}

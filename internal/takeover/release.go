@@ -1,0 +1,136 @@
+package takeover
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/fieldmanager"
+	"github.com/espalier-dev/espalier/internal/inventory"
+)
+
+// ours begins the annotations of Espalier.
+const ours = "espalier.dev/"
+
+// peoples are the annotations of Espalier that people put on. They stay: another engine
+// doesn't read them.
+var peoples = []string{
+	v1alpha1.ProtectAnnotation, v1alpha1.DeletionPolicyAnnotation, v1alpha1.OwnerReferencesAnnotation,
+	v1alpha1.DeletionTimeoutAnnotation, v1alpha1.ForceAfterAnnotation, v1alpha1.ForceDeleteAnnotation,
+}
+
+// restoredTooling is the program that is said to keep a graph's instances: a program that
+// keeps to KEP-3659 leaves those of others alone, by the part before the slash.
+const restoredTooling = "kro/unknown"
+
+// Released is an object as the engine needs it to go on with it: the engine's field
+// managers own what Espalier's do, and Espalier's marks are gone. Changed says whether there
+// was anything to do. What it is given isn't changed.
+func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *unstructured.Unstructured, changed bool) {
+	entries, changed := fieldmanager.Restore(o, engine)
+	out = o.DeepCopy()
+	out.SetManagedFields(entries)
+	labels, annotations := out.GetLabels(), out.GetAnnotations()
+	drop := func(from map[string]string, key string) {
+		if _, has := from[key]; has {
+			delete(from, key)
+			changed = true
+		}
+	}
+	for key := range annotations {
+		if strings.HasPrefix(key, ours) && !slices.Contains(peoples, key) {
+			drop(annotations, key)
+		}
+	}
+	if engine == fieldmanager.Crossplane {
+		for _, key := range []string{
+			v1alpha1.ApplyOrderAnnotation, v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation,
+			v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation,
+		} {
+			drop(annotations, key)
+		}
+		if fieldmanager.IsConnection(o) {
+			drop(annotations, apiextensions.CompositionResourceNameAnnotation)
+			for _, key := range []string{apiextensions.CompositeLabel, apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel} {
+				drop(labels, key)
+			}
+		}
+		for _, key := range []string{v1alpha1.ApplySetIDLabel, v1alpha1.ApplySetPartOfLabel, v1alpha1.NodeIDLabel} {
+			drop(labels, key)
+		}
+	} else if tooling, has := annotations[v1alpha1.ApplySetToolingAnnotation]; has && !strings.HasPrefix(tooling, "kro/") {
+		annotations[v1alpha1.ApplySetToolingAnnotation] = restoredTooling
+		drop(annotations, v1alpha1.ApplySetHashAnnotation) // it is made of other words there
+	}
+	out.SetLabels(orNil(labels))
+	out.SetAnnotations(orNil(annotations))
+	refs := slices.DeleteFunc(out.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isOurs(o, r, engine) })
+	if len(refs) != len(out.GetOwnerReferences()) {
+		out.SetOwnerReferences(refs)
+		changed = true
+	}
+	return out, changed
+}
+
+// orNil is no map for an empty one, as the API server stores it.
+func orNil(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// isOurs says whether an object has an owner reference because of Espalier: to the kind of
+// its instance; and, of kro's objects, to the instance.
+func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine fieldmanager.Engine) bool {
+	if !isMarked(o) {
+		return false
+	}
+	labels := o.GetLabels()
+	return r.Kind == "CustomResourceDefinition" && strings.HasPrefix(r.APIVersion, "apiextensions.k8s.io/") ||
+		engine == fieldmanager.KRO && (r.Controller == nil || !*r.Controller) &&
+			r.Kind == labels[v1alpha1.InstanceKindLabel] && r.Name == labels[v1alpha1.InstanceNameLabel]
+}
+
+// isMarked says whether an object is composed by Espalier.
+func isMarked(o *unstructured.Unstructured) bool { return inventory.Applied(o) != "" }
+
+// operation is a step of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Patch is the one write that makes one state of an object another: a JSON patch of its
+// metadata, which the API server refuses if somebody has changed the object in between.
+func Patch(from, to *unstructured.Unstructured) ([]byte, error) {
+	patch := []operation{
+		{"replace", "/metadata/resourceVersion", from.GetResourceVersion()},
+		{"replace", "/metadata/managedFields", to.GetManagedFields()},
+	}
+	was, _, _ := unstructured.NestedMap(from.Object, "metadata")
+	is, _, _ := unstructured.NestedMap(to.Object, "metadata")
+	for _, field := range []string{"labels", "annotations", "ownerReferences"} {
+		before, had := was[field]
+		after, has := is[field]
+		switch {
+		case had && !has:
+			patch = append(patch, operation{Op: "remove", Path: "/metadata/" + field})
+		case had && !equal(before, after):
+			patch = append(patch, operation{"replace", "/metadata/" + field, after})
+		}
+	}
+	return json.Marshal(patch)
+}
+
+func equal(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
