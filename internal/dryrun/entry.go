@@ -13,6 +13,7 @@ import (
 
 // entry is an object that would be written. Its lock is held while one is under way.
 type entry struct {
+	key      key
 	mu       sync.Mutex
 	resource schema.GroupVersionResource
 	// stored is the object as the server has it, and now as it would be; nil for none.
@@ -37,15 +38,26 @@ func (e *entry) current() (now *unstructured.Unstructured, changed bool) {
 	return e.seen.now, e.seen.written
 }
 
-// becomes notes what the object would be. The entry's lock is held.
+// becomes notes what the object would be, and shows it to all watches. Versions are given in
+// the order in which watches show them: caches take an object that is older than what they
+// have seen, and that they don't have, for one that is gone. The entry's lock is held.
 func (o *Overlay) becomes(e *entry, now *unstructured.Unstructured) {
+	last := e.now
+	if last == nil {
+		last = e.stored
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if now != nil {
 		now.SetResourceVersion(strconv.FormatUint(o.revision.Add(1), 10))
 	}
 	e.now, e.written = now, true
 	e.shown.Lock()
-	defer e.shown.Unlock()
 	e.seen.now, e.seen.written = now, true
+	e.shown.Unlock()
+	for w := range o.watches {
+		w.show(e.key, last, now)
+	}
 }
 
 // change is what would become of the object; none if it would be as it is.

@@ -35,7 +35,5 @@ func (c call) noteKind(e *entry) {
 			map[string]any{"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": ""},
 		},
 	}
-	last := e.now
 	c.overlay.becomes(e, now)
-	c.overlay.announce(c.at.key(), last, now)
 }

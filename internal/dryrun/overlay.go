@@ -228,7 +228,7 @@ func (o *Overlay) entry(k key) *entry {
 	defer o.mu.Unlock()
 	e, ok := o.entries[k]
 	if !ok {
-		e = &entry{}
+		e = &entry{key: k}
 		o.entries[k] = e
 	}
 	return e

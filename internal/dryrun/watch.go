@@ -118,12 +118,13 @@ func (w *watching) relay(body io.ReadCloser) {
 
 // begin shows a watch what would be changed already, and from then on each change.
 func (o *Overlay) begin(w *watching) {
-	changed := o.changedOf(w.call.at)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.watches[w] = true
-	for k, now := range changed {
-		w.show(k, now, now)
+	for k, e := range o.entries {
+		if now, changed := e.current(); changed {
+			w.show(k, now, now)
+		}
 	}
 }
 
@@ -131,16 +132,6 @@ func (o *Overlay) forget(w *watching) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.watches, w)
-}
-
-// announce shows all watches what has become of an object; now is nil if it is gone, and
-// last is its last state.
-func (o *Overlay) announce(k key, last, now *unstructured.Unstructured) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for w := range o.watches {
-		w.show(k, last, now)
-	}
 }
 
 // show adds an event. The overlay's lock is held.

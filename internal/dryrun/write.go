@@ -39,23 +39,16 @@ func (c call) write() (*http.Response, error) {
 	if c.at.name == "" || c.at.subresource != "" && c.at.subresource != "status" {
 		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server can't try it", c.request.Method, c.request.URL.Path)
 	}
-	k := c.at.key()
-	e := c.overlay.entry(k)
+	e := c.overlay.entry(c.at.key())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.resource = c.at.resource
-	last := e.now
-	if last == nil {
-		last = e.stored
-	}
-	wrote := e.written
 	before := e.now
 	a, err := c.tryWrite(e, body)
 	if err != nil {
 		return nil, err
 	}
-	if e.written != wrote || e.now != before {
-		c.overlay.announce(k, last, e.now)
+	if e.now != before {
 		c.noteKind(e)
 	}
 	return a.to(c.request), nil
@@ -120,6 +113,14 @@ func (c call) first(e *entry, body []byte) (answer, error) {
 	}
 	if c.request.Method == http.MethodDelete {
 		return c.delete(e, body)
+	}
+	if e.stored != nil && !c.overlay.servedAsStored(c.at) {
+		e.now = e.stored.DeepCopy()
+		a, err := c.further(e, body)
+		if !e.written {
+			e.now = nil
+		}
+		return a, err
 	}
 	a, err := c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.dry(), c.request.Header.Get("Content-Type"), body)
 	if err != nil || a.failed() {

@@ -42,30 +42,35 @@ const connectionType = "connection.crossplane.io/v1alpha1"
 // owned them too; and kro has managers of the same names as this program, but for two.
 func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	var f folder
+	var due []metav1.ManagedFieldsEntry
 	for _, entry := range o.GetManagedFields() {
-		to := heirs(o, entry, e)
-		if to == nil {
+		if heirs(o, entry, e) == nil {
 			f.keep(entry)
-			continue
-		}
-		changed = true
-		fields := fieldsOf(entry)
-		for i, h := range to {
-			taken := fields
-			if i < len(to)-1 {
-				taken = nil
-				for _, path := range h.paths {
-					if h.shared {
-						_, taken = move(fields, taken, path)
-						continue
-					}
-					fields, taken = move(fields, taken, path)
-				}
-			}
-			f.addTo(entry, h, taken)
+		} else {
+			due = append(due, entry)
 		}
 	}
-	return f.entries, changed
+	for _, entry := range due {
+		f.bequeath(entry, heirs(o, entry, e))
+	}
+	return f.entries, len(due) > 0
+}
+
+// bequeath gives the fields of an entry to heirs, the last of whom gets what is left.
+func (f *folder) bequeath(entry metav1.ManagedFieldsEntry, to []heir) {
+	fields := fieldsOf(entry)
+	for _, h := range to[:len(to)-1] {
+		var taken map[string]any
+		for _, path := range h.paths {
+			left, grown := move(fields, taken, path)
+			taken = grown
+			if !h.shared {
+				fields = left
+			}
+		}
+		f.addTo(entry, h, taken)
+	}
+	f.addTo(entry, to[len(to)-1], fields)
 }
 
 // heir is a manager that gets fields: those at the paths, or what is left.

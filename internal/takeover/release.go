@@ -24,10 +24,6 @@ var peoples = []string{
 	v1alpha1.DeletionTimeoutAnnotation, v1alpha1.ForceAfterAnnotation, v1alpha1.ForceDeleteAnnotation,
 }
 
-// restoredTooling is the program that is said to keep a graph's instances: a program that
-// keeps to KEP-3659 leaves those of others alone, by the part before the slash.
-const restoredTooling = "kro/unknown"
-
 // Released is an object as the engine needs it to go on with it: the engine's field
 // managers own what Espalier's do, and Espalier's marks are gone. Changed says whether there
 // was anything to do. What it is given isn't changed.
@@ -63,9 +59,8 @@ func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *un
 		for _, key := range []string{v1alpha1.ApplySetIDLabel, v1alpha1.ApplySetPartOfLabel, v1alpha1.NodeIDLabel} {
 			drop(labels, key)
 		}
-	} else if tooling, has := annotations[v1alpha1.ApplySetToolingAnnotation]; has && !strings.HasPrefix(tooling, "kro/") {
-		annotations[v1alpha1.ApplySetToolingAnnotation] = restoredTooling
-		drop(annotations, v1alpha1.ApplySetHashAnnotation) // it is made of other words there
+	} else if hash := annotations[v1alpha1.ApplySetHashAnnotation]; !strings.HasPrefix(hash, "sha256:") {
+		drop(annotations, v1alpha1.ApplySetHashAnnotation) // kro's begins so, and is made of something else
 	}
 	out.SetLabels(orNil(labels))
 	out.SetAnnotations(orNil(annotations))

@@ -1,9 +1,11 @@
 package takeover
 
 import (
-	"errors"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
@@ -26,7 +30,76 @@ import (
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
 
-// rehearse is what the program says that it would do.
+// The plan is made by the controllers themselves, so that it says what they then do. What
+// they have done is taken back afterwards, and each engine finds what it left.
+func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
+	t.Parallel()
+	config := testkit.Another(t)
+	w := testkit.NewWorld(t, config)
+	recorded := live.Load(t, w, live.Crossplane, live.KRO)
+	kubeconfig := testkit.Kubeconfig(t, config)
+
+	stored := versions(t, w, config)
+	planned := rehearse(t, config)
+	unwritten(t, "the plan", stored, versions(t, w, config))
+	if s := takeover.New(planned.Objects, planned.Failed).Summary; s.Refused+s.Created+s.Deleted+s.Recreated != 0 || s.Changed < 100 {
+		t.Errorf("the plan comes to %+v", s)
+	}
+
+	stop := serve(t, config, server.Dialects)
+	var differences map[object.Key]string
+	t.Cleanup(func() {
+		for _, key := range slices.SortedFunc(maps.Keys(differences), object.Key.Compare) {
+			t.Logf("%s: -planned +is\n%s", key, differences[key])
+		}
+	})
+	testkit.PollFor(t, 2*time.Minute, "each object is as planned", func() bool {
+		differences = map[object.Key]string{}
+		for _, o := range planned.Objects {
+			if o.Before == nil || o.Before == o.After {
+				continue
+			}
+			is := w.Get(t, o.After.GroupVersionKind(), o.After.GetNamespace(), o.After.GetName())
+			if diff := cmp.Diff(content(t, o.After, nil), content(t, is, nil)); diff != "" {
+				differences[object.KeyOf(o.After)] = diff
+			}
+		}
+		return len(differences) == 0
+	})
+	for key, was := range recorded {
+		if err := live.Kept(was, w.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())); err != nil {
+			t.Errorf("%s %v", key, err)
+		}
+	}
+
+	lease(t, w, time.Now())
+	if code, out, errs := call(t.Context(), "takeover", "--back-to", "kro", "--kubeconfig", kubeconfig); code != 3 || !strings.Contains(errs, "holds Lease default/espalier.espalier.dev") {
+		t.Errorf("while the controllers run, it ended with %d:\n%s\n%s", code, out, errs)
+	}
+	stop()
+	lease(t, w, time.Now().Add(-time.Hour))
+
+	stored = versions(t, w, config)
+	for _, engine := range []string{"crossplane", "kro"} {
+		code, out, errs := call(t.Context(), "takeover", "--back-to", engine, "--plan", "--kubeconfig", kubeconfig)
+		if code != 0 || !strings.Contains(out, "Nothing was written.") {
+			t.Errorf("--back-to %s --plan ended with %d:\n%s\n%s", engine, code, out, errs)
+		}
+	}
+	unwritten(t, "the plan for the way back", stored, versions(t, w, config))
+	for _, engine := range []string{"crossplane", "kro"} {
+		promised, done := givenBack(t, kubeconfig, engine, "--plan"), givenBack(t, kubeconfig, engine)
+		if diff := cmp.Diff(promised.Groups, done.Groups); diff != "" {
+			t.Errorf("--back-to %s does something else than its plan says: -plan +done\n%s", engine, diff)
+		}
+		if again := givenBack(t, kubeconfig, engine); again.Summary.Changed != 0 {
+			t.Errorf("--back-to %s changes more when it is run again: %+v", engine, again.Summary)
+		}
+	}
+	remains(t, w, recorded)
+}
+
+// rehearse is what the controllers say that they would do.
 func rehearse(t *testing.T, config *rest.Config) server.Rehearsal {
 	t.Helper()
 	r, err := server.Rehearse(t.Context(), server.ManagerOptions{
@@ -41,9 +114,9 @@ func rehearse(t *testing.T, config *rest.Config) server.Rehearsal {
 	return r
 }
 
-// everything is all objects that a cluster stores, but for what Kubernetes itself keeps
-// writing.
-func everything(t *testing.T, w *testkit.World, config *rest.Config) map[object.Key]*unstructured.Unstructured {
+// versions are the resource versions of everything that a cluster stores, but for what
+// Kubernetes itself keeps writing.
+func versions(t *testing.T, w *testkit.World, config *rest.Config) map[object.Key]string {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -53,103 +126,145 @@ func everything(t *testing.T, w *testkit.World, config *rest.Config) map[object.
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[object.Key]*unstructured.Unstructured{}
+	kept := []string{"Lease", "Event", "ComponentStatus", "APIService"}
+	out := map[object.Key]string{}
 	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, r := range list.APIResources {
-			if !slices.Contains(r.Verbs, "list") || r.Kind == "Lease" || r.Kind == "Event" || r.Kind == "ComponentStatus" || r.Kind == "APIService" {
+			if !slices.Contains(r.Verbs, "list") || slices.Contains(kept, r.Kind) {
 				continue
 			}
-			gv := strings.Split("/"+list.GroupVersion, "/")
-			of := w.Client.Resource(schema.GroupVersionResource{Group: strings.Join(gv[1:len(gv)-1], ""), Version: gv[len(gv)-1], Resource: r.Name})
-			all, err := of.List(t.Context(), metav1.ListOptions{})
+			all, err := w.Client.Resource(gv.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range all.Items {
-				out[object.KeyOf(&all.Items[i])] = &all.Items[i]
+				out[object.KeyOf(&all.Items[i])] = all.Items[i].GetResourceVersion()
 			}
 		}
 	}
 	return out
 }
 
-// moment is a time in a status.
-var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-
-// content is an object without what differs each time it is written.
-func content(t *testing.T, o *unstructured.Unstructured) string {
+func unwritten(t *testing.T, by string, before, after map[object.Key]string) {
 	t.Helper()
-	o = o.DeepCopy()
-	for _, field := range []string{"resourceVersion", "generation"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("%s has written: -before +after\n%s", by, diff)
 	}
-	entries := o.GetManagedFields()
-	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
-		return strings.Compare(fmt.Sprint(a.Manager, a.Operation, a.Subresource, a.APIVersion), fmt.Sprint(b.Manager, b.Operation, b.Subresource, b.APIVersion))
-	})
-	o.SetManagedFields(entries)
-	return moment.ReplaceAllString(testkit.Show(o), "TIME")
 }
 
-func TestThePlanWritesNothingAndSaysWhatThenHappens(t *testing.T) {
-	t.Parallel()
-	config := testkit.Another(t)
-	w := testkit.NewWorld(t, config)
-	recorded := live.Load(t, w, live.Crossplane, live.KRO)
+// moment is a time in an object.
+var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-	stored := everything(t, w, config)
-	r := rehearse(t, config)
-	for key, o := range everything(t, w, config) {
-		if was := stored[key]; was == nil || was.GetResourceVersion() != o.GetResourceVersion() {
-			t.Errorf("the plan has written %s", key)
-		}
-		delete(stored, key)
+// content is an object without what differs each time it is written, with who owns which of
+// its fields. Which fields of a status is left out: of a kind whose schema changes, only the
+// server can tell. So is the prefix of a generated name: whether it is still said when an
+// object is applied for the first time depends on which cache is the first to be complete.
+func content(t *testing.T, o *unstructured.Unstructured, spared func(path string) bool) string {
+	t.Helper()
+	if o == nil {
+		return "none"
 	}
-	for key := range stored {
-		t.Errorf("the plan has deleted %s", key)
+	shown := o.DeepCopy()
+	for _, field := range []string{"resourceVersion", "generation", "managedFields", "generateName"} {
+		unstructured.RemoveNestedField(shown.Object, "metadata", field)
 	}
-	_ = takeover.New(r.Objects, r.Failed)
+	unstructured.RemoveNestedField(shown.Object, "metadata", "annotations", v1alpha1.AppliedAnnotation)
+	raw, err := json.MarshalIndent(shown.Object, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return moment.ReplaceAllString(string(raw), "TIME") + "\n" + owned(t, o, spared)
+}
 
-	stop := serve(t, config, server.Dialects)
-	var differences map[object.Key]string
-	deadline := time.Now().Add(40 * time.Second)
-	for time.Now().Before(deadline) {
-		differences = map[object.Key]string{}
-		for _, o := range r.Objects {
-			if o.After == nil || o.Before == nil {
-				continue
+// owned tells who owns which fields of an object.
+func owned(t *testing.T, o *unstructured.Unstructured, spared func(path string) bool) string {
+	t.Helper()
+	var lines []string
+	for _, e := range o.GetManagedFields() {
+		name := fmt.Sprint(e.Manager, " ", e.Operation, " ", e.Subresource)
+		if e.Subresource != "" {
+			lines = append(lines, name)
+			continue
+		}
+		var set fieldpath.Set
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			t.Fatal(err)
+		}
+		set.Leaves().Iterate(func(p fieldpath.Path) {
+			if p.String() != ".metadata.generateName" && (spared == nil || !spared(p.String())) {
+				lines = append(lines, name+p.String())
 			}
-			is := w.Get(t, o.After.GroupVersionKind(), o.After.GetNamespace(), o.After.GetName())
-			if is == nil {
-				differences[object.KeyOf(o.After)] = "gone"
-				continue
+		})
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}
+
+// lease is what controllers leave that were last heard of at a time.
+func lease(t *testing.T, w *testkit.World, at time.Time) {
+	t.Helper()
+	w.Apply(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: espalier.espalier.dev, namespace: default}\n"+
+		"spec: {holderIdentity: somebody, leaseDurationSeconds: 600, renewTime: \""+at.UTC().Format("2006-01-02T15:04:05.000000Z")+"\"}\n")
+}
+
+// givenBack is what giving objects back to an engine comes to.
+func givenBack(t *testing.T, kubeconfig, engine string, more ...string) takeover.Plan {
+	t.Helper()
+	code, out, errs := call(t.Context(), append([]string{"takeover", "--back-to", engine, "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
+	var plan takeover.Plan
+	if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil {
+		t.Fatalf("--back-to %s %v ended with %d: %v\n%s", engine, more, code, err, errs)
+	}
+	return plan
+}
+
+const page = "../../docs/migration.md"
+
+// remaining is a row of the page's table of what differs after the way back.
+var remaining = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+
+// remains checks that objects are as their engines left them, but for what the page says.
+func remains(t *testing.T, w *testkit.World, recorded map[string]*unstructured.Unstructured) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, row := range remaining.FindAllStringSubmatch(string(text), -1) {
+		told[row[1]] = true
+	}
+	met := map[string]bool{}
+	for key, was := range recorded {
+		is := w.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())
+		if err := live.Kept(was, is); err != nil {
+			t.Errorf("%s %v", key, err)
+			continue
+		}
+		for _, d := range takeover.Diff(was, is) {
+			for _, item := range slices.Concat(d.Added, d.Removed, d.Changed) {
+				name, _, _ := strings.Cut(item, ":")
+				met[string(d.Aspect)+" "+name] = true
+				if !told[string(d.Aspect)+" "+name] {
+					t.Errorf("%s: %s %s is different, and %s doesn't tell", key, d.Aspect, item, page)
+				}
 			}
-			if len(o.After.GetManagedFields()) < 1 || o.Before == o.After {
-				continue
-			}
-			if diff := cmp.Diff(content(t, o.After), content(t, is)); diff != "" {
-				differences[object.KeyOf(o.After)] = diff
+			for _, r := range d.Renamed {
+				t.Errorf("%s: manager %s has become %s", key, r.From, r.To)
 			}
 		}
-		if len(differences) == 0 {
-			break
-		}
-		time.Sleep(3 * time.Second)
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(differences), object.Key.Compare) {
-		t.Errorf("%s: -planned +real\n%s", key, differences[key])
-	}
-	stop()
-	kubeconfig := testkit.Kubeconfig(t, config)
-	for _, engine := range []string{"crossplane", "kro"} {
-		code, out, errs := call(t.Context(), "takeover", "--back-to", engine, "--kubeconfig", kubeconfig)
-		fmt.Println(code, out, errs)
-	}
-	for key, o := range recorded {
-		is := w.Get(t, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
-		if diff := takeover.Diff(o, is); len(diff) > 0 {
-			fmt.Printf("LEFT %s %+v\n", key, diff)
+		spared := func(path string) bool { return told["owners of "+path] }
+		if diff := cmp.Diff(owned(t, was, spared), owned(t, is, spared)); diff != "" {
+			t.Errorf("%s: others own its fields: -recorded +is\n%s", key, diff)
 		}
 	}
-	_ = errors.New
+	for row := range told {
+		if !met[row] && !strings.HasPrefix(row, "owners of ") {
+			t.Errorf("%s says that %s differs; it doesn't", page, row)
+		}
+	}
 }
