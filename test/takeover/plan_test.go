@@ -37,7 +37,10 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	config := testkit.Another(t)
 	w := testkit.NewWorld(t, config)
 	recorded := live.Load(t, w, live.Crossplane, live.KRO)
+	w.Apply(t, former)
 	kubeconfig := testkit.Kubeconfig(t, config)
+	by := rehearsing{kubeconfig, pageCommands(t)}
+	there, back := []string{"Crossplane to Espalier", "kro to Espalier"}, []string{"Espalier to Crossplane", "Espalier to kro"}
 
 	stored := versions(t, w, config)
 	planned := rehearse(t, config)
@@ -46,6 +49,9 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 		t.Errorf("the plan comes to %+v", s)
 	}
 
+	for _, section := range there {
+		by.until(t, section)
+	}
 	stop := serve(t, config, server.Dialects)
 	var differences map[object.Key]string
 	t.Cleanup(func() {
@@ -72,6 +78,12 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 		}
 	}
 
+	for _, section := range there {
+		if out := by.rest(t, section); !strings.Contains(strings.Join(strings.Fields(out), " "), " 0 changed,") {
+			t.Errorf("%s: once everything is taken over, there is more to change:\n%s", section, out)
+		}
+	}
+
 	lease(t, w, time.Now())
 	if code, out, errs := call(t.Context(), "takeover", "--back-to", "kro", "--kubeconfig", kubeconfig); code != 3 || !strings.Contains(errs, "holds Lease default/espalier.espalier.dev") {
 		t.Errorf("while the controllers run, it ended with %d:\n%s\n%s", code, out, errs)
@@ -80,24 +92,31 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	lease(t, w, time.Now().Add(-time.Hour))
 
 	stored = versions(t, w, config)
-	for _, engine := range []string{"crossplane", "kro"} {
-		code, out, errs := call(t.Context(), "takeover", "--back-to", engine, "--plan", "--kubeconfig", kubeconfig)
-		if code != 0 || !strings.Contains(out, "Nothing was written.") {
-			t.Errorf("--back-to %s --plan ended with %d:\n%s\n%s", engine, code, out, errs)
-		}
+	promised := map[string]takeover.Plan{}
+	for _, engine := range engines {
+		promised[engine] = givenBack(t, kubeconfig, engine, "--plan")
 	}
 	unwritten(t, "the plan for the way back", stored, versions(t, w, config))
-	for _, engine := range []string{"crossplane", "kro"} {
-		promised, done := givenBack(t, kubeconfig, engine, "--plan"), givenBack(t, kubeconfig, engine)
-		if diff := cmp.Diff(promised.Groups, done.Groups); diff != "" {
+	for _, engine := range engines {
+		if diff := cmp.Diff(promised[engine].Groups, givenBack(t, kubeconfig, engine).Groups); diff != "" {
 			t.Errorf("--back-to %s does something else than its plan says: -plan +done\n%s", engine, diff)
 		}
 		if again := givenBack(t, kubeconfig, engine); again.Summary.Changed != 0 {
 			t.Errorf("--back-to %s changes more when it is run again: %+v", engine, again.Summary)
 		}
 	}
+	for _, section := range back {
+		by.rest(t, section)
+	}
+	for section, left := range by.commands {
+		if len(left) > 0 {
+			t.Errorf("%s, %s: nothing runs %q", page, section, left)
+		}
+	}
 	remains(t, w, recorded)
 }
+
+var engines = []string{"crossplane", "kro"}
 
 // rehearse is what the controllers say that they would do.
 func rehearse(t *testing.T, config *rest.Config) server.Rehearsal {
@@ -221,8 +240,6 @@ func givenBack(t *testing.T, kubeconfig, engine string, more ...string) takeover
 	}
 	return plan
 }
-
-const page = "../../docs/migration.md"
 
 // remaining is a row of the page's table of what differs after the way back.
 var remaining = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
