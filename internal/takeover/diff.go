@@ -121,10 +121,7 @@ func besides(o *unstructured.Unstructured) map[string]any {
 	}
 	delete(out, "status")
 	delete(out, "apiVersion")
-	delete(out, "metadata")
-	if len(metadata) > 0 {
-		out["metadata"] = metadata
-	}
+	out["metadata"] = metadata
 	return out
 }
 

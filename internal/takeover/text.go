@@ -47,10 +47,10 @@ func (p Plan) sentences() []string {
 		s.Objects, s.Unchanged, s.Changed, s.Created, s.Deleted, s.Recreated, s.Refused)
 	made := "Nothing would be created, deleted or recreated."
 	if s.Created+s.Deleted+s.Recreated > 0 {
-		made = fmt.Sprintf("%d objects would be created, deleted or recreated: see above.", s.Created+s.Deleted+s.Recreated)
+		made = fmt.Sprintf("Objects would be created, deleted or recreated: %d, see above.", s.Created+s.Deleted+s.Recreated)
 	}
 	if s.Installed > 0 {
-		made += fmt.Sprintf(" %d CustomResourceDefinitions of Espalier's own would be installed.", s.Installed)
+		made += fmt.Sprintf(" Espalier's own CustomResourceDefinitions would be installed: %d.", s.Installed)
 	}
 	return []string{counts, made, p.written()}
 }

@@ -52,6 +52,7 @@ var home = map[string]ring{
 
 	"internal/conversion":   pure,
 	"internal/fieldmanager": pure,
+	"internal/takeover":     pure,
 
 	"internal/pipeline/structs": pure,
 
@@ -63,6 +64,7 @@ var home = map[string]ring{
 	"internal/function/strict":            pure,
 
 	"internal/cluster":   effects,
+	"internal/dryrun":    effects,
 	"internal/watch":     effects,
 	"internal/engine":    effects,
 	"internal/pipeline":  effects,

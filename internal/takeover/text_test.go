@@ -1,0 +1,74 @@
+package takeover_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/takeover"
+)
+
+var update = flag.Bool("update", false, "rewrite what the golden expects")
+
+// observed are an instance with children, one that is being deleted, one with a problem,
+// one that would be replaced, and a kind that would be installed.
+func observed(t *testing.T) []takeover.Observed {
+	t.Helper()
+	one := func(kind, name, more string) *unstructured.Unstructured {
+		return parsed(t, "apiVersion: example.org/v1\nkind: "+kind+"\n"+strings.ReplaceAll(more, "NAME", name))
+	}
+	const composed = "metadata: {name: NAME, namespace: team, uid: u, managedFields: [{manager: apiextensions.crossplane.io/composed/e9b30d92e4cbf0f7, operation: Apply, fieldsV1: {'f:data': {}}}]}"
+	const taken = "metadata: {name: NAME, namespace: team, uid: u, labels: {applyset.kubernetes.io/part-of: one}, annotations: {espalier.dev/applied: x}, managedFields: [{manager: kro.run/applyset, operation: Apply, fieldsV1: {'f:data': {}}}]}"
+	return []takeover.Observed{
+		{Served: true, Before: one("App", "shop", "metadata: {name: NAME, namespace: team, uid: a}\nstatus: {conditions: [{type: Responsive, status: 'True'}]}"),
+			After: one("App", "shop", "metadata: {name: NAME, namespace: team, uid: a, labels: {applyset.kubernetes.io/id: one}}")},
+		{Before: one("ConfigMap", "a", composed), After: one("ConfigMap", "a", taken)},
+		{Before: one("ConfigMap", "b", composed), After: one("ConfigMap", "b", taken)},
+		{Before: one("ConfigMap", "c", taken), After: one("ConfigMap", "c", taken)},
+		{Served: true, Before: one("App", "going", "metadata: {name: NAME, namespace: team, uid: b, deletionTimestamp: '2026-01-01T00:00:00Z'}"),
+			After: one("App", "going", "metadata: {name: NAME, namespace: team, uid: b, deletionTimestamp: '2026-01-01T00:00:00Z'}")},
+		{Served: true, Before: one("App", "blocked", "metadata: {name: NAME, namespace: team, uid: c}"),
+			After: one("App", "blocked", "metadata: {name: NAME, namespace: team, uid: c}\nstatus: {problems: [{node: web, reason: NotOwned, message: Deployment team/web is somebody else's, since: '2026-01-01T00:00:00Z'}]}")},
+		{Served: true, Before: one("App", "broken", "metadata: {name: NAME, namespace: team, uid: d}\nstatus: {conditions: [{type: Synced, status: 'False', reason: ReconcileError, message: before}]}"),
+			After: one("App", "broken", "metadata: {name: NAME, namespace: team, uid: d}\nstatus: {conditions: [{type: Synced, status: 'False', reason: ReconcileError, message: there is no composition}]}")},
+		{Before: one("ConfigMap", "gone", composed), Deletion: true},
+		{Before: one("ConfigMap", "other", composed), After: one("ConfigMap", "other", "metadata: {name: NAME, namespace: team, uid: another}")},
+		{After: parsed(t, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: holds.espalier.dev}\nspec: {group: espalier.dev}")},
+	}
+}
+
+func TestAPlanIsReadByPeople(t *testing.T) {
+	plan := takeover.New(observed(t), map[object.Key]string{{Kind: "Function", Name: "mine"}: errors.New("nobody answers").Error()})
+	plan.Notes = []string{"a webhook is left"}
+	got := plan.Text(80)
+	for line := range strings.Lines(got) {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
+			t.Errorf("too long: %s", line)
+		}
+	}
+	back := takeover.New(observed(t)[:4], nil)
+	back.BackTo, back.Written = "crossplane", true
+	refused := takeover.Plan{Refused: "CustomResourceDefinition x serves another version"}
+	got += "---\n" + back.Text(80) + "---\n" + refused.Text(80)
+	const golden = "testdata/plan.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
