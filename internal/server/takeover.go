@@ -141,8 +141,9 @@ func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]
 		key := object.KeyOf(o)
 		add(takeover.Observed{Before: change.Before, After: change.After, Deletion: change.Deletion, Served: looked[key]}, key)
 	}
-	kinds := map[schema.GroupKind]bool{}
+	kinds, ids := map[schema.GroupKind]bool{}, map[string]bool{}
 	for _, o := range served {
+		ids[inventory.ApplySetID(object.KeyOf(o))] = true
 		add(takeover.Observed{Before: o, After: o, Served: true}, object.KeyOf(o))
 		for _, gk := range inventory.Read(o).GroupKinds() {
 			kinds[gk] = true
@@ -158,7 +159,9 @@ func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]
 			return nil, err
 		}
 		for i := range children {
-			add(takeover.Observed{Before: &children[i], After: &children[i]}, object.KeyOf(&children[i]))
+			if c := &children[i]; ids[c.GetLabels()[v1alpha1.ApplySetPartOfLabel]] {
+				add(takeover.Observed{Before: c, After: c}, object.KeyOf(c))
+			}
 		}
 	}
 	return out, nil
