@@ -291,7 +291,10 @@ func refusals(o Observed) []Refusal {
 	}
 	var out []Refusal
 	for _, p := range report.ReadProblems(o.After) {
-		out = append(out, say(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", false))
+		known := o.Before != nil && slices.ContainsFunc(report.ReadProblems(o.Before), func(was report.Problem) bool {
+			return was.Node == p.Node && was.Reason == p.Reason
+		})
+		out = append(out, say(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", known))
 	}
 	reason, message, by := trouble(o.After)
 	if reason != "" && len(out) == 0 {

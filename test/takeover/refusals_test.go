@@ -1,0 +1,72 @@
+package takeover
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/takeover"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/test/suite"
+)
+
+// The plan tells what isn't taken over, also where the controllers run already: an object of
+// somebody else's, and a definition that doesn't compile.
+func TestThePlanTellsWhatIsNotTakenOver(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-clash}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Clash, group: $GROUP, spec: {name: string}}
+  resources:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.name}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-mistaken}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Mistaken, group: $GROUP, spec: {name: string}}
+  resources:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.nothing}"}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: others, namespace: $NS}
+`)
+	s.Active(t, "clash")
+	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Clash\nmetadata: {name: one, namespace: $NS}\nspec: {name: others}\n")
+	s.Await(t, s.Kind("Clash"), s.NS, "one", func(o *unstructured.Unstructured) error {
+		if len(report.ReadProblems(o)) == 0 {
+			return errors.New("it has no problem")
+		}
+		return nil
+	})
+	s.Await(t, suite.RGD, "", s.Name("mistaken"), func(o *unstructured.Unstructured) error {
+		if testkit.Condition(o, "GraphAccepted") != "False" {
+			return errors.New("it is accepted")
+		}
+		return nil
+	})
+	_, out, errs := call(t.Context(), "takeover", "--plan", "--dialects", "graph", "-o", "json", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
+	var plan takeover.Plan
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	told := map[string]takeover.Refusal{}
+	for _, r := range plan.Refusals {
+		told[r.Object] = r
+	}
+	if r := told["Clash "+s.NS+"/one"]; r.Reason != "NotOwned" || r.Remedy == "" || !r.Known {
+		t.Errorf("of the object of somebody else's it says %+v", r)
+	}
+	if r := told["ResourceGraphDefinition "+s.Name("mistaken")]; r.Reason != "InvalidResourceGraph" || r.Remedy == "" || !r.Known {
+		t.Errorf("of the definition it says %+v", r)
+	}
+}
