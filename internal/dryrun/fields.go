@@ -3,7 +3,6 @@ package dryrun
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,7 +86,7 @@ func (t *fieldTypes) converter(c call, gv schema.GroupVersion) (managedfields.Ty
 	if gv.Group == "" {
 		path = "/openapi/v3/api/" + gv.Version
 	}
-	a, err := c.send(c.request.Context(), http.MethodGet, path, nil, "", nil)
+	a, err := c.read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -104,9 +104,9 @@ func (c call) dry() url.Values {
 func (c call) first(e *entry, body []byte) (answer, error) {
 	at := c.at
 	at.subresource = ""
-	stored, err := c.send(c.request.Context(), http.MethodGet, at.path(), nil, "", nil)
-	if err != nil {
-		return answer{}, err
+	stored, err := c.read(at.path())
+	if err != nil || stored.failed() && stored.code != http.StatusNotFound {
+		return stored, err
 	}
 	if e.stored = stored.object(); e.stored != nil {
 		c.overlay.saw(e.stored.GetResourceVersion())

@@ -120,6 +120,8 @@ func heirs(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engi
 		return append([]heir{refs}, rest...)
 	case entry.Manager == v1alpha1.InstanceManager:
 		return rest
+	case entry.Manager == v1alpha1.ChildManager && IsOfGraph(o):
+		return nil // its parent's engine goes by the same name
 	case entry.Manager == v1alpha1.ChildManager:
 		return []heir{{manager: applier(o), operation: operationOf(o)}}
 	}
@@ -205,6 +207,11 @@ func operationOf(o *unstructured.Unstructured) metav1.ManagedFieldsOperationType
 func isClaimed(o *unstructured.Unstructured) bool {
 	_, _, claimed := inventory.ClaimedBy(o)
 	return claimed
+}
+
+// IsOfGraph says whether an object is composed by an instance of a graph.
+func IsOfGraph(o *unstructured.Unstructured) bool {
+	return o.GetLabels()[v1alpha1.OwnedLabel] != "" && o.GetLabels()[v1alpha1.NodeIDLabel] != ""
 }
 
 // IsConnection says whether an object is the Secret with the connection details of a

@@ -54,6 +54,14 @@ func TestRestore(t *testing.T) {
 			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:spec":{"f:size":{}}}`)},
 			[]metav1.ManagedFieldsEntry{entry("apiextensions.crossplane.io/claim", apply, "", `{"f:spec":{"f:size":{}}}`)},
 		},
+		"A claim that a graph composes": {
+			"the graph's engine goes on to apply it", fieldmanager.Crossplane,
+			func(o *unstructured.Unstructured) {
+				o.SetLabels(map[string]string{"kro.run/owned": "true", "kro.run/node-id": "database"})
+			},
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:spec":{"f:size":{}}}`)},
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:spec":{"f:size":{}}}`)},
+		},
 		"A Secret with connection details": {
 			"Crossplane updates it", fieldmanager.Crossplane,
 			func(o *unstructured.Unstructured) {

@@ -38,14 +38,20 @@ func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *un
 			changed = true
 		}
 	}
+	nested := engine == fieldmanager.Crossplane && fieldmanager.IsOfGraph(o) // which stays Espalier's, or kro's
 	for key := range annotations {
-		if strings.HasPrefix(key, ours) && !slices.Contains(peoples, key) {
+		if strings.HasPrefix(key, ours) && !slices.Contains(peoples, key) && !nested {
 			drop(annotations, key)
 		}
 	}
 	if engine == fieldmanager.Crossplane {
+		if !nested {
+			drop(annotations, v1alpha1.ApplyOrderAnnotation)
+			drop(labels, v1alpha1.ApplySetPartOfLabel)
+			drop(labels, v1alpha1.NodeIDLabel)
+		}
 		for _, key := range []string{
-			v1alpha1.ApplyOrderAnnotation, v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation,
+			v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation,
 			v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation,
 		} {
 			drop(annotations, key)
@@ -56,9 +62,7 @@ func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *un
 				drop(labels, key)
 			}
 		}
-		for _, key := range []string{v1alpha1.ApplySetIDLabel, v1alpha1.ApplySetPartOfLabel, v1alpha1.NodeIDLabel} {
-			drop(labels, key)
-		}
+		drop(labels, v1alpha1.ApplySetIDLabel)
 	} else if hash := annotations[v1alpha1.ApplySetHashAnnotation]; !strings.HasPrefix(hash, "sha256:") {
 		drop(annotations, v1alpha1.ApplySetHashAnnotation) // kro's begins so, and is made of something else
 	}
@@ -83,7 +87,7 @@ func orNil(m map[string]string) map[string]string {
 // isOurs says whether an object has an owner reference because of Espalier: to the kind of
 // its instance; and, of kro's objects, to the instance.
 func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine fieldmanager.Engine) bool {
-	if !isMarked(o) {
+	if !isMarked(o) || engine == fieldmanager.Crossplane && fieldmanager.IsOfGraph(o) {
 		return false
 	}
 	labels := o.GetLabels()
