@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/cluster"
 	"github.com/espalier-dev/espalier/internal/dryrun"
@@ -57,6 +58,14 @@ func Rehearse(ctx context.Context, o ManagerOptions, patience time.Duration) (Re
 	if out.Refused != nil {
 		return out, nil
 	}
+	client, err := dynamic.NewForConfig(o.Config)
+	if err != nil {
+		return out, fmt.Errorf("connect to the API server: %w", err)
+	}
+	out.Notes = append(out.Notes, formerNotes(ctx, client, o.Dialects)...)
+	if err := refuseHeld(ctx, client); err != nil {
+		return out, err
+	}
 	overlay := dryrun.New()
 	seen := &observer{failed: map[object.Key]string{}}
 	c, err := NewControllers(Options{
@@ -79,6 +88,15 @@ func Rehearse(ctx context.Context, o ManagerOptions, patience time.Duration) (Re
 	}
 	out.Failed = seen.failed
 	return out, err
+}
+
+// refuseHeld fails where a Hold would keep the controllers from doing anything.
+func refuseHeld(ctx context.Context, client dynamic.Interface) error {
+	list, err := client.Resource(espalier.GroupVersion.WithResource("holds")).List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) == 0 {
+		return nil // most likely there is no such kind yet
+	}
+	return fmt.Errorf("the controllers would do nothing while there is Hold %s; delete it first", list.Items[0].GetName())
 }
 
 // settle waits until the controllers rest. It puts back on the channel what came of Run.

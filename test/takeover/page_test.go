@@ -95,7 +95,7 @@ metadata: {name: kro-system}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: crossplane, namespace: crossplane-system}
+metadata: {name: crossplane, namespace: crossplane-system, labels: {app: crossplane}}
 spec:
   replicas: 1
   selector: {matchLabels: {app: former}}
@@ -105,7 +105,7 @@ spec:
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: kro, namespace: kro-system}
+metadata: {name: kro, namespace: kro-system, labels: {app.kubernetes.io/name: kro}}
 spec:
   replicas: 1
   selector: {matchLabels: {app: former}}

@@ -49,6 +49,11 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 		t.Errorf("the plan comes to %+v", s)
 	}
 
+	for _, text := range []string{"Crossplane may be running: Deployment crossplane-system/crossplane", "kro may be running: Deployment kro-system/kro", "--replace-crossplane-webhook"} {
+		if !strings.Contains(strings.Join(planned.Notes, "\n"), text) {
+			t.Errorf("the plan doesn't say %q, but %q", text, planned.Notes)
+		}
+	}
 	for _, section := range there {
 		by.until(t, section)
 	}
