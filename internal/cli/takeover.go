@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/fieldmanager"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
@@ -52,6 +53,7 @@ func newTakeover() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			config.WarningHandler = rest.NoWarnings{} // they are for those who write the objects
 			if flags.backTo != "" {
 				return flags.giveBack(cmd, config)
 			}
@@ -97,7 +99,7 @@ func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
 	if len(dialects) == 0 {
 		return errors.New("there is nothing to take over: the cluster has neither Crossplane's definitions nor kro's")
 	}
-	found, err := server.Rehearse(cmd.Context(), server.ManagerOptions{
+	found, err := server.PlanTakeover(cmd.Context(), server.ManagerOptions{
 		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
 		Workers: 16, Dialects: dialects, Usages: true, Functions: functions,
 	}, f.wait)
@@ -105,7 +107,7 @@ func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
 		return err
 	}
 	plan := takeover.New(found.Objects, found.Failed)
-	plan.Notes, plan.Unsettled = found.Notes, found.Unsettled
+	plan.Notes, plan.Unsettled = append(installNotes(found.Installs), found.Notes...), found.Unsettled
 	if found.Refused != nil {
 		plan.Refused = found.Refused.Error()
 	}
@@ -121,6 +123,17 @@ func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
 		return &codedError{code: exitBlocked}
 	}
 	return nil
+}
+
+// installNotes say what Espalier goes without, since another program has installed a kind.
+func installNotes(steps []crd.InstallStep) []string {
+	var out []string
+	for _, s := range steps {
+		if s.Action == crd.InstallKeepForeign && len(s.MissingVersions)+len(s.MissingFields) > 0 {
+			out = append(out, "CustomResourceDefinition "+s.Wanted.GetName()+": "+installDetail(s))
+		}
+	}
+	return out
 }
 
 // giveBack gives objects back to an engine.

@@ -34,10 +34,10 @@ func (c call) further(e *entry, body []byte) (answer, error) {
 	next.SetManagedFields(entries)
 	next.SetGeneration(e.generation(next))
 	if isSame(e.now, next) {
-		return shown(http.StatusOK, e.now), nil
+		return objectAnswer(http.StatusOK, e.now), nil
 	}
-	c.settle(e, next)
-	return shown(http.StatusOK, next), nil
+	c.accept(e, next)
+	return objectAnswer(http.StatusOK, next), nil
 }
 
 // generation is that of an object after a further write. The server counts one for all
@@ -45,14 +45,14 @@ func (c call) further(e *entry, body []byte) (answer, error) {
 func (e *entry) generation(next *unstructured.Unstructured) int64 {
 	was := e.now.GetGeneration()
 	counted := e.stored != nil && was == e.stored.GetGeneration() && next.GetGeneration() > was
-	if was > 0 && (counted || !reflect.DeepEqual(counting(e.now), counting(next))) {
+	if was > 0 && (counted || !reflect.DeepEqual(versioned(e.now), versioned(next))) {
 		return was + 1
 	}
 	return was
 }
 
-// counting is the part of an object whose changes a generation counts.
-func counting(o *unstructured.Unstructured) map[string]any {
+// versioned is the part of an object whose changes a generation counts.
+func versioned(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	delete(out, "metadata")
 	delete(out, "status")
@@ -196,7 +196,7 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 			return nil, nil, err
 		}
 		a, err := c.tryCreation(raw, manager)
-		return c.taken(e, next, a), failure(a), err
+		return c.answered(e, next, a), failure(a), err
 	}
 	body.SetResourceVersion(e.stored.GetResourceVersion())
 	raw, err := body.MarshalJSON()
@@ -208,7 +208,7 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 	if err != nil || a.failed() {
 		return nil, failure(a), err
 	}
-	return c.taken(e, next, a), nil, nil
+	return c.answered(e, next, a), nil, nil
 }
 
 func failure(a answer) *answer {
@@ -218,9 +218,9 @@ func failure(a answer) *answer {
 	return nil
 }
 
-// taken is what an update makes of an object: what was written as the server answers it,
+// answered is what an update makes of an object: what was written as the server answers it,
 // and the rest as it would be.
-func (c call) taken(e *entry, next *unstructured.Unstructured, a answer) *unstructured.Unstructured {
+func (c call) answered(e *entry, next *unstructured.Unstructured, a answer) *unstructured.Unstructured {
 	answered := a.object()
 	if answered == nil {
 		return next

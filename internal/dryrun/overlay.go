@@ -182,8 +182,8 @@ func (a answer) to(r *http.Request) *http.Response {
 	}
 }
 
-// shown answers with an object.
-func shown(code int, o *unstructured.Unstructured) answer {
+// objectAnswer answers with an object.
+func objectAnswer(code int, o *unstructured.Unstructured) answer {
 	raw, err := o.MarshalJSON()
 	if err != nil {
 		return refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "dry run: "+err.Error(), nil)
@@ -221,8 +221,8 @@ func (c call) query() url.Values {
 	return q
 }
 
-// saw notes a revision of the server's.
-func (o *Overlay) saw(revision string) {
+// observeRevision notes a revision of the server's.
+func (o *Overlay) observeRevision(revision string) {
 	n, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil || n >= firstRevision {
 		return
@@ -247,8 +247,8 @@ func (o *Overlay) entry(k key) *entry {
 	return e
 }
 
-// look is what is known of an object: how it would be, and whether it would be changed.
-func (o *Overlay) look(k key) (now *unstructured.Unstructured, changed bool) {
+// lookup is what is known of an object: how it would be, and whether it would be changed.
+func (o *Overlay) lookup(k key) (now *unstructured.Unstructured, changed bool) {
 	o.mu.Lock()
 	e := o.entries[k]
 	o.mu.Unlock()

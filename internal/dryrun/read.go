@@ -12,11 +12,11 @@ import (
 
 // get answers with an object as it would be.
 func (c call) get() (*http.Response, error) {
-	if now, changed := c.overlay.look(c.at.key()); changed {
+	if now, changed := c.overlay.lookup(c.at.key()); changed {
 		if now == nil {
 			return c.absent().to(c.request), nil
 		}
-		return shown(http.StatusOK, c.inVersion(now)).to(c.request), nil
+		return objectAnswer(http.StatusOK, c.inVersion(now)).to(c.request), nil
 	}
 	if _, ok := c.overlay.installedKind(c.at.resource); ok {
 		return c.absent().to(c.request), nil
@@ -83,7 +83,7 @@ func (c call) list() (*http.Response, error) {
 		if err := json.Unmarshal(a.raw, &list); err != nil {
 			return nil, err
 		}
-		c.overlay.saw(list.Metadata.ResourceVersion)
+		c.overlay.observeRevision(list.Metadata.ResourceVersion)
 	}
 	changed := c.overlay.changedOf(c.at)
 	if len(changed) == 0 && list.Items != nil {

@@ -105,10 +105,10 @@ func (w *watching) relay(body io.ReadCloser) {
 		if json.Unmarshal(line, &e) != nil || json.Unmarshal(e.Object, &o) != nil {
 			return
 		}
-		w.overlay.saw(o.Metadata.ResourceVersion)
+		w.overlay.observeRevision(o.Metadata.ResourceVersion)
 		if e.Type == apiwatch.Added || e.Type == apiwatch.Modified || e.Type == apiwatch.Deleted {
 			k := key{w.call.at.resource.Group, w.call.at.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}
-			if _, changed := w.overlay.look(k); changed {
+			if _, changed := w.overlay.lookup(k); changed {
 				continue
 			}
 		}

@@ -109,7 +109,7 @@ func (c call) first(e *entry, body []byte) (answer, error) {
 		return stored, err
 	}
 	if e.stored = stored.object(); e.stored != nil {
-		c.overlay.saw(e.stored.GetResourceVersion())
+		c.overlay.observeRevision(e.stored.GetResourceVersion())
 	}
 	if c.request.Method == http.MethodDelete {
 		return c.delete(e, body)
@@ -134,12 +134,12 @@ func (c call) first(e *entry, body []byte) (answer, error) {
 		return a, nil // it would change nothing
 	}
 	e.hasStatus = c.at.subresource == "status"
-	c.settle(e, now)
-	return shown(a.code, now), nil
+	c.accept(e, now)
+	return objectAnswer(a.code, now), nil
 }
 
-// settle notes what an object would be. What is being deleted goes with its last finalizer.
-func (c call) settle(e *entry, now *unstructured.Unstructured) {
+// accept notes what an object would be. What is being deleted goes with its last finalizer.
+func (c call) accept(e *entry, now *unstructured.Unstructured) {
 	if now.GetDeletionTimestamp() != nil && len(now.GetFinalizers()) == 0 {
 		c.overlay.becomes(e, nil)
 		return
@@ -169,7 +169,7 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 	now.SetGeneration(1)
 	now.SetCreationTimestamp(metav1.Now())
 	c.overlay.becomes(e, now)
-	return shown(http.StatusCreated, now), nil
+	return objectAnswer(http.StatusCreated, now), nil
 }
 
 // plain is a body as it is created: an apply that creates says so by a version.
@@ -240,7 +240,7 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		return answer{code: http.StatusOK, raw: []byte(`{"apiVersion":"v1","kind":"Status","status":"Success"}`)}, nil
 	}
 	if current.GetDeletionTimestamp() != nil && slices.Equal(finalizers, current.GetFinalizers()) {
-		return shown(http.StatusOK, current), nil
+		return objectAnswer(http.StatusOK, current), nil
 	}
 	now := current.DeepCopy()
 	now.SetFinalizers(finalizers)
@@ -250,5 +250,5 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		now.SetGeneration(now.GetGeneration() + 1)
 	}
 	c.overlay.becomes(e, now)
-	return shown(http.StatusOK, now), nil
+	return objectAnswer(http.StatusOK, now), nil
 }

@@ -44,20 +44,20 @@ func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFi
 	var f folder
 	var due []metav1.ManagedFieldsEntry
 	for _, entry := range o.GetManagedFields() {
-		if heirs(o, entry, e) == nil {
+		if recipients(o, entry, e) == nil {
 			f.keep(entry)
 		} else {
 			due = append(due, entry)
 		}
 	}
 	for _, entry := range due {
-		f.bequeath(entry, heirs(o, entry, e))
+		f.distribute(entry, recipients(o, entry, e))
 	}
 	return f.entries, len(due) > 0
 }
 
-// bequeath gives the fields of an entry to heirs, the last of whom gets what is left.
-func (f *folder) bequeath(entry metav1.ManagedFieldsEntry, to []heir) {
+// distribute gives the fields of an entry to recipients, the last of which gets what is left.
+func (f *folder) distribute(entry metav1.ManagedFieldsEntry, to []recipient) {
 	fields := fieldsOf(entry)
 	for _, h := range to[:len(to)-1] {
 		var taken map[string]any
@@ -73,8 +73,8 @@ func (f *folder) bequeath(entry metav1.ManagedFieldsEntry, to []heir) {
 	f.addTo(entry, to[len(to)-1], fields)
 }
 
-// heir is a manager that gets fields: those at the paths, or what is left.
-type heir struct {
+// recipient is a manager that gets fields: those at the paths, or what is left.
+type recipient struct {
 	manager   string
 	operation metav1.ManagedFieldsOperationType
 	paths     [][]string
@@ -83,7 +83,7 @@ type heir struct {
 }
 
 // addTo is add for a subresource as well.
-func (f *folder) addTo(from metav1.ManagedFieldsEntry, h heir, fields map[string]any) {
+func (f *folder) addTo(from metav1.ManagedFieldsEntry, h recipient, fields map[string]any) {
 	if len(fields) == 0 || len(fields) == 1 && fields["."] != nil {
 		return
 	}
@@ -97,40 +97,40 @@ func (f *folder) addTo(from metav1.ManagedFieldsEntry, h heir, fields map[string
 	f.keep(from)
 }
 
-// heirs are the managers of an engine that an entry's fields go to; nil for an entry that
+// recipients are the managers of an engine that an entry's fields go to; nil for an entry that
 // stays.
-func heirs(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine) []heir {
-	rest := []heir{{manager: e.Manager(), operation: metav1.ManagedFieldsOperationUpdate}}
+func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine) []recipient {
+	rest := []recipient{{manager: e.Manager(), operation: metav1.ManagedFieldsOperationUpdate}}
 	switch {
 	case strings.HasPrefix(entry.Manager, ownPrefix):
 		return rest
 	case e == KRO:
-		return kroHeirs(o, entry, rest)
+		return kroRecipients(o, entry, rest)
 	case entry.Manager == v1alpha1.StatusManager && entry.Subresource == "status" && isComposite(o):
-		conditions := heir{manager: crossplaneManager, operation: metav1.ManagedFieldsOperationUpdate, paths: [][]string{
+		conditions := recipient{manager: crossplaneManager, operation: metav1.ManagedFieldsOperationUpdate, paths: [][]string{
 			{"f:status", "f:conditions"}, {"f:status", "f:connectionDetails"}, {"f:status", "f:claimConditionTypes"},
 		}}
-		return []heir{conditions, {manager: compositeManager, operation: metav1.ManagedFieldsOperationApply}}
+		return []recipient{conditions, {manager: compositeManager, operation: metav1.ManagedFieldsOperationApply}}
 	case entry.Manager == v1alpha1.StatusManager:
 		return rest
 	case entry.Manager == v1alpha1.InstanceManager && isComposite(o):
-		refs := heir{manager: compositeManager, operation: metav1.ManagedFieldsOperationApply, paths: [][]string{
+		refs := recipient{manager: compositeManager, operation: metav1.ManagedFieldsOperationApply, paths: [][]string{
 			{"f:spec", "f:resourceRefs"}, {"f:spec", "f:crossplane", "f:resourceRefs"},
 		}}
-		return append([]heir{refs}, rest...)
+		return append([]recipient{refs}, rest...)
 	case entry.Manager == v1alpha1.InstanceManager:
 		return rest
 	case entry.Manager == v1alpha1.ChildManager && IsOfGraph(o):
 		return nil // its parent's engine goes by the same name
 	case entry.Manager == v1alpha1.ChildManager:
-		return []heir{{manager: applier(o), operation: operationOf(o)}}
+		return []recipient{{manager: applier(o), operation: operationOf(o)}}
 	}
 	return nil
 }
 
-// kroHeirs are the managers of kro. It labels an instance by one manager, and notes its
+// kroRecipients are the managers of kro. It labels an instance by one manager, and notes its
 // inventory by another, which is named as ours is.
-func kroHeirs(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, rest []heir) []heir {
+func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, rest []recipient) []recipient {
 	switch {
 	case entry.Manager == v1alpha1.StatusManager:
 		return rest
@@ -146,7 +146,7 @@ func kroHeirs(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, res
 		annotations(v1alpha1.ApplySetToolingAnnotation), annotations(v1alpha1.ApplySetNamespacesAnnotation),
 		{"f:metadata", "f:labels", "f:" + v1alpha1.ApplySetIDLabel},
 	}
-	return []heir{
+	return []recipient{
 		{manager: v1alpha1.InstanceManager, operation: metav1.ManagedFieldsOperationApply, paths: shared, shared: true},
 		{manager: v1alpha1.InstanceManager, operation: metav1.ManagedFieldsOperationApply, paths: [][]string{
 			annotations(v1alpha1.ApplySetKindsAnnotation), annotations(v1alpha1.ApplySetHashAnnotation),

@@ -28,8 +28,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/watch"
 )
 
-// Rehearsal is what the controllers would do to a cluster, by their own account.
-type Rehearsal struct {
+// TakeoverFindings are what the controllers would do to a cluster.
+type TakeoverFindings struct {
 	Findings
 	// Objects are those that the controllers look after, that instances are composed of, and
 	// that would be written otherwise.
@@ -43,14 +43,14 @@ type Rehearsal struct {
 // How it is found out that the controllers have nothing to do: nothing waits, no request is
 // under way, and none was made for so long.
 const (
-	quiet    = time.Second
-	interval = 50 * time.Millisecond
+	quietPeriod  = time.Second
+	pollInterval = 50 * time.Millisecond
 )
 
-// Rehearse runs the controllers over a cluster until they rest, or for so long at most. The
+// PlanTakeover runs the controllers over a cluster until they rest, or for so long at most. The
 // API server checks what they write and stores none of it.
-func Rehearse(ctx context.Context, o ManagerOptions, patience time.Duration) (Rehearsal, error) {
-	var out Rehearsal
+func PlanTakeover(ctx context.Context, o ManagerOptions, patience time.Duration) (TakeoverFindings, error) {
+	var out TakeoverFindings
 	var err error
 	if out.Findings, err = Check(ctx, o); err != nil {
 		return out, err
@@ -78,7 +78,7 @@ func Rehearse(ctx context.Context, o ManagerOptions, patience time.Duration) (Re
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	out.Unsettled, err = c.settle(ctx, overlay, ended, patience)
+	out.Unsettled, err = c.awaitIdle(ctx, overlay, ended, patience)
 	if err == nil {
 		out.Objects, err = c.observed(ctx, overlay)
 	}
@@ -99,11 +99,11 @@ func refuseHeld(ctx context.Context, client dynamic.Interface) error {
 	return fmt.Errorf("the controllers would do nothing while there is Hold %s; delete it first", list.Items[0].GetName())
 }
 
-// settle waits until the controllers rest. It puts back on the channel what came of Run.
-func (c *Controllers) settle(ctx context.Context, overlay *dryrun.Overlay, ended chan error, patience time.Duration) (unsettled bool, err error) {
+// awaitIdle waits until the controllers rest. It puts back on the channel what came of Run.
+func (c *Controllers) awaitIdle(ctx context.Context, overlay *dryrun.Overlay, ended chan error, patience time.Duration) (unsettled bool, err error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var made uint64
 	since := time.Now()
@@ -129,7 +129,7 @@ func (c *Controllers) settle(ctx context.Context, overlay *dryrun.Overlay, ended
 			made, since = now, time.Now()
 			continue
 		}
-		if time.Since(since) >= quiet {
+		if time.Since(since) >= quietPeriod {
 			return false, nil
 		}
 	}

@@ -156,7 +156,7 @@ func (d *Difference) compare(at object.Path, before, after map[string]any) {
 // conditions compares conditions by their status and reason.
 func conditions(before, after *unstructured.Unstructured) Difference {
 	d := Difference{Aspect: Conditions}
-	was, is := told(before), told(after)
+	was, is := conditionTexts(before), conditionTexts(after)
 	for _, kind := range slices.Sorted(maps.Keys(was)) {
 		switch now, there := is[kind]; {
 		case !there:
@@ -173,8 +173,8 @@ func conditions(before, after *unstructured.Unstructured) Difference {
 	return d
 }
 
-// told are the conditions of an object by their types.
-func told(o *unstructured.Unstructured) map[string]string {
+// conditionTexts are the conditions of an object by their types.
+func conditionTexts(o *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, c := range condition.Read(o) {
 		text := string(c.Status)
@@ -219,7 +219,7 @@ type owned struct {
 func managers(before, after *unstructured.Unstructured) Difference {
 	d := Difference{Aspect: Managers}
 	was, is := ownedOf(before), ownedOf(after)
-	heirs := map[string]bool{}
+	gaining := map[string]bool{}
 	for _, former := range was {
 		if slices.ContainsFunc(is, func(o owned) bool { return o.name == former.name }) {
 			continue
@@ -232,7 +232,7 @@ func managers(before, after *unstructured.Unstructured) Difference {
 			}
 			if !gained.Intersection(former.set).Empty() {
 				d.Renamed = append(d.Renamed, Rename{former.name, now.name})
-				heirs[now.name], renamed = true, true
+				gaining[now.name], renamed = true, true
 			}
 		}
 		if !renamed {
@@ -240,7 +240,7 @@ func managers(before, after *unstructured.Unstructured) Difference {
 		}
 	}
 	for _, now := range is {
-		if !heirs[now.name] && !slices.ContainsFunc(was, func(o owned) bool { return o.name == now.name }) {
+		if !gaining[now.name] && !slices.ContainsFunc(was, func(o owned) bool { return o.name == now.name }) {
 			d.Added = append(d.Added, now.name)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/inventory"
 )
 
-// ours begins the annotations of Espalier.
-const ours = "espalier.dev/"
+// ownPrefix begins the annotations of Espalier.
+const ownPrefix = "espalier.dev/"
 
-// peoples are the annotations of Espalier that people put on. They stay: another engine
+// userAnnotations are the annotations of Espalier that people put on. They stay: another engine
 // doesn't read them.
-var peoples = []string{
+var userAnnotations = []string{
 	v1alpha1.ProtectAnnotation, v1alpha1.DeletionPolicyAnnotation, v1alpha1.OwnerReferencesAnnotation,
 	v1alpha1.DeletionTimeoutAnnotation, v1alpha1.ForceAfterAnnotation, v1alpha1.ForceDeleteAnnotation,
 }
@@ -40,7 +40,7 @@ func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *un
 	}
 	nested := engine == fieldmanager.Crossplane && fieldmanager.IsOfGraph(o) // which stays Espalier's, or kro's
 	for key := range annotations {
-		if strings.HasPrefix(key, ours) && !slices.Contains(peoples, key) && !nested {
+		if strings.HasPrefix(key, ownPrefix) && !slices.Contains(userAnnotations, key) && !nested {
 			drop(annotations, key)
 		}
 	}

@@ -134,7 +134,7 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 	groups := map[object.Key][]Object{}
 	for _, o := range observed {
 		one := describe(o)
-		groups[home(o, ids)] = append(groups[home(o, ids)], one)
+		groups[instanceOf(o, ids)] = append(groups[instanceOf(o, ids)], one)
 		p.Summary.count(one)
 		p.Refusals = append(p.Refusals, refusals(o)...)
 	}
@@ -176,8 +176,8 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 	return p
 }
 
-// home is the instance that an object belongs to: itself, if it is one.
-func home(o Observed, ids map[string]object.Key) object.Key {
+// instanceOf is the instance that an object belongs to: itself, if it is one.
+func instanceOf(o Observed, ids map[string]object.Key) object.Key {
 	if key, ok := ids[o.label(v1alpha1.ApplySetIDLabel)]; ok {
 		return key
 	}
@@ -248,9 +248,9 @@ func (s *Summary) count(o Object) {
 	}
 }
 
-// trouble is what an object says is wrong with it, by the condition that says so; empty for
+// problemOf is what an object says is wrong with it, by the condition that says so; empty for
 // nothing.
-func trouble(o *unstructured.Unstructured) (reason, message, by string) {
+func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
 	all := condition.Read(o)
 	for _, kind := range []string{"Established", "Offered", "GraphAccepted", "KindReady", "ControllerReady", "InstanceManaged", "GraphResolved", "Synced", "ValidPipeline", "Healthy"} {
 		c, ok := all.Get(kind)
@@ -296,11 +296,11 @@ func refusals(o Observed) []Refusal {
 		})
 		out = append(out, say(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", known))
 	}
-	reason, message, by := trouble(o.After)
+	reason, message, by := problemOf(o.After)
 	if reason != "" && len(out) == 0 {
 		known := false
 		if o.Before != nil {
-			_, _, before := trouble(o.Before)
+			_, _, before := problemOf(o.Before)
 			known = before == by
 		}
 		out = append(out, say(reason, message, remedies[by], known))

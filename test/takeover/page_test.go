@@ -31,15 +31,15 @@ func pageCommands(t *testing.T) map[string][]string {
 
 var shellBlocks = regexp.MustCompile("(?s)```sh\n(.*?)\n *```")
 
-// rehearsing runs the page's commands against a cluster.
-type rehearsing struct {
+// pageRunner runs the page's commands against a cluster.
+type pageRunner struct {
 	kubeconfig string
 	commands   map[string][]string
 }
 
 // until runs the commands of a section that come before the one that runs the controllers,
 // and returns the rest.
-func (r rehearsing) until(t *testing.T, section string) {
+func (r pageRunner) until(t *testing.T, section string) {
 	t.Helper()
 	for len(r.commands[section]) > 0 && !strings.HasPrefix(r.commands[section][0], "espalier run") {
 		r.next(t, section)
@@ -47,7 +47,7 @@ func (r rehearsing) until(t *testing.T, section string) {
 }
 
 // rest runs what is left of the commands of a section, and returns what the last printed.
-func (r rehearsing) rest(t *testing.T, section string) (out string) {
+func (r pageRunner) rest(t *testing.T, section string) (out string) {
 	t.Helper()
 	for len(r.commands[section]) > 0 {
 		out = r.next(t, section)
@@ -56,7 +56,7 @@ func (r rehearsing) rest(t *testing.T, section string) (out string) {
 }
 
 // next runs a command. The one that runs the controllers only says whether it would.
-func (r rehearsing) next(t *testing.T, section string) string {
+func (r pageRunner) next(t *testing.T, section string) string {
 	t.Helper()
 	line := r.commands[section][0]
 	r.commands[section] = r.commands[section][1:]

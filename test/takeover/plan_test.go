@@ -39,11 +39,11 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	recorded := live.Load(t, w, live.Crossplane, live.KRO)
 	w.Apply(t, former)
 	kubeconfig := testkit.Kubeconfig(t, config)
-	by := rehearsing{kubeconfig, pageCommands(t)}
+	by := pageRunner{kubeconfig, pageCommands(t)}
 	there, back := []string{"Crossplane to Espalier", "kro to Espalier"}, []string{"Espalier to Crossplane", "Espalier to kro"}
 
 	stored := versions(t, w, config)
-	planned := rehearse(t, config)
+	planned := planOf(t, config)
 	unwritten(t, "the plan", stored, versions(t, w, config))
 	if s := takeover.New(planned.Objects, planned.Failed).Summary; s.Refused+s.Created+s.Deleted+s.Recreated != 0 || s.Changed < 100 {
 		t.Errorf("the plan comes to %+v", s)
@@ -144,10 +144,10 @@ var differing = regexp.MustCompile(`(?m)^    (managers|owners|finalizers|labels|
 
 var engines = []string{"crossplane", "kro"}
 
-// rehearse is what the controllers say that they would do.
-func rehearse(t *testing.T, config *rest.Config) server.Rehearsal {
+// planOf is what the controllers say that they would do.
+func planOf(t *testing.T, config *rest.Config) server.TakeoverFindings {
 	t.Helper()
-	r, err := server.Rehearse(t.Context(), server.ManagerOptions{
+	r, err := server.PlanTakeover(t.Context(), server.ManagerOptions{
 		Options: manager.Options{Config: config, Log: logr.Discard(), Version: "test"}, Workers: 4, Dialects: server.Dialects, Usages: true,
 	}, 5*time.Minute)
 	if err != nil {
