@@ -19,13 +19,17 @@ type Health struct {
 
 // Of computes an object's readiness by the rules of kstatus: its generation has
 // been observed, and its conditions or the fields of its well-known kind say
-// that it has arrived.
+// that it has arrived. Of some kinds their status says more, see kinds.
 func Of(o *unstructured.Unstructured) Health {
 	result, err := status.Compute(o)
 	if err != nil {
 		return Health{Message: fmt.Sprintf("its status can't be read: %v", err)}
 	}
 	if result.Status == status.CurrentStatus {
+		if why, known := kinds[o.GroupVersionKind().GroupKind()]; known {
+			message := why(o)
+			return Health{Ready: message == "", Message: message}
+		}
 		return Health{Ready: true}
 	}
 	message := string(result.Status)

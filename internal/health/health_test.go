@@ -86,6 +86,16 @@ func TestOf(t *testing.T) {
 			"{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {startTime: '2026-08-01T12:00:00Z', conditions: [{type: Failed, status: 'True', message: no luck}]}}",
 			false, "Job Failed",
 		},
+		"A Pod that has failed isn't ready": {
+			"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Failed, reason: Evicted, message: The node was low on memory}}",
+			false, "Failed: Pod has failed: Evicted: The node was low on memory",
+		},
+		"One that has succeeded is":         {"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Succeeded}}", true, ""},
+		"A volume that has failed isn't":    {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Failed}}", false, "is in the Failed phase"},
+		"A volume that can be claimed is":   {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Available}}", true, ""},
+		"A ReplicationController of 0 of 2": {"{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {replicas: 2}, status: {replicas: 2}}", false, "readyReplicas: 0/2"},
+		"A request that was denied isn't":   {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Denied, status: 'True', message: not us}]}}", false, "Failed: Denied: not us"},
+		"A request that nobody has signed":  {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
 		"What can't be read isn't ready": {
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, status: {conditions: some}}", false, "can't be read",
 		},

@@ -35,9 +35,9 @@ var groups = []string{
 // kinds are those whose status says it otherwise than kstatus reads it.
 var kinds = map[schema.GroupKind]func(*unstructured.Unstructured) bool{
 	{Kind: "Pod"}:                   pod,
-	{Kind: "PersistentVolume"}:      volume,
-	{Kind: "ReplicationController"}: replicationController,
-	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: signed,
+	{Kind: "PersistentVolume"}:      current,
+	{Kind: "ReplicationController"}: current,
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: current,
 	{Kind: "Namespace"}:                      func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() == nil },
 	{Kind: "Service"}:                        service,
 	{Group: "apps", Kind: "Deployment"}:      current,
@@ -69,33 +69,6 @@ func pod(o *unstructured.Unstructured) bool {
 		return (policy == "Always" || policy == "") && condition.Read(o).IsTrue("Ready")
 	}
 	return false
-}
-
-// volume is ready when it can be claimed, or is.
-func volume(o *unstructured.Unstructured) bool {
-	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-	return phase == "Available" || phase == "Bound"
-}
-
-// replicationController is ready when it has all of its replicas, and no others.
-func replicationController(o *unstructured.Unstructured) bool {
-	wanted, ok, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	if !ok {
-		wanted = 1
-	}
-	for _, field := range []string{"replicas", "readyReplicas", "availableReplicas"} {
-		if n, _, _ := unstructured.NestedInt64(o.Object, "status", field); n != wanted {
-			return false
-		}
-	}
-	return true
-}
-
-// signed is a request that was approved and has its certificate.
-func signed(o *unstructured.Unstructured) bool {
-	said := condition.Read(o)
-	certificate, _, _ := unstructured.NestedString(o.Object, "status", "certificate")
-	return certificate != "" && said.IsTrue("Approved") && !said.IsTrue("Denied") && !said.IsTrue("Failed")
 }
 
 // service is ready, unless it waits for a load balancer.
