@@ -52,6 +52,8 @@ type bench struct {
 	client    dynamic.Interface
 	discovery discovery.DiscoveryInterface
 	engine    *engine
+	// user is whom the engine is; empty for the administrator.
+	user string
 
 	rows   []row
 	counts []counted

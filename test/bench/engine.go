@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	clientevents "k8s.io/client-go/tools/events"
 
 	"github.com/espalier-dev/espalier/internal/outcome"
@@ -79,8 +80,10 @@ func (b *bench) startEngine(ctx context.Context) error {
 		return err
 	}
 	recorder := telemetry.NewRecorder(broadcaster.NewRecorder(runtime.NewScheme(), "espalier"))
+	config := rest.CopyConfig(b.plane.Config())
+	config.Impersonate.UserName = b.user
 	if e.Controllers, err = server.NewControllers(server.Options{
-		Config: b.plane.Config(), Workers: b.workers, Version: "bench", Log: log, Events: recorder, Observe: observe,
+		Config: config, Workers: b.workers, Version: "bench", Log: log, Events: recorder, Observe: observe,
 	}); err != nil {
 		stop()
 		return err

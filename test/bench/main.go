@@ -137,6 +137,7 @@ var scenarios = []scenario{
 	{"composite", measureComposite},
 	{"nest", measureNest},
 	{"restart", measureRestart},
+	{"forbidden", measureForbidden},
 }
 
 func names() []string {

@@ -76,18 +76,9 @@ func (n nest) changing(ctx context.Context) error {
 	name := nth("nest", 0)
 	var took []time.Duration
 	r, err := n.during(ctx, "a value changes at the bottom of 3 layers", changes, requests{{"PATCH", "leaves/status"}: changes}, func() error {
-		for i := range changes {
-			value := fmt.Sprintf("value %d", i)
-			one, err := n.feed(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
-				shown, _, _ := unstructured.NestedString(o.Object, "status", "value")
-				return shown == value
-			})
-			if err != nil {
-				return err
-			}
-			took = append(took, one)
-		}
-		return nil
+		var err error
+		took, err = n.climb(ctx, name)
+		return err
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// limited is the user that the controllers are in this scenario.
+	limited = "bench-limited"
+	// sealedInstances are as many as wait for what the controllers may not make.
+	sealedInstances = 100
+)
+
+// measureForbidden measures how a value climbs while the controllers may neither read nor
+// write a kind that many other instances want objects of.
+func measureForbidden(ctx context.Context, b *bench) (err error) {
+	if err := b.restrict(ctx); err != nil {
+		return err
+	}
+	if err := b.stopEngine(); err != nil {
+		return err
+	}
+	b.user = limited
+	defer func() {
+		b.user = ""
+		err = errors.Join(err, b.stopEngine(), b.startEngine(ctx))
+	}()
+	if err := b.startEngine(ctx); err != nil {
+		return err
+	}
+	sealed, err := b.watch(ctx, ours("sealeds"))
+	if err != nil {
+		return err
+	}
+	defer sealed.stop()
+	for i := range sealedInstances {
+		if _, err := b.of(ours("sealeds")).Create(ctx, instance("Sealed", nth("sealed", i)), metav1.CreateOptions{FieldManager: manager}); err != nil {
+			return err
+		}
+	}
+	if _, err := sealed.untilAll(ctx, sealedInstances, isForbidden); err != nil {
+		return err
+	}
+	return b.besideThem(ctx)
+}
+
+// besideThem measures a nest while the others wait.
+func (b *bench) besideThem(ctx context.Context) error {
+	tops, err := b.watch(ctx, ours("tops"))
+	if err != nil {
+		return err
+	}
+	defer tops.stop()
+	n := nest{b, tops}
+	if err := n.warmUp(ctx); err != nil {
+		return err
+	}
+	const name = "beside"
+	if err := n.make(ctx, name); err != nil {
+		return err
+	}
+	if _, err := n.feed(ctx, name, "first", isReady(1)); err != nil {
+		return err
+	}
+	took, err := n.climb(ctx, name)
+	if err != nil {
+		return err
+	}
+	b.add(row{Work: "a value climbs 3 layers beside a kind that is forbidden, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
+		Detail: fmt.Sprintf("%d instances want objects of that kind; p99 %.0f ms", sealedInstances, milliseconds(quantile(took, 0.99)))})
+	_, err = n.delete(ctx, name)
+	return err
+}
+
+// climb changes the value at the bottom of a nest again and again, and returns how long it
+// took each time until the top showed it.
+func (n nest) climb(ctx context.Context, name string) ([]time.Duration, error) {
+	var took []time.Duration
+	for i := range changes {
+		value := fmt.Sprintf("value %d", i)
+		one, err := n.feed(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+			shown, _, _ := unstructured.NestedString(o.Object, "status", "value")
+			return shown == value
+		})
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, one)
+	}
+	return took, nil
+}
+
+func isForbidden(_ watch.EventType, o *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" && c["reason"] == "Forbidden" {
+			return true
+		}
+	}
+	return false
+}
+
+// restrict gives the limited user all rights that the engine needs, but none on Secrets.
+func (b *bench) restrict(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(b.plane.Config())
+	if err != nil {
+		return err
+	}
+	all := []string{"*"}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: limited},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{group, "kro.run", "internal.kro.run", "espalier.dev", "apiextensions.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io",
+				"apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "authorization.k8s.io", "authentication.k8s.io", "events.k8s.io"}, Resources: all, Verbs: all},
+			{APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces", "events"}, Verbs: all},
+			{NonResourceURLs: all, Verbs: all},
+		},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: limited},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: limited},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: limited}},
+	}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	return err
+}
