@@ -28,7 +28,7 @@ func TestSweepACrowdHoldsUpNobody(t *testing.T) {
 	}
 	c.stop()
 
-	names := make([]string, testkit.Size(600, 10_000))
+	names := make([]string, testkit.Size(400, 10_000))
 	for i := range names {
 		names[i] = fmt.Sprintf("c%05d", i)
 	}

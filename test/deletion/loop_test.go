@@ -87,11 +87,11 @@ func TestSweepANameIsRebornAHundredTimes(t *testing.T) {
 		deleted []moment
 		meddled bool
 	}{
-		"deleted when it is ready":              {testkit.Size(20, 100), []moment{whenReady}, false},
-		"every other deleted as soon as made":   {testkit.Size(20, 100), []moment{whenMade, whenReady}, false},
-		"some deleted when they are claimed":    {testkit.Size(20, 100), []moment{whenClaimed, whenMade, whenClaimed, whenReady}, false},
-		"most deleted before anybody saw them":  {testkit.Size(20, 100), []moment{whenMade, whenMade, whenMade, whenMade, whenReady}, false},
-		"while somebody meddles with all of it": {testkit.Size(20, 100), []moment{whenReady, whenClaimed}, true},
+		"deleted when it is ready":              {testkit.Size(14, 100), []moment{whenReady}, false},
+		"every other deleted as soon as made":   {testkit.Size(14, 100), []moment{whenMade, whenReady}, false},
+		"some deleted when they are claimed":    {testkit.Size(14, 100), []moment{whenClaimed, whenMade, whenClaimed, whenReady}, false},
+		"most deleted before anybody saw them":  {testkit.Size(14, 100), []moment{whenMade, whenMade, whenMade, whenMade, whenReady}, false},
+		"while somebody meddles with all of it": {testkit.Size(14, 100), []moment{whenReady, whenClaimed}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := home(t)
@@ -122,7 +122,7 @@ func TestSweepANestIsRebornAHundredTimes(t *testing.T) {
 			l := loop{Suite: s, kind: s.Kind("Top"), children: map[string]child{"x": {s.Kind("Mid"), "spec"}}, below: map[string]child{
 				"x-below": {suite.ConfigMap, "data"}, "x-leaf": {leaf(s), "spec"},
 			}}
-			l.turn(t, testkit.Size(15, 100), deleted)
+			l.turn(t, testkit.Size(10, 100), deleted)
 			nothingLeft(t, s, kindsOf(s, layers...)...)
 		})
 	}
@@ -312,7 +312,7 @@ func TestSweepTwoInstancesFightForOneName(t *testing.T) {
 	names := [2]string{"one", "two"}
 	holder := put(names[0], "0")
 	has(names[0], "0", holder.GetUID())
-	rounds := testkit.Size(25, 100)
+	rounds := testkit.Size(16, 100)
 	began := time.Now()
 	for i := 1; i <= rounds; i++ {
 		value := strconv.Itoa(i)

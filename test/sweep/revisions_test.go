@@ -162,8 +162,8 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 func TestACrashIssuesNoRevisionTwice(t *testing.T) {
 	config := testkit.Exclusive(t)
 	w := testkit.NewWorld(t, config)
-	writes := 0
-	for n := 0; n == 0 || n <= writes; n++ {
+	writes, points := 0, 0
+	for n := 0; n == 0 || n <= writes; n += testkit.Size(3, 1) {
 		crash := testkit.NewCrash(n)
 		stop := run(t, crash.Wrap(config))
 		revived, over := make(chan func(), 1), make(chan struct{})
@@ -181,10 +181,12 @@ func TestACrashIssuesNoRevisionTwice(t *testing.T) {
 		close(over)
 		if n == 0 {
 			writes = crash.Writes() + 1
+		} else {
+			points++
 		}
 		(<-revived)()
 	}
-	testkit.Say(t, "sweep: %d crash points in the life of a definition with revisions", writes)
+	testkit.Say(t, "sweep: %d crash points in the life of a definition with revisions", points)
 }
 
 // liveWith makes a definition and changes it, and looks at its revisions.

@@ -161,9 +161,9 @@ type scenario struct {
 // where the sweep is run in full, and every few where it is one test of many, most sparsely
 // of the many scenarios of deletions.
 func (s scenario) points(writes int) (points []int) {
-	stride := testkit.Size(6, 1)
+	stride := testkit.Size(8, 1)
 	if s.hard {
-		stride = testkit.Size(14, 1)
+		stride = testkit.Size(18, 1)
 	}
 	for n := 1 + len(s.name)%stride; n <= writes; n += stride {
 		points = append(points, n)
