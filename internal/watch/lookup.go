@@ -55,3 +55,16 @@ func (s *store) len() int {
 	defer s.mu.RUnlock()
 	return len(s.entries)
 }
+
+// lastOf is the last state of an object that was deleted although it had finalizers.
+func (s *store) lastOf(name objectName) *unstructured.Unstructured {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.bypassed[name]
+}
+
+func (s *store) forgetLastOf(name objectName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.bypassed, name)
+}

@@ -41,6 +41,25 @@ func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructu
 	return whole != nil && whole.store.orphans(nameOf(o), uidOf(o))
 }
 
+// Bypassed returns the last state of an object of a kind that is served, if the API server
+// has deleted it although it had finalizers and nobody had asked for its deletion: the
+// server doesn't see a finalizer that is put on while it carries out a deletion. It is
+// remembered until ForgetBypassed, also while there is another object of the name.
+func (h *Hub) Bypassed(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	whole := h.whole(gvk)
+	if whole == nil {
+		return nil
+	}
+	return whole.store.lastOf(objectName{namespace, name})
+}
+
+// ForgetBypassed forgets what Bypassed tells of an object.
+func (h *Hub) ForgetBypassed(gvk schema.GroupVersionKind, namespace, name string) {
+	if whole := h.whole(gvk); whole != nil {
+		whole.store.forgetLastOf(objectName{namespace, name})
+	}
+}
+
 // Select returns the objects that a Matching target of the same namespace and
 // selector watches, sorted by namespace and name. It looks at every object of
 // the selection, or of the kind if that is watched as a whole.

@@ -39,7 +39,13 @@ type store struct {
 	purge    *time.Timer  // levels the graves, while there are any
 	spared   []objectName // entries that a list lacked, kept for a while
 	closed   bool
+	// bypassed are the last states of objects that were deleted although they had
+	// finalizers; see Hub.Bypassed.
+	bypassed map[objectName]*unstructured.Unstructured
 }
+
+// maxBypassed bounds the objects of one kind that are remembered for it.
+const maxBypassed = 256
 
 type entry struct {
 	object   *unstructured.Unstructured
@@ -147,6 +153,12 @@ func (s *store) sawGone(o *unstructured.Unstructured) []transition {
 			return nil
 		}
 		return s.echoed(name, e, revision)
+	}
+	if len(o.GetFinalizers()) > 0 && o.GetDeletionTimestamp() == nil && len(s.bypassed) < maxBypassed {
+		if s.bypassed == nil {
+			s.bypassed = map[objectName]*unstructured.Unstructured{}
+		}
+		s.bypassed[name] = o
 	}
 	s.unset(name)
 	return []transition{{was: e.object}}
@@ -266,7 +278,7 @@ func (s *store) clear() []transition {
 		gone = append(gone, transition{was: e.object})
 	}
 	s.entries, s.owned = map[objectName]entry{}, owned{}
-	s.seen, s.graves, s.spared, s.complete = 0, graves{}, nil, false
+	s.seen, s.graves, s.spared, s.complete, s.bypassed = 0, graves{}, nil, false, nil
 	sortTransitions(gone)
 	return gone
 }

@@ -360,3 +360,39 @@ func TestWhatADeletionAskedForIsKept(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsDeletedPastItsFinalizersIsRemembered(t *testing.T) {
+	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision}}}
+		o.SetFinalizers(finalizers)
+		return o
+	}
+	deleting := at("a", "3", "ours")
+	deleting.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+	x := objectName{name: "x"}
+	steps := map[string]struct {
+		then func(*store)
+		want string // UID; "" for none
+	}{
+		"it has none":                             {func(s *store) { s.sawGone(at("a", "3")) }, ""},
+		"it has one":                              {func(s *store) { s.sawGone(at("a", "3", "ours")) }, "a"},
+		"it has one, and was being deleted":       {func(s *store) { s.sawGone(deleting) }, ""},
+		"and another takes its name, and goes":    {func(s *store) { s.sawGone(at("a", "3", "ours")); s.saw(at("b", "4")); s.sawGone(at("b", "5")) }, "a"},
+		"and so does another":                     {func(s *store) { s.sawGone(at("a", "3", "ours")); s.saw(at("b", "4")); s.sawGone(at("b", "5", "ours")) }, "b"},
+		"and somebody has seen to what it leaves": {func(s *store) { s.sawGone(at("a", "3", "ours")); s.forgetLastOf(x) }, ""},
+		"and its kind goes":                       {func(s *store) { s.sawGone(at("a", "3", "ours")); s.clear() }, ""},
+	}
+	for name, step := range steps {
+		s := newStore(partOf)
+		s.saw(at("a", "1"))
+		s.saw(at("a", "2", "ours"))
+		step.then(s)
+		got := ""
+		if last := s.lastOf(x); last != nil {
+			got = uidOf(last)
+		}
+		if got != step.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -26,6 +26,8 @@ func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string
 		fmt.Sprint("--secure-port=", portOf(addr)),
 		"--tls-cert-file=" + keys.Server.CertFile,
 		"--tls-private-key-file=" + keys.Server.KeyFile,
+		// A program that watches much over one connection opens streams faster than the server ends them.
+		"--http2-max-streams-per-connection=2000",
 		// No endpoints of the service "kubernetes": a loopback address may not be one.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",

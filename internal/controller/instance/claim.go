@@ -40,6 +40,7 @@ func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 			return r.unclaimed(ctx, v, fmt.Errorf("claim the instance: %w", err))
 		}
 		v.see(claimed)
+		r.Hub.ForgetBypassed(r.Kind, v.key.Namespace, v.key.Name) // what a former one has left is this one's
 	}
 	return r.retireFinalizers(ctx, v, claim.Finalizer)
 }

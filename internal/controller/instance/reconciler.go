@@ -158,12 +158,10 @@ const (
 func (r *Reconciler) begin(ctx context.Context, key object.Key) (*visit, outcome.Outcome) {
 	cached, ok := r.Hub.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
-		r.memories.forget(key)
-		r.Standings.forget(key)
-		r.forgetUses(key, nil)
-		r.World.Forget(watch.Subscriber{Key: key})
-		r.Wake()
-		return nil, outcome.Done()
+		if gone := r.bypassed(key); gone != nil {
+			return nil, r.clear(ctx, key, gone)
+		}
+		return nil, r.forget(key)
 	}
 	v := &visit{
 		key:      key,
