@@ -40,7 +40,9 @@ func (r *Reconciler) claim(ctx context.Context, v *visit) outcome.Outcome {
 			return r.unclaimed(ctx, v, fmt.Errorf("claim the instance: %w", err))
 		}
 		v.see(claimed)
-		r.Hub.ForgetBypassed(r.Kind, v.key.Namespace, v.key.Name) // what a former one has left is this one's
+		if last := r.Hub.Bypassed(r.Kind, v.key.Namespace, v.key.Name); last != nil && last.GetUID() != claimed.GetUID() {
+			r.Hub.ForgetBypassed(r.Kind, v.key.Namespace, v.key.Name) // what a former one has left is this one's
+		}
 	}
 	return r.retireFinalizers(ctx, v, claim.Finalizer)
 }
