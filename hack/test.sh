@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of both modules and ends with a summary. Arguments go to each `go test`.
+# Runs the tests of all modules and ends with a summary. Arguments go to each `go test`.
 # With ESPALIER_TEST_FULL set, sweeps are as large as they get and the race detector watches everything but them.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
+# All modules but the control plane are tested side by side, as one workspace; "work" is its packages.
+export GOWORK=$PWD/go.work
 race=-race
 if [ "$($go env CGO_ENABLED)" != 1 ] || ! command -v "$($go env CC)" >/dev/null; then
 	echo "no C compiler: testing WITHOUT the race detector" >&2
@@ -27,20 +29,20 @@ run() {
 }
 
 # Those that take longest begin first, so that nothing is left alone at the end.
-slow=(./test/churn ./test/deletion ./test/export ./test/sweep ./test/external ./test/integration ./test/postgresql/...)
+slow=(./test/watches ./test/deletion ./test/backup ./test/crash ./test/creation ./test/identity ./test/definitions ./test/status ./test/providers/...)
 if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
-	run ${race:+"$race"} -p=3 -parallel=6 -skip='^TestSweep' "$@" "${slow[@]}" ./... || status=1
+	run ${race:+"$race"} -p=3 -parallel=6 -skip='^TestSweep' "$@" "${slow[@]}" work || status=1
 	# Sweeps do hundreds of times what the other tests do once. The race detector finds no more in them, and they take a
 	# third of the time without it.
-	run -run='^TestSweep' "$@" ./test/sweep ./test/external ./test/... || status=1
+	run -run='^TestSweep' "$@" ./test/crash ./test/creation ./test/... || status=1
 else
 	# The race detector watches what has goroutines of its own.
-	run ${race:+"$race"} -short "$@" ./internal/watch ./internal/engine ./internal/pipeline/... ./internal/manager ./internal/kernel ./internal/introspect ./internal/telemetry || status=1
-	run -p=4 -parallel=8 "$@" "${slow[@]}" ./... || status=1
+	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/kernel ./internal/manager/introspect ./internal/telemetry || status=1
+	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
 fi
 # The control plane's own code is small and what it links is not: compiling that for the race detector takes longer
 # than all tests together.
-(cd controlplane && run "$@" ./...) || status=1
+(cd controlplane && GOWORK=off run "$@" ./...) || status=1
 
 count() { grep -cE "$1" "$out"; }
 echo

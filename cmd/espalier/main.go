@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/espalier-dev/espalier/internal/cli"
+	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 )
 
 func main() {

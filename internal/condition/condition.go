@@ -1,6 +1,8 @@
 // Package condition is the algebra of conditions: marking, summarizing and
 // comparing them. Conditions hold no timestamps of their own: a pass that finds
 // what the last one found produces the same bytes.
+//
+// Pure: it decides from values alone.
 package condition
 
 import (

@@ -1,6 +1,8 @@
 // Package dag is a directed acyclic graph whose every answer is deterministic:
 // the same nodes and edges, added in any order, give the same order, the same
 // layers and the same cycle.
+//
+// Pure: it decides from values alone.
 package dag
 
 import (

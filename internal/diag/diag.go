@@ -1,6 +1,8 @@
 // Package diag holds diagnostics as data: what is wrong with a definition,
 // where, what was expected and what the author may have meant. A compiler pass
 // adds all problems it finds; nothing stops at the first.
+//
+// Pure: it decides from values alone.
 package diag
 
 import (

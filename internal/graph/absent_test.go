@@ -3,6 +3,8 @@ package graph_test
 import (
 	"testing"
 
+	"github.com/espalier-dev/espalier/internal/object"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,8 +25,8 @@ spec:
       template: {apiVersion: apps.example.com/v1, kind: Deploymnet, metadata: {name: "${web.metadata.name}"}}
 `)
 	kinds := commonKinds(t, "")
-	kinds[schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}] = graph.Kind{Absent: true, Siblings: []string{"DaemonSet", "Deployment"}}
-	kinds[schema.GroupVersionKind{Version: "v1", Kind: "Frobnicator"}] = graph.Kind{Absent: true, Siblings: []string{"ConfigMap"}}
+	kinds[schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}] = object.KindInfo{Absent: true, Siblings: []string{"DaemonSet", "Deployment"}}
+	kinds[schema.GroupVersionKind{Version: "v1", Kind: "Frobnicator"}] = object.KindInfo{Absent: true, Siblings: []string{"ConfigMap"}}
 	g, problems := graph.Compile(&d.Spec, kinds)
 	const want = `spec.resources[0].template.kind: the API server has no kind "Deploymnet" in apps/v1; did you mean "Deployment"?
 spec.resources[0].template.spec.anything: in "schema.spec.sise" at 13: undefined field 'sise' in schema.spec; did you mean "size"?
@@ -49,7 +51,7 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}
 `)
 	kinds, typo := commonKinds(t, ""), schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}
-	kinds[typo] = graph.Kind{Absent: true}
+	kinds[typo] = object.KindInfo{Absent: true}
 	g := graph.Salvage(&d.Spec, kinds)
 	if g == nil || len(g.Missing) != 1 || g.Missing[0] != typo {
 		t.Errorf("got %v", g)

@@ -11,8 +11,9 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/inventory"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // BenchmarkCompile compiles a definition of 200 nodes. The budget is 300 ms of processor time.
@@ -141,7 +142,7 @@ func settled(t testing.TB, g *graph.Graph) plan.Facts {
 	t.Helper()
 	facts := someInstance(g)
 	facts.Instance.Object["spec"] = map[string]any{"name": "n", "region": "r", "replicas": int64(2), "enabled": true, "zones": []any{"a", "b", "c"}}
-	owner := inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "large"}, "v1")
+	owner := inventory.OwnerOf(facts.Instance, object.Definition{Name: "large"}, "v1")
 	for range g.Nodes {
 		p := plan.Compute(g.Compose(facts), facts, plan.History{}, owner, v1alpha1.ChildManager)
 		if facts.Owned == nil {

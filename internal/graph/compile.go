@@ -10,9 +10,9 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/object"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // Limits on a definition's size, each named in the diagnostic that enforces it.
@@ -69,7 +69,7 @@ type draft struct {
 	document map[string]any
 	// value is what a variable computes, as it is written.
 	value any
-	kind  Kind
+	kind  object.KindInfo
 	// typed is the schema of the kind's objects, one for all nodes of the kind; nil if
 	// there is none.
 	typed *spec.Schema

@@ -11,8 +11,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/object"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // parseSpec reads the shorthand of the instance's spec.

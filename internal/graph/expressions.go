@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+
 	"github.com/google/cel-go/cel"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/object"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // instanceVariable is the name under which expressions read the instance.
@@ -78,7 +80,7 @@ func (c *compilation) instanceSchema() *spec.Schema {
 	}
 	root := &spec.Schema{SchemaProps: spec.SchemaProps{
 		Type:       spec.StringOrArray{"object"},
-		Properties: map[string]spec.Schema{"spec": *specschema.OpenAPI(c.graph.Spec)},
+		Properties: map[string]spec.Schema{"spec": *crd.OpenAPI(c.graph.Spec)},
 	}}
 	return specschema.WithObjectMeta(root)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -16,7 +18,6 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // commonKinds reads the kinds that all tests know, with those of further
@@ -36,8 +37,8 @@ func commonKinds(t testing.TB, more string) graph.Kinds {
 		}
 		for _, v := range c.Spec.Versions {
 			gvk := schema.GroupVersionKind{Group: c.Spec.Group, Version: v.Name, Kind: c.Spec.Names.Kind}
-			known[gvk] = graph.Kind{
-				Schema:     specschema.OpenAPI(v.Schema.OpenAPIV3Schema),
+			known[gvk] = object.KindInfo{
+				Schema:     crd.OpenAPI(v.Schema.OpenAPIV3Schema),
 				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped,
 				Nested:     c.Labels[v1alpha1.OwnedLabel] == "true",
 				Names:      namesOf(gvk),

@@ -8,7 +8,7 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 

@@ -2,42 +2,30 @@ package graph_test
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/inventory"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
 // goldenDefinitions are the definitions of all goldens, by file.
 func goldenDefinitions(t testing.TB) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no goldens: %v", err)
-	}
 	out := map[string]string{}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range archive.Files {
-			if file.Name == "definition.yaml" {
-				out[path] = string(file.Data)
-			}
-		}
+	for _, a := range golden.Read(t, "testdata/*.txtar") {
+		out[a.Path] = a.Input["definition.yaml"]
 	}
 	return out
 }
@@ -95,7 +83,7 @@ func grown(facts plan.Facts, desired plan.Desired) plan.Facts {
 	next := facts
 	next.Owned, next.External = map[string][]*unstructured.Unstructured{}, map[plan.Need]plan.Look{}
 	var all []*unstructured.Unstructured
-	owner := inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "fuzzed"}, "v1")
+	owner := inventory.OwnerOf(facts.Instance, object.Definition{Name: "fuzzed"}, "v1")
 	for _, n := range desired.Nodes {
 		if n.Object == nil || n.External {
 			continue
@@ -151,7 +139,7 @@ func checkCompiler(t failer, d *v1alpha1.ResourceGraphDefinition, kinds graph.Ki
 	if describeGraph(g) != describeGraph(again) {
 		t.Fatalf("the same definition has another graph:\n%s\n%s", describeGraph(g), describeGraph(again))
 	}
-	crd.For(g, d.Spec.Schema, inventory.Definition{Name: "fuzzed"}, crd.Options{Version: "v1"})
+	kind.For(g, d.Spec.Schema, object.Definition{Name: "fuzzed"}, kind.Options{Version: "v1"})
 	checkPass(t, g, someInstance(g))
 	return g
 }
@@ -165,7 +153,7 @@ func someInstance(g *graph.Graph) plan.Facts {
 func checkPass(t failer, g *graph.Graph, facts plan.Facts) plan.Desired {
 	t.Helper()
 	desired := g.Compose(facts)
-	p := plan.Compute(desired, facts, plan.History{}, inventory.OwnerOf(facts.Instance, inventory.Definition{Name: "fuzzed"}, "v1"), v1alpha1.ChildManager)
+	p := plan.Compute(desired, facts, plan.History{}, inventory.OwnerOf(facts.Instance, object.Definition{Name: "fuzzed"}, "v1"), v1alpha1.ChildManager)
 	if len(p.Steps) != len(desired.Nodes) {
 		t.Fatalf("%d steps for %d nodes", len(p.Steps), len(desired.Nodes))
 	}

@@ -2,6 +2,8 @@
 // every expression typed against the schemas of the kinds that it reads, every
 // dependency known. Compilation is pure: the same definition and the same kinds
 // give the same graph, or the same diagnostics.
+//
+// Pure: it decides from values alone.
 package graph
 
 import (
@@ -11,13 +13,12 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/expr"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/plan"
 )
 
 // Graph is a compiled definition. It is immutable and safe for concurrent use.
@@ -164,23 +165,6 @@ func (g *Graph) Written() []schema.GroupVersionKind {
 // writes says whether the node keeps objects of its own.
 func (n *Node) writes() bool { return !n.External && !n.Variable }
 
-// Kind is what is known of a kind that a definition uses.
-type Kind struct {
-	// Schema is the kind's schema; nil if the server tells none.
-	Schema     *spec.Schema
-	Namespaced bool
-	// Nested says that a definition serves the kind.
-	Nested bool
-	// Names is the rule for what its objects are called.
-	Names object.NameRule
-	// Revision changes whenever the schema may have.
-	Revision string
-	// Absent says that the API server has the kind's version and not the kind, and that it
-	// gets none there: nothing else of it is known then. Siblings are the kinds that it has.
-	Absent   bool
-	Siblings []string
-}
-
 // Untyped says whether the kind was unknown when the graph was compiled, so that
 // its nodes can't be rendered before the graph is compiled anew.
 func (g *Graph) Untyped(gvk schema.GroupVersionKind) bool {
@@ -189,4 +173,4 @@ func (g *Graph) Untyped(gvk schema.GroupVersionKind) bool {
 
 // Kinds is what is known of the kinds that a definition uses, as Uses lists them.
 // One that isn't here no server knows: it may come later, unlike one that is Absent.
-type Kinds map[schema.GroupVersionKind]Kind
+type Kinds map[schema.GroupVersionKind]object.KindInfo

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/expr"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // skip leaves the node out when a condition says so, or when something that it

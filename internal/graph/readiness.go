@@ -8,9 +8,9 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/expr"
-	"github.com/espalier-dev/espalier/internal/health"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // readiness tells whether a node's object is ready, which is called by the id of the

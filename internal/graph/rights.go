@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
 // What whoever looks after instances does with them, with the objects that they consist of,
@@ -24,9 +24,9 @@ var (
 type Rights struct {
 	// Instances are the rights of whoever looks after the instances: the definition's
 	// account, or else the controllers.
-	Instances []rights.Need
+	Instances []rbac.Need
 	// Controllers are the rights of the controllers themselves, in either case.
-	Controllers []rights.Need
+	Controllers []rbac.Need
 	// Unknown are the kinds of which nothing is said here: they have no name yet by which
 	// they are served.
 	Unknown []schema.GroupVersionKind
@@ -39,7 +39,7 @@ func Needs(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (
 	if spec.Schema == nil {
 		return r
 	}
-	may := func(verbs []string, gvk schema.GroupVersionKind, sub, name string) (needs []rights.Need) {
+	may := func(verbs []string, gvk schema.GroupVersionKind, sub, name string) (needs []rbac.Need) {
 		resource, ok := served(gvk)
 		if !ok {
 			if !slices.Contains(r.Unknown, gvk) {
@@ -48,7 +48,7 @@ func Needs(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (
 			return nil
 		}
 		for _, verb := range verbs {
-			needs = append(needs, rights.Need{Verb: verb, Group: gvk.Group, Resource: resource + sub, Name: name})
+			needs = append(needs, rbac.Need{Verb: verb, Group: gvk.Group, Resource: resource + sub, Name: name})
 		}
 		return needs
 	}
@@ -70,7 +70,7 @@ func Needs(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (
 }
 
 // namespace is what is needed to wait for the namespace that a template names.
-func (d *draft) namespace() []rights.Need {
+func (d *draft) namespace() []rbac.Need {
 	metadata, _ := d.document["metadata"].(map[string]any)
 	name, _ := metadata["namespace"].(string)
 	if name == "" {
@@ -79,7 +79,7 @@ func (d *draft) namespace() []rights.Need {
 	if strings.Contains(name, "${") {
 		name = ""
 	}
-	needs := rights.Of("", "namespaces", ofReferences...)
+	needs := rbac.Of("", "namespaces", ofReferences...)
 	for i := range needs {
 		needs[i].Name = name
 	}

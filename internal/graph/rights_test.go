@@ -10,7 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
 func TestWhatADefinitionNeeds(t *testing.T) {
@@ -35,10 +35,10 @@ resources:
 		"list and watch secrets named settings", "create, delete, get, list, patch and watch serviceaccounts",
 		"get, list and patch sites.example.com", "update sites.example.com/finalizers", "update sites.example.com/status",
 	}
-	if diff := cmp.Diff(want, rights.Texts(got.Instances)); diff != "" {
+	if diff := cmp.Diff(want, rbac.Texts(got.Instances)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"list and watch sites.example.com"}, rights.Texts(got.Controllers)); diff != "" {
+	if diff := cmp.Diff([]string{"list and watch sites.example.com"}, rbac.Texts(got.Controllers)); diff != "" {
 		t.Errorf("of the controllers (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]schema.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "Unheard"}}, got.Unknown); diff != "" {

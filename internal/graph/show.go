@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/espalier-dev/espalier/internal/expr"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // status resolves the author's status fields. Where a source could not be looked

@@ -8,8 +8,8 @@ import (
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/espalier-dev/espalier/internal/expr"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // MaxVariables bounds the bytes of all variables of one instance together, counted

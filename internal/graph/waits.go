@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/espalier-dev/espalier/internal/expr"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // waitsOf turns an error of an evaluation into what the node waits for.

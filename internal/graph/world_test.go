@@ -17,8 +17,9 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/inventory"
-	"github.com/espalier-dev/espalier/internal/plan"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // world is an instance and what happens around it: a list of passes, and what
@@ -58,7 +59,7 @@ type change struct {
 var began = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
 // passes goes through the world's passes and tells each.
-func passes(t *testing.T, g *graph.Graph, d inventory.Definition, text string) []string {
+func passes(t *testing.T, g *graph.Graph, d object.Definition, text string) []string {
 	var w world
 	decode(t, text, &w)
 	instance := &unstructured.Unstructured{Object: normal(t, w.Instance)}

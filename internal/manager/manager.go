@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/espalier-dev/espalier/internal/introspect"
-	"github.com/espalier-dev/espalier/internal/kernel"
-	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -53,7 +53,7 @@ type Options struct {
 type Surroundings struct {
 	Config  *rest.Config
 	Events  telemetry.Recorder
-	Observe func(outcome.Pass)
+	Observe func(reconcile.Pass)
 	// Propagated is told of each value's way from the status of one layer to that of the
 	// next.
 	Propagated func(below, above schema.GroupKind, took time.Duration)

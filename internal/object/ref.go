@@ -1,5 +1,7 @@
 // Package object holds the identity of things: which object, which field,
 // which content. Everything here is a comparable value.
+//
+// Pure: it decides from values alone.
 package object
 
 import (

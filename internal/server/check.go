@@ -3,14 +3,14 @@ package server
 import (
 	"context"
 
-	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
 // Findings are what a cluster is found like before the controllers run against it.
 type Findings struct {
 	// Installs are the steps by which the dialects' kinds would be installed.
-	Installs []crd.InstallStep
+	Installs []install.Step
 	// Refused is why nothing would be installed; nil if everything would.
 	Refused error
 	// Notes are what else there is to know, and to do.

@@ -18,16 +18,17 @@ import (
 
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/compose"
-	"github.com/espalier-dev/espalier/internal/controller/definition"
-	"github.com/espalier-dev/espalier/internal/controller/establish"
-	"github.com/espalier-dev/espalier/internal/controller/functions"
-	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/composition"
+	"github.com/espalier-dev/espalier/internal/composition/establish"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/managed/provider"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/outcome"
-	"github.com/espalier-dev/espalier/internal/pipeline"
-	"github.com/espalier-dev/espalier/internal/provide"
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -47,8 +48,8 @@ type Options struct {
 	Version string
 	Log     logr.Logger
 	Events  telemetry.Recorder
-	// Observe is told of each pass; optional.
-	Observe func(outcome.Pass)
+	// Observe is told of each reconcile; optional.
+	Observe func(reconcile.Pass)
 	// Propagated is told of each value's way from the status of one layer to that of the
 	// next; optional.
 	Propagated func(below, above schema.GroupKind, took time.Duration)
@@ -68,13 +69,13 @@ type Options struct {
 	// is what it is by default.
 	Poll time.Duration
 	// Functions say what is known of functions beside the cluster's objects.
-	Functions functions.Options
+	Functions packages.Options
 	// Until is until when no other process can be at the same work; optional, and
 	// zero for as long as this one likes.
 	Until func() time.Time
 	// Needs are the rights that the controllers need in every cluster; by default those for
 	// what these options say.
-	Needs []rights.Need
+	Needs []rbac.Need
 	// Now tells the time; the wall clock by default.
 	Now func() time.Time
 }
@@ -83,7 +84,7 @@ type Options struct {
 type Controllers struct {
 	*kernel.Kernel
 	// Functions calls the functions of the cluster's compositions.
-	Functions *functions.Catalog
+	Functions *packages.Catalog
 	// Rollouts counts what becomes of the revisions of definitions.
 	Rollouts *telemetry.Rollouts
 
@@ -114,17 +115,17 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Kernel, err = kernel.New(kernel.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.concerned, Using: c.registry.Using, Annotated: compose.Annotated, Permitted: c.permissions.permitted,
+		Concerned: c.concerned, Using: c.registry.Using, Annotated: composition.Annotated, Permitted: c.permissions.permitted,
 		Installs: c.installs,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.permissions.kernel, c.permissions.registry = c.Kernel, c.registry
-	c.Functions = functions.New(c.Hub, o.Functions)
+	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.wake = c.Client, c.Hub, c.registry, c.Wake
+	c.Functions = packages.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Kernel, o, func() bool { return c.dialects.serves(Composition) })
 	c.conversions = &conversions{changed: func() {
-		for _, key := range c.registry.Definitions() {
+		for _, key := range c.registry.Keys() {
 			c.Wake(key)
 		}
 	}}
@@ -144,7 +145,7 @@ func (c *Controllers) installs(installed func(name string) (*apiextensionsv1.Cus
 	if c.options.Usages {
 		out = append(out, protection.CRDs)
 	}
-	return append(out, provide.CRDs(c.options.Providers)...)
+	return append(out, provider.CRDs(c.options.Providers)...)
 }
 
 // concerned lists the definitions, of both dialects, that a change of a kind concerns. A
@@ -188,7 +189,7 @@ func (c *Controllers) startGraphs() {
 	}
 }
 
-// Collectors are what is counted beside watches and passes.
+// Collectors are what is counted beside watches and reconciles.
 func (c *Controllers) Collectors() []prometheus.Collector {
 	objects := func(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
 		return c.Hub.Select(gvk, "", labels.Everything())
@@ -201,17 +202,17 @@ func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.per
 
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {
-	return provide.Start(ctx, c.Kernel, provide.Options{
+	return provider.Start(ctx, c.Kernel, provider.Options{
 		Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now,
-		Until: c.options.Until, Usages: c.usages.book,
+		Until: c.options.Until, Usages: c.usages.index,
 	})
 }
 
 // startComposites serves the composition dialect's definitions, and the kinds that they
 // define.
 func (c *Controllers) startComposites(ctx context.Context) {
-	composites := compose.Options{
-		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.book, Layers: c.layers,
+	composites := composition.Options{
+		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.index, Layers: c.layers,
 		Version: c.options.Version, MoreColumns: c.options.MoreColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.Around != nil {
@@ -220,23 +221,25 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	if c.options.Composites != nil {
 		composites.Kinds = c.options.Composites(c.Kernel)
 	}
-	compose.Start(ctx, c.Kernel, composites)
+	composition.Start(ctx, c.Kernel, composites)
 }
 
 // startFunctions begins to call functions, and to tell how they fare.
 func (c *Controllers) startFunctions() {
-	r := functions.Reconciler{Catalog: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
-	c.Serve(functions.FunctionKind, &r)
-	c.Serve(functions.RevisionKind, &functions.Revisions{Reconciler: r})
+	r := packages.Reconciler{Catalog: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
+	c.Serve(packages.FunctionKind, &r)
+	c.Serve(packages.RevisionKind, &packages.Revisions{Reconciler: r})
 	c.Functions.Start(c.Wake)
 }
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
 	return definition.Config{
-		Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine,
-		Events: c.options.Events, Registry: c.registry, Version: c.options.Version, MoreColumns: c.options.MoreColumns,
-		AllowCRDDeletion: c.options.AllowCRDDeletion, Now: c.options.Now, Published: c.Published, Held: c.Gate.Keep,
-		Usages: c.usages.book, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
+		Config: serving.Config{
+			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
+			Published: c.Published, Held: c.Gate.Wrap, MoreColumns: c.options.MoreColumns,
+		},
+		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion,
+		Usages: c.usages.index, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }
 

@@ -3,8 +3,8 @@ package server
 import (
 	"sync"
 
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 // conversions knows where this program's webhook converts objects, once it does.
@@ -14,7 +14,7 @@ type conversions struct {
 
 	mu      sync.Mutex
 	planned bool
-	at      *crd.Endpoint
+	at      *install.Endpoint
 }
 
 // plan says that there will be a webhook.
@@ -25,7 +25,7 @@ func (c *conversions) plan() {
 }
 
 // announce takes note of where objects are converted from now on.
-func (c *conversions) announce(at crd.Endpoint) {
+func (c *conversions) announce(at install.Endpoint) {
 	c.mu.Lock()
 	same := c.at != nil && object.Digest(*c.at) == object.Digest(at)
 	c.at = &at
@@ -36,7 +36,7 @@ func (c *conversions) announce(at crd.Endpoint) {
 }
 
 // Endpoint implements definition.Conversions.
-func (c *conversions) Endpoint() (at *crd.Endpoint, planned bool) {
+func (c *conversions) Endpoint() (at *install.Endpoint, planned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at, c.planned

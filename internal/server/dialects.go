@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/api/pkg"
 	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 // Dialect is a language of definitions.
@@ -71,7 +71,7 @@ func chooseDialects(asked []Dialect, installed func(name string) (*apiextensions
 		return asked, nil
 	}
 	for _, d := range Dialects {
-		if c, exists := installed(d.definitions()); exists && crd.IsForeign(c) {
+		if c, exists := installed(d.definitions()); exists && install.IsForeign(c) {
 			notes = append(notes, fmt.Sprintf("the %s dialect isn't served: CustomResourceDefinition %s was installed by another program, which may be serving it. "+
 				"Once that program is stopped, name the dialect in --dialects", d, d.definitions()))
 			continue
@@ -86,15 +86,15 @@ func chooseDialects(asked []Dialect, installed func(name string) (*apiextensions
 type dialects struct {
 	asked []Dialect
 
-	mu     sync.Mutex
-	served []Dialect
-	told   []string
+	mu      sync.Mutex
+	served  []Dialect
+	reasons []string
 }
 
 func (d *dialects) choose(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []Dialect {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.served, d.told = chooseDialects(d.asked, installed)
+	d.served, d.reasons = chooseDialects(d.asked, installed)
 	return d.served
 }
 
@@ -107,7 +107,7 @@ func (d *dialects) serves(one Dialect) bool {
 func (d *dialects) notes() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.told)
+	return slices.Clone(d.reasons)
 }
 
 // InstalledDialects are the dialects whose definitions a cluster has, whoever has installed

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/controller/functions"
+	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/webhook"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -35,7 +35,7 @@ type ManagerOptions struct {
 	// is what it is by default.
 	Poll time.Duration
 	// Functions say what is known of functions beside the cluster's objects.
-	Functions functions.Options
+	Functions packages.Options
 }
 
 // NewManager prepares the controllers with leader election, probes and metrics.
@@ -79,7 +79,7 @@ func beside(ctx context.Context, c *Controllers, o ManagerOptions) error {
 	options.ReplaceForeign = o.ReplaceCrossplaneWebhook
 	s := &webhook.Server{
 		Options: options, Cluster: c.Client, Now: c.options.Now, Log: log,
-		Uses:       webhook.Known{Book: c.usages.book, Cluster: c.Client},
+		Uses:       webhook.Known{Book: c.usages.index, Cluster: c.Client},
 		Converters: &webhook.Compiled{Reader: c.Client},
 		Announce:   c.conversions.announce,
 		Leads:      func() bool { return c.Serving() == nil },

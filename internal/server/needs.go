@@ -8,27 +8,27 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/rights"
 	"github.com/espalier-dev/espalier/internal/webhook"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // Needs are the rights that the controllers need themselves, in every cluster, when they run
 // with the given options.
-func Needs(o ManagerOptions) ([]rights.Need, error) {
+func Needs(o ManagerOptions) ([]rbac.Need, error) {
 	serves := func(d Dialect) bool { return len(o.Dialects) == 0 || slices.Contains(o.Dialects, d) }
-	p := rights.Program{
+	p := rbac.Program{
 		Graphs: serves(Graph), Compositions: serves(Composition),
-		Configuration: rights.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
-		Foreign: rights.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
-		Certificates: rights.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
+		Configuration: rbac.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
+		Foreign: rbac.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
+		Certificates: rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
 	if o.LeaderElection {
-		p.Lease = rights.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}
+		p.Lease = rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}
 	}
 	if o.Webhook != nil && o.Webhook.Store == nil {
-		p.Secret = rights.Object{Namespace: o.Webhook.Namespace, Name: webhook.SecretName}
+		p.Secret = rbac.Object{Namespace: o.Webhook.Namespace, Name: webhook.SecretName}
 	}
 	for _, provider := range o.Providers {
 		served, err := servedBy(provider)
@@ -37,11 +37,11 @@ func Needs(o ManagerOptions) ([]rights.Need, error) {
 		}
 		p.Managed = append(p.Managed, served...)
 	}
-	return rights.Controllers(p), nil
+	return rbac.Controllers(p), nil
 }
 
 // servedBy are the kinds of a provider, its configurations among them.
-func servedBy(p managed.Provider) (out []rights.Resource, err error) {
+func servedBy(p managed.Provider) (out []rbac.Resource, err error) {
 	err = fs.WalkDir(p.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -54,7 +54,7 @@ func servedBy(p managed.Provider) (out []rights.Resource, err error) {
 		if err := yaml.Unmarshal(raw, &crd); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		out = append(out, rights.Resource{Group: crd.Spec.Group, Name: crd.Spec.Names.Plural})
+		out = append(out, rbac.Resource{Group: crd.Spec.Group, Name: crd.Spec.Names.Plural})
 		return nil
 	})
 	return out, err

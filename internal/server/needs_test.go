@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"slices"
 	"testing"
+	"testing/fstest"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -14,15 +15,16 @@ import (
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // TestTheControllersMayWatchWhatTheyInstall looks at every kind that the controllers bring.
 func TestTheControllersMayWatchWhatTheyInstall(t *testing.T) {
-	provider := postgresql.Provider(postgresql.Options{})
+	provider := managed.Provider{Name: "things", CRDs: fstest.MapFS{"things.yaml": {Data: []byte(`
+spec: {group: things.example.org, names: {plural: things}}
+`)}}}
 	needs, err := server.Needs(server.ManagerOptions{Providers: []managed.Provider{provider}})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +44,7 @@ func TestTheControllersMayWatchWhatTheyInstall(t *testing.T) {
 				return err
 			}
 			count++
-			for _, need := range rights.Of(crd.Spec.Group, crd.Spec.Names.Plural, "get", "list", "watch") {
+			for _, need := range rbac.Of(crd.Spec.Group, crd.Spec.Names.Plural, "get", "list", "watch") {
 				if !slices.Contains(needs, need) {
 					t.Errorf("nobody needs to %s", need)
 				}
@@ -71,7 +73,7 @@ func TestADialectThatIsNotServedNeedsNothing(t *testing.T) {
 		}
 		for dialect, groups := range groups {
 			for _, group := range groups {
-				asks := slices.ContainsFunc(needs, func(n rights.Need) bool {
+				asks := slices.ContainsFunc(needs, func(n rbac.Need) bool {
 					return n.Group == group && n.Resource != "usages" && n.Resource != "usages/status" // usages are served without compositions
 				})
 				if asks != (dialect == served) {

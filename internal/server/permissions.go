@@ -12,32 +12,52 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/controller/definition"
-	"github.com/espalier-dev/espalier/internal/kernel"
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
+
+// account is whom the controllers act as; *kube.Client knows.
+type account interface {
+	User(ctx context.Context) string
+	Lacks(ctx context.Context, needs []rbac.Need, since time.Time) ([]rbac.Need, error)
+}
+
+// watches are opened anew where they may be forbidden; *watch.Hub has them.
+type watches interface {
+	Recheck(resource schema.GroupResource)
+}
+
+// registry knows what definitions lack, and which act as a user; *definition.Registry does.
+type registry interface {
+	Missing() []definition.Missing
+	ActingAs(user string) []object.Key
+}
 
 // permissions knows which rights the controllers lack: of those that they need in every
 // cluster, which it asks for itself, and of those that definitions need.
 type permissions struct {
-	kernel   *kernel.Kernel
-	registry *definition.Registry
-	needs    []rights.Need
-	log      logr.Logger
+	account  account
+	watches  watches
+	registry registry
+	// wake asks for a reconcile of a definition.
+	wake  func(object.Key)
+	needs []rbac.Need
+	log   logr.Logger
 
-	begun atomic.Bool
-	poke  chan struct{} // holds one: something else is allowed
+	begun   atomic.Bool
+	changed chan struct{} // has room for one signal: something else is allowed
 
 	mu    sync.Mutex
 	user  string
 	known bool
-	lacks []rights.Need
+	lacks []rbac.Need
 	err   error
 }
 
-func newPermissions(needs []rights.Need, log logr.Logger) *permissions {
-	return &permissions{needs: needs, log: log, poke: make(chan struct{}, 1)}
+func newPermissions(needs []rbac.Need, log logr.Logger) *permissions {
+	return &permissions{needs: needs, log: log, changed: make(chan struct{}, 1)}
 }
 
 // How soon it is asked again what the controllers may do while something is missing, or the
@@ -66,7 +86,7 @@ func (p *permissions) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.poke:
+		case <-p.changed:
 			wait, since = soonAsked, time.Now().Add(-soonAsked) // what was listed a moment ago is the news
 		case <-again.C:
 			since = time.Now()
@@ -81,11 +101,10 @@ func (p *permissions) follow(ctx context.Context) {
 	}
 }
 
-// ask finds out what is missing, and tells of it if that is news.
+// ask finds out what is missing, and logs changes.
 func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) {
-	client := p.kernel.Client
-	user := client.User(ctx)
-	lacks, err := client.Lacks(ctx, p.needs, since)
+	user := p.account.User(ctx)
+	lacks, err := p.account.Lacks(ctx, p.needs, since)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -104,7 +123,7 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 		return false
 	case len(lacks) > 0 && (!known || !slices.Equal(before, lacks)):
 		p.log.Info("warning: the controllers lack rights; what needs them doesn't work until they are granted",
-			"user", user, "missing", strings.Join(rights.Texts(lacks), "; "), "remedy", remedy(user))
+			"user", user, "missing", strings.Join(rbac.Texts(lacks), "; "), "remedy", remedy(user))
 	case len(lacks) == 0 && len(before) > 0:
 		p.log.Info("the controllers have been granted the rights that they lacked", "user", user)
 	case len(lacks) == 0 && !known:
@@ -112,7 +131,7 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 	}
 	for _, n := range lacks {
 		if (n.Verb == "list" || n.Verb == "watch") && !slices.Contains(before, n) {
-			p.kernel.Hub.Recheck(schema.GroupResource{Group: n.Group, Resource: n.Resource})
+			p.watches.Recheck(schema.GroupResource{Group: n.Group, Resource: n.Resource})
 		}
 	}
 	return len(lacks) == 0
@@ -122,7 +141,7 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 func remedy(user string) string {
 	command := "espalier rbac --controllers"
 	if user != "" {
-		command += " " + rights.Argument(rights.User(user))
+		command += " " + rbac.Argument(rbac.User(user))
 	}
 	return command + " | kubectl apply -f -"
 }
@@ -131,13 +150,13 @@ func remedy(user string) string {
 // another user.
 func (p *permissions) permitted(user string) {
 	for _, key := range p.registry.ActingAs(user) {
-		p.kernel.Wake(key)
+		p.wake(key)
 	}
 	if user != "" {
 		return
 	}
 	select {
-	case p.poke <- struct{}{}:
+	case p.changed <- struct{}{}:
 	default:
 	}
 }
@@ -172,7 +191,7 @@ func (p *permissions) notes() []string {
 		if m.Definition != "" {
 			whatFor = ", for definition " + strings.TrimPrefix(m.Namespace+"/"+m.Definition, "/")
 		}
-		out = append(out, m.User+" lacks"+whatFor+": "+strings.Join(rights.Texts(m.Needs), "; "))
+		out = append(out, m.User+" lacks"+whatFor+": "+strings.Join(rbac.Texts(m.Needs), "; "))
 	}
 	return out
 }

@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/crd"
-	"github.com/espalier-dev/espalier/internal/fieldmanager"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/takeover"
 )
@@ -31,7 +31,7 @@ import (
 type ReleaseOptions struct {
 	Config *rest.Config
 	// Engine is who gets them.
-	Engine fieldmanager.Engine
+	Engine managedfields.Engine
 	// DryRun writes nothing.
 	DryRun bool
 	// Lease is the name of the lease that the controllers have while they run.
@@ -54,8 +54,15 @@ type releaser struct {
 	client dynamic.Interface
 	kinds  map[schema.GroupKind]resource
 	done   map[types.UID]bool
-	// discovery knows the kinds that have no CustomResourceDefinition; nil until it is asked.
-	discovery meta.RESTMapper
+	// discover finds how kinds are served that have no CustomResourceDefinition; discovered
+	// is nil until it is asked.
+	discover   func() (mapper, error)
+	discovered mapper
+}
+
+// mapper finds how kinds are served; a meta.RESTMapper does.
+type mapper interface {
+	RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
 }
 
 // resource is how a kind is served.
@@ -71,7 +78,27 @@ func Release(ctx context.Context, o ReleaseOptions) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	r := &releaser{ReleaseOptions: o, client: client, done: map[types.UID]bool{}}
+	return newReleaser(o, client, func() (mapper, error) { return discover(o.Config) }).run(ctx)
+}
+
+func newReleaser(o ReleaseOptions, client dynamic.Interface, discover func() (mapper, error)) *releaser {
+	return &releaser{ReleaseOptions: o, client: client, discover: discover, done: map[types.UID]bool{}}
+}
+
+// discover asks the API server for all kinds that it serves.
+func discover(config *rest.Config) (mapper, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	groups, err := restmapper.GetAPIGroupResources(client)
+	if err != nil {
+		return nil, fmt.Errorf("find out which kinds there are: %w", err)
+	}
+	return restmapper.NewDiscoveryRESTMapper(groups), nil
+}
+
+func (r *releaser) run(ctx context.Context) error {
 	if err := r.refuseWhileRunning(ctx); err != nil {
 		return err
 	}
@@ -167,7 +194,7 @@ func (r *releaser) served(ctx context.Context) ([]*apiextensionsv1.CustomResourc
 
 // serves says whether the engine serves a kind.
 func (r *releaser) serves(c *apiextensionsv1.CustomResourceDefinition) bool {
-	if r.Engine == fieldmanager.KRO {
+	if r.Engine == managedfields.KRO {
 		return c.Labels[v1alpha1.OwnedLabel] != ""
 	}
 	ref := metav1.GetControllerOfNoCopy(c)
@@ -176,7 +203,7 @@ func (r *releaser) serves(c *apiextensionsv1.CustomResourceDefinition) bool {
 
 // definitions are the kinds of the engine's definitions, and of what goes with them.
 func (r *releaser) definitions() []schema.GroupKind {
-	if r.Engine == fieldmanager.KRO {
+	if r.Engine == managedfields.KRO {
 		return []schema.GroupKind{
 			{Group: "internal.kro.run", Kind: "GraphRevision"}, {Group: "kro.run", Kind: "ResourceGroup"}, {Group: "kro.run", Kind: "ResourceGraphDefinition"},
 		}
@@ -291,18 +318,14 @@ func (r *releaser) resource(gk schema.GroupKind) (resource, error) {
 	if known, ok := r.kinds[gk]; ok {
 		return known, nil
 	}
-	if r.discovery == nil {
-		client, err := discovery.NewDiscoveryClientForConfig(r.Config)
+	if r.discovered == nil {
+		found, err := r.discover()
 		if err != nil {
-			return resource{}, fmt.Errorf("connect to the API server: %w", err)
+			return resource{}, err
 		}
-		groups, err := restmapper.GetAPIGroupResources(client)
-		if err != nil {
-			return resource{}, fmt.Errorf("find out which kinds there are: %w", err)
-		}
-		r.discovery = restmapper.NewDiscoveryRESTMapper(groups)
+		r.discovered = found
 	}
-	mapping, err := r.discovery.RESTMapping(gk)
+	mapping, err := r.discovered.RESTMapping(gk)
 	if meta.IsNoMatchError(err) {
 		return resource{}, nil
 	}

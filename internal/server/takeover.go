@@ -18,14 +18,14 @@ import (
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/dryrun"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/dryrun"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/takeover"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-	"github.com/espalier-dev/espalier/internal/watch"
 )
 
 // TakeoverFindings are what the controllers would do to a cluster.
@@ -34,7 +34,7 @@ type TakeoverFindings struct {
 	// Objects are those that the controllers look after, that instances are composed of, and
 	// that would be written otherwise.
 	Objects []takeover.Observed
-	// Failed are the objects whose last pass failed, with why.
+	// Failed are the objects whose last reconcile failed, with why.
 	Failed map[object.Key]string
 	// Unsettled says that the controllers were still at work when the time was up.
 	Unsettled bool
@@ -78,9 +78,9 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, patience time.Duration)
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	out.Unsettled, err = c.awaitIdle(ctx, overlay, ended, patience)
+	out.Unsettled, err = awaitIdle(ctx, activity{c.Serving, overlay.Busy, c.Engine.Idle}, ended, patience)
 	if err == nil {
-		out.Objects, err = c.observed(ctx, overlay)
+		out.Objects, err = c.findObserved(ctx, overlay)
 	}
 	stop()
 	if failed := <-ended; err == nil && failed != nil && !errors.Is(failed, context.Canceled) {
@@ -99,8 +99,19 @@ func refuseHeld(ctx context.Context, client dynamic.Interface) error {
 	return fmt.Errorf("the controllers would do nothing while there is Hold %s; delete it first", list.Items[0].GetName())
 }
 
-// awaitIdle waits until the controllers rest. It puts back on the channel what came of Run.
-func (c *Controllers) awaitIdle(ctx context.Context, overlay *dryrun.Overlay, ended chan error, patience time.Duration) (unsettled bool, err error) {
+// activity tells how far controllers are.
+type activity struct {
+	// serving is nil once they run.
+	serving func() error
+	// busy is how many requests await their answers, and how many were made.
+	busy func() (pending int, made uint64)
+	// idle says that nothing is queued.
+	idle func() bool
+}
+
+// awaitIdle waits until the controllers have nothing to do. It puts back on the channel what
+// came of Run.
+func awaitIdle(ctx context.Context, a activity, ended chan error, patience time.Duration) (unsettled bool, err error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(pollInterval)
@@ -118,14 +129,14 @@ func (c *Controllers) awaitIdle(ctx context.Context, overlay *dryrun.Overlay, en
 			}
 			return false, err
 		case <-deadline.C:
-			if why := c.Serving(); why != nil {
+			if why := a.serving(); why != nil {
 				return false, fmt.Errorf("after %s: %w", patience, why)
 			}
 			return true, nil
 		case <-tick.C:
 		}
-		pending, now := overlay.Busy()
-		if c.Serving() != nil || pending > 0 || now != made || !c.Engine.Idle() {
+		pending, now := a.busy()
+		if a.serving() != nil || pending > 0 || now != made || !a.idle() {
 			made, since = now, time.Now()
 			continue
 		}
@@ -135,9 +146,22 @@ func (c *Controllers) awaitIdle(ctx context.Context, overlay *dryrun.Overlay, en
 	}
 }
 
-// observed are the objects that the controllers look after or write, and those that
+// findObserved are the objects that the controllers look after or write, and those that
 // instances are composed of.
-func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]takeover.Observed, error) {
+func (c *Controllers) findObserved(ctx context.Context, overlay *dryrun.Overlay) ([]takeover.Observed, error) {
+	client, err := dynamic.NewForConfig(overlay.Wrap(c.options.Config))
+	if err != nil {
+		return nil, err
+	}
+	children := func(gk schema.GroupKind) ([]unstructured.Unstructured, error) {
+		return children(ctx, client, c.Kinds, gk)
+	}
+	return observed(served(c.Engine.Kinds(), c.Hub), overlay.Changes(), children)
+}
+
+// observed are the objects that would be changed, those that are served, and those that
+// instances are composed of, each once.
+func observed(served []*unstructured.Unstructured, changes []dryrun.Change, children func(schema.GroupKind) ([]unstructured.Unstructured, error)) ([]takeover.Observed, error) {
 	known := map[object.Key]bool{}
 	var out []takeover.Observed
 	add := func(o takeover.Observed, key object.Key) {
@@ -146,18 +170,17 @@ func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]
 			out = append(out, o)
 		}
 	}
-	served := c.served()
-	looked := map[object.Key]bool{}
+	isServed := map[object.Key]bool{}
 	for _, o := range served {
-		looked[object.KeyOf(o)] = true
+		isServed[object.KeyOf(o)] = true
 	}
-	for _, change := range overlay.Changes() {
+	for _, change := range changes {
 		o := change.After
 		if o == nil {
 			o = change.Before
 		}
 		key := object.KeyOf(o)
-		add(takeover.Observed{Before: change.Before, After: change.After, Deletion: change.Deletion, Served: looked[key]}, key)
+		add(takeover.Observed{Before: change.Before, After: change.After, Deletion: change.Deletion, Served: isServed[key]}, key)
 	}
 	kinds, ids := map[schema.GroupKind]bool{}, map[string]bool{}
 	for _, o := range served {
@@ -167,17 +190,13 @@ func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]
 			kinds[gk] = true
 		}
 	}
-	client, err := dynamic.NewForConfig(overlay.Wrap(c.options.Config))
-	if err != nil {
-		return nil, err
-	}
 	for gk := range kinds {
-		children, err := c.children(ctx, client, gk)
+		found, err := children(gk)
 		if err != nil {
 			return nil, err
 		}
-		for i := range children {
-			if c := &children[i]; ids[c.GetLabels()[v1alpha1.ApplySetPartOfLabel]] {
+		for i := range found {
+			if c := &found[i]; ids[c.GetLabels()[v1alpha1.ApplySetPartOfLabel]] {
 				add(takeover.Observed{Before: c, After: c}, object.KeyOf(c))
 			}
 		}
@@ -185,17 +204,23 @@ func (c *Controllers) observed(ctx context.Context, overlay *dryrun.Overlay) ([]
 	return out, nil
 }
 
+// kinds finds how kinds are served; *kube.Kinds does.
+type kinds interface {
+	Preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error)
+	Resolve(ctx context.Context, gvk schema.GroupVersionKind) (kube.Resource, error)
+}
+
 // children are the objects of a kind that instances are composed of; none of a kind that no
 // server knows.
-func (c *Controllers) children(ctx context.Context, client dynamic.Interface, gk schema.GroupKind) ([]unstructured.Unstructured, error) {
-	kind, err := c.Kinds.Preferred(ctx, gk)
-	if cluster.IsUnavailable(err) {
+func children(ctx context.Context, client dynamic.Interface, kinds kinds, gk schema.GroupKind) ([]unstructured.Unstructured, error) {
+	kind, err := kinds.Preferred(ctx, gk)
+	if kube.IsUnavailable(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	resource, err := c.Kinds.Resolve(ctx, kind)
+	resource, err := kinds.Resolve(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -206,30 +231,36 @@ func (c *Controllers) children(ctx context.Context, client dynamic.Interface, gk
 	return list.Items, nil
 }
 
-// served are the objects of all kinds that controllers run for, in order.
-func (c *Controllers) served() []*unstructured.Unstructured {
+// caches hold the objects of kinds that are served; *watch.Hub is one.
+type caches interface {
+	State(gvk schema.GroupVersionKind, s watch.Selection) watch.State
+	Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured
+}
+
+// served are the objects of some kinds, sorted.
+func served(kinds []schema.GroupVersionKind, from caches) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
-	for _, kind := range c.Engine.Kinds() {
-		if c.Hub.State(kind, watch.All()).Phase == watch.Synced {
-			out = append(out, c.Hub.Select(kind, "", labels.Everything())...)
+	for _, kind := range kinds {
+		if from.State(kind, watch.All()).Phase == watch.Synced {
+			out = append(out, from.Select(kind, "", labels.Everything())...)
 		}
 	}
 	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
 	return out
 }
 
-// observer takes note of the passes that fail.
+// observer records the reconciles that fail.
 type observer struct {
 	mu     sync.Mutex
 	failed map[object.Key]string
 }
 
-func (o *observer) observe(p outcome.Pass) {
+func (o *observer) observe(p reconcile.Pass) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.failed, p.Key)
 	if p.Err != nil && !errors.Is(p.Err, context.Canceled) {
-		o.failed[p.Key] = cluster.Discreet(p.Err)
+		o.failed[p.Key] = kube.Discreet(p.Err)
 	}
 }
 

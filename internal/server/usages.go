@@ -6,18 +6,20 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/controller/protection"
-	"github.com/espalier-dev/espalier/internal/crd"
-	"github.com/espalier-dev/espalier/internal/kernel"
-	"github.com/espalier-dev/espalier/internal/usage"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/protection"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 // usages serves the kinds of usages that there are, from when they come: without them
 // nothing is watched.
 type usages struct {
-	kernel  *kernel.Kernel
-	options Options
-	book    *protection.Book
+	index *protection.Index
+	crds  protection.CRDs
+	// start starts the controller of a kind.
+	start func(schema.GroupVersionKind)
 	// beside says that kinds of usages which another program has installed are served.
 	beside func() bool
 
@@ -27,7 +29,16 @@ type usages struct {
 }
 
 func newUsages(k *kernel.Kernel, o Options, beside func() bool) *usages {
-	return &usages{kernel: k, options: o, beside: beside, book: protection.NewBook(k.Hub, k.Kinds, k.Wake), served: map[schema.GroupVersionKind]bool{}}
+	index := protection.NewIndex(k.Hub, k.Kinds, k.Wake)
+	start := func(kind schema.GroupVersionKind) {
+		index.Watch(kind)
+		k.Serve(kind, &protection.Reconciler{
+			Kind: kind, Index: index, Writer: k.Client, Deleter: k.Client, Kinds: k.Kinds, Cache: k.Hub,
+			Watch:  func(s watch.Subscriber) protection.Lease { return k.Hub.Begin(s) },
+			Events: o.Events, Now: o.Now,
+		})
+	}
+	return &usages{index: index, crds: k.Kinds, start: start, beside: beside, served: map[schema.GroupVersionKind]bool{}}
 }
 
 // begin serves the kinds that there are, and from now on those that come.
@@ -36,7 +47,7 @@ func (u *usages) begin() {
 	u.begun = true
 	u.mu.Unlock()
 	for _, kind := range usage.Kinds {
-		if c, exists := u.kernel.Kinds.CRD(kind.GroupKind()); exists && u.ours(c) {
+		if c, exists := u.crds.CRD(kind.GroupKind()); exists && u.ours(c) {
 			u.serve(kind)
 		}
 	}
@@ -45,7 +56,7 @@ func (u *usages) begin() {
 // ours says whether a kind of usages is ours to serve: another program that has installed
 // it may be serving it, beside the composition dialect.
 func (u *usages) ours(c *apiextensionsv1.CustomResourceDefinition) bool {
-	return !crd.IsForeign(c) || u.beside()
+	return !install.IsForeign(c) || u.beside()
 }
 
 // serve serves a kind, once.
@@ -54,14 +65,9 @@ func (u *usages) serve(kind schema.GroupVersionKind) {
 	fresh := u.begun && !u.served[kind]
 	u.served[kind] = u.served[kind] || fresh
 	u.mu.Unlock()
-	if !fresh {
-		return
+	if fresh {
+		u.start(kind)
 	}
-	u.book.Open(kind)
-	u.kernel.Serve(kind, &protection.Reconciler{
-		Kind: kind, Book: u.book, Cluster: u.kernel.Client, Kinds: u.kernel.Kinds, Hub: u.kernel.Hub,
-		Events: u.options.Events, Now: u.options.Now,
-	})
 }
 
 // appeared serves a kind of usages from now on.

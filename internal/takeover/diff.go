@@ -1,7 +1,6 @@
 package takeover
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -252,10 +252,7 @@ func managers(before, after *unstructured.Unstructured) Difference {
 func ownedOf(o *unstructured.Unstructured) []owned {
 	var out []owned
 	for _, e := range o.GetManagedFields() {
-		name, set := managerName(e), &fieldpath.Set{}
-		if e.FieldsV1 != nil && set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) != nil {
-			set = &fieldpath.Set{}
-		}
+		name, set := managerName(e), ownership.Decode(e)
 		if i := slices.IndexFunc(out, func(o owned) bool { return o.name == name }); i >= 0 {
 			out[i].set = out[i].set.Union(set)
 			continue

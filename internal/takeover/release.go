@@ -10,8 +10,8 @@ import (
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/fieldmanager"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 )
 
 // ownPrefix begins the annotations of Espalier.
@@ -27,8 +27,8 @@ var userAnnotations = []string{
 // Released is an object as the engine needs it to go on with it: the engine's field
 // managers own what Espalier's do, and Espalier's marks are gone. Changed says whether there
 // was anything to do. What it is given isn't changed.
-func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *unstructured.Unstructured, changed bool) {
-	entries, changed := fieldmanager.Restore(o, engine)
+func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *unstructured.Unstructured, changed bool) {
+	entries, changed := managedfields.Restore(o, engine)
 	out = o.DeepCopy()
 	out.SetManagedFields(entries)
 	labels, annotations := out.GetLabels(), out.GetAnnotations()
@@ -38,13 +38,13 @@ func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *un
 			changed = true
 		}
 	}
-	nested := engine == fieldmanager.Crossplane && fieldmanager.IsOfGraph(o) // which stays Espalier's, or kro's
+	nested := engine == managedfields.Crossplane && managedfields.IsOfGraph(o) // which stays Espalier's, or kro's
 	for key := range annotations {
 		if strings.HasPrefix(key, ownPrefix) && !slices.Contains(userAnnotations, key) && !nested {
 			drop(annotations, key)
 		}
 	}
-	if engine == fieldmanager.Crossplane {
+	if engine == managedfields.Crossplane {
 		if !nested {
 			drop(annotations, v1alpha1.ApplyOrderAnnotation)
 			drop(labels, v1alpha1.ApplySetPartOfLabel)
@@ -56,7 +56,7 @@ func Released(o *unstructured.Unstructured, engine fieldmanager.Engine) (out *un
 		} {
 			drop(annotations, key)
 		}
-		if fieldmanager.IsConnection(o) {
+		if managedfields.IsConnection(o) {
 			drop(annotations, apiextensions.CompositionResourceNameAnnotation)
 			for _, key := range []string{apiextensions.CompositeLabel, apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel} {
 				drop(labels, key)
@@ -86,13 +86,13 @@ func orNil(m map[string]string) map[string]string {
 
 // isOurs says whether an object has an owner reference because of Espalier: to the kind of
 // its instance; and, of kro's objects, to the instance.
-func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine fieldmanager.Engine) bool {
-	if !isMarked(o) || engine == fieldmanager.Crossplane && fieldmanager.IsOfGraph(o) {
+func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine managedfields.Engine) bool {
+	if !isMarked(o) || engine == managedfields.Crossplane && managedfields.IsOfGraph(o) {
 		return false
 	}
 	labels := o.GetLabels()
 	return r.Kind == "CustomResourceDefinition" && strings.HasPrefix(r.APIVersion, "apiextensions.k8s.io/") ||
-		engine == fieldmanager.KRO && (r.Controller == nil || !*r.Controller) &&
+		engine == managedfields.KRO && (r.Controller == nil || !*r.Controller) &&
 			r.Kind == labels[v1alpha1.InstanceKindLabel] && r.Name == labels[v1alpha1.InstanceNameLabel]
 }
 

@@ -6,18 +6,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/fieldmanager"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/takeover"
 )
 
 func TestReleased(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
-		engine    fieldmanager.Engine
+		engine    managedfields.Engine
 		has, want string
 	}{
 		"An object that a composite consists of": {
-			"Espalier's marks go, Crossplane's and people's stay", fieldmanager.Crossplane,
+			"Espalier's marks go, Crossplane's and people's stay", managedfields.Crossplane,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a,
  labels: {crossplane.io/composite: shop, applyset.kubernetes.io/part-of: x, own: own},
  annotations: {crossplane.io/composition-resource-name: a, espalier.dev/applied: x, espalier.dev/depends-on: "", internal.kro.run/apply-order: "1", espalier.dev/protect: "yes"},
@@ -28,19 +28,19 @@ func TestReleased(t *testing.T) {
  ownerReferences: [{apiVersion: example.org/v1, kind: App, name: shop, uid: u, controller: true}]}}`,
 		},
 		"The Secret of a claim": {
-			"it has no marks but its controller", fieldmanager.Crossplane,
+			"it has no marks but its controller", managedfields.Crossplane,
 			`{apiVersion: v1, kind: Secret, type: connection.crossplane.io/v1alpha1, metadata: {name: a,
  labels: {kro.run/node-id: connection, applyset.kubernetes.io/part-of: x, crossplane.io/claim-name: c, crossplane.io/claim-namespace: team},
  annotations: {espalier.dev/applied: x}}}`,
 			`{apiVersion: v1, kind: Secret, type: connection.crossplane.io/v1alpha1, metadata: {name: a}}`,
 		},
 		"An owner that somebody else wants": {
-			"what Espalier hasn't composed keeps it", fieldmanager.Crossplane,
+			"what Espalier hasn't composed keeps it", managedfields.Crossplane,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, ownerReferences: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, name: b, uid: v}]}}`,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, ownerReferences: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, name: b, uid: v}]}}`,
 		},
 		"A claim that a graph composes": {
-			"what the graph needs stays", fieldmanager.Crossplane,
+			"what the graph needs stays", managedfields.Crossplane,
 			`{apiVersion: example.org/v1, kind: Claim, metadata: {name: a,
  labels: {kro.run/owned: "true", kro.run/node-id: db, applyset.kubernetes.io/part-of: x, applyset.kubernetes.io/id: other},
  annotations: {espalier.dev/applied: x, internal.kro.run/apply-order: "1", applyset.kubernetes.io/tooling: espalier/1}}}`,
@@ -49,7 +49,7 @@ func TestReleased(t *testing.T) {
  annotations: {espalier.dev/applied: x, internal.kro.run/apply-order: "1"}}}`,
 		},
 		"An instance of kro": {
-			"the inventory stays, its digest goes", fieldmanager.KRO,
+			"the inventory stays, its digest goes", managedfields.KRO,
 			`{apiVersion: example.org/v1, kind: App, metadata: {name: a,
  labels: {applyset.kubernetes.io/id: x, kro.run/owned: "true"},
  annotations: {applyset.kubernetes.io/contains-group-kinds: ConfigMap, internal.kro.run/applyset-inventory-hash: abc, espalier.dev/deletion-defaults: x}}}`,
@@ -58,12 +58,12 @@ func TestReleased(t *testing.T) {
  annotations: {applyset.kubernetes.io/contains-group-kinds: ConfigMap}}}`,
 		},
 		"An instance that kro has left": {
-			"its digest is kro's own", fieldmanager.KRO,
+			"its digest is kro's own", managedfields.KRO,
 			`{apiVersion: example.org/v1, kind: App, metadata: {name: a, annotations: {internal.kro.run/applyset-inventory-hash: "sha256:abc"}}}`,
 			`{apiVersion: example.org/v1, kind: App, metadata: {name: a, annotations: {internal.kro.run/applyset-inventory-hash: "sha256:abc"}}}`,
 		},
 		"An object that an instance of kro consists of": {
-			"owner references go, kro sets none", fieldmanager.KRO,
+			"owner references go, kro sets none", managedfields.KRO,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a,
  labels: {kro.run/instance-kind: App, kro.run/instance-name: shop},
  annotations: {espalier.dev/applied: x},

@@ -1,6 +1,8 @@
 // Package takeover says what would become of the objects of another engine, and what is to
 // become of ours when that engine goes on: it compares states of objects, and writes the
 // answer for people and for programs.
+//
+// Pure: it decides from values alone.
 package takeover
 
 import (
@@ -13,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/report"
 )
 
 // Observed is an object as it is and as it would be.

@@ -2,20 +2,16 @@ package takeover_test
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/takeover"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite what the golden expects")
 
 // observed are an instance with children, one that is being deleted, one with a problem,
 // one that would be replaced, and a kind that would be installed.
@@ -57,18 +53,5 @@ func TestAPlanIsReadByPeople(t *testing.T) {
 	back.BackTo, back.Written = "crossplane", true
 	refused := takeover.Plan{Refused: "CustomResourceDefinition x serves another version"}
 	got += "---\n" + back.Text(80) + "---\n" + refused.Text(80)
-	const golden = "testdata/plan.txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden.Compare(t, "testdata/plan.txt", got)
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
 // Metrics are what the program counts about its own work.
@@ -53,7 +53,7 @@ func (m *Metrics) Register(more ...prometheus.Collector) {
 }
 
 // Observe counts one pass.
-func (m *Metrics) Observe(p outcome.Pass) {
+func (m *Metrics) Observe(p reconcile.Pass) {
 	ended := "done"
 	switch {
 	case p.Err != nil:

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
 // Missing are rights that somebody needs and hasn't got.
@@ -13,7 +13,7 @@ type Missing struct {
 	// Namespace and Definition name the definition that they are needed for; empty for what
 	// the controllers need in every cluster.
 	Namespace, Definition string
-	Needs                 []rights.Need
+	Needs                 []rbac.Need
 }
 
 // NewPermissions reports the rights that are missing. Where there are none, there are no

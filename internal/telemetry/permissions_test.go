@@ -7,16 +7,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/espalier-dev/espalier/internal/rights"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 func TestMissingPermissionsAreCounted(t *testing.T) {
-	secrets := []rights.Need{{Verb: "get", Resource: "secrets", Name: "a"}, {Verb: "get", Resource: "secrets", Name: "b"}}
+	secrets := []rbac.Need{{Verb: "get", Resource: "secrets", Name: "a"}, {Verb: "get", Resource: "secrets", Name: "b"}}
 	missing := []telemetry.Missing{
-		{User: "controllers", Needs: rights.Of("kro.run", "resourcegraphdefinitions/status", "update")},
-		{User: "builder", Definition: "site", Needs: append(rights.Of("", "pods", "list", "watch"), secrets...)},
-		{User: "controllers", Namespace: "team", Definition: "site", Needs: rights.Of("", "pods", "list")},
+		{User: "controllers", Needs: rbac.Of("kro.run", "resourcegraphdefinitions/status", "update")},
+		{User: "builder", Definition: "site", Needs: append(rbac.Of("", "pods", "list", "watch"), secrets...)},
+		{User: "controllers", Namespace: "team", Definition: "site", Needs: rbac.Of("", "pods", "list")},
 	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(telemetry.NewPermissions(func() []telemetry.Missing { return missing }))

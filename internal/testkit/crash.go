@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/client-go/rest"
@@ -95,4 +96,24 @@ func IsWrite(r *http.Request) bool {
 		return !strings.Contains(r.URL.Path, "/events") && !strings.Contains(r.URL.Path, "/leases") && !strings.Contains(r.URL.Path, "/selfsubject")
 	}
 	return false
+}
+
+// Revive runs something whose requests go through the crash, and once that has happened
+// runs it again without. It returns how to stop the one that runs.
+func (c *Crash) Revive(config *rest.Config, run func(*rest.Config) (stop func())) (stop func()) {
+	first := run(c.Wrap(config))
+	over, last := make(chan struct{}), make(chan func(), 1)
+	go func() {
+		select {
+		case <-c.Crashed():
+			first()
+			last <- run(config)
+		case <-over: // there were fewer writes this time
+			last <- first
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(over)
+		(<-last)()
+	})
 }

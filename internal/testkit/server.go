@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/espalier-dev/espalier/internal/embedded"
+	"github.com/espalier-dev/espalier/internal/kube/embedded"
 )
 
 const (
@@ -32,6 +32,7 @@ const (
 // server is the one of this test binary.
 var server struct {
 	managed bool // Main runs, and will stop it
+	shared  bool // other packages use it, too
 	once    sync.Once
 	config  *rest.Config
 	err     error
@@ -89,7 +90,11 @@ func Server(tb testing.TB) *rest.Config {
 // binary's own.
 func Exclusive(tb testing.TB) *rest.Config {
 	tb.Helper()
-	return only(tb, own)
+	config := only(tb, own)
+	if server.shared {
+		tb.Fatal("testkit.Exclusive: another test of this package uses testkit.Server, which other packages use, too")
+	}
+	return config
 }
 
 // NeedsServer skips the test under -short, by which `make unit` runs what needs no server.
@@ -122,6 +127,7 @@ func connect() (*rest.Config, error) {
 			return nil, fmt.Errorf("%s: %w", sharedVariable, err)
 		}
 		config.QPS = -1
+		server.shared = true
 		return config, nil
 	}
 	return own()

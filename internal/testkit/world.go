@@ -288,6 +288,21 @@ func (w *World) Get(tb testing.TB, gvk schema.GroupVersionKind, namespace, name 
 	return found
 }
 
+// Patch merges a change into an object, as a person would.
+func (w *World) Patch(tb testing.TB, gvk schema.GroupVersionKind, namespace, name, change string) {
+	tb.Helper()
+	w.PatchAs(tb, "somebody", gvk, namespace, name, change)
+}
+
+// PatchAs merges a change into an object, as a field manager.
+func (w *World) PatchAs(tb testing.TB, manager string, gvk schema.GroupVersionKind, namespace, name, change string) {
+	tb.Helper()
+	_, err := w.Of(tb, gvk, namespace).Patch(tb.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{FieldManager: manager})
+	if err != nil {
+		tb.Fatalf("patch %s %s/%s: %v", gvk.Kind, namespace, name, err)
+	}
+}
+
 // SetStatus writes an object's status, as the controller of its kind would.
 func (w *World) SetStatus(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string, status map[string]any) {
 	tb.Helper()

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/espalier-dev/espalier/internal/conversion"
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph/conversion"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -56,7 +56,7 @@ func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a ConversionReview is posted", http.StatusMethodNotAllowed)
 		return
 	}
-	name, digest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, crd.ConversionPath), "/")
+	name, digest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, install.ConversionPath), "/")
 	if !ok || name == "" || digest == "" || strings.Contains(digest, "/") {
 		http.NotFound(w, r)
 		return

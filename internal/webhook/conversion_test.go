@@ -18,10 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/conversion"
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/graph/conversion"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 // library holds CustomResourceDefinitions that a test has made up, and counts readings.
@@ -69,8 +70,8 @@ func apps(t testing.TB, field string) *apiextensionsv1.CustomResourceDefinition 
 	if problems != nil {
 		t.Fatal(problems.Err())
 	}
-	c := crd.For(g, spec.Schema, inventory.Definition{Name: "apps"}, crd.Options{Version: "v1"})
-	crd.ConvertAt(c, crd.Endpoint{URL: "https://127.0.0.1:1", CABundle: []byte("x")})
+	c := kind.For(g, spec.Schema, object.Definition{Name: "apps"}, kind.Options{Version: "v1"})
+	install.ConvertAt(c, install.Endpoint{URL: "https://127.0.0.1:1", CABundle: []byte("x")})
 	return c
 }
 
@@ -80,7 +81,7 @@ func conversionOf(to string, objects ...string) string {
 
 func TestConversionsAreAnswered(t *testing.T) {
 	kind := apps(t, "count")
-	path := crd.ConversionPath + kind.Name + "/" + crd.ConvertedBy(kind)
+	path := install.ConversionPath + kind.Name + "/" + install.ConvertedBy(kind)
 	one := `{"apiVersion":"kro.run/v1alpha1","kind":"App","metadata":{"name":"a","namespace":"prod"},"spec":{"count":"3"}}`
 	odd := strings.Replace(one, `"3"`, `"many"`, 1)
 	other := apps(t, "count")
@@ -104,17 +105,17 @@ func TestConversionsAreAnswered(t *testing.T) {
 		"Another group":                              {"the API server doesn't ask that", "", path, conversionOf("example.com/v1", one), nil, false, 200, "of the group kro.run", 0, ""},
 		"What is no version":                         {"nor that", "", path, conversionOf("a/b/c", one), nil, false, 200, "desiredAPIVersion", 0, ""},
 		"What is no object":                          {"nor that", "", path, conversionOf("kro.run/v1", "7"), nil, false, 200, "objects[0]", 0, ""},
-		"Another digest gets what is there":          {"the API server may be of an older mind", "", crd.ConversionPath + kind.Name + "/old", conversionOf("kro.run/v1", one), nil, false, 200, "", 1, `"replicas":3`},
-		"A kind that isn't there":                    {"it has just gone", "", crd.ConversionPath + "gone.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
-		"A kind that isn't ours":                     {"its conversion is somebody else's", "", crd.ConversionPath + "others.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
-		"What can be no kind":                        {"it isn't asked for", "", crd.ConversionPath + "A_B/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
-		"The API server can't be read":               {"it is told why", "", crd.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), errors.New("no way"), false, 200, "no way", 0, ""},
+		"Another digest gets what is there":          {"the API server may be of an older mind", "", install.ConversionPath + kind.Name + "/old", conversionOf("kro.run/v1", one), nil, false, 200, "", 1, `"replicas":3`},
+		"A kind that isn't there":                    {"it has just gone", "", install.ConversionPath + "gone.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
+		"A kind that isn't ours":                     {"its conversion is somebody else's", "", install.ConversionPath + "others.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
+		"What can be no kind":                        {"it isn't asked for", "", install.ConversionPath + "A_B/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
+		"The API server can't be read":               {"it is told why", "", install.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), errors.New("no way"), false, 200, "no way", 0, ""},
 		"Another method":                             {"reviews are posted", http.MethodGet, path, "", nil, false, 405, "", 0, ""},
 		"No review":                                  {"it is told", "", path, "{}", nil, false, 400, "", 0, ""},
 		"No JSON":                                    {"it is told", "", path, "{", nil, false, 400, "", 0, ""},
-		"No digest":                                  {"nobody asks so", "", crd.ConversionPath + kind.Name, conversionOf("kro.run/v1", one), nil, false, 404, "", 0, ""},
+		"No digest":                                  {"nobody asks so", "", install.ConversionPath + kind.Name, conversionOf("kro.run/v1", one), nil, false, 404, "", 0, ""},
 		"Too much":                                   {"memory is bounded", "", path, strings.Repeat(" ", mostConverted+1), nil, false, 413, "", 0, ""},
-		"A mistake in the program is one of its own": {"others go on", "", crd.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), nil, true, 500, "", 0, ""},
+		"A mistake in the program is one of its own": {"others go on", "", install.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), nil, true, 500, "", 0, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestAConverterIsMadeOnceForEachChange(t *testing.T) {
 	c := &Compiled{Reader: l}
 	ask := func(kind *apiextensionsv1.CustomResourceDefinition) *conversion.Converter {
 		t.Helper()
-		converter, err := c.Of(t.Context(), kind.Name, crd.ConvertedBy(kind))
+		converter, err := c.Of(t.Context(), kind.Name, install.ConvertedBy(kind))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func TestAConverterIsMadeOnceForEachChange(t *testing.T) {
 		t.Errorf("it was read %d times", l.reads)
 	}
 	changed := apps(t, "size")
-	if crd.ConvertedBy(changed) == crd.ConvertedBy(kind) {
+	if install.ConvertedBy(changed) == install.ConvertedBy(kind) {
 		t.Fatal("what has changed has the same digest")
 	}
 	l.kinds[kind.Name] = changed

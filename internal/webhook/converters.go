@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/conversion"
-	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/graph/conversion"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 // Reader reads objects from the API server.
@@ -72,7 +74,7 @@ func (c *Compiled) read(ctx context.Context, name string) (compiledKind, error) 
 	ctx, cancel := context.WithTimeout(ctx, conversionLimit)
 	defer cancel()
 	o, err := c.Reader.Get(ctx, crd.Kind, "", name)
-	if cluster.IsAbsent(err, name) {
+	if kube.IsAbsent(err, name) {
 		c.forget(name)
 		return compiledKind{}, ErrNoConversion
 	}
@@ -83,15 +85,15 @@ func (c *Compiled) read(ctx context.Context, name string) (compiledKind, error) 
 	if err != nil {
 		return compiledKind{}, err
 	}
-	if _, ours := crd.Owner(current); !ours || !crd.Converts(current) {
+	if _, ours := crd.Owner(current); !ours || !kind.Converts(current) {
 		c.forget(name)
 		return compiledKind{}, ErrNoConversion
 	}
-	converter, err := crd.Converter(current)
+	converter, err := kind.Converter(current)
 	if err != nil {
 		return compiledKind{}, err
 	}
-	found := compiledKind{digest: crd.ConvertedBy(current), converter: converter}
+	found := compiledKind{digest: install.ConvertedBy(current), converter: converter}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil {

@@ -8,12 +8,12 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 // endpoint is where the API server has objects converted.
-func (s *Server) endpoint(port int, authorities []byte) crd.Endpoint {
-	e := crd.Endpoint{CABundle: authorities}
+func (s *Server) endpoint(port int, authorities []byte) install.Endpoint {
+	e := install.Endpoint{CABundle: authorities}
 	if to := s.Options.Service; to != nil {
 		port := int32(cmp.Or(to.Port, 443))
 		e.Service = &apiextensionsv1.ServiceReference{Namespace: to.Namespace, Name: to.Name, Port: &port}

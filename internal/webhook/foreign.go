@@ -7,7 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/cluster"
+	"github.com/espalier-dev/espalier/internal/kube"
 )
 
 // ForeignName is the name of the configuration by which the API server asks Crossplane
@@ -21,10 +21,10 @@ const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was inst
 	"the controllers keep to usages themselves"
 
 // FindForeign returns the foreign configuration; nil if there is none.
-func FindForeign(ctx context.Context, c *cluster.Client) (*unstructured.Unstructured, error) {
+func FindForeign(ctx context.Context, c *kube.Client) (*unstructured.Unstructured, error) {
 	found, err := c.Get(ctx, configurationKind, "", ForeignName)
 	switch {
-	case cluster.IsAbsent(err, ForeignName):
+	case kube.IsAbsent(err, ForeignName):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", ForeignName, err)
@@ -46,7 +46,7 @@ func asksAboutUsages(o *unstructured.Unstructured) bool {
 
 // ReplaceForeign deletes the foreign configuration, if there is one and that is wanted, and
 // otherwise logs what it does.
-func ReplaceForeign(ctx context.Context, c *cluster.Client, wanted bool, log logr.Logger) error {
+func ReplaceForeign(ctx context.Context, c *kube.Client, wanted bool, log logr.Logger) error {
 	found, err := FindForeign(ctx, c)
 	if err != nil || found == nil {
 		return err

@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
-	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/controller/protection"
-	"github.com/espalier-dev/espalier/internal/crd"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/protection"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -53,12 +53,12 @@ type Service struct {
 // Server answers the API server until its context ends.
 type Server struct {
 	Options Options
-	Cluster *cluster.Client
+	Cluster *kube.Client
 	Uses    Uses
 	// Converters know how objects are converted; Announce is told where the API server has
 	// them converted, each time before it may have to know. Both are optional.
 	Converters Converters
-	Announce   func(crd.Endpoint)
+	Announce   func(install.Endpoint)
 	// Leads says whether this process works. One that doesn't leaves it to the one that
 	// does to replace a certificate that is only old: that one tells the API server. By
 	// default it works.
@@ -86,7 +86,7 @@ func (s *Server) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle(Path, Handler{Uses: s.Uses, Log: s.Log})
 	if s.Converters != nil {
-		mux.Handle(crd.ConversionPath, Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: s.Log})
+		mux.Handle(install.ConversionPath, Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: s.Log})
 	}
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerLimit, ReadTimeout: bodyLimit, WriteTimeout: bodyLimit, IdleTimeout: idleLimit,
@@ -263,7 +263,7 @@ func (s *Server) configure(ctx context.Context, client map[string]any) error {
 	wanted := configuration(client)
 	current, err := s.Cluster.Get(ctx, configurationKind, "", ConfigurationName)
 	switch {
-	case cluster.IsAbsent(err, ConfigurationName):
+	case kube.IsAbsent(err, ConfigurationName):
 		_, err = s.Cluster.Create(ctx, wanted, protection.Manager)
 	case err != nil:
 	case sameConfiguration(current, wanted):
@@ -293,7 +293,7 @@ func sameConfiguration(a, b *unstructured.Unstructured) bool {
 
 // Remove lets the API server no longer ask: nobody would answer, and nothing that is
 // labelled could be deleted.
-func Remove(ctx context.Context, c *cluster.Client, log logr.Logger) {
+func Remove(ctx context.Context, c *kube.Client, log logr.Logger) {
 	current, err := c.Get(ctx, configurationKind, "", ConfigurationName)
 	if err != nil {
 		return // there is none, or it isn't ours to see to

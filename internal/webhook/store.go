@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/controller/protection"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/protection"
 )
 
 // Store keeps a certificate, so that the processes of a program have the same, and it
@@ -77,7 +77,7 @@ const SecretName = "espalier-webhook"
 
 // Secret keeps a certificate in a Secret.
 type Secret struct {
-	Cluster         *cluster.Client
+	Cluster         *kube.Client
 	Namespace, Name string
 
 	loaded *unstructured.Unstructured
@@ -86,7 +86,7 @@ type Secret struct {
 // Load implements Store.
 func (s *Secret) Load(ctx context.Context) (Pair, error) {
 	o, err := s.Cluster.Get(ctx, secretKind, s.Namespace, s.Name)
-	if cluster.IsAbsent(err, s.Name) {
+	if kube.IsAbsent(err, s.Name) {
 		s.loaded = nil
 		return Pair{}, nil
 	}
@@ -126,10 +126,10 @@ func (s *Secret) Save(ctx context.Context, p Pair) error {
 		s.loaded, err = s.Cluster.Replace(ctx, o, protection.Manager)
 	}
 	switch {
-	case cluster.IsTaken(err), cluster.IsGone(err):
+	case kube.IsTaken(err), kube.IsGone(err):
 		return errChanged
 	case err != nil:
-		return fmt.Errorf("write Secret %s/%s: %w", s.Namespace, s.Name, cluster.Quiet(err))
+		return fmt.Errorf("write Secret %s/%s: %w", s.Namespace, s.Name, kube.Quiet(err))
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
-	"github.com/espalier-dev/espalier/internal/cluster"
-	"github.com/espalier-dev/espalier/internal/controller/protection"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/plan"
-	"github.com/espalier-dev/espalier/internal/usage"
+	"github.com/espalier-dev/espalier/internal/protection"
 )
 
 // Book knows usages from watches, where this process works.
@@ -25,7 +25,7 @@ type Book interface {
 // nothing go that is in use. What is labelled is nearly always in use.
 type Known struct {
 	Book    Book
-	Cluster *cluster.Client
+	Cluster *kube.Client
 }
 
 // Of returns the usages that keep an object.
@@ -39,7 +39,7 @@ func (k Known) Of(ctx context.Context, o *unstructured.Unstructured) ([]usage.Us
 	var out []usage.Use
 	for _, kind := range usage.Kinds {
 		all, err := k.Cluster.List(ctx, kind, "")
-		if cluster.IsUnavailable(err) || cluster.IsUnserved(err) {
+		if kube.IsUnavailable(err) || kube.IsUnserved(err) {
 			continue // there are none
 		}
 		if err != nil {
@@ -67,7 +67,7 @@ func (k Known) kin(ctx context.Context, o *unstructured.Unstructured, u usage.Us
 	var failed error
 	get := func(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 		found, err := k.Cluster.Get(ctx, kind, namespace, name)
-		if err != nil && !cluster.IsAbsent(err, name) && !cluster.IsUnavailable(err) {
+		if err != nil && !kube.IsAbsent(err, name) && !kube.IsUnavailable(err) {
 			failed = err
 		}
 		if err != nil {

@@ -12,17 +12,16 @@ var buckets = kind[*v1alpha1.Bucket]{
 	typ:    cloud.TypeBucket,
 	chosen: []string{"versioning", "public"},
 	scope:  func(b *v1alpha1.Bucket) string { return scope(b.Spec.ForProvider.Region) },
-	wanted: func(b *v1alpha1.Bucket, there *cloud.Resource) (cloud.Properties, error) {
+	wanted: func(b *v1alpha1.Bucket, there *cloud.Resource) cloud.Properties {
 		p, init := b.Spec.ForProvider, b.Spec.InitProvider
 		if there == nil {
-			return cloud.Bucket{Versioning: said(p.Versioning, init.Versioning), Public: said(p.Public, init.Public)}, nil
+			return cloud.Properties{Versioning: said(p.Versioning, init.Versioning), Public: said(p.Public, init.Public)}
 		}
-		is, _ := there.Properties.(cloud.Bucket)
-		return cloud.Bucket{Versioning: said(p.Versioning, &is.Versioning), Public: said(p.Public, &is.Public)}, nil
+		is := there.Properties
+		return cloud.Properties{Versioning: said(p.Versioning, &is.Versioning), Public: said(p.Public, &is.Public)}
 	},
 	show: func(r cloud.Resource) map[string]any {
-		is, _ := r.Properties.(cloud.Bucket)
-		return shown(r, map[string]any{"url": r.Outputs.URL, "versioning": is.Versioning, "public": is.Public})
+		return shown(r, map[string]any{"url": r.URL, "versioning": r.Properties.Versioning, "public": r.Properties.Public})
 	},
 }
 

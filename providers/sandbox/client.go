@@ -32,7 +32,7 @@ type kind[M managed.Object] struct {
 	scope func(M) string
 	// wanted is what the resource is to be; of what isn't said it is what is there,
 	// and, for one that isn't there, what is said for its creation.
-	wanted func(m M, there *cloud.Resource) (cloud.Properties, error)
+	wanted func(m M, there *cloud.Resource) cloud.Properties
 	// show is what status.atProvider tells.
 	show func(cloud.Resource) map[string]any
 	// chosen are the fields of forProvider, named as show names them, that the cloud
@@ -42,16 +42,26 @@ type kind[M managed.Object] struct {
 	connection func(cloud.Resource) map[string][]byte
 }
 
+// Cloud is what the provider asks of the sandbox cloud: a [cloud.Cloud], or a
+// [cloud.Faulty].
+type Cloud interface {
+	Behaviour(cloud.Type) cloud.Behaviour
+	Get(cloud.Key) (cloud.Resource, error)
+	List(cloud.Query) ([]cloud.Resource, error)
+	Call(cloud.Request) (cloud.Operation, error)
+	GetOperation(id string) (cloud.Operation, error)
+}
+
 // client talks to the cloud about one managed resource.
 type client[M managed.Object] struct {
 	kind[M]
-	cloud *cloud.Cloud
+	cloud Cloud
 	// last is what was last observed, of which an update keeps what isn't said.
 	last cloud.Resource
 }
 
 // caps says what the cloud can do for a type, as it behaves now.
-func caps(c *cloud.Cloud, t cloud.Type) external.Caps {
+func caps(c Cloud, t cloud.Type) external.Caps {
 	b := c.Behaviour(t)
 	out := external.Caps{
 		TokenTTL: b.TokenTTL, Settle: max(b.CreateLag, b.DeleteLag), Reuse: b.ReuseAfter,
@@ -85,14 +95,14 @@ func (c *client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.
 		return external.Observation{}, err
 	}
 	c.last = r
-	return c.seen(m, r)
+	return c.seen(m, r), nil
 }
 
 func (c *client[M]) key(m M, ref external.Ref) cloud.Key {
 	return cloud.Key{Type: c.typ, Scope: c.scope(m), ID: string(ref)}
 }
 
-func (c *client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
+func (c *client[M]) seen(m M, r cloud.Resource) external.Observation {
 	o := external.Observation{
 		Presence: external.Present, Ref: external.Ref(r.ID), Created: r.Created,
 		State: string(r.State), Message: r.Message, Ready: external.No, AtProvider: c.show(r),
@@ -111,12 +121,8 @@ func (c *client[M]) seen(m M, r cloud.Resource) (external.Observation, error) {
 	if c.connection != nil {
 		o.Connection = c.connection(r)
 	}
-	wanted, err := c.wanted(m, &r)
-	if err != nil {
-		return o, err
-	}
-	o.UpToDate, o.Diff = compare(wanted, r)
-	return o, nil
+	o.UpToDate, o.Diff = compare(c.wanted(m, &r), r)
+	return o
 }
 
 // late is what the cloud has chosen of what nobody has said.
@@ -167,11 +173,7 @@ func (c *client[M]) Find(_ context.Context, m M, key external.Key, mark external
 	}
 	var out []external.Observation
 	for _, r := range found {
-		o, err := c.seen(m, r)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, o)
+		out = append(out, c.seen(m, r))
 	}
 	return out, nil
 }
@@ -188,40 +190,33 @@ func (c *client[M]) Prepare(m M, verb external.Verb, seen external.Observation) 
 		}
 		there = &c.last
 	}
-	wanted, err := c.wanted(m, there)
-	if err != nil {
-		return nil, err
-	}
-	return external.Request(encoded(wanted)), nil
+	return external.Request(encoded(c.wanted(m, there))), nil
 }
 
 // Begin makes the one call of the intent.
 func (c *client[M]) Begin(_ context.Context, m M, i external.Intent) (external.Op, error) {
-	var op cloud.Operation
-	var err error
+	request := cloud.Request{Key: c.key(m, i.Ref), Token: i.Token}
 	switch i.Verb {
 	case external.Create:
-		request := cloud.CreateRequest{Scope: i.Key.Scope, Name: i.Key.Name, Token: i.Token}
+		request.Verb, request.Key = cloud.VerbCreate, cloud.Key{Type: c.typ, Scope: i.Key.Scope, ID: i.Key.Name}
 		if caps(c.cloud, c.typ).Marked && i.Mark.ID != "" {
 			request.Tags = map[string]string{markTag: i.Mark.ID, ownerTag: i.Mark.Owner}
 		}
-		if request.Properties, err = decoded(c.typ, i.Request); err != nil {
-			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: err.Error()}}, nil
-		}
-		op, err = c.cloud.Create(request)
 	case external.Update:
-		request := cloud.UpdateRequest{Key: c.key(m, i.Ref), Token: i.Token}
-		if request.Properties, err = decoded(c.typ, i.Request); err != nil {
-			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: err.Error()}}, nil
-		}
-		op, err = c.cloud.Update(request)
+		request.Verb = cloud.VerbUpdate
 	case external.Delete:
-		op, err = c.cloud.Delete(cloud.DeleteRequest{Key: c.key(m, i.Ref), Token: i.Token})
-		if errors.Is(err, cloud.NotFound) {
-			return external.Op{Done: true}, nil // a look confirms it
+		request.Verb = cloud.VerbDelete
+	}
+	if i.Verb != external.Delete {
+		if err := json.Unmarshal(i.Request, &request.Properties); err != nil {
+			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: err.Error()}}, nil
 		}
 	}
-	return c.answer(op, err), nil
+	op, err := c.cloud.Call(request)
+	if i.Verb == external.Delete && errors.Is(err, cloud.NotFound) {
+		return external.Op{Done: true}, nil // a look confirms it
+	}
+	return answer(op, err), nil
 }
 
 // Poll asks how an operation is.
@@ -233,16 +228,7 @@ func (c *client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, 
 	if err != nil {
 		return external.Op{}, err
 	}
-	return c.answer(op, nil), nil
-}
-
-// answer is what the cloud says, with when it will say something else: it knows.
-func (c *client[M]) answer(op cloud.Operation, err error) external.Op {
-	out := answer(op, err)
-	if next := c.cloud.NextChange(); !out.Done && out.Err == nil && !next.IsZero() {
-		out.RetryAfter = max(soonest, next.Sub(c.cloud.Now()))
-	}
-	return out
+	return answer(op, nil), nil
 }
 
 // soonest is how soon an operation is asked for again at most.
@@ -258,9 +244,12 @@ func answer(op cloud.Operation, err error) external.Op {
 		return external.Op{Err: &external.OpError{Message: err.Error()}}
 	}
 	out := external.Op{Done: op.Done(), Resume: op.ID, Ref: external.Ref(op.Resource.ID), State: string(op.Status)}
-	if op.Error != nil {
+	switch {
+	case op.Error != nil:
 		out.Err = opError(op.Error)
 		out.Err.Class = external.Failed
+	case !out.Done:
+		out.RetryAfter = max(soonest, op.RetryAfter)
 	}
 	return out
 }
@@ -275,29 +264,4 @@ func opError(e *cloud.Error) *external.OpError {
 	default:
 	}
 	return out
-}
-
-// decoded reads the properties of a type.
-func decoded(t cloud.Type, raw external.Request) (cloud.Properties, error) {
-	switch t {
-	case cloud.TypeBucket:
-		return decodedAs[cloud.Bucket](raw)
-	case cloud.TypeNetwork:
-		return decodedAs[cloud.Network](raw)
-	case cloud.TypeSubnet:
-		return decodedAs[cloud.Subnet](raw)
-	case cloud.TypeRole:
-		return decodedAs[cloud.Role](raw)
-	case cloud.TypeCluster:
-		return decodedAs[cloud.Cluster](raw)
-	}
-	return nil, fmt.Errorf("there is no type %q", t)
-}
-
-func decodedAs[P cloud.Properties](raw external.Request) (cloud.Properties, error) {
-	var p P
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	return p, nil
 }

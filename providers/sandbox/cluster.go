@@ -11,17 +11,16 @@ var roles = kind[*v1alpha1.Role]{
 	typ:    cloud.TypeRole,
 	chosen: []string{"trust"},
 	scope:  func(r *v1alpha1.Role) string { return scope(r.Spec.ForProvider.Region) },
-	wanted: func(r *v1alpha1.Role, there *cloud.Resource) (cloud.Properties, error) {
+	wanted: func(r *v1alpha1.Role, there *cloud.Resource) cloud.Properties {
 		p, init := r.Spec.ForProvider, r.Spec.InitProvider
 		if there == nil {
-			return cloud.Role{Trust: said(p.Trust, init.Trust), Policies: first(p.Policies, init.Policies)}, nil
+			return cloud.Properties{Trust: said(p.Trust, init.Trust), Policies: first(p.Policies, init.Policies)}
 		}
-		is, _ := there.Properties.(cloud.Role)
-		return cloud.Role{Trust: said(p.Trust, &is.Trust), Policies: first(p.Policies, is.Policies)}, nil
+		is := there.Properties
+		return cloud.Properties{Trust: said(p.Trust, &is.Trust), Policies: first(p.Policies, is.Policies)}
 	},
 	show: func(r cloud.Resource) map[string]any {
-		is, _ := r.Properties.(cloud.Role)
-		return shown(r, map[string]any{"trust": is.Trust, "policies": texts(is.Policies)})
+		return shown(r, map[string]any{"trust": r.Properties.Trust, "policies": texts(r.Properties.Policies)})
 	},
 }
 
@@ -29,26 +28,26 @@ var clusters = kind[*v1alpha1.Cluster]{
 	typ:    cloud.TypeCluster,
 	chosen: []string{"nodes"},
 	scope:  func(c *v1alpha1.Cluster) string { return scope(c.Spec.ForProvider.Region) },
-	wanted: func(c *v1alpha1.Cluster, there *cloud.Resource) (cloud.Properties, error) {
+	wanted: func(c *v1alpha1.Cluster, there *cloud.Resource) cloud.Properties {
 		p, init := c.Spec.ForProvider, c.Spec.InitProvider
 		if there == nil {
-			return cloud.Cluster{
+			return cloud.Properties{
 				Subnets: first(p.SubnetIDs, init.SubnetIDs), Role: said(p.RoleID, init.RoleID), Nodes: int(said(p.Nodes, init.Nodes)),
-			}, nil
+			}
 		}
-		is, _ := there.Properties.(cloud.Cluster)
+		is := there.Properties
 		nodes := int64(is.Nodes)
-		return cloud.Cluster{Subnets: first(p.SubnetIDs, is.Subnets), Role: said(p.RoleID, &is.Role), Nodes: int(said(p.Nodes, &nodes))}, nil
+		return cloud.Properties{Subnets: first(p.SubnetIDs, is.Subnets), Role: said(p.RoleID, &is.Role), Nodes: int(said(p.Nodes, &nodes))}
 	},
 	show: func(r cloud.Resource) map[string]any {
-		is, _ := r.Properties.(cloud.Cluster)
-		return shown(r, map[string]any{"subnetIDs": texts(is.Subnets), "roleID": is.Role, "nodes": int64(is.Nodes), "endpoint": r.Outputs.Endpoint})
+		is := r.Properties
+		return shown(r, map[string]any{"subnetIDs": texts(is.Subnets), "roleID": is.Role, "nodes": int64(is.Nodes), "endpoint": r.Endpoint})
 	},
 	connection: func(r cloud.Resource) map[string][]byte {
-		if r.Outputs.Endpoint == "" {
+		if r.Endpoint == "" {
 			return nil
 		}
-		return map[string][]byte{"endpoint": []byte(r.Outputs.Endpoint), "certificate": []byte(r.Outputs.Certificate)}
+		return map[string][]byte{"endpoint": []byte(r.Endpoint), "certificate": []byte(r.Certificate)}
 	},
 }
 

@@ -9,17 +9,15 @@ var networks = kind[*v1alpha1.Network]{
 	typ:    cloud.TypeNetwork,
 	chosen: []string{"cidr"},
 	scope:  func(n *v1alpha1.Network) string { return scope(n.Spec.ForProvider.Region) },
-	wanted: func(n *v1alpha1.Network, there *cloud.Resource) (cloud.Properties, error) {
+	wanted: func(n *v1alpha1.Network, there *cloud.Resource) cloud.Properties {
 		p, init := n.Spec.ForProvider, n.Spec.InitProvider
 		if there == nil {
-			return cloud.Network{CIDR: said(p.CIDR, init.CIDR)}, nil
+			return cloud.Properties{CIDR: said(p.CIDR, init.CIDR)}
 		}
-		is, _ := there.Properties.(cloud.Network)
-		return cloud.Network{CIDR: said(p.CIDR, &is.CIDR)}, nil
+		return cloud.Properties{CIDR: said(p.CIDR, &there.Properties.CIDR)}
 	},
 	show: func(r cloud.Resource) map[string]any {
-		is, _ := r.Properties.(cloud.Network)
-		return shown(r, map[string]any{"cidr": is.CIDR})
+		return shown(r, map[string]any{"cidr": r.Properties.CIDR})
 	},
 }
 
@@ -27,17 +25,16 @@ var subnets = kind[*v1alpha1.Subnet]{
 	typ:    cloud.TypeSubnet,
 	chosen: []string{"cidr"},
 	scope:  func(s *v1alpha1.Subnet) string { return scope(s.Spec.ForProvider.Region) },
-	wanted: func(s *v1alpha1.Subnet, there *cloud.Resource) (cloud.Properties, error) {
+	wanted: func(s *v1alpha1.Subnet, there *cloud.Resource) cloud.Properties {
 		p, init := s.Spec.ForProvider, s.Spec.InitProvider
 		if there == nil {
-			return cloud.Subnet{Network: said(p.NetworkID, init.NetworkID), CIDR: said(p.CIDR, init.CIDR)}, nil
+			return cloud.Properties{Network: said(p.NetworkID, init.NetworkID), CIDR: said(p.CIDR, init.CIDR)}
 		}
-		is, _ := there.Properties.(cloud.Subnet)
-		return cloud.Subnet{Network: said(p.NetworkID, &is.Network), CIDR: said(p.CIDR, &is.CIDR)}, nil
+		is := there.Properties
+		return cloud.Properties{Network: said(p.NetworkID, &is.Network), CIDR: said(p.CIDR, &is.CIDR)}
 	},
 	show: func(r cloud.Resource) map[string]any {
-		is, _ := r.Properties.(cloud.Subnet)
-		return shown(r, map[string]any{"networkID": is.Network, "cidr": is.CIDR})
+		return shown(r, map[string]any{"networkID": r.Properties.Network, "cidr": r.Properties.CIDR})
 	},
 }
 

@@ -3,14 +3,13 @@ package sandbox
 import (
 	"context"
 
-	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
 // Provider serves the kinds of the sandbox over a cloud.
-func Provider(c *cloud.Cloud) managed.Provider {
+func Provider(c Cloud) managed.Provider {
 	return managed.Provider{
 		Name: "sandbox",
 		CRDs: v1alpha1.CRDs,
@@ -27,7 +26,7 @@ func Provider(c *cloud.Cloud) managed.Provider {
 	}
 }
 
-func serve[M managed.Object](c *cloud.Cloud, name string, empty func() M, k kind[M], references ...managed.Reference) managed.Kind {
+func serve[M managed.Object](c Cloud, name string, empty func() M, k kind[M], references ...managed.Reference) managed.Kind {
 	return managed.For(managed.Definition[M]{
 		Kind:       v1alpha1.GroupVersion.WithKind(name),
 		New:        empty,

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientevents "k8s.io/client-go/tools/events"
 
-	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -37,7 +37,7 @@ type passes struct {
 	last   time.Time
 }
 
-func (p *passes) observe(pass outcome.Pass) {
+func (p *passes) observe(pass reconcile.Pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pass.Err == nil && pass.After == 0 {
@@ -65,7 +65,7 @@ func (b *bench) startEngine(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(context.Background())
 	e := &engine{stop: stop, ended: make(chan error, 1), passes: passes{byKind: map[string]int{}}}
-	observe := func(p outcome.Pass) {
+	observe := func(p reconcile.Pass) {
 		e.passes.observe(p)
 		e.arrivals.observe(p)
 	}

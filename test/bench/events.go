@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
 // events is how many changes of children are followed to their instance's pass.
@@ -19,21 +19,21 @@ const events = 2_000
 // arrivals tells of the first pass over an object from when it is expected on.
 type arrivals struct {
 	mu       sync.Mutex
-	expected map[object.Key]chan outcome.Pass
+	expected map[object.Key]chan reconcile.Pass
 }
 
-func (a *arrivals) expect(key object.Key) <-chan outcome.Pass {
+func (a *arrivals) expect(key object.Key) <-chan reconcile.Pass {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.expected == nil {
-		a.expected = map[object.Key]chan outcome.Pass{}
+		a.expected = map[object.Key]chan reconcile.Pass{}
 	}
-	passes := make(chan outcome.Pass, 1)
+	passes := make(chan reconcile.Pass, 1)
 	a.expected[key] = passes
 	return passes
 }
 
-func (a *arrivals) observe(p outcome.Pass) {
+func (a *arrivals) observe(p reconcile.Pass) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if passes, ok := a.expected[p.Key]; ok {

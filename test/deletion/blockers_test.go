@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // TestEachBlockerIsReportedOnEveryLayer deletes the top of a nest whose lowest object

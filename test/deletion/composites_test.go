@@ -9,42 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/report"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // composites is a nest of the composition dialect: a claim Top of an XTop of a Mid, both
 // in no namespace, of a Low in the claim's, which has two objects of a leaf kind, the
 // second on top of the first.
-const composites = leafKind + `
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: CompositeResourceDefinition
-metadata: {name: xtops.$GROUP}
-spec:
-  group: $GROUP
-  names: {kind: XTop, plural: xtops}
-  claimNames: {kind: Top, plural: tops}
-  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {}}}}]
----
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: mids.$GROUP}
-spec:
-  scope: Cluster
-  group: $GROUP
-  names: {kind: Mid, plural: mids}
-  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {namespace: {type: string}}}}}}}]
----
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: lows.$GROUP}
-spec:
-  scope: Namespaced
-  group: $GROUP
-  names: {kind: Low, plural: lows}
-  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {}}}}]
----
+var composites = leafKind + `
+` + "---" +
+	suite.XRD("v1", "XTop", "", "", "claimNames: {kind: Top, plural: tops}") + "---" +
+	suite.XRD("v2", "Mid", "namespace: {type: string}", "", "scope: Cluster") + "---" +
+	suite.XRD("v2", "Low", "", "", "scope: Namespaced") + `---
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
 metadata: {name: $ID-top}

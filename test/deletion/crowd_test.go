@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // member has five children in three layers.
-const member = leafKind + `
+var member = leafKind + `
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // TestAnInventoryThatIsTakenOffIsMissed strips, while a child is held, the
@@ -120,7 +120,7 @@ func TestAWebhookThatNotesItsRefusalsIsNotAskedWithoutEnd(t *testing.T) {
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	s.Await(t, s.Kind("Top"), s.NS, "x", blocked("x-leaf", report.DeniedByWebhook))
 	<-time.After(5 * time.Second)
-	if n := asked.Load(); n > 8 {
+	if n := asked.Load(); n > 25 { // with growing delays it is about ten; each event answered with a deletion makes hundreds
 		t.Errorf("asked %d times in five seconds", n)
 	}
 	clear()

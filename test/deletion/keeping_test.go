@@ -7,21 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/report"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // keeping is a composite with a ConfigMap of each policy.
-const keeping = `
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: keepings.$GROUP}
-spec:
-  scope: Namespaced
-  group: $GROUP
-  names: {kind: Keeping, plural: keepings}
-  versions: [{name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {}}}}]
----
+var keeping = suite.XRD("v2", "Keeping", "", "", "scope: Namespaced") + `---
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
 metadata: {name: $ID-keeping}

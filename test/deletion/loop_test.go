@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // phoenix has children on three layers, each with the value of its instance.
-const phoenix = leafKind + `
+var phoenix = leafKind + `
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -38,7 +38,7 @@ spec:
 `
 
 // valued is a nest of three layers through which a value goes down and up again.
-const valued = leafKind + `
+var valued = leafKind + `
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition

@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // nest is three layers: a Top of a Mid of a Low, which has two objects of a leaf
 // kind, the second on top of the first.
-const nest = leafKind + `
+var nest = leafKind + `
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -53,21 +53,7 @@ spec:
       template: {apiVersion: $GROUP/v1alpha1, kind: Mid, metadata: {name: "${schema.metadata.name}"}}
 `
 
-const leafKind = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: leafs.leaf.$GROUP}
-spec:
-  group: leaf.$GROUP
-  scope: Namespaced
-  names: {kind: Leaf, listKind: LeafList, plural: leafs, singular: leaf}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      subresources: {status: {}}
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+var leafKind = suite.CRDText("leaf.$GROUP", "v1", "Leaf", "{type: object, x-kubernetes-preserve-unknown-fields: true}")
 
 const topInstance = "apiVersion: $GROUP/v1alpha1\nkind: Top\nmetadata: {name: x, namespace: $NS}\n"
 

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // wide has so many leaves side by side.
@@ -224,7 +224,7 @@ func TestAPruneThatIsHeldGoesOnInADeletion(t *testing.T) {
 }
 
 // choice has an object that may be left out.
-const choice = leafKind + `
+var choice = leafKind + `
 ---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -16,13 +15,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"k8s.io/apimachinery/pkg/runtime"
 
-	catalog "github.com/espalier-dev/espalier/internal/controller/functions"
+	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/sdk/function"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
@@ -40,10 +38,6 @@ func TestMain(m *testing.M) {
 	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything runs that would log
 	os.Exit(testkit.Main(m))
 }
-
-type silent struct{}
-
-func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}
 
 // world is a cluster with controllers that a test has for itself.
 type world struct {
@@ -63,7 +57,7 @@ func begin(t *testing.T, o catalog.Options) *world {
 	w := &world{World: testkit.NewWorld(t, config), counter: &testkit.Counter{}, changed: map[string]int{}, news: make(chan struct{}, 1)}
 	var err error
 	w.Controllers, err = server.NewControllers(server.Options{
-		Config: w.counter.Wrap(config), Workers: 2, Version: "test", Log: logr.Discard(), Events: silent{}, Functions: o,
+		Config: w.counter.Wrap(config), Workers: 2, Version: "test", Log: logr.Discard(), Events: suite.Silent{}, Functions: o,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,23 +139,4 @@ func saying(word string) function.Func {
 			Results: []*fnv1.Result{{Severity: fnv1.Severity_SEVERITY_NORMAL, Message: word}},
 		}, nil
 	}
-}
-
-// serve serves a function over loopback until the test ends, and returns where.
-func serve(t *testing.T, run function.Func, options ...function.Option) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- function.Serve(ctx, listener, run, options...) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
 }

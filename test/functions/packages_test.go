@@ -8,9 +8,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	catalog "github.com/espalier-dev/espalier/internal/controller/functions"
-	"github.com/espalier-dev/espalier/internal/pipeline"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/certificate"
+	"github.com/espalier-dev/espalier/internal/testkit/rpc"
 	"github.com/espalier-dev/espalier/sdk/function"
 )
 
@@ -32,7 +34,10 @@ func conditions(pairs ...string) func(*unstructured.Unstructured) error {
 // TestAFunctionMovesThroughItsLife follows one Function: nobody serves it, its author
 // does, a package manager does, and it goes.
 func TestAFunctionMovesThroughItsLife(t *testing.T) {
-	ours := newAuthority(t)
+	ours, err := certificate.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := begin(t, catalog.Options{CertificatesSecret: catalog.SecretName{Namespace: "default", Name: "function-client"}})
 
 	w.says(t, "f", `there is no function "f"`)
@@ -40,7 +45,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	w.reports(t, "f", "False NoPackageRuntime", "False NoPackageRuntime")
 	w.says(t, "f", "nobody here runs packages, and example.org/f:v1 is one. Serve it as a program (--function f=./program)")
 
-	first := serve(t, saying("developed"), function.Insecure())
+	first := rpc.Serve(t, saying("developed"), function.Insecure())
 	develop := func(at string) {
 		w.Apply(t, `{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: f, annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: "`+at+`"}}, spec: {package: example.org/f:v1}}`)
 	}
@@ -48,7 +53,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	w.says(t, "f", "developed")
 	w.reports(t, "f", "True ActivePackageRevision", "True HealthyPackageRevision")
 	told := w.told("f")
-	develop(serve(t, saying("developed elsewhere"), function.Insecure()))
+	develop(rpc.Serve(t, saying("developed elsewhere"), function.Insecure()))
 	w.says(t, "f", "developed elsewhere")
 	if w.told("f") <= told {
 		t.Error("nobody was told that it has moved")
@@ -69,8 +74,8 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 		w.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: function-client, namespace: default}, data: {ca.crt: %s, tls.crt: %s, tls.key: %s}}",
 			encoded(client.Authorities), encoded(client.Certificate), encoded(client.Key)))
 	}
-	secret(ours.identity(t))
-	w.SetStatus(t, catalog.RevisionKind, "", "f-1", map[string]any{"endpoint": "dns:///" + serve(t, saying("packaged"), ours.serving(t)), "capabilities": []any{"composition"}})
+	secret(identity(t, ours))
+	w.SetStatus(t, catalog.RevisionKind, "", "f-1", map[string]any{"endpoint": "dns:///" + rpc.Serve(t, saying("packaged"), serving(t, identity(t, ours))), "capabilities": []any{"composition"}})
 	w.says(t, "f", "packaged")
 	told = w.told("f")
 	before := w.counter.Now()
@@ -85,7 +90,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 
 	// Another revision takes over: what the former has answered is of no use.
 	revision("f-2", "Active", 2)
-	w.SetStatus(t, catalog.RevisionKind, "", "f-2", map[string]any{"endpoint": serve(t, saying("packaged anew"), ours.serving(t))})
+	w.SetStatus(t, catalog.RevisionKind, "", "f-2", map[string]any{"endpoint": rpc.Serve(t, saying("packaged anew"), serving(t, identity(t, ours)))})
 	revision("f-1", "Inactive", 1)
 	w.says(t, "f", "packaged anew")
 	if w.told("f") <= told {
@@ -115,7 +120,7 @@ func TestWhatIsBuiltInGivesWay(t *testing.T) {
 	}
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+"}, spec: {package: example.org/ready:v1}}")
 	w.reports(t, name, "True ActivePackageRevision", "True HealthyPackageRevision")
-	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+", annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: '"+serve(t, saying("mine"), function.Insecure())+"'}}, spec: {package: example.org/ready:v1}}")
+	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+", annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: '"+rpc.Serve(t, saying("mine"), function.Insecure())+"'}}, spec: {package: example.org/ready:v1}}")
 	w.says(t, name, "mine")
 	w.Delete(t, catalog.FunctionKind, "", name)
 	w.until(t, "it is built in again", builtIn)

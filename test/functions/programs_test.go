@@ -6,7 +6,8 @@ import (
 	"syscall"
 	"testing"
 
-	catalog "github.com/espalier-dev/espalier/internal/controller/functions"
+	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/testkit/rpc"
 	"github.com/espalier-dev/espalier/sdk/function"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestAProgramThatIsKilledIsCalledAgain(t *testing.T) {
 	t.Setenv(life, "1")
 	w := begin(t, catalog.Options{Given: map[string]catalog.Given{
-		"program": {Program: os.Args[0]}, "address": {Address: serve(t, saying("here"), function.Insecure())},
+		"program": {Program: os.Args[0]}, "address": {Address: rpc.Serve(t, saying("here"), function.Insecure())},
 	}})
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: program}, spec: {package: example.org/program:v1}}")
 	w.reports(t, "program", "True ActivePackageRevision", "True HealthyPackageRevision")

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/yaml"
 
-	catalog "github.com/espalier-dev/espalier/internal/controller/functions"
-	"github.com/espalier-dev/espalier/internal/pipeline"
-	"github.com/espalier-dev/espalier/internal/pipeline/structs"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
+	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )

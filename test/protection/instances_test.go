@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
@@ -133,97 +133,30 @@ spec:
 // parts are Usages that are nodes of the instance, each by itself a way to wait for
 // oneself.
 var parts = map[string]string{
-	"by another node, by name": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}`,
-	"by another node, by selectors": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: database}}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: client}}}`,
+	"by another node, by name": uses("{of: " + database + ", by: " + client + "}"),
+	"by another node, by selectors": uses(`{of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: database}}},
+          by: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: client}}}}`),
 	"by a node that what is used stands on": `
     - id: late
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-late"}, data: {of: "${client.metadata.name}"}}
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${late.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}`,
-	"by nobody": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          reason: because
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}`,
-	"by each other": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}
-    - id: back
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-back"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}`,
-	"by itself": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}`,
-	"by the instance": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
-          by: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}`,
-	"of the instance by a node": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${client.metadata.name}"}}`,
-	"of the instance by nobody": `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          reason: because
-          of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}`,
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-late"}, data: {of: "${client.metadata.name}"}}` +
+		uses("{of: "+suite.RefTo("late")+", by: "+client+"}"),
+	"by nobody": uses("{reason: because, of: " + database + "}"),
+	"by each other": uses("{of: "+database+", by: "+client+"}") +
+		suite.UsageNode("back", `"${schema.metadata.name}-back"`, "{of: "+client+", by: "+database+"}"),
+	"by itself":                 uses("{of: " + database + ", by: " + database + "}"),
+	"by the instance":           uses("{of: " + database + ", by: " + itself + "}"),
+	"of the instance by a node": uses("{of: " + itself + ", by: " + client + "}"),
+	"of the instance by nobody": uses("{reason: because, of: " + itself + "}"),
+}
+
+var (
+	database, client = suite.RefTo("database"), suite.RefTo("client")
+	itself           = `{apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}`
+)
+
+// uses is a node that is a Usage.
+func uses(spec string) string {
+	return suite.UsageNode("uses", `"${schema.metadata.name}-uses"`, spec)
 }
 
 // TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing deletes instances with Usages among
@@ -284,15 +217,7 @@ func TestTheUsingOneGoesFirst(t *testing.T) {
 func TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere(t *testing.T) {
 	s := suite.Begin(t)
 	s.Put(t, two)
-	s.Put(t, replace(app, "USES", `
-    - id: uses
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: "${schema.metadata.name}-uses"}
-        spec:
-          of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${database.metadata.name}"}}
-          by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}`))
+	s.Put(t, replace(app, "USES", uses("{of: "+database+", by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}}")))
 	s.Active(t, "app")
 	s.Put(t, instance)
 	ready(t, s, "x-uses")

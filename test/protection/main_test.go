@@ -15,34 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 	"github.com/espalier-dev/espalier/sdk/managed"
-	"github.com/espalier-dev/espalier/test/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(suite.Main(m, server.Options{Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
+}
 
 // sky is where buckets are.
-var sky *cloud.Cloud
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "espalier-sandbox-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if sky, err = cloud.Open(dir, cloud.Options{}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer sky.Close()
-	return suite.Main(m, server.Options{Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil)
-}
+var sky = cloud.New(cloud.Options{})
 
 var (
 	usageKind        = schema.GroupVersionKind{Group: "protection.crossplane.io", Version: "v1beta1", Kind: "Usage"}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
-	"github.com/espalier-dev/espalier/test/suite"
 )
 
 // TestWhatAManagedResourceStandsForStaysWhileItIsInUse deletes one that nobody asked

@@ -7,14 +7,12 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // What is written to the objects of another engine raises the generation of Deployments,
@@ -64,9 +62,7 @@ func isInstance(o *unstructured.Unstructured) bool {
 func passAgain(t *testing.T, s suite.Suite, o *unstructured.Unstructured) {
 	t.Helper()
 	touched := time.Now()
-	patch := []byte(`{"metadata":{"annotations":{"example.org/touched":"` + string(o.GetUID()) + `"}}}`)
-	if _, err := s.Of(t, o.GroupVersionKind(), o.GetNamespace()).Patch(t.Context(), o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	patch := `{"metadata":{"annotations":{"example.org/touched":"` + string(o.GetUID()) + `"}}}`
+	s.Patch(t, o.GroupVersionKind(), o.GetNamespace(), o.GetName(), patch)
 	testkit.Poll(t, "a pass over "+o.GetKind()+" "+o.GetName(), func() bool { return passes.since(object.KeyOf(o), touched) })
 }

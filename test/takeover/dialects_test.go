@@ -1,22 +1,18 @@
 package takeover
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
 
@@ -69,25 +65,12 @@ func TestADialectIsLeftToTheProgramThatHasInstalledIt(t *testing.T) {
 // serve runs the controllers until they are stopped.
 func serve(t *testing.T, config *rest.Config, dialects []server.Dialect) (stop func()) {
 	t.Helper()
-	c, err := server.NewControllers(server.Options{
-		Config: config, Workers: 4, Version: "test", Log: logr.Discard(), Events: silent{}, Dialects: dialects,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := c.Run(ctx); err != nil {
+	c := suite.Start(t, server.Options{Config: config, Dialects: dialects})
+	return func() {
+		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}
-	}()
-	return func() { cancel(); <-done }
+	}
 }
 
 var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositeResourceDefinition"}
-
-type silent struct{}
-
-func (silent) Event(runtime.Object, telemetry.Severity, string, string) {}

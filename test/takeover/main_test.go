@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/outcome"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // observe is told of each pass.
-func observe(p outcome.Pass) {
+func observe(p reconcile.Pass) {
 	failures.observe(p)
 	passes.observe(p)
 }
@@ -52,7 +52,7 @@ type began struct {
 	at map[object.Key]time.Time
 }
 
-func (b *began) observe(p outcome.Pass) {
+func (b *began) observe(p reconcile.Pass) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at[p.Key] = p.Began
@@ -73,7 +73,7 @@ type failed struct {
 	all []string
 }
 
-func (f *failed) observe(p outcome.Pass) {
+func (f *failed) observe(p reconcile.Pass) {
 	if p.Err == nil || errors.Is(p.Err, context.Canceled) {
 		return
 	}

@@ -8,9 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/test/suite"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
 
@@ -32,10 +31,8 @@ func TestAClaimKeepsItsConnectionSecret(t *testing.T) {
 	// What a provider writes from now on arrives.
 	source := string(before["XDatabase /orders-vsvjc"].GetUID()) + "-instance"
 	secret := base64.StdEncoding.EncodeToString([]byte("changed"))
-	patch := fmt.Appendf(nil, `{"data":{"password":%q}}`, secret)
-	if _, err := s.Of(t, suite.Secret, "crossplane-system").Patch(t.Context(), source, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	patch := fmt.Sprintf(`{"data":{"password":%q}}`, secret)
+	s.Patch(t, suite.Secret, "crossplane-system", source, patch)
 	s.Await(t, suite.Secret, namespace, name, func(o *unstructured.Unstructured) error {
 		if got, _, _ := unstructured.NestedString(o.Object, "data", "password"); got != secret {
 			return errors.New("has the password from before")

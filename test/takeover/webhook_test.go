@@ -7,10 +7,10 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/internal/webhook"
-	"github.com/espalier-dev/espalier/test/suite"
 )
 
 // The API server still asks a Crossplane that doesn't run any more before it deletes what

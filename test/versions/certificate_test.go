@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/espalier-dev/espalier/internal/crd"
-	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
@@ -27,16 +27,16 @@ func TestACertificateIsHandedOver(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		announced := make(chan crd.Endpoint, 8)
+		announced := make(chan install.Endpoint, 8)
 		now := func() time.Time { return time.Now().AddDate(0, 0, days) }
 		s := &webhook.Server{
 			Options: webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir},
 			Cluster: k.Client, Now: now, Log: logr.Discard(),
-			Announce: func(e crd.Endpoint) { announced <- e }, Leads: func() bool { return leads },
+			Announce: func(e install.Endpoint) { announced <- e }, Leads: func() bool { return leads },
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
-		var e crd.Endpoint
+		var e install.Endpoint
 		select {
 		case e = <-announced:
 		case err := <-ended:

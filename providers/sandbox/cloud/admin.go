@@ -2,144 +2,73 @@ package cloud
 
 import (
 	"maps"
-	"slices"
 	"time"
 )
 
-// Admin does to the cloud what somebody else does, behind the back of whoever makes the
-// calls. What it does is done at once and whatever state a resource is in, and the cloud
-// sees to its rules all the same: nothing is taken away that others refer to.
+// Admin does to the cloud what somebody else does, behind the back of those who make
+// the calls: at once, and whatever state a resource is in.
 type Admin struct{ cloud *Cloud }
 
-// Admin is the administrator's hand.
+// Admin is the administrator's access.
 func (c *Cloud) Admin() Admin { return Admin{c} }
 
-// Delete removes a resource. An operation that works on it fails with NotFound.
-//
-// Errors: NotFound, DependencyViolation.
+// Delete removes a resource that no other refers to. An operation that works on it fails.
 func (a Admin) Delete(k Key) error {
-	return a.touch(VerbDelete, k, func(w *world, r row, now time.Time) error {
-		if err := w.unused(r); err != nil {
+	return a.touch(VerbDelete, k, func(r *record, now time.Time) error {
+		if err := a.cloud.unused(k); err != nil {
 			return err
 		}
-		if j, ok := w.operations.rows[jobID(r.Operation)]; ok {
-			j.Status, j.Due = FailedOperation, now
-			j.Error = refuse(NotFound, "%s is gone", k)
-			w.operations.put(j)
+		if j := a.cloud.running(k); j != nil {
+			j.Status, j.Error = FailedOperation, refuse(NotFound, "%s is gone", k)
 		}
-		w.vanish(r, now)
+		a.cloud.vanish(r, now)
 		return nil
 	})
 }
 
-// Retag makes these all the tags of a resource, even where calls can't change tags.
-//
-// Errors: NotFound, InvalidParameter.
+// Retag makes these all the tags of a resource.
 func (a Admin) Retag(k Key, tags map[string]string) error {
-	return a.touch(VerbUpdate, k, func(w *world, r row, _ time.Time) error {
-		if err := checkTags(tags); err != nil {
-			return err
-		}
-		r.Tags = copied(tags)
-		w.revise(r)
+	return a.touch(VerbUpdate, k, func(r *record, _ time.Time) error {
+		r.Tags = maps.Clone(tags)
 		return nil
 	})
 }
 
-// Change makes these the properties of a resource, in force at once; an update that is
-// running goes over them.
-//
-// Errors: NotFound, InvalidParameter, InvalidState, DependencyViolation, all as with
-// [Cloud.Update].
-func (a Admin) Change(k Key, properties Properties) error {
-	next, err := packed(properties)
-	if err == nil && next.IsZero() {
-		err = invalid("properties", "are missing")
-	}
-	if err != nil {
-		return err
-	}
-	return a.touch(VerbUpdate, k, func(w *world, r row, _ time.Time) error {
-		if err := checkSuccessor(next, r); err != nil {
+// Change makes these the properties of a resource; an update that is running goes over
+// them.
+func (a Admin) Change(k Key, p Properties) error {
+	return a.touch(VerbUpdate, k, func(r *record, _ time.Time) error {
+		if err := p.check(k.Type); err != nil {
 			return err
 		}
-		if err := w.fits(k, next, r.Properties); err != nil {
-			return err
-		}
-		r.Properties = next
-		w.revise(r)
+		r.Properties = p.clone()
 		return nil
 	})
 }
 
-// Fill makes a bucket hold so many objects.
-//
-// Errors: NotFound; InvalidParameter for what is no bucket or a negative number;
-// InvalidState for a bucket that isn't ACTIVE or UPDATING.
-func (a Admin) Fill(k Key, objects int) error {
-	return a.touch(VerbUpdate, k, func(w *world, r row, _ time.Time) error {
-		if r.Type != TypeBucket || objects < 0 {
-			return invalid("objects", "%s can't hold %d", k, objects)
-		}
-		if !r.State.usable() {
-			return refuse(InvalidState, "%s is %s", k, r.State)
-		}
-		r.Outputs.Objects = objects
-		w.revise(r)
-		return nil
-	})
-}
-
-// touch lets somebody work on a resource, and notes it.
-func (a Admin) touch(v Verb, k Key, work func(w *world, r row, now time.Time) error) error {
-	return a.cloud.steer(func(w *world, now time.Time) error {
-		r, err := w.find(k)
+// touch works on a resource, and notes it.
+func (a Admin) touch(v Verb, k Key, work func(r *record, now time.Time) error) error {
+	return a.cloud.step(func(now time.Time) error {
+		r, err := a.cloud.find(k)
 		if err == nil {
-			err = work(w, r, now)
+			err = work(r, now)
 		}
-		a.cloud.journal.add(Entry{
-			At: now, Verb: v, Key: k, Serial: r.Serial, Tags: maps.Clone(r.Tags), Code: CodeOf(err), Effect: err == nil, OutOfBand: true,
-		})
+		a.cloud.journal.add(Entry{Verb: v, Key: k, Code: codeOf(err), Effect: err == nil, OutOfBand: true})
 		return err
 	})
 }
 
-// Snapshot is everything that there is, as it is: no read lags here.
-type Snapshot struct {
-	At time.Time `json:"at"`
-	// Resources are sorted by type, scope and ID.
-	Resources []Resource `json:"resources"`
-	// Operations are those that can be asked for, in the order in which they began.
-	Operations []Operation `json:"operations"`
-	// Late is how many calls are on their way whose callers have given up.
-	Late       int                `json:"late,omitempty"`
-	Behaviours map[Type]Behaviour `json:"behaviours,omitempty"`
-	Faults     []Fault            `json:"faults,omitempty"`
-	Chaos      Chaos              `json:"chaos,omitzero"`
-}
-
-// Snapshot shows everything.
-//
-// Errors: Unavailable, if the cloud is closed or its disk has failed.
-func (a Admin) Snapshot() (Snapshot, error) {
-	var out Snapshot
-	err := a.cloud.steer(func(w *world, now time.Time) error {
-		out = Snapshot{
-			At: now, Late: len(w.letters.rows), Behaviours: map[Type]Behaviour{}, Faults: append([]Fault(nil), w.Faults...), Chaos: w.Chaos,
-		}
-		for _, t := range w.treatments.rows {
-			out.Behaviours[t.Type] = t.Behaviour
-		}
-		for _, r := range w.resources.rows {
-			out.Resources = append(out.Resources, r.view())
-		}
-		for _, id := range slices.Sorted(maps.Keys(w.operations.rows)) {
-			if j, err := w.job(id, now); err == nil {
-				out.Operations = append(out.Operations, j.view())
+// Resources are all that there are, as they are: no read lags here. They are in the
+// order in which they were made.
+func (a Admin) Resources() []Resource {
+	var out []Resource
+	_ = a.cloud.step(func(time.Time) error { // whether it can be stored makes no difference
+		for _, r := range a.cloud.contents.Resources {
+			if r.Gone.IsZero() {
+				out = append(out, r.clone())
 			}
 		}
-		slices.SortFunc(out.Resources, func(a, b Resource) int { return a.Compare(b.Key) })
 		return nil
 	})
-	return out, err
+	return out
 }

@@ -1,110 +1,205 @@
 package cloud
 
 import (
+	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"time"
 )
 
-// Options are how to open a cloud. The zero value will do.
+// Options are how a cloud is. The zero value will do.
 type Options struct {
-	// Now is the clock; nil is time.Now. When it runs backwards, the cloud's time stands
-	// still until it has caught up. It is called while the cloud is locked, and must not
-	// call the cloud.
+	// Now is the clock; nil is time.Now. It must not call the cloud.
 	Now func() time.Time
-	// Behaviours are set at once; other types keep what they had, at first the zero
-	// Behaviour.
+	// Behaviours are those of the types; others have the zero Behaviour.
 	Behaviours map[Type]Behaviour
-	// Journal is where the calls are noted; nil makes one that keeps 10,000.
+	// Journal is where the calls are noted; nil notes none.
 	Journal *Journal
 }
 
-// Cloud is a cloud in a directory. It is safe for concurrent use: each call is one step,
-// and they follow one another.
-//
-// Errors of calls are of type [*Error] throughout. If the disk fails, the call that has
-// seen it and all after it answer Unavailable; what is on disk shows when the directory
-// is opened again.
+// Cloud is a cloud. It is safe for concurrent use: each call is one step, and they
+// follow one another. The errors of calls are of type [*Error] throughout.
 type Cloud struct {
 	now     func() time.Time
 	journal *Journal
-	lock    lock
+	// file is where the contents are stored; empty for nowhere.
+	file string
 
-	mu     sync.Mutex
-	world  *world
-	ledger *ledger
-	// down is why the cloud can't go on: it is closed, or its disk has failed.
-	down error
+	mu         sync.Mutex
+	behaviours map[Type]Behaviour
+	contents   contents
+	changed    bool // since it was stored
 }
 
-// ErrClosed is why a closed cloud is Unavailable.
-var ErrClosed = errors.New("the cloud is closed")
+// contents are everything that there is, in the order in which it was made.
+type contents struct {
+	Serial     int64     `json:"serial"`
+	Resources  []*record `json:"resources,omitempty"`
+	Operation  int64     `json:"operation"`
+	Operations []*job    `json:"operations,omitempty"`
+}
 
-// Open opens the cloud in a directory, which is made if there is none. One process at a
-// time has it, and one [Cloud] in that process.
-//
-// Errors: [ErrLocked], if it is open already; [*DamageError], if the directory holds
-// what no cloud has written; an [*Error] with InvalidParameter for behaviours that make
-// no sense; and those of the file system.
-func Open(dir string, options Options) (*Cloud, error) {
-	c := &Cloud{now: options.Now, journal: options.Journal}
+// record is a resource as the cloud keeps it, for a while longer than it exists.
+type record struct {
+	Resource
+	// Visible is when reads begin to show it, and Hidden when they cease to: some time
+	// after it is gone.
+	Visible time.Time `json:"visible"`
+	Gone    time.Time `json:"gone,omitzero"`
+	Hidden  time.Time `json:"hidden,omitzero"`
+	// Free is when another may have its name.
+	Free time.Time `json:"free,omitzero"`
+}
+
+func (r *record) shown(now time.Time) bool {
+	return !now.Before(r.Visible) && (r.Gone.IsZero() || now.Before(r.Hidden))
+}
+
+// New makes an empty cloud, which lives in memory.
+func New(o Options) *Cloud {
+	c := &Cloud{now: o.Now, journal: o.Journal, behaviours: map[Type]Behaviour{}}
 	if c.now == nil {
 		c.now = time.Now
 	}
-	if c.journal == nil {
-		c.journal = NewJournal(10_000)
+	for t, b := range o.Behaviours {
+		c.behaviours[t] = b
 	}
-	var err error
-	if c.lock, err = take(dir); err != nil {
+	return c
+}
+
+// Open opens the cloud that a file holds, or makes an empty one. The file has all that
+// was answered, so there is nothing to close. Work under way goes on while nobody has the
+// cloud open. One process at a time may have it.
+func Open(file string, o Options) (*Cloud, error) {
+	c := New(o)
+	c.file = file
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	if c.world, c.ledger, err = openLedger(dir); err != nil {
-		return nil, errors.Join(err, c.lock.release())
-	}
-	c.world.plan()
-	err = c.steer(func(w *world, _ time.Time) error {
-		for _, t := range slices.Sorted(maps.Keys(options.Behaviours)) {
-			if err := w.setBehaviour(t, options.Behaviours[t]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
+	if err := json.Unmarshal(raw, &c.contents); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, nil
 }
 
-// Close lets go of the directory. It writes nothing: all that was answered is on disk.
-// Calls that come later are Unavailable. Closing twice is once too often, but harmless.
-func (c *Cloud) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if errors.Is(c.down, ErrClosed) {
+// store writes the contents down if they have changed: the old file or the new one is there,
+// whole.
+func (c *Cloud) store() error {
+	if !c.changed || c.file == "" {
 		return nil
 	}
-	c.down = ErrClosed
-	return errors.Join(c.ledger.close(), c.lock.release())
+	raw, err := json.Marshal(c.contents)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.file+".new", raw, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(c.file+".new", c.file); err != nil {
+		return err
+	}
+	c.changed = false
+	return nil
 }
 
-// Journal is where the cloud notes its calls.
+// Journal is where the cloud notes its calls; nil if it notes none.
 func (c *Cloud) Journal() *Journal { return c.journal }
 
-// NextChange is when something changes next by itself: an operation ends, a late call
-// arrives, reads begin or cease to show a resource, a name is free. It is zero if
-// nothing will. Tokens and operations that are forgotten don't count.
-func (c *Cloud) NextChange() time.Time {
-	var out time.Time
-	// A cloud that is down changes no more.
-	_ = c.steer(func(w *world, _ time.Time) error {
-		out = w.next()
-		return nil
-	})
-	return out
+// Behaviour is how the cloud treats a type now.
+func (c *Cloud) Behaviour(t Type) Behaviour {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.behaviours[t]
 }
 
-// Now is what the cloud's clock shows.
-func (c *Cloud) Now() time.Time { return c.now() }
+// SetBehaviour says how the cloud treats a type from now on.
+func (c *Cloud) SetBehaviour(t Type, b Behaviour) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.behaviours[t] = b
+}
+
+// step is what all calls are: time goes on, something is done, and what has changed is
+// stored before it is told.
+func (c *Cloud) step(work func(now time.Time) error) error { return c.stepAt(c.now(), work) }
+
+func (c *Cloud) stepAt(now time.Time, work func(now time.Time) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now = now.Round(0).UTC()
+	c.settle(now)
+	err := work(now)
+	if failed := c.store(); failed != nil {
+		return refuse(Unavailable, "%v", failed)
+	}
+	return err
+}
+
+// settle lets everything happen that has come due, in its order, each at its time: how
+// often it is asked for makes no difference.
+func (c *Cloud) settle(now time.Time) {
+	for {
+		var next *job
+		for _, j := range c.contents.Operations {
+			if !j.Done() && !j.Due.After(now) && (next == nil || j.Due.Before(next.Due)) {
+				next = j
+			}
+		}
+		if next == nil {
+			break
+		}
+		c.finish(next)
+	}
+	w := &c.contents
+	w.Resources = slices.DeleteFunc(w.Resources, func(r *record) bool {
+		return !r.Gone.IsZero() && !now.Before(r.Hidden) && !now.Before(r.Free)
+	})
+	w.Operations = slices.DeleteFunc(w.Operations, func(j *job) bool { return j.Done() && now.Sub(j.Due) > 24*time.Hour })
+}
+
+// find is the resource itself, whether or not reads show it.
+func (c *Cloud) find(k Key) (*record, error) {
+	for _, r := range c.contents.Resources {
+		if r.Key == k && r.Gone.IsZero() {
+			return r, nil
+		}
+	}
+	return nil, refuse(NotFound, "there is no %s", k)
+}
+
+// unused refuses to delete what others refer to, or are about to.
+func (c *Cloud) unused(k Key) error {
+	for _, r := range c.contents.Resources {
+		if r.Gone.IsZero() && slices.Contains(r.Properties.needs(r.Scope), k) {
+			return refuse(DependencyViolation, "%s is used by %s", k, r.Key)
+		}
+	}
+	for _, j := range c.contents.Operations {
+		if !j.Done() && slices.Contains(j.Next.needs(j.Resource.Scope), k) {
+			return refuse(DependencyViolation, "%s is used by %s", k, j.Resource)
+		}
+	}
+	return nil
+}
+
+// vanish removes a resource. Reads may show it for a while, and its name
+// may be taken.
+func (c *Cloud) vanish(r *record, now time.Time) {
+	b := c.behaviours[r.Type]
+	r.Gone, r.Hidden, r.Free = now, now, now
+	if !r.Visible.After(now) {
+		r.Hidden = now.Add(b.DeleteLag)
+	}
+	if b.Naming != ProviderAssigned {
+		r.Free = now.Add(b.ReuseAfter)
+	}
+	c.changed = true
+}

@@ -1,122 +1,196 @@
 package cloud
 
 import (
+	"cmp"
 	"slices"
+	"sync"
 	"time"
 )
 
-// Fault is trouble for calls to come. Refuse stands alone; the others go together: an
-// answer may be lost of a call whose operation will take an hour and break.
+// Fault is trouble for calls to come.
 type Fault struct {
-	// Verb and Type say which calls; "" is any. GetOperation is of its resource's type.
-	// What befalls operations passes over calls that only read.
-	Verb Verb `json:"verb,omitempty"`
-	Type Type `json:"type,omitempty"`
-	// Skip lets so many calls pass first; then Times are hit, 0 meaning 1.
-	Skip  int `json:"skip,omitempty"`
-	Times int `json:"times,omitempty"`
+	// Verb and Type say which calls; "" is any, and GetOperation is of no type. What befalls
+	// operations, Late and Break, passes over calls that only read.
+	Verb Verb
+	Type Type
+	// Times is how many calls are hit, 0 meaning 1.
+	Times int
 
-	// Refuse answers Throttled or Unavailable, and nothing happens.
-	Refuse Code `json:"refuse,omitempty"`
-	// RetryAfter is what a refusal says.
-	RetryAfter time.Duration `json:"retryAfter,omitempty"`
+	// Refuse answers Throttled or Unavailable, and nothing happens. RetryAfter is what a
+	// refusal says.
+	Refuse     Code
+	RetryAfter time.Duration
 	// Lose answers Timeout or Unavailable, whatever happens.
-	Lose Code `json:"lose,omitempty"`
+	Lose Code
 	// Late answers Timeout, and the call arrives so much later: it is judged and has its
 	// effect then.
-	Late time.Duration `json:"late,omitempty"`
-	// Slow makes the operation take so much longer.
-	Slow time.Duration `json:"slow,omitempty"`
-	// Break fails the operation after half its time: what is created is there, FAILED
-	// and without outputs; what is updated has its new tags, its old properties, and is
-	// FAILED; what is deleted is there and FAILED.
-	Break bool `json:"break,omitempty"`
+	Late time.Duration
+	// Break fails the operation after half its time: what is created is there, FAILED;
+	// what is updated has its old properties, and is FAILED; what is deleted is there and
+	// FAILED.
+	Break bool
 }
-
-// Inject adds faults to the script. A call is hit by the first fault that is for it and
-// skips it not; those before have counted it, those after haven't. A fault is used up
-// by the call that it hits, even if that call is then refused for another reason.
-//
-// Errors: InvalidParameter, and then none of them is added.
-func (c *Cloud) Inject(faults ...Fault) error {
-	return c.steer(func(w *world, _ time.Time) error {
-		for _, f := range faults {
-			if err := f.check(); err != nil {
-				return err
-			}
-		}
-		w.Faults = slices.Concat(w.Faults, faults)
-		w.moved = true
-		return nil
-	})
-}
-
-// Faults lists what of the script is left, with the counts that are left.
-func (c *Cloud) Faults() []Fault {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]Fault(nil), c.world.Faults...)
-}
-
-// ClearFaults ends the script. What is under way takes its course: calls that are late
-// arrive, operations that are to break do.
-func (c *Cloud) ClearFaults() error {
-	return c.steer(func(w *world, _ time.Time) error {
-		w.Faults, w.moved = nil, true
-		return nil
-	})
-}
-
-func (f Fault) check() error {
-	switch {
-	case f.Verb != "" && !f.Verb.known():
-		return invalid("verb", "no %q", f.Verb)
-	case f.Type != "" && !f.Type.known():
-		return invalid("type", "no %q", f.Type)
-	case f.Skip < 0 || f.Times < 0:
-		return invalid("times", "%d and %d: none may be negative", f.Skip, f.Times)
-	case f.Refuse != "" && f.Refuse != Throttled && f.Refuse != Unavailable:
-		return invalid("refuse", "%q is neither Throttled nor Unavailable", f.Refuse)
-	case f.Refuse != "" && (f.Lose != "" || f.touches()):
-		return invalid("refuse", "what is refused can't be lost, late, slow or broken as well")
-	case f.Lose != "" && f.Lose != Timeout && f.Lose != Unavailable:
-		return invalid("lose", "%q is neither Timeout nor Unavailable", f.Lose)
-	case f.Refuse == "" && f.Lose == "" && !f.touches():
-		return invalid("fault", "there is no trouble in it")
-	case f.Verb != "" && !f.Verb.changes() && f.touches():
-		return invalid("verb", "%s can't be late, slow or broken", f.Verb)
-	}
-	return checkDurations(f.RetryAfter, f.Late, f.Slow)
-}
-
-// touches says that the fault befalls operations, not only answers.
-func (f Fault) touches() bool { return f.Late > 0 || f.Slow > 0 || f.Break }
 
 func (f Fault) hits(v Verb, t Type) bool {
-	return (f.Verb == "" || f.Verb == v) && (f.Type == "" || f.Type == t) && (v.changes() || !f.touches())
+	return (f.Verb == "" || f.Verb == v) && (f.Type == "" || f.Type == t) && (v.changes() || f.Late == 0 && !f.Break)
 }
 
-func (f Fault) refusal() error {
-	e := refuse(f.Refuse, "not now")
-	e.RetryAfter = f.RetryAfter
-	return e
+func (v Verb) changes() bool { return v == VerbCreate || v == VerbUpdate || v == VerbDelete }
+
+// Faulty is a cloud whose calls go wrong: by a script of faults, or else by chance.
+// Its administrator isn't hit.
+type Faulty struct {
+	*Cloud
+
+	mu     sync.Mutex
+	script []Fault
+	chance func() Fault
+	hits   int
+	// late are the calls on their way whose callers have given up.
+	late []Request
+}
+
+// NewFaulty decorates a cloud with trouble, of which there is none yet.
+func NewFaulty(c *Cloud) *Faulty { return &Faulty{Cloud: c} }
+
+// Inject adds faults to the script. A call is hit by the first fault that is for it.
+func (f *Faulty) Inject(faults ...Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.script = append(f.script, faults...)
+}
+
+// Faults lists what is left of the script.
+func (f *Faulty) Faults() []Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.script)
+}
+
+// ClearFaults ends the script. What is under way takes its course.
+func (f *Faulty) ClearFaults() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.script = nil
+}
+
+// SetChance asks for a fault for each call that the script doesn't hit; the zero Fault is
+// none. The calls follow one another.
+func (f *Faulty) SetChance(chance func() Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.chance = chance
+}
+
+// Hits counts the calls that were hit.
+func (f *Faulty) Hits() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hits
+}
+
+// Get is [Cloud.Get], if nothing befalls it.
+func (f *Faulty) Get(k Key) (Resource, error) {
+	return read(f, Entry{Verb: VerbGet, Key: k}, func() (Resource, error) { return f.Cloud.Get(k) })
+}
+
+// List is [Cloud.List], if nothing befalls it.
+func (f *Faulty) List(q Query) ([]Resource, error) {
+	return read(f, Entry{Verb: VerbList, Key: Key{Type: q.Type, Scope: q.Scope}}, func() ([]Resource, error) { return f.Cloud.List(q) })
+}
+
+// GetOperation is [Cloud.GetOperation], if nothing befalls it.
+func (f *Faulty) GetOperation(id string) (Operation, error) {
+	return read(f, Entry{Verb: VerbGetOperation}, func() (Operation, error) { return f.Cloud.GetOperation(id) })
+}
+
+// Admin is that of the cloud, in which late calls have arrived.
+func (f *Faulty) Admin() Admin {
+	f.deliver()
+	return f.Cloud.Admin()
+}
+
+// read makes a call that changes nothing: whether it is refused or its answer lost is all
+// the same.
+func read[T any](f *Faulty, e Entry, call func() (T, error)) (out T, err error) {
+	f.deliver()
+	fault := f.draw(e.Verb, e.Key.Type)
+	if code := cmp.Or(fault.Refuse, fault.Lose); code != "" {
+		return out, f.refuse(code, fault.RetryAfter, e)
+	}
+	return call()
+}
+
+// Call is [Cloud.Call], if nothing befalls it.
+func (f *Faulty) Call(q Request) (Operation, error) {
+	f.deliver()
+	fault := f.draw(q.Verb, q.Key.Type)
+	q.fails = fault.Break
+	switch {
+	case fault.Refuse != "":
+		return Operation{}, f.refuse(fault.Refuse, fault.RetryAfter, q.entry())
+	case fault.Late > 0:
+		err := f.refuse(Timeout, 0, q.entry())
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		q = q.clone()
+		q.arrived = f.now().Add(fault.Late)
+		f.late = append(f.late, q)
+		return Operation{}, err
+	}
+	op, err := f.Cloud.Call(q)
+	if fault.Lose != "" {
+		return Operation{}, refuse(fault.Lose, "the answer is lost")
+	}
+	return op, err
+}
+
+// refuse answers a call that the cloud hasn't heard of, and notes it.
+func (f *Faulty) refuse(code Code, retryAfter time.Duration, e Entry) error {
+	e.Code = code
+	f.journal.add(e)
+	return &Error{Code: code, Message: "not now", RetryAfter: retryAfter}
+}
+
+// deliver has the effects of the calls that have arrived by now, if they have any: a
+// call is judged by what there was then.
+func (f *Faulty) deliver() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	var due []Request
+	f.late = slices.DeleteFunc(f.late, func(q Request) bool {
+		if q.arrived.After(now) {
+			return false
+		}
+		due = append(due, q)
+		return true
+	})
+	slices.SortStableFunc(due, func(a, b Request) int { return a.arrived.Compare(b.arrived) })
+	for _, q := range due {
+		_, _ = f.Cloud.Call(q) // nobody waits for the answer
+	}
 }
 
 // draw says what befalls a call, by the script or else by chance.
-func (w *world) draw(v Verb, t Type) Fault {
-	for i, f := range w.Faults {
-		if !f.hits(v, t) {
-			continue
+func (f *Faulty) draw(v Verb, t Type) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.IndexFunc(f.script, func(fault Fault) bool { return fault.hits(v, t) }); i >= 0 {
+		fault := f.script[i]
+		if f.script[i].Times--; f.script[i].Times <= 0 {
+			f.script = slices.Delete(f.script, i, i+1)
 		}
-		w.Faults, w.moved = slices.Clone(w.Faults), true // others may still hold the old ones
-		if f.Skip > 0 {
-			w.Faults[i].Skip--
-			continue
-		}
-		if w.Faults[i].Times--; w.Faults[i].Times <= 0 {
-			w.Faults = slices.Delete(w.Faults, i, i+1)
-		}
-		return f
+		f.hits++
+		return fault
 	}
-	return w.chance(v)
+	var fault Fault
+	if f.chance != nil {
+		fault = f.chance()
+	}
+	if !fault.hits(v, t) || fault == (Fault{}) {
+		return Fault{}
+	}
+	f.hits++
+	return fault
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
@@ -20,12 +19,12 @@ type client struct {
 	polls  map[string]int
 }
 
-type object = *v1alpha1.Bucket
+type object = *managedThing
 
 func kind(a *api, breaks string) managed.Kind {
 	return managed.For(managed.Definition[object]{
-		Kind: v1alpha1.GroupVersion.WithKind("Bucket"),
-		New:  func() object { return &v1alpha1.Bucket{} },
+		Kind: thingKind,
+		New:  func() object { return &managedThing{} },
 		Caps: func() external.Caps { return a.caps },
 		Connect: func(context.Context, managed.Objects, object) (managed.Client[object], error) {
 			return &client{a, breaks, map[string]int{}}, nil
@@ -33,7 +32,7 @@ func kind(a *api, breaks string) managed.Kind {
 	})
 }
 
-func size(m object) string { return fmt.Sprint(m.Spec.ForProvider.Public != nil) }
+func size(m object) string { return fmt.Sprint(m.Spec.ForProvider.Public) }
 
 func (c *client) Identify(m object) (external.Key, error) {
 	key := external.Key{Scope: "here", Type: "thing"}

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/conformance"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -26,11 +25,11 @@ func suite(a *api, breaks string) conformance.Suite[object] {
 	return conformance.Suite[object]{
 		Kind: func() managed.Kind { return kind(a, breaks) },
 		New: func(name string) object {
-			m := &v1alpha1.Bucket{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name}}
+			m := &managedThing{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name}}
 			m.Spec.ForProvider.Region = "main"
 			return m
 		},
-		Change:   func(m object) { m.Spec.ForProvider.Public = new(true) },
+		Change:   func(m object) { m.Spec.ForProvider.Public = true },
 		Clock:    a.clock,
 		Troubles: []conformance.Trouble{a.trouble("the API was down", &a.down), a.trouble("the API lost its answers", &a.mute)},
 		Secrets:  []string{password},

@@ -3,7 +3,7 @@ package conformance
 import (
 	"context"
 
-	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )

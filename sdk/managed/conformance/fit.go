@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/controller/external/carry"
+	"github.com/espalier-dev/espalier/internal/managed/carry"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/controller/external/port"
+	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 

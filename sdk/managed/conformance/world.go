@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/operation"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
 )
 
 // world is what survives a process: what the API server holds, and calls that are on

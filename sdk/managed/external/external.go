@@ -1,6 +1,8 @@
 // Package external holds what a provider's client and the runtime of managed
 // resources say to each other about an external resource, as plain values: how it
 // is named, what was seen of it, what is to be done and what came of that.
+//
+// Pure: it decides from values alone.
 package external
 
 import "time"

@@ -3,6 +3,8 @@
 // provider's own types embed.
 //
 // +kubebuilder:object:generate=true
+//
+// Pure: it decides from values alone.
 package resource
 
 //go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object paths=.

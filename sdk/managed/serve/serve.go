@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/provide"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -66,7 +66,7 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.IntVar(&s.workers, "workers", 16, "how many objects are worked on side by side")
 	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
 	flags.IntVar(&s.verbosity, "v", 0, "how much is logged: 0 to 3")
-	flags.DurationVar(&s.poll, "poll", provide.Poll, "how often external resources are looked at that nothing happens to")
+	flags.DurationVar(&s.poll, "poll", provider.Poll, "how often external resources are looked at that nothing happens to")
 	flags.BoolVar(&s.elect, "leader-elect", true, "let one of several processes work at a time")
 	flags.StringVar(&s.namespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
@@ -124,21 +124,21 @@ func version() string {
 // controllers serve one provider.
 type controllers struct {
 	*kernel.Kernel
-	options provide.Options
+	options provider.Options
 }
 
 func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := kernel.New(kernel.Options{
-		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: kernel.Always(provide.CRDs(providers)),
+		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: kernel.Always(provider.CRDs(providers)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provide.Options{Providers: providers, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
+	return controllers{k, provider.Options{Providers: providers, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
 }
 
 // Run serves until the context ends.
 func (c controllers) Run(ctx context.Context) error {
-	return c.Kernel.Run(ctx, func(ctx context.Context) error { return provide.Start(ctx, c.Kernel, c.options) })
+	return c.Kernel.Run(ctx, func(ctx context.Context) error { return provider.Start(ctx, c.Kernel, c.options) })
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-dev/espalier/internal/expr"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
 // example of an expression: a row of a table whose third cell is an expression and whose fourth is
@@ -103,7 +104,7 @@ func TestExpressionsGiveWhatThePageSays(t *testing.T) {
 	changed := false
 	for _, r := range rows {
 		sources, results := codes(r.cells[exampleCell]), codes(r.cells[resultCell])
-		if len(sources) != 1 || !*update && len(results) != 1 {
+		if len(sources) != 1 || !golden.Update() && len(results) != 1 {
 			t.Errorf("%s:%d: an example is one expression and one result", p.name, r.line+1)
 			continue
 		}
@@ -111,7 +112,7 @@ func TestExpressionsGiveWhatThePageSays(t *testing.T) {
 		if len(results) == 1 && results[0] == got {
 			continue
 		}
-		if !*update {
+		if !golden.Update() {
 			t.Errorf("%s:%d: %s gives %s, and the page says %v", p.name, r.line+1, sources[0], got, results)
 			continue
 		}

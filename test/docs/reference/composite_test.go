@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
-	"github.com/espalier-dev/espalier/internal/controller/composite"
-	"github.com/espalier-dev/espalier/internal/function"
-	"github.com/espalier-dev/espalier/internal/pipeline"
-	"github.com/espalier-dev/espalier/internal/plan"
-	"github.com/espalier-dev/espalier/internal/xrd"
+	"github.com/espalier-dev/espalier/internal/composition/composite"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/functions"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // empty is what there is around a composite that was just made.
@@ -35,7 +35,7 @@ func (*empty) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool) 
 }
 
 func (*empty) Schema(schema.GroupVersionKind) (map[string]any, bool, error) { return nil, false, nil }
-func (*empty) Turn() int                                                    { return 0 }
+func (*empty) Round() int                                                   { return 0 }
 func (e *empty) Memory() *any                                               { return &e.memory }
 
 // runComposite composes a composite by a composition whose functions are part of the program.
@@ -50,9 +50,9 @@ func runComposite(t *testing.T, e example) result {
 	if problems != nil {
 		t.Fatalf("%s: %v", first.at(e.page), problems.Err())
 	}
-	functions := &pipeline.Functions{}
-	function.Register(functions)
-	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: functions, Now: func() time.Time { return began }}
+	builtin := &pipeline.Functions{}
+	functions.Register(builtin)
+	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: builtin, Now: func() time.Time { return began }}
 	var desired plan.Desired
 	out := result{}
 	for _, b := range e.blocks[1:] {
@@ -64,7 +64,7 @@ func runComposite(t *testing.T, e example) result {
 			if problems := xrd.ValidateComposition(&c); problems != nil {
 				t.Fatalf("%s: %v", b.at(e.page), problems.Err())
 			}
-			if unknown := xrd.UnknownFunctions(&c, slices.Collect(maps.Keys(function.All()))); unknown != nil {
+			if unknown := xrd.UnknownFunctions(&c, slices.Collect(maps.Keys(functions.All()))); unknown != nil {
 				t.Fatalf("%s: %v", b.at(e.page), unknown.Err())
 			}
 			composer.Compositions = []*v1.Composition{&c}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
 // example is what an example is made of: its first block is an input, and the others are
@@ -82,12 +84,12 @@ func TestExamplesGiveWhatThePagesSay(t *testing.T) {
 						continue
 					}
 					changed[b] = got
-					if !*update {
+					if !golden.Update() {
 						t.Errorf("%s (-page +actual):\n%s", b.at(p), cmp.Diff(want, got))
 					}
 				}
 			}
-			if !*update || len(changed) == 0 {
+			if !golden.Update() || len(changed) == 0 {
 				return
 			}
 			all := p.blocks()

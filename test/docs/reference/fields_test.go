@@ -19,7 +19,7 @@ import (
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	revision "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/report"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
 // installed are the CustomResourceDefinitions that the program installs, by kind.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,14 +21,14 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/controller/instance"
-	"github.com/espalier-dev/espalier/internal/crd"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/inventory"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/plan"
-	"github.com/espalier-dev/espalier/internal/report"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 )
 
 // began is when all examples happen.
@@ -60,7 +62,7 @@ func runGraph(t *testing.T, kinds *kinds, e example) result {
 		switch b.info {
 		case "yaml instance":
 			c.instance = objectOf(t, b.at(e.page), text)
-			c.definition = inventory.Definition{Name: d.Name, Namespace: d.Namespace}
+			c.definition = object.Definition{Name: d.Name, Namespace: d.Namespace}
 			c.setDefaults(t)
 			c.settle(t)
 		case "yaml cluster":
@@ -116,7 +118,7 @@ func objectOf(t *testing.T, at, text string) *unstructured.Unstructured {
 // cluster is an instance with what there is around it.
 type cluster struct {
 	graph      *graph.Graph
-	definition inventory.Definition
+	definition object.Definition
 	instance   *unstructured.Unstructured
 	owned      map[string][]*unstructured.Unstructured
 	others     []*unstructured.Unstructured
@@ -288,7 +290,7 @@ func fieldSet(value any) map[string]any {
 func (c *cluster) report(facts plan.Facts) {
 	summary := plan.Summarize(c.plan, began)
 	at := instance.Moment{Now: began, Generation: c.instance.GetGeneration()}
-	own := instance.Graphs{}.Live(nil, c.desired, summary, at)
+	own := instance.Graphs{}.LiveConditions(nil, c.desired, summary, at)
 	said := report.Status{State: summary.State, Conditions: own, Problems: plan.Problems(c.plan.Steps, nil, began)}
 	if c.desired.Author != nil {
 		said.Conditions = nil
@@ -368,9 +370,9 @@ func conditionsLike(all []any, shown any) []any {
 
 // serve makes the kind of a definition known to those after it on the page.
 func (k *kinds) serve(g *graph.Graph, d *v1alpha1.ResourceGraphDefinition) {
-	c := crd.For(g, d.Spec.Schema, inventory.Definition{Name: d.Name}, crd.Options{Version: "v1"})
-	k.known[g.Kind] = graph.Kind{
-		Schema:     specschema.OpenAPI(c.Spec.Versions[0].Schema.OpenAPIV3Schema),
+	c := kind.For(g, d.Spec.Schema, object.Definition{Name: d.Name}, kind.Options{Version: "v1"})
+	k.known[g.Kind] = object.KindInfo{
+		Schema:     crd.OpenAPI(c.Spec.Versions[0].Schema.OpenAPIV3Schema),
 		Namespaced: g.Namespaced, Nested: true, Names: object.Subdomain,
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
 // Each row of the table of readiness on nodes.md names a kind, what makes it ready, an object
@@ -50,7 +51,7 @@ func TestReadinessOfEveryKindIsOnThePage(t *testing.T) {
 		if slices.Equal(messages, []string{got.Message}) {
 			continue
 		}
-		if !*update {
+		if !golden.Update() {
 			t.Errorf("nodes.md:%d: it is %q, and the page says %v", r.line+1, got.Message, messages)
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -20,7 +22,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
-	specschema "github.com/espalier-dev/espalier/internal/schema"
 	sandbox "github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 )
 
@@ -33,8 +34,8 @@ func newKinds(t *testing.T) *kinds {
 	k := &kinds{known: graph.Kinds{}}
 	for _, c := range definitionsIn(t, sandbox.CRDs) {
 		for _, v := range c.Spec.Versions {
-			k.known[kindOf(c, v.Name)] = graph.Kind{
-				Schema:     specschema.OpenAPI(v.Schema.OpenAPIV3Schema),
+			k.known[kindOf(c, v.Name)] = object.KindInfo{
+				Schema:     crd.OpenAPI(v.Schema.OpenAPIV3Schema),
 				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped, Names: object.Subdomain,
 			}
 		}
@@ -60,7 +61,7 @@ func (k *kinds) of(t *testing.T, used []schema.GroupVersionKind) graph.Kinds {
 			continue // it isn't installed
 		}
 		s := typed(reflect.TypeOf(made).Elem(), nil)
-		out[gvk] = graph.Kind{Schema: &s, Namespaced: !unnamespaced[gvk.Kind], Names: object.BuiltInNames(gvk.GroupKind())}
+		out[gvk] = object.KindInfo{Schema: &s, Namespaced: !unnamespaced[gvk.Kind], Names: object.BuiltInNames(gvk.GroupKind())}
 	}
 	return out
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
 // limit is a constant of the program that bounds something.
@@ -28,28 +30,30 @@ var limiting = regexp.MustCompile(`^(max|Max|most|Most|longest|Longest|largest|s
 func limits(t *testing.T) map[string]limit {
 	t.Helper()
 	out := map[string]limit{}
-	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == "testkit" || entry.Name() == "testdata"):
-			return filepath.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+	for _, folder := range []string{"internal", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && (entry.Name() == "testkit" || entry.Name() == "testdata"):
+				return filepath.SkipDir
+			case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			dir, err := filepath.Rel(root, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			collect(f, filepath.ToSlash(dir), out)
 			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		})
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		collect(f, filepath.ToSlash(dir), out)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return out
 }
@@ -158,7 +162,7 @@ func grouped(n int64) string {
 	return text
 }
 
-var limitKey = regexp.MustCompile(`<!-- (internal/[a-zA-Z0-9/]+\.[a-zA-Z0-9]+) -->`)
+var limitKey = regexp.MustCompile(`<!-- ((?:internal|cmd)/[a-zA-Z0-9/]+\.[a-zA-Z0-9]+) -->`)
 
 // TestEveryLimitIsOnThePage compares limits.md with the constants of the program. A limit that
 // people can't meet is in testdata/inner-limits.txt, with what it bounds.
@@ -178,7 +182,7 @@ func TestEveryLimitIsOnThePage(t *testing.T) {
 			if r.cells[1] == l.value || r.cells[1] == l.exact {
 				continue
 			}
-			if *update {
+			if golden.Update() {
 				r.cells[1] = l.value
 				p.lines[r.line], changed = "| "+strings.Join(r.cells, " | ")+" |", true
 				continue

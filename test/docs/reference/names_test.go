@@ -14,7 +14,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/schema"
+	"github.com/espalier-dev/espalier/internal/graph/schema"
 )
 
 // constants are the string constants of a package whose names, or whose types, match.
@@ -81,7 +81,6 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^(kind|revision|rollout|rollingOut|secretNot|awaiting)`)
 	reasons := func(name, _ string) bool { return reason.MatchString(name) }
-	every := func(string, string) bool { return true }
 	for _, list := range []struct {
 		page, dir string
 		matches   func(name, typ string) bool
@@ -89,13 +88,14 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 		but       []string
 	}{
 		{"instance.md", "api/v1alpha1", func(name, _ string) bool { return key.MatchString(name) }, []string{"Annotations that people set", "Annotations and labels that the engine sets"}, nil},
-		{"instance.md", "internal/plan", of("Reason"), []string{"Reasons"}, nil},
-		{"instance.md", "internal/report", of("Reason"), []string{"Reasons of blockers"}, nil},
+		{"instance.md", "internal/instance/plan", of("Reason"), []string{"Reasons"}, nil},
+		{"instance.md", "internal/instance/report", of("Reason"), []string{"Reasons of blockers"}, nil},
 		{"instance.md", "api/v1alpha1", of("InstanceState"), []string{"States"}, nil},
 		{"definition.md", "api/v1alpha1", of("DefinitionState"), []string{"States"}, nil},
-		{"definition.md", "internal/controller/definition", reasons, []string{"GraphRevisionsResolved", "KindReady"}, nil},
-		{"definition.md", "internal/controller/publish", every, []string{"KindReady"}, nil},
-		{"definition.md", "internal/revision", of("Why"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
+		{"definition.md", "internal/graph/definition", reasons, []string{"GraphRevisionsResolved", "KindReady"}, nil},
+		{"definition.md", "internal/graph/kind", of("Reason"), []string{"KindReady"}, nil},
+		{"definition.md", "internal/serving", of("Reason"), []string{"KindReady"}, nil},
+		{"definition.md", "internal/serving/revision", of("Why"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
 	} {
 		t.Run(list.page+" "+list.dir, func(t *testing.T) {
 			found := constants(t, list.dir, list.matches)

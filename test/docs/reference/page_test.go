@@ -4,7 +4,6 @@
 package reference
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite what is generated, and what the examples give")
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
 
 const (
 	root  = "../../.."
@@ -109,7 +108,7 @@ func (p *page) generated(t *testing.T, name, want string) {
 	if got == want {
 		return
 	}
-	if *update {
+	if golden.Update() {
 		p.replace(first, last, want)
 		p.save(t)
 		return

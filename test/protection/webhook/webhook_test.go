@@ -22,13 +22,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/internal/kernel"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/manager/kernel"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/plan"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/internal/usage"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
@@ -180,6 +181,9 @@ func TestProgram(t *testing.T) {
 
 	t.Run("Instances with Usages among their parts go", func(t *testing.T) {
 		ns, group := testkit.Namespace(t, config), testkit.Group(t)
+		uses := func(id, of, by string) string {
+			return suite.UsageNode(id, id, "{of: "+suite.RefTo(of)+", by: "+suite.RefTo(by)+"}")
+		}
 		put(t, w, ns, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -189,32 +193,9 @@ spec:
   resources:
     - {id: a, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}}
     - {id: b, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {of: "${a.metadata.name}"}}}
-    - {id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}}
-    - id: ab
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: ab}
-        spec: {of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${b.metadata.name}"}}, by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${a.metadata.name}"}}}
-    - id: ac
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: ac}
-        spec: {of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${a.metadata.name}"}}, by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${c.metadata.name}"}}}
-    - id: ca
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: ca}
-        spec: {of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${c.metadata.name}"}}, by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${a.metadata.name}"}}}
-    - id: whole
-      template:
-        apiVersion: protection.crossplane.io/v1beta1
-        kind: Usage
-        metadata: {name: whole}
-        spec: {reason: because, of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: x}}, by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${c.metadata.name}"}}}
-`, "$GROUP", group)
+    - {id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}}`+
+			uses("ab", "b", "a")+uses("ac", "a", "c")+uses("ca", "c", "a")+
+			suite.UsageNode("whole", "whole", "{reason: because, of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: x}}, by: "+suite.RefTo("c")+"}"), "$GROUP", group)
 		w.AwaitReady(t, rgd, "", group)
 		app := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "App"}
 		put(t, w, ns, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: x, namespace: $NS}\n", "$GROUP", group)

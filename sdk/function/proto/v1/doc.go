@@ -6,4 +6,4 @@
 // package cannot import another that was generated for the same protobuf package.
 package fnv1
 
-//go:generate go run -C ../../../../hack/protogen . ../.. sdk/function/proto/v1/function.proto
+//go:generate env GOWORK=off go run -C ../../../../hack/protogen . ../.. sdk/function/proto/v1/function.proto

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/examples"
+	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	sandbox "github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// scaledTo is how many nodes the cloud gives the cluster by itself.
+const scaledTo = 5
+
+// applyDefinitions applies the three definitions, and waits until they are served.
+func (s *demoStory) applyDefinitions(ctx context.Context) (string, error) {
+	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/[1-3]-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	for _, o := range objects {
+		if err := s.apply(ctx, o); err != nil {
+			return "", err
+		}
+	}
+	for _, o := range objects {
+		if err := s.awaitReady(ctx, o); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d kinds, each made of the ones below", len(objects)), nil
+}
+
+// createTop creates one object, and waits until all that it stands for is there.
+func (s *demoStory) createTop(ctx context.Context) (string, error) {
+	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/4-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	top := objects[0]
+	if err := s.apply(ctx, top); err != nil {
+		return "", err
+	}
+	mapping, err := s.cluster.Kinds.Serving(top.GroupVersionKind().GroupKind())
+	if err != nil {
+		return "", err
+	}
+	s.target = follow.Target{Mapping: mapping, Namespace: top.GetNamespace(), Name: top.GetName()}
+	s.growing = true
+	s.background(func(ctx context.Context) {
+		if err := s.cluster.Follow(ctx, s.target, s.worlds); err != nil && ctx.Err() == nil {
+			s.fail(err)
+		}
+	})
+	err = s.await(ctx, func(w observe.World) bool {
+		if w.Root == nil || !health.Instance(w.Root).Ready {
+			return false
+		}
+		// The last object's own news may be a moment behind what follows from it.
+		s.objects = observe.Build(w, time.Now()).Count()
+		return allReady(w)
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d objects are there and ready", s.objects), nil
+}
+
+func allReady(w observe.World) bool {
+	now := time.Now()
+	for _, r := range observe.Rows(observe.Build(w, now), now) {
+		if r.Ready != observe.True {
+			return false
+		}
+	}
+	return true
+}
+
+// changeBottom lets the cloud scale the cluster, three layers below, and asks for a
+// look at it; it takes the time from the answer to that to the event that shows the
+// change in the top's status.
+func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
+	events, err := s.watchTop(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer events.Stop()
+	if err := s.scale(); err != nil {
+		return "", err
+	}
+	cluster := s.cluster.Client.Resource(sandbox.GroupVersion.WithResource("clusters")).Namespace(s.target.Namespace)
+	look := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
+	if _, err := cluster.Patch(ctx, s.target.Name, types.MergePatchType, look, metav1.PatchOptions{FieldManager: "espalier-demo"}); err != nil {
+		return "", fmt.Errorf("ask for a look at the cluster: %w", err)
+	}
+	took := timed(ctx, events, func(e watch.Event) bool { return nodesOf(e) == scaledTo })
+	if err := s.await(ctx, func(w observe.World) bool { return shownNodes(w.Root) == scaledTo }); err != nil {
+		return "", err
+	}
+	arrived := <-took
+	if arrived.err != nil {
+		return "", arrived.err
+	}
+	return fmt.Sprintf("in the top's status %s after a look", milliseconds(arrived.after)), nil
+}
+
+// scale changes the cluster in the cloud, as somebody with an account there would.
+func (s *demoStory) scale() error {
+	for _, r := range s.cloud.Admin().Resources() {
+		if r.Type == cloud.TypeCluster {
+			r.Properties.Nodes = scaledTo
+			return s.cloud.Admin().Change(r.Key, r.Properties)
+		}
+	}
+	return errors.New("there is no cluster in the cloud")
+}
+
+// deleteTop deletes the one object that was created, and shows how everything
+// below goes before it.
+func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
+	events, err := s.watchTop(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer events.Stop()
+	err = s.cluster.Of(s.target).Delete(ctx, s.target.Name, metav1.DeleteOptions{})
+	if err != nil {
+		return "", fmt.Errorf("delete %s: %w", s.target, err)
+	}
+	took := timed(ctx, events, func(e watch.Event) bool { return e.Type == watch.Deleted })
+	if err := s.await(ctx, func(w observe.World) bool { return w.Root == nil }); err != nil {
+		return "", err
+	}
+	s.growing = false
+	gone := <-took
+	if gone.err != nil {
+		return "", gone.err
+	}
+	left, err := s.left(ctx)
+	if err != nil {
+		return "", err
+	}
+	if left > 0 {
+		return "", fmt.Errorf("the top is gone, but %d objects are left", left)
+	}
+	return fmt.Sprintf("all %d objects are gone after %s", s.objects, milliseconds(gone.after)), nil
+}
+
+// left counts what is left of the example: objects, what is remembered of them, and
+// what they stood for in the cloud.
+func (s *demoStory) left(ctx context.Context) (int, error) {
+	count := len(s.cloud.Admin().Resources())
+	crds, err := s.cluster.Client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("look what is left: %w", err)
+	}
+	for i := range crds.Items {
+		group, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "names", "kind")
+		if group != sandbox.GroupVersion.Group && kind != "Vpc" && kind != "EksCluster" {
+			continue
+		}
+		mapping, err := s.cluster.Kinds.Serving(schema.GroupKind{Group: group, Kind: kind})
+		if err != nil {
+			return 0, fmt.Errorf("look what is left: %w", err)
+		}
+		list, err := s.cluster.Client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("look what is left: %w", err)
+		}
+		count += len(list.Items)
+	}
+	return count, nil
+}
+
+// watchTop watches the top from as it is now.
+func (s *demoStory) watchTop(ctx context.Context) (watch.Interface, error) {
+	of := s.cluster.Of(s.target)
+	now, err := of.Get(ctx, s.target.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.target, err)
+	}
+	return of.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + s.target.Name, ResourceVersion: now.GetResourceVersion()})
+}
+
+// arrival is when an event came, counted from a write's answer.
+type arrival struct {
+	after time.Duration
+	err   error
+}
+
+// timed takes the time from now to the event that is waited for.
+func timed(ctx context.Context, events watch.Interface, wanted func(watch.Event) bool) <-chan arrival {
+	begun := time.Now()
+	out := make(chan arrival, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				out <- arrival{err: context.Cause(ctx)}
+				return
+			case e, ok := <-events.ResultChan():
+				if !ok {
+					out <- arrival{err: errors.New("the API server ended the watch")}
+					return
+				}
+				if wanted(e) {
+					out <- arrival{after: time.Since(begun)}
+					return
+				}
+			}
+		}
+	}()
+	return out
+}
+
+func nodesOf(e watch.Event) int64 {
+	o, _ := e.Object.(*unstructured.Unstructured)
+	return shownNodes(o)
+}
+
+func shownNodes(o *unstructured.Unstructured) int64 {
+	if o == nil {
+		return 0
+	}
+	nodes, _, _ := unstructured.NestedInt64(o.Object, "status", "nodes")
+	return nodes
+}
+
+// milliseconds is a short time for people.
+func milliseconds(d time.Duration) string {
+	if d >= time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}

@@ -1,0 +1,190 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // what watches complain about at the end of a test is no news
+	os.Exit(testkit.Main(m))
+}
+
+var (
+	configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	secret    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+)
+
+// following is a test that follows the ConfigMap "top" of a namespace of its own.
+type following struct {
+	*testkit.World
+	cluster   *follow.Cluster
+	mapping   *meta.RESTMapping // of Secrets
+	namespace string
+	worlds    chan observe.World
+	ended     chan error
+}
+
+func setUp(t *testing.T) *following {
+	t.Helper()
+	config := testkit.Server(t)
+	cluster, err := follow.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapping, err := cluster.Kinds.Serving(secret.GroupKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &following{
+		mapping: mapping,
+		World:   testkit.NewWorld(t, config), cluster: cluster, namespace: testkit.Namespace(t, config),
+		worlds: make(chan observe.World), ended: make(chan error, 1),
+	}
+}
+
+// apply makes an object an instance, or part of one, by metadata alone: any
+// object can be one. Sets are unique to the namespace.
+func (f *following) apply(t *testing.T, kind, name, instance, partOf, kinds string) {
+	t.Helper()
+	labels := map[string]string{"applyset.kubernetes.io/id": instance, "applyset.kubernetes.io/part-of": partOf}
+	text := fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: %s\n  annotations: {applyset.kubernetes.io/contains-group-kinds: %q}\n  labels: {kro.run/node-id: %s", kind, name, f.namespace, kinds, name)
+	for label, set := range labels {
+		if set != "" {
+			text += fmt.Sprintf(", %s: %s-%s", label, set, f.namespace)
+		}
+	}
+	f.Apply(t, text+"}\n")
+}
+
+func (f *following) begin(ctx context.Context, t *testing.T, meant func(follow.Target) follow.Target) {
+	t.Helper()
+	target, err := f.cluster.Kinds.Target("configmap", f.namespace, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { f.ended <- f.cluster.Follow(ctx, meant(target), f.worlds) }()
+}
+
+// await waits until the tree has the given names, from the top down.
+func (f *following) await(ctx context.Context, t *testing.T, what, want string) {
+	t.Helper()
+	for last := "nothing"; last != want; {
+		select {
+		case w := <-f.worlds:
+			last = namesOf(w)
+		case <-ctx.Done():
+			t.Fatalf("%s: not seen; last was %q", what, last)
+		}
+	}
+}
+
+func namesOf(w observe.World) string {
+	var names []string
+	for _, r := range observe.RowsOf(observe.BuildAll(w, time.Now()), time.Now()) {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func anybody(t follow.Target) follow.Target { return t }
+
+func TestFollowSeesAllThatComesAndGoes(t *testing.T) {
+	f := setUp(t)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	defer stop()
+	f.apply(t, "ConfigMap", "top", "one", "", "ConfigMap,Secret,Nothing.nowhere.example.com")
+	f.begin(ctx, t, anybody)
+	f.await(ctx, t, "the top alone", "top")
+	f.apply(t, "ConfigMap", "middle", "two", "one", "Secret")
+	f.await(ctx, t, "an instance that comes", "top middle")
+	f.apply(t, "Secret", "low", "", "two", "")
+	f.await(ctx, t, "what comes below it", "top middle low")
+	f.Delete(t, secret, f.namespace, "low")
+	f.await(ctx, t, "what goes below it", "top middle")
+	f.Delete(t, configMap, f.namespace, "top")
+	f.await(ctx, t, "the end", "")
+	if err := <-f.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestFollowingAKindSeesAllOfIt(t *testing.T) {
+	f := setUp(t)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	defer stop()
+	f.begin(ctx, t, func(t follow.Target) follow.Target {
+		t.Mapping, t.Name = f.mapping, ""
+		return t
+	})
+	f.await(ctx, t, "that there is none", "")
+	f.apply(t, "Secret", "b", "one", "", "ConfigMap")
+	f.await(ctx, t, "the first", "b")
+	f.apply(t, "Secret", "a", "", "", "")
+	f.await(ctx, t, "another, in order", "a b")
+	f.apply(t, "ConfigMap", "low", "", "one", "")
+	f.await(ctx, t, "what is below one", "a b low")
+	f.Delete(t, secret, f.namespace, "a")
+	f.await(ctx, t, "what goes", "b low")
+	f.Delete(t, secret, f.namespace, "b")
+	f.await(ctx, t, "that there is none again", "")
+	stop()
+	if err := <-f.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAnotherIncarnationIsNotTheOneThatIsFollowed(t *testing.T) {
+	f := setUp(t)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	defer stop()
+	f.apply(t, "ConfigMap", "top", "one", "", "")
+	first := f.Get(t, configMap, f.namespace, "top").GetUID()
+	f.begin(ctx, t, func(t follow.Target) follow.Target {
+		t.UID = first
+		return t
+	})
+	f.await(ctx, t, "the first", "top")
+	f.Delete(t, configMap, f.namespace, "top")
+	f.apply(t, "ConfigMap", "top", "one", "", "")
+	f.await(ctx, t, "its end, though the name is there again", "")
+
+	target, err := f.cluster.Kinds.Target("cm", f.namespace, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err := f.cluster.Gather(ctx, target); err != nil || w.Root.GetUID() == first {
+		t.Errorf("by its name the second isn't found: %v", err)
+	}
+	target.UID = first
+	if _, err := f.cluster.Gather(ctx, target); err == nil {
+		t.Error("the first is found, though it is gone")
+	}
+}
+
+func TestFollowingEndsWithItsContext(t *testing.T) {
+	f := setUp(t)
+	enough := errors.New("enough")
+	ctx, stop := context.WithCancelCause(t.Context())
+	f.apply(t, "ConfigMap", "top", "one", "", "")
+	f.begin(ctx, t, anybody)
+	<-f.worlds
+	stop(enough)
+	if err := <-f.ended; !errors.Is(err, enough) {
+		t.Errorf("it ended with %v", err)
+	}
+}

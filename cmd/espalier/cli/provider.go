@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/skeleton"
+)
+
+func newProvider() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "provider",
+		Short: "Begin a provider of managed resources",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newProviderNew())
+	return cmd
+}
+
+// providerFlags are what is said of a new provider, and where it goes.
+type providerFlags struct {
+	dir     string
+	replace string
+	skeleton.Provider
+}
+
+func newProviderNew() *cobra.Command {
+	var flags providerFlags
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Write a provider that compiles, conforms and runs",
+		Long: "Writes a Go module with a provider of one kind, whose external resources are files\n" +
+			"in a directory, and with the test that sees whether its client conforms. Replace\n" +
+			"the directory by your external API, and the kind by yours. No file that is there\n" +
+			"is overwritten.",
+		Example: "  espalier provider new things --kind Bucket --group things.example.org \\\n" +
+			"    --module example.org/provider-things",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+				return &usageError{err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.Name = args[0]
+			return newProviderIn(cmd.OutOrStdout(), flags)
+		},
+	}
+	cmd.Flags().StringVar(&flags.dir, "dir", "", "where to; provider-NAME by default")
+	cmd.Flags().StringVar(&flags.Kind, "kind", "Note", "its kind, in CamelCase")
+	cmd.Flags().StringVar(&flags.Group, "group", "", "the API group of its kinds; NAME.example.org by default")
+	cmd.Flags().StringVar(&flags.Module, "module", "", "the path of the Go module; example.org/provider-NAME by default")
+	cmd.Flags().StringVar(&flags.replace, "replace", "", "a checkout of Espalier to compile against instead of a release")
+	return cmd
+}
+
+func newProviderIn(to io.Writer, f providerFlags) error {
+	p := f.Provider
+	dir := cmp.Or(f.dir, "provider-"+p.Name)
+	p.Group = cmp.Or(p.Group, p.Name+".example.org")
+	p.Module = cmp.Or(p.Module, "example.org/provider-"+p.Name)
+	p.Version = "v0.0.0"
+	if v := Version(); strings.HasPrefix(v, "v") {
+		p.Version = v
+	}
+	if err := p.Validate(); err != nil {
+		return &usageError{err}
+	}
+	if f.replace != "" {
+		var err error
+		if p.Replace, err = checkout(f.replace); err != nil {
+			return err
+		}
+	}
+	files, err := p.Files()
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(dir, files); err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintln(to, filepath.Join(dir, path))
+	}
+	_, err = fmt.Fprintf(to, "\nNext:\n  cd %s\n  go mod tidy\n  go test ./...\nand then as README.md there says.\n", dir)
+	return err
+}
+
+// checkout is the full path of a checkout of Espalier.
+func checkout(path string) (string, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	mod, err := os.ReadFile(filepath.Join(full, "go.mod"))
+	if err != nil || !strings.HasPrefix(string(mod), "module github.com/espalier-dev/espalier\n") {
+		return "", fmt.Errorf("%s is no checkout of Espalier", full)
+	}
+	return full, nil
+}
+
+// writeFiles writes new files; if one of them is there already, it writes none.
+func writeFiles(dir string, files map[string][]byte) error {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		switch _, err := os.Lstat(filepath.Join(dir, path)); {
+		case err == nil:
+			return fmt.Errorf("%s is there already, and nothing is overwritten; choose another --dir", filepath.Join(dir, path))
+		case !errors.Is(err, os.ErrNotExist):
+			return err
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		full := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(full, files[path], 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+// programFlags say with which flags the controllers run, as far as they need other rights
+// for it. They are called as those of run are.
+type programFlags struct {
+	elect          bool
+	leaseNamespace string
+	webhook        bool
+	secret         string
+	certificates   string
+	postgresql     bool
+	dialects       dialectFlag
+}
+
+func (f *programFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	const with = "with --controllers: "
+	flags.BoolVar(&f.elect, "leader-elect", true, with+"of several processes one works at a time")
+	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", with+"where the lease lives; by default the service account's namespace, or default")
+	flags.BoolVar(&f.webhook, "webhook", false, with+"the API server asks them (--webhook-bind-address)")
+	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"where the Secret with the webhook's certificate lives; by default the service account's namespace, or default")
+	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
+	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
+	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
+}
+
+// role is what the controllers need in every cluster.
+func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
+	home := "default"
+	if len(to) > 0 && to[0].Namespace != "" {
+		home = to[0].Namespace
+	}
+	at := func(namespace string) string {
+		if namespace == "" {
+			return home
+		}
+		return namespace
+	}
+	providers := controllerFlags{postgresql: f.postgresql}
+	o := server.ManagerOptions{
+		Options:   manager.Options{Name: programName, LeaderElection: f.elect, LeaderElectionNamespace: at(f.leaseNamespace)},
+		Providers: providers.providers(), Dialects: f.dialects.all,
+	}
+	if f.webhook {
+		o.Webhook = &webhook.Options{Namespace: at(f.secret)}
+	}
+	if namespace, name, named := strings.Cut(f.certificates, "/"); named {
+		o.Functions.CertificatesSecret = packages.SecretName{Namespace: namespace, Name: name}
+	}
+	needs, err := server.Needs(o)
+	if err != nil {
+		return nil, err
+	}
+	return rbac.Grant{Name: rbac.ControllersRole, Needs: needs, To: to}.Objects(), nil
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// TestWhatTheControllersNeed prints the roles of controllers that run with a webhook.
+func TestWhatTheControllersNeed(t *testing.T) {
+	var out, errs bytes.Buffer
+	arguments := []string{"rbac", "--controllers", "--serviceaccount", "espalier-system:espalier", "--webhook"}
+	if code := Main(t.Context(), arguments, &out, &errs); code != exitDone || errs.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	golden.Compare(t, "testdata/rbac-controllers.yaml", out.String())
+}
+
+func TestCallsOfRBAC(t *testing.T) {
+	cases := map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"Without anything":               {nil, exitUsage, "takes the name of a definition"},
+		"Of controllers and another":     {[]string{"--controllers", "webapps"}, exitUsage, "takes no definition"},
+		"For two at once":                {[]string{"--controllers", "--user", "a", "--serviceaccount", "b:c"}, exitUsage, "one of both"},
+		"For an account of nowhere":      {[]string{"--controllers", "--serviceaccount", "espalier"}, exitUsage, "must be NAMESPACE:NAME, not espalier"},
+		"For nobody who is known":        {[]string{"--controllers"}, exitDone, "no binding to the controllers is printed"},
+		"For somebody who is no account": {[]string{"--controllers", "--user", "jane"}, exitDone, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if code := Main(t.Context(), append([]string{"rbac"}, tc.arguments...), &out, &errs); code != tc.code {
+				t.Errorf("exit code %d", code)
+			}
+			if got := errs.String(); !strings.Contains(got, tc.says) || tc.says == "" && got != "" {
+				t.Errorf("it says %q", got)
+			}
+			if bound := strings.Contains(out.String(), "kind: ClusterRoleBinding"); bound != (tc.code == exitDone && tc.says == "") {
+				t.Errorf("a binding is printed: %t", bound)
+			}
+		})
+	}
+}
+
+// TestWhoIsGrantedWhatADefinitionNeeds prints the roles of definitions with and without an
+// account, in a namespace and in none.
+func TestWhoIsGrantedWhatADefinitionNeeds(t *testing.T) {
+	needs := graph.Rights{
+		Instances:   append(rbac.Of("example.com", "sites", "get", "patch"), rbac.Of("", "configmaps", "create")...),
+		Controllers: rbac.Of("example.com", "sites", "list", "watch"),
+	}
+	controllers := []rbacv1.Subject{rbac.Account("espalier-system", "espalier")}
+	var out strings.Builder
+	for _, of := range []struct {
+		name, namespace string
+		account         *v1alpha1.ServiceAccount
+		to              []rbacv1.Subject
+	}{
+		{"the controllers", "", nil, controllers},
+		{"controllers that aren't known", "", nil, nil},
+		{"an account", "", &v1alpha1.ServiceAccount{Namespace: "platform", Name: "builder"}, controllers},
+		{"an account of the definition's namespace", "team", &v1alpha1.ServiceAccount{Name: "builder"}, controllers},
+	} {
+		d := &v1alpha1.ResourceGraphDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: "sites"}}
+		d.Spec.ServiceAccount = of.account
+		out.WriteString("## " + of.name + "\n")
+		for _, o := range rolesFor(d, needs, of.to) {
+			text, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.WriteString("---\n" + string(text))
+		}
+	}
+	golden.Compare(t, "testdata/rbac-definitions.txt", out.String())
+}

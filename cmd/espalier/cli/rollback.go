@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// rollbackFlags are which definition goes back, and where to.
+type rollbackFlags struct {
+	where     clusterFlags
+	namespace string
+	to        int64
+	end       bool
+}
+
+func newRollback() *cobra.Command {
+	var flags rollbackFlags
+	cmd := &cobra.Command{
+		Use:   "rollback DEFINITION",
+		Short: "Let the instances of a definition go back to an earlier revision",
+		Long: "Has all instances of a definition composed by an earlier revision of it, at once, but\n" +
+			"for those that ask for a revision themselves. The definition stays as it is: the\n" +
+			"rollback is an annotation on it, and holds until there is a revision that is newer\n" +
+			"than the newest now, or until it is ended. During a rollout it ends that: instances\n" +
+			"that were reached go back to the revision that serves.\n\n" +
+			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
+			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'.",
+		Example: "  espalier rollback shop --to 3\n" +
+			"  espalier rollback shop --end",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &usageError{fmt.Errorf("rollback takes the name of a definition, not %d arguments", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch to := cmd.Flags().Changed("to"); {
+			case to && flags.end:
+				return &usageError{fmt.Errorf("--to begins a rollback and --end ends one: only one can be meant")}
+			case to && flags.to < 1:
+				return &usageError{fmt.Errorf("--to takes the number of a revision, such as 3, not %d", flags.to)}
+			}
+			return rollBack(cmd.Context(), cmd.OutOrStdout(), flags, args[0])
+		},
+	}
+	flags.where.add(cmd)
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
+	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before that which serves or, during a rollout, the one that serves")
+	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: the definition is followed again")
+	return cmd
+}
+
+func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name string) error {
+	config, err := flags.where.config()
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	kind, plural := v1alpha1.ResourceGraphDefinitionKind, "resourcegraphdefinitions"
+	if flags.namespace != "" {
+		kind, plural = v1alpha1.ResourceGroupKind, "resourcegroups"
+	}
+	of := dynamic.ResourceInterface(client.Resource(v1alpha1.GroupVersion.WithResource(plural)))
+	if flags.namespace != "" {
+		of = client.Resource(v1alpha1.GroupVersion.WithResource(plural)).Namespace(flags.namespace)
+	}
+	definition, err := of.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no %s %s", kind, name)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", kind, name, err)
+	}
+	plan := turn{End: true}
+	if !flags.end {
+		all, err := revisionsOf(ctx, client, object.Definition{Name: name, Namespace: flags.namespace})
+		if err != nil {
+			return err
+		}
+		if plan, err = turnBack(definition, all, flags.to); err != nil {
+			return fmt.Errorf("%s %s: %w", kind, name, err)
+		}
+	}
+	patch, err := json.Marshal(plan.patch(definition.GetUID()))
+	if err != nil {
+		return err
+	}
+	if _, err := of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-rollback"}); err != nil {
+		return fmt.Errorf("annotate %s %s: %w", kind, name, err)
+	}
+	fmt.Fprintf(out, "%s %s %s\n", kind, name, plan)
+	return nil
+}
+
+// revisionsOf reads the revisions of a definition, in their order.
+func revisionsOf(ctx context.Context, client dynamic.Interface, d object.Definition) ([]*rev.GraphRevision, error) {
+	list, err := client.Resource(rev.GroupVersion.WithResource("graphrevisions")).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{v1alpha1.DefinitionNameLabel: object.LabelValue(d.Name)}.String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the revisions of %s: %w", d.Name, err)
+	}
+	var out []*rev.GraphRevision
+	for _, o := range list.Items {
+		one := &rev.GraphRevision{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+			return nil, fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err)
+		}
+		if revision.BelongsTo(one, d) {
+			out = append(out, one)
+		}
+	}
+	revision.Sort(out)
+	return out, nil
+}
+
+// turn is the beginning of a rollback, or the end of one. Rolling is the revision whose rollout
+// it ends, if there is one under way.
+type turn struct {
+	To, From, Serving, Rolling int64
+	End                        bool
+}
+
+// turnBack decides on a rollback to a revision; 0 is the one before that which is rolled out or,
+// if none is, before that which serves.
+func turnBack(definition *unstructured.Unstructured, all []*rev.GraphRevision, to int64) (turn, error) {
+	newest := revision.Newest(all)
+	if newest == nil {
+		return turn{}, fmt.Errorf("it has no revision")
+	}
+	serving, _, _ := unstructured.NestedInt64(definition.Object, "status", "servingRevision")
+	out := turn{To: to, From: newest.Spec.Revision, Serving: serving, Rolling: rolling(definition)}
+	if to == 0 && out.Rolling != 0 {
+		out.To = serving // it composes whom the rollout hasn't reached
+	} else if to == 0 {
+		for _, one := range all {
+			if one.DeletionTimestamp == nil && one.Spec.Revision < serving {
+				out.To = one.Spec.Revision
+			}
+		}
+		if out.To == 0 {
+			return turn{}, fmt.Errorf("there is no revision before %d, which serves; there are %s", serving, revision.List(all))
+		}
+	}
+	one := revision.Numbered(all, out.To)
+	if one == nil {
+		return turn{}, fmt.Errorf("there is no revision %d; there are %s", out.To, revision.List(all))
+	}
+	if verified, _ := condition.Set(one.Status.Conditions).Get(rev.GraphVerified); verified.Status == condition.False {
+		return turn{}, fmt.Errorf("revision %d can't serve: %s", out.To, verified.Message)
+	}
+	return out, nil
+}
+
+// rolling is the revision that is being rolled out; 0 for none.
+func rolling(definition *unstructured.Unstructured) int64 {
+	phase, _, _ := unstructured.NestedString(definition.Object, "status", "rollout", "phase")
+	n, _, _ := unstructured.NestedInt64(definition.Object, "status", "rollout", "revision")
+	if v1alpha1.RolloutPhase(phase) == v1alpha1.RolloutComplete {
+		return 0
+	}
+	return n
+}
+
+// patch is what is to be changed of the incarnation that was read.
+func (t turn) patch(uid types.UID) map[string]any {
+	annotations := map[string]any{v1alpha1.RollbackAnnotation: nil, v1alpha1.RollbackFromAnnotation: nil}
+	if !t.End {
+		annotations[v1alpha1.RollbackAnnotation] = strconv.FormatInt(t.To, 10)
+		annotations[v1alpha1.RollbackFromAnnotation] = strconv.FormatInt(t.From, 10)
+	}
+	return map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}}
+}
+
+// String says it to people.
+func (t turn) String() string {
+	switch {
+	case t.End:
+		return "isn't rolled back any more"
+	case t.To == t.Serving && t.Rolling != 0:
+		return fmt.Sprintf("goes from revision %d, which was being rolled out, back to %d, until there is one after %d", t.Rolling, t.To, t.From)
+	case t.To == t.Serving:
+		return fmt.Sprintf("stays at revision %d until there is one after %d", t.To, t.From)
+	}
+	return fmt.Sprintf("goes from revision %d to %d, until there is one after %d", t.Serving, t.To, t.From)
+}

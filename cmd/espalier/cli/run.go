@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/managed/provider"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+// controllerFlags are what up and run have in common.
+type controllerFlags struct {
+	health, metrics  string
+	introspection    string
+	workers          int
+	poll             time.Duration
+	allowCRDDeletion bool
+	verbosity        int
+	postgresql       bool
+	localServers     bool
+	functions        functionFlags
+	usages           bool
+	moreColumns      bool
+	logFormat        string
+}
+
+// controllerDefaults are the defaults in which up and run differ.
+type controllerDefaults struct {
+	health, metrics string
+	moreColumns     bool
+}
+
+func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "where /healthz and /readyz are served; 0 for nowhere")
+	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "where /metrics is served; 0 for nowhere")
+	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
+	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.DurationVar(&f.poll, "poll", provider.Poll, "how often external resources are looked at that nothing happens to")
+	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
+	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
+	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
+	f.functions.add(cmd)
+	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which keep what is in use; where they are installed they are served anyway")
+	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "have kubectl get show of served kinds how far a deletion has come, and with -o wide why an instance isn't ready; otherwise it shows the dialects' columns")
+	flags.StringVar(&f.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
+}
+
+// programName is how the controllers present themselves.
+const programName = "espalier"
+
+func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served packages.Options) server.ManagerOptions {
+	return server.ManagerOptions{
+		Options: manager.Options{
+			Name: programName, Config: config, Log: log, Version: Version(),
+			HealthAddress: f.health, MetricsAddress: f.metrics,
+			IntrospectionSocket: f.socket(config),
+		},
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
+		Providers: f.providers(), Functions: served, Usages: f.usages, MoreColumns: f.moreColumns,
+	}
+}
+
+// providers are those that were asked for.
+func (f *controllerFlags) providers() []managed.Provider {
+	if f.postgresql {
+		return []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: f.localServers})}
+	}
+	return nil
+}
+
+// socket is where this program can be asked what it watches.
+func (f *controllerFlags) socket(config *rest.Config) string {
+	switch f.introspection {
+	case "":
+		return introspect.SocketFor(config)
+	case "0":
+		return ""
+	}
+	return f.introspection
+}
+
+// logger writes to the standard error stream.
+func (f *controllerFlags) logger(cmd *cobra.Command) logr.Logger {
+	return manager.NewLogger(cmd.ErrOrStderr(), manager.LogFormat(f.logFormat), f.verbosity)
+}
+
+func (f *controllerFlags) check() error {
+	if f.poll < time.Second {
+		return &usageError{fmt.Errorf("--poll must be at least a second, not %s", f.poll)}
+	}
+	if _, err := manager.ParseLogFormat(f.logFormat); err != nil {
+		return &usageError{err}
+	}
+	if f.workers < 1 {
+		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}
+	}
+	return nil
+}
+
+func newRun() *cobra.Command {
+	var (
+		flags          controllerFlags
+		where          clusterFlags
+		hook           webhookFlags
+		dialects       dialectFlag
+		elect, check   bool
+		leaseNamespace string
+		lease          time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the controllers against a cluster",
+		Long: "Runs the controllers against the cluster of the kubeconfig, or, inside a pod, the\n" +
+			"pod's own. Of several processes one works at a time.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			served, err := flags.functions.options(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			config, err := where.config()
+			if err != nil {
+				return err
+			}
+			options := flags.options(config, flags.logger(cmd), served)
+			if options.Webhook, err = hook.options(); err != nil {
+				return err
+			}
+			options.ReplaceCrossplaneWebhook, options.Dialects = hook.replace, dialects.all
+			if check {
+				return checkRun(cmd, options)
+			}
+			options.LeaderElection = elect
+			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
+			if elect && leaseNamespace == "" {
+				options.LeaderElectionNamespace = manager.OwnNamespace()
+			}
+			m, err := server.NewManager(options)
+			if err != nil {
+				return err
+			}
+			return m.Run(cmd.Context())
+		},
+	}
+	flags.add(cmd, controllerDefaults{health: ":8081", metrics: ":8080"})
+	cmd.Flags().Var(&dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
+	hook.add(cmd)
+	where.add(cmd)
+	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed, and what keeps the controllers from starting, and change nothing")
+	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
+	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
+	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
+	return cmd
+}
+
+// clusterFlags say which cluster is meant.
+type clusterFlags struct{ kubeconfig, context string }
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
+	cmd.Flags().StringVar(&f.context, "context", "", "the context of the kubeconfig; by default its current one")
+}
+
+// loader reads the kubeconfig as kubectl does.
+func (f *clusterFlags) loader() clientcmd.ClientConfig {
+	return manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Loader()
+}
+
+// config is how to reach the cluster, without throttling on this side.
+func (f *clusterFlags) config() (*rest.Config, error) {
+	config, err := manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Config()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = -1, -1
+	return config, nil
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+	"github.com/espalier-dev/espalier/internal/takeover"
+)
+
+// takeoverFlags are what is to be taken over, or to be given back.
+type takeoverFlags struct {
+	where     clusterFlags
+	dialects  dialectFlag
+	functions functionFlags
+	plan      bool
+	backTo    string
+	output    string
+	wait      time.Duration
+}
+
+func newTakeover() *cobra.Command {
+	var flags takeoverFlags
+	cmd := &cobra.Command{
+		Use:   "takeover",
+		Short: "Show what taking over from Crossplane or kro would change, or give objects back to them",
+		Long: "With --plan, shows for each object what 'espalier run' would change of what Crossplane\n" +
+			"or kro has made, and writes nothing: the controllers run over the cluster once, and the\n" +
+			"API server checks what they write without storing it. The takeover itself is\n" +
+			"'espalier run'; docs/migration.md has all steps.\n\n" +
+			"With --back-to, gives the objects of a dialect back to the engine that served it before:\n" +
+			"field managers, owner references, labels and annotations become what that engine needs\n" +
+			"to go on. The controllers must be stopped. If it is interrupted, run it again.",
+		Example: "  espalier takeover --plan\n" +
+			"  espalier takeover --back-to crossplane --plan\n" +
+			"  espalier takeover --back-to crossplane",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			config, err := flags.where.config()
+			if err != nil {
+				return err
+			}
+			config.WarningHandler = rest.NoWarnings{} // they are for those who write the objects
+			if flags.backTo != "" {
+				return flags.giveBack(cmd, config)
+			}
+			return flags.show(cmd, config)
+		},
+	}
+	flags.where.add(cmd)
+	flags.functions.add(cmd)
+	cmd.Flags().BoolVar(&flags.plan, "plan", false, "show what would change, and write nothing")
+	cmd.Flags().StringVar(&flags.backTo, "back-to", "", "give objects back to this engine: crossplane or kro")
+	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are taken over; by default those whose definitions are installed")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "for how long the controllers may be at work for the plan")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "json, for programs")
+	return cmd
+}
+
+func (f *takeoverFlags) check() error {
+	switch engine := managedfields.Engine(f.backTo); {
+	case f.output != "" && f.output != "json":
+		return &usageError{fmt.Errorf("--output can be json, not %q", f.output)}
+	case f.backTo == "" && !f.plan:
+		return &usageError{errors.New("takeover takes --plan or --back-to; to take over, run 'espalier run' as docs/migration.md says")}
+	case f.backTo != "" && engine != managedfields.Crossplane && engine != managedfields.KRO:
+		return &usageError{fmt.Errorf("--back-to can be %s or %s, not %q", managedfields.Crossplane, managedfields.KRO, f.backTo)}
+	case f.wait <= 0:
+		return &usageError{fmt.Errorf("--wait must be longer than 0, not %s", f.wait)}
+	}
+	return nil
+}
+
+// show shows what the controllers would change.
+func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
+	functions, err := f.functions.options(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	dialects := f.dialects.all
+	if len(dialects) == 0 {
+		if dialects, err = server.InstalledDialects(cmd.Context(), config); err != nil {
+			return err
+		}
+	}
+	if len(dialects) == 0 {
+		return errors.New("there is nothing to take over: the cluster has neither Crossplane's definitions nor kro's")
+	}
+	found, err := server.PlanTakeover(cmd.Context(), server.ManagerOptions{
+		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
+		Workers: 16, Dialects: dialects, Usages: true, Functions: functions,
+	}, f.wait)
+	if err != nil {
+		return err
+	}
+	plan := takeover.New(found.Objects, found.Failed)
+	plan.Notes, plan.Unsettled = append(installNotes(found.Installs), found.Notes...), found.Unsettled
+	if found.Refused != nil {
+		plan.Refused = found.Refused.Error()
+	}
+	if err := f.print(cmd.OutOrStdout(), plan); err != nil {
+		return err
+	}
+	switch {
+	case found.Refused != nil:
+		return fmt.Errorf("the controllers would not start: %w", found.Refused)
+	case found.Unsettled:
+		return &codedError{code: exitUnfinished}
+	case plan.Summary.Refused+plan.Summary.Deleted+plan.Summary.Recreated > 0:
+		return &codedError{code: exitBlocked}
+	}
+	return nil
+}
+
+// installNotes say what Espalier goes without, since another program has installed a kind.
+func installNotes(steps []install.Step) []string {
+	var out []string
+	for _, s := range steps {
+		if s.Action == install.KeepForeign && len(s.MissingVersions)+len(s.MissingFields) > 0 {
+			out = append(out, "CustomResourceDefinition "+s.Wanted.GetName()+": "+installDetail(s))
+		}
+	}
+	return out
+}
+
+// giveBack gives objects back to an engine.
+func (f *takeoverFlags) giveBack(cmd *cobra.Command, config *rest.Config) error {
+	var observed []takeover.Observed
+	err := server.Release(cmd.Context(), server.ReleaseOptions{
+		Config: config, Engine: managedfields.Engine(f.backTo), DryRun: f.plan, Lease: manager.LeaseName(programName), Now: time.Now,
+		Each: func(o takeover.Observed) { observed = append(observed, o) },
+	})
+	var running *server.Running
+	if errors.As(err, &running) {
+		return &codedError{exitBlocked, err.Error()}
+	}
+	plan := takeover.New(observed, nil)
+	plan.BackTo, plan.Written = f.backTo, !f.plan
+	if failed := f.print(cmd.OutOrStdout(), plan); err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (f *takeoverFlags) print(to io.Writer, plan takeover.Plan) error {
+	if f.output == "json" {
+		encoder := json.NewEncoder(to)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(plan)
+	}
+	width := widthOf(to)
+	if width <= 0 || width > widest {
+		width = widest
+	}
+	_, err := io.WriteString(to, plan.Text(width))
+	return err
+}
+
+// widest is how long the lines of a plan are at most.
+const widest = 80

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// nested is an instance in an instance, as their metadata tell it: any object
+// can be one.
+func nested(namespace string) string {
+	object := func(kind, name, labels, annotations string) string {
+		return fmt.Sprintf("---\napiVersion: v1\nkind: %s\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {%s}\n  annotations: {%s}\n",
+			kind, name, namespace, labels, annotations)
+	}
+	return object("ConfigMap", "top", "applyset.kubernetes.io/id: one-"+namespace,
+		`applyset.kubernetes.io/contains-group-kinds: "ConfigMap,Secret,Nothing.nowhere.example.com"`) +
+		object("ConfigMap", "middle", "applyset.kubernetes.io/part-of: one-"+namespace+", applyset.kubernetes.io/id: two-"+namespace+", kro.run/node-id: middle",
+			`applyset.kubernetes.io/contains-group-kinds: "Secret", internal.kro.run/apply-order: "1"`) +
+		object("Secret", "last", "applyset.kubernetes.io/part-of: one-"+namespace+", kro.run/node-id: last", `internal.kro.run/apply-order: "2"`) +
+		object("Secret", "low", "applyset.kubernetes.io/part-of: two-"+namespace+", kro.run/node-id: low", `internal.kro.run/apply-order: "1"`) +
+		object("Secret", "stranger", "", "")
+}
+
+var age = regexp.MustCompile(`\d+s`)
+
+func TestTree(t *testing.T) {
+	config := testkit.Server(t)
+	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
+	testkit.NewWorld(t, config).Apply(t, nested(namespace))
+
+	want := strings.ReplaceAll(`KIND            NAMESPACE  NAME    READY    REASON  AGE  WAITS FOR
+ConfigMap       NS         top     Unknown          0s
+├─ ConfigMap    NS         middle  Unknown          0s   it has not been looked at yet
+│  └─ Secret    NS         low     True             0s
+└─ Secret       NS         last    True             0s
+`, "NS", namespace)
+	for _, kind := range []string{"cm top", "configmap top", "configmaps top", "ConfigMap top", "configmaps.v1. top", "cm/top"} {
+		t.Run("by the name "+kind, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append(append([]string{"tree"}, strings.Fields(kind)...), "-n", namespace, "--kubeconfig", file)...)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			if diff := cmp.Diff(squeeze(want), squeeze(age.ReplaceAllString(out, "0s"))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+
+	t.Run("all of a kind", func(t *testing.T) {
+		const want = `KIND    NAMESPACE  NAME      READY  REASON  AGE  WAITS FOR
+Secret  NS         last      True           0s
+Secret  NS         low       True           0s
+Secret  NS         stranger  True           0s
+`
+		for _, where := range []string{"-n=" + namespace, "-A"} {
+			code, out, errs := call(t.Context(), "tree", "secrets", where, "--kubeconfig", file)
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, errs)
+			}
+			var own strings.Builder // other tests have Secrets too
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, namespace) || strings.HasPrefix(line, "KIND") {
+					own.WriteString(line)
+				}
+			}
+			if diff := cmp.Diff(squeeze(strings.ReplaceAll(want, "NS", namespace)), squeeze(age.ReplaceAllString(own.String(), "0s"))); diff != "" {
+				t.Errorf("%s, -want +got:\n%s", where, diff)
+			}
+		}
+		_, out, _ := call(t.Context(), "tree", "secrets", "-n", namespace, "--kubeconfig", file, "-o", "json")
+		var got []observe.Node
+		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 3 || got[2].Name != "stranger" {
+			t.Errorf("%v: got %s", err, out)
+		}
+	})
+
+	t.Run("as JSON", func(t *testing.T) {
+		_, out, _ := call(t.Context(), "tree", "cm", "top", "-n", namespace, "--kubeconfig", file, "-o", "json")
+		var got observe.Node
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Name != "top" || len(got.Children) != 2 || got.Children[0].Children[0].Name != "low" {
+			t.Errorf("got %s", out)
+		}
+	})
+}
+
+// squeeze makes columns comparable whatever their width.
+func squeeze(text string) string {
+	return regexp.MustCompile(` {2,}`).ReplaceAllString(text, "  ")
+}
+
+func TestTreeSaysWhatIsWrong(t *testing.T) {
+	config := testkit.Server(t)
+	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
+	tests := map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"an object that isn't there":          {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "there is no ConfigMap " + namespace + "/nobody"},
+		"a kind that the server doesn't know": {[]string{"tree", "unicorn", "x"}, 1, `the server knows no kind "unicorn"`},
+		"a kind is missing":                   {[]string{"tree"}, 2, "a kind and a name"},
+		"a name is missing after the slash":   {[]string{"tree", "cm/"}, 2, "KIND/NAME"},
+		"two names":                           {[]string{"tree", "cm/x", "y"}, 2, "KIND/NAME"},
+		"a name in all namespaces":            {[]string{"tree", "cm/x", "-A"}, 2, "all objects of a kind"},
+		"a name is missing for a deletion":    {[]string{"delete", "cm"}, 2, "there is no name"},
+		"none of a kind":                      {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "there are none: all of kind ConfigMap in namespace no-such-namespace"},
+		"an output that isn't there":          {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append(tt.args, "--kubeconfig", file)...)
+			if code != tt.code || !strings.Contains(errs, tt.says) || out != "" {
+				t.Errorf("exit code %d, %q, %q; want %d and %q", code, out, errs, tt.code, tt.says)
+			}
+		})
+	}
+}

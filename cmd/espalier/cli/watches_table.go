@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/observe"
+)
+
+// watchesText is watches as text for a screen of the given width, with a line that sums up; a
+// width of 0 has room for everything.
+func watchesText(all []introspect.Watch, width int) string {
+	text := watchesTable(all)
+	for line := range strings.Lines(text) {
+		if width > 0 && utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
+			text = narrowWatches(all, width)
+			break
+		}
+	}
+	return text + watchesSummary(all) + "\n"
+}
+
+// watchesTable is watches as a table: a line for each, in their order.
+func watchesTable(all []introspect.Watch) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(cells ...string) {
+		for i, cell := range cells {
+			cells[i] = observe.Printable(cell)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	impersonated := slices.ContainsFunc(all, func(x introspect.Watch) bool { return x.As != "" })
+	as := func(cells []string, whom string) []string {
+		if impersonated {
+			return slices.Insert(cells, 2, whom)
+		}
+		return cells
+	}
+	if len(all) > 0 {
+		line(as([]string{"KIND", "SELECTION", "STATE", "REASON", "SUBSCRIBERS", "OBJECTS", "EVENTS", "AGE", "WHY"}, "AS")...)
+	}
+	for _, x := range all {
+		line(as([]string{
+			fullKind(x), x.Selection, x.State, x.Reason,
+			strconv.Itoa(x.Subscribers), strconv.Itoa(x.Objects), strconv.FormatUint(x.Events, 10),
+			observe.Age(time.Duration(x.AgeSeconds) * time.Second), x.Message,
+		}, strings.TrimPrefix(x.As, "system:serviceaccount:"))...)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	var out strings.Builder
+	for line := range strings.Lines(b.String()) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n") // the padding of cells with nothing after them
+	}
+	return out.String()
+}
+
+// fullKind names a kind as kubectl takes it, and its version: Vpc.kro.run/v1.
+func fullKind(w introspect.Watch) string {
+	return schema.GroupKind{Group: w.Group, Kind: w.Kind}.String() + "/" + w.Version
+}
+
+func watchesSummary(all []introspect.Watch) string {
+	if len(all) == 0 {
+		return "no watches"
+	}
+	kinds := map[schema.GroupKind]bool{}
+	objects, unavailable := 0, 0
+	for _, w := range all {
+		kinds[schema.GroupKind{Group: w.Group, Kind: w.Kind}] = true
+		objects += w.Objects
+		if w.Unavailable() {
+			unavailable++
+		}
+	}
+	text := fmt.Sprintf("%s of %s, %s", counted(len(all), "watch", "watches"), counted(len(kinds), "kind", "kinds"), counted(objects, "object", "objects"))
+	if unavailable > 0 {
+		text += fmt.Sprintf("; %d unavailable", unavailable)
+	}
+	return text
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// TestWatchesGoldens reads testdata: watches, how they look as a table, as
+// JSON, and on a screen of 80 columns.
+func TestWatchesGoldens(t *testing.T) {
+	golden.Run(t, "testdata/watches*.txtar", func(t *testing.T, a *golden.Archive) {
+		var all []introspect.Watch
+		if err := json.Unmarshal([]byte(a.Input["watches.json"]), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, output := range []string{"table", "json"} {
+			var text bytes.Buffer
+			if err := printWatches(&text, all, output); err != nil {
+				t.Fatal(err)
+			}
+			a.Got(output, text.String())
+		}
+		narrow := watchesText(all, 80)
+		a.Got("narrow", narrow)
+		for line := range strings.Lines(narrow) {
+			if n := utf8.RuneCountInString(line); n > 81 {
+				t.Errorf("a line has %d characters: %s", n, line)
+			}
+		}
+	})
+}
+
+func TestWatchesSaysWhatIsWrong(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	file := testkit.Kubeconfig(t, &rest.Config{Host: "https://here.example.com:6443"})
+	tried := introspect.SocketFor(&rest.Config{Host: "https://here.example.com:6443"})
+	open := filepath.Join(t.TempDir(), "it.sock")
+	if err := os.Chmod(filepath.Dir(open), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"Nobody listens: which socket was tried, and what must run where": {
+			[]string{"--kubeconfig", file}, 1,
+			"espalier: nobody listens on " + tried + ": 'espalier up' or 'espalier run' must be running on this machine as this user for the cluster at https://here.example.com:6443, and be the one that leads\n",
+		},
+		"Nobody listens on the socket that was named, for which no cluster is needed": {
+			[]string{"--socket", "/nowhere/it.sock", "--kubeconfig", "/nowhere/at/all"}, 1,
+			"espalier: nobody listens on /nowhere/it.sock: 'espalier up' or 'espalier run' must be running on this machine as this user with --introspection-socket /nowhere/it.sock\n",
+		},
+		"A socket where anybody could answer": {[]string{"--socket", open}, 1, "is open to others"},
+		"A path that no socket can have":      {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have 107 bytes"},
+		"An output that isn't there":          {[]string{"-o", "xml", "--kubeconfig", file}, 2, `json, not "xml"`},
+		"A kubeconfig that isn't there":       {[]string{"--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere/at/all"},
+		"An argument, of which it takes none": {[]string{"vpcs"}, 1, "vpcs"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append([]string{"watches"}, tt.args...)...)
+			if code != tt.code || !strings.Contains(errs, tt.says) || out != "" {
+				t.Errorf("exit code %d, %q, %q; want %d and %q", code, out, errs, tt.code, tt.says)
+			}
+		})
+	}
+}
+
+func TestWhereTheProgramIsAsked(t *testing.T) {
+	config := &rest.Config{Host: "https://here.example.com:6443"}
+	for name, tt := range map[string]struct{ flag, want string }{
+		"by default where the cluster's address says": {"", introspect.SocketFor(config)},
+		"where it is told":                            {"/run/it.sock", "/run/it.sock"},
+		"nowhere, if told with 0":                     {"0", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := controllerFlags{introspection: tt.flag}
+			if got := flags.socket(config); got != tt.want {
+				t.Errorf("it is %q, not %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// ErrNothingHeld ends the taking back of an import that isn't under way.
+var ErrNothingHeld = errors.New("this import isn't under way: there is no Hold of it, so that what it has made is at work; delete what isn't wanted as usual")
+
+// Abort takes back what an import has made that didn't end, in reverse order, and
+// then its Hold. External resources are left as they are: the finalizers are taken
+// off first, and the controllers rest. Namespaces stay.
+func (i *Import) Abort(ctx context.Context) error {
+	i.incarnations = map[object.Key]types.UID{}
+	live, err := i.get(ctx, holdKind, "", archive.HoldName(i.File.Header.ID))
+	if isUnserved(err) || err == nil && live == nil {
+		return ErrNothingHeld
+	}
+	if err != nil {
+		return err
+	}
+	if err := i.acquireHold(ctx); err != nil {
+		return err
+	}
+	removed := 0
+	for _, section := range slices.Backward(archive.AllSections) {
+		if section == archive.Namespaces {
+			continue
+		}
+		for _, o := range slices.Backward(i.File.Sections[section]) {
+			ours, err := i.undo(ctx, section, o)
+			if err != nil {
+				return fmt.Errorf("take back %s: %w", object.KeyOf(o), err)
+			}
+			if ours {
+				removed++
+			}
+		}
+	}
+	i.Say("took back %d objects", removed)
+	return i.release(ctx)
+}
+
+// undo removes an object that this import has made.
+func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (ours bool, err error) {
+	if err := i.checkHold(ctx); err != nil {
+		return false, err
+	}
+	name := o.GetName()
+	if section == archive.Bindings {
+		// Its managed resource is still there: it goes after its Bindings.
+		owner, _ := archive.Owner(o)
+		managed, err := i.get(ctx, archive.OwnerKind(o), owner.Namespace, owner.Name)
+		if err != nil {
+			return false, err
+		}
+		if managed != nil {
+			name = archive.For(o, managed.GetUID()).GetName()
+		}
+	}
+	live, err := i.get(ctx, o.GroupVersionKind(), o.GetNamespace(), name)
+	switch {
+	case isUnserved(err), err == nil && live == nil:
+		return false, nil
+	case err != nil:
+		return false, err
+	case !archive.ImportedFrom(live, i.File.Header.ID):
+		return false, nil
+	}
+	r, err := i.objects(o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return false, err
+	}
+	uid := live.GetUID()
+	if section != archive.Definitions && section != archive.Functions { // their controllers don't rest
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "finalizers": nil}})
+		if err != nil {
+			return false, err
+		}
+		if _, err := r.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager}); err != nil && !apierrors.IsNotFound(err) {
+			return false, err
+		}
+	}
+	err = r.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return true, err
+}

@@ -1,0 +1,181 @@
+// Package archive holds what an export is: which objects are in it, in which order,
+// what is taken off them, and what is put back when they are imported. Everything
+// here is a function from values to values; internal/backup reads and writes.
+//
+// Pure: it decides from values alone.
+package archive
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/apiextensions/v1beta1"
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Format is the version of the stream that is written, and the latest that is read.
+const Format = 2
+
+// HeaderKind is the kind of a stream's first document. No server serves it.
+const HeaderKind = "Export"
+
+// Header is the first document of an export.
+type Header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Format     int    `json:"format"`
+	// ID names this export for good.
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+	// Installation is the control plane that was read, by the UID of its namespace
+	// kube-system. Marks on external resources name it.
+	Installation string `json:"installation"`
+	Version      string `json:"version"`
+	// Selection is what was asked for; empty for everything.
+	Selection Selection `json:"selection,omitzero"`
+	// Counts are how many objects of each kind follow: a stream that was cut off is
+	// told by them.
+	Counts map[string]int `json:"counts"`
+	// Requires are kinds that definitions here compose and that aren't defined here:
+	// whoever imports installs them first.
+	Requires []Kind `json:"requires,omitempty"`
+	// Notes are what somebody who restores this should know.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Kind is a kind in a version.
+type Kind struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+// GVK is the kind as others write it.
+func (k Kind) GVK() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
+}
+
+// KindOf is a kind as it stands in a header.
+func KindOf(gvk schema.GroupVersionKind) Kind {
+	v, k := gvk.ToAPIVersionAndKind()
+	return Kind{v, k}
+}
+
+// NewHeader begins a header.
+func NewHeader(id string, at time.Time, installation, version string) Header {
+	return Header{
+		APIVersion: espalier.GroupVersion.String(), Kind: HeaderKind, Format: Format,
+		ID: id, At: at.UTC().Truncate(time.Second), Installation: installation, Version: version, Counts: map[string]int{},
+	}
+}
+
+// Section is a part of an export. Sections are restored in their order: what an
+// object needs goes before it, and what would be made anew goes before what would
+// make it.
+type Section int
+
+// Sections.
+const (
+	Namespaces Section = iota
+	Functions
+	Revisions // before their compositions and definitions, which would make others
+	Compositions
+	Definitions
+	Configs
+	Secrets
+	Managed
+	Bindings
+	Instances
+	Usages // what is deleted again would be kept by them
+)
+
+// AllSections are the sections in their order.
+var AllSections = []Section{
+	Namespaces, Functions, Revisions, Compositions, Definitions, Configs, Secrets, Managed, Bindings, Instances, Usages,
+}
+
+// String is the section in words.
+func (s Section) String() string {
+	return [...]string{
+		"namespaces", "functions", "revisions of compositions and definitions", "compositions", "definitions", "provider configurations",
+		"secrets", "managed resources", "bindings", "instances", "usages",
+	}[s]
+}
+
+// Kinds that have a section of their own.
+var (
+	namespaceKind = schema.GroupKind{Kind: "Namespace"}
+	secretKind    = schema.GroupKind{Kind: "Secret"}
+	bindingKind   = espalier.GroupVersion.WithKind(espalier.BindingKind).GroupKind()
+
+	compositeDefinitionKind = v1.GroupVersion.WithKind(v1.DefinitionKind).GroupKind()
+	compositionKind         = v1.GroupVersion.WithKind(v1.CompositionKind).GroupKind()
+	revisionKind            = v1.GroupVersion.WithKind(v1.CompositionRevisionKind).GroupKind()
+	graphRevisionKind       = rev.GroupVersion.WithKind(rev.GraphRevisionKind).GroupKind()
+	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
+	environmentKind         = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind).GroupKind()
+)
+
+// IsDefinition says whether a kind is one of definitions, of either dialect.
+func IsDefinition(gk schema.GroupKind) bool {
+	return gk == compositeDefinitionKind || gk.Group == v1alpha1.GroupVersion.Group && (gk.Kind == v1alpha1.ResourceGraphDefinitionKind || gk.Kind == v1alpha1.ResourceGroupKind)
+}
+
+// IsConfig says whether a kind configures providers.
+func IsConfig(gk schema.GroupKind) bool {
+	return gk.Kind == "ProviderConfig" || gk.Kind == "ClusterProviderConfig"
+}
+
+// Configures says whether a kind configures the provider of managed resources of a
+// group: it is in the group itself, or in one above it.
+func Configures(gk schema.GroupKind, group string) bool {
+	return IsConfig(gk) && (gk.Group == group || strings.HasSuffix(group, "."+gk.Group))
+}
+
+// sectionOf says where an object belongs, when these kinds are defined by
+// definitions.
+func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
+	switch {
+	case gk == namespaceKind:
+		return Namespaces
+	case gk == secretKind:
+		return Secrets
+	case gk == bindingKind:
+		return Bindings
+	case gk == functionKind, gk == environmentKind: // what functions read
+		return Functions
+	case gk == revisionKind, gk == graphRevisionKind:
+		return Revisions
+	case gk == compositionKind:
+		return Compositions
+	case usage.IsKind(gk):
+		return Usages
+	case IsDefinition(gk):
+		return Definitions
+	case IsConfig(gk):
+		return Configs
+	case defined[gk]:
+		return Instances
+	}
+	return Managed
+}
+
+// CountName is how a kind is called where objects are counted.
+func CountName(gk schema.GroupKind) string { return gk.String() }
+
+// Sort brings objects of a section into the order of their keys; definitions have an
+// order of their own.
+func Sort(objects []*unstructured.Unstructured) {
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return object.KeyOf(a).Compare(object.KeyOf(b))
+	})
+}

@@ -1,0 +1,239 @@
+package archive
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// parse reads the one object of a text.
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o, err := DecodeObject([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestGolden exports and imports the objects of each file: what a server has, what is
+// written, and what another server gets.
+func TestGolden(t *testing.T) {
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
+		live := parse(t, a.Input["live"])
+		exported := Strip(live)
+		if live.GetKind() == "Stall" {
+			exported = StripButStatus(live)
+		}
+		imported := Imported(exported, "import-x/uid-of-hold")
+		if exported.GetKind() == "Binding" {
+			imported = For(imported, "new-uid")
+		}
+		a.Got("exported", encoded(t, exported))
+		a.Got("imported", encoded(t, imported))
+	})
+}
+
+func encoded(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	raw, err := Encode(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(string(raw), "---\n")
+}
+
+// definition is one of a kind that composes others.
+func definition(t *testing.T, name, kind string, composes ...string) *unstructured.Unstructured {
+	t.Helper()
+	text := "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: " + name + "}\nspec:\n  schema: {apiVersion: v1, kind: " + kind + "}\n  resources:\n"
+	for _, k := range composes {
+		text += "  - {id: a" + strings.ToLower(k) + ", template: {apiVersion: kro.run/v1, kind: " + k + ", metadata: {name: x}}}\n"
+	}
+	return parse(t, text)
+}
+
+func names(objects []*unstructured.Unstructured) string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, o.GetName())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestDefinitionsGoAfterThoseWhoseKindsTheyCompose(t *testing.T) {
+	cases := map[string]struct {
+		definitions []*unstructured.Unstructured
+		want        string
+	}{
+		"by name, where nothing else says": {[]*unstructured.Unstructured{definition(t, "b", "B"), definition(t, "a", "A")}, "a b"},
+		"the composed ones first":          {[]*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B", "C"), definition(t, "c", "C")}, "c b a"},
+		"by name in a circle":              {[]*unstructured.Unstructured{definition(t, "b", "B", "A"), definition(t, "a", "A", "B")}, "a b"},
+	}
+	for name, tc := range cases {
+		if got := names(Order(tc.definitions)); got != tc.want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
+func TestAChosenDefinitionBringsWhatItNeeds(t *testing.T) {
+	all := []*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B", "C", "Leaf"), definition(t, "c", "C"), definition(t, "d", "D", "A")}
+	chosen, unknown := With(all, []string{"a", "z"}, nil)
+	if got := names(chosen); got != "a b c" || !slices.Equal(unknown, []string{"z"}) {
+		t.Errorf("chosen are %s, unknown %v", got, unknown)
+	}
+	if diff := cmp.Diff([]Kind{{"kro.run/v1", "Leaf"}}, Requires(chosen)); diff != "" {
+		t.Errorf("required, -want +got:\n%s", diff)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	const wanted = "apiVersion: v1\nkind: X\nmetadata: {name: a, labels: {kro.run/instance-id: old, team: a}}\nspec: {a: 1, deep: {b: [1, 2]}, empty: {}}\n"
+	cases := map[string]struct {
+		there string
+		want  []string
+	}{
+		"The same has none":             {wanted, nil},
+		"A status is none":              {wanted + "status: {x: 1}\n", nil},
+		"Labels of others are none":     {strings.Replace(wanted, "team: a", "team: a, other: b", 1), nil},
+		"Identities that pass are none": {strings.Replace(wanted, "old", "new", 1), nil},
+		"An empty object is nothing":    {strings.Replace(wanted, ", empty: {}", "", 1), nil},
+		"A label that is lacking":       {strings.Replace(wanted, ", team: a", "", 1), []string{"metadata.labels[team]"}},
+		"A value, by its path":          {strings.Replace(wanted, "[1, 2]", "[2, 1]", 1), []string{"spec.deep.b"}},
+		"A field more":                  {strings.Replace(wanted, "a: 1", "a: 1, z: true", 1), []string{"spec.z"}},
+		"A field less":                  {strings.Replace(wanted, "a: 1, ", "", 1), []string{"spec.a"}},
+	}
+	for name, tc := range cases {
+		if diff := cmp.Diff(tc.want, Differences(parse(t, wanted), parse(t, tc.there))); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+const bucketAndBinding = `---
+apiVersion: sandbox.espalier.dev/v1alpha1
+kind: Bucket
+metadata: {name: a, namespace: prod}
+spec: {forProvider: {size: 12345678901}}
+---
+apiVersion: espalier.dev/v1alpha1
+kind: Binding
+metadata: {name: k-1}
+spec: {phase: Reserved, owner: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, namespace: prod, name: a, uid: old}}
+`
+
+func header(t *testing.T, counts map[string]int) string {
+	t.Helper()
+	h := NewHeader("x", time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC), "here", "v1")
+	h.Counts = counts
+	raw, err := h.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+var counted = map[string]int{"Bucket.sandbox.espalier.dev": 1, "Binding.espalier.dev": 1}
+
+func TestAStreamIsReadInTheOrderOfItsRestoration(t *testing.T) {
+	bindingFirst := "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2] + "---\n" + strings.TrimSuffix(strings.SplitAfter(bucketAndBinding, "---\n")[1], "---\n")
+	f, err := Decode(strings.NewReader(header(t, counted) + bindingFirst))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range f.Objects() {
+		got = append(got, object.KeyOf(o).String())
+	}
+	if diff := cmp.Diff([]string{"Bucket prod/a", "Binding k-1"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if size, _, _ := unstructured.NestedInt64(f.Objects()[0].Object, "spec", "forProvider", "size"); size != 12345678901 {
+		t.Errorf("a number became %d", size)
+	}
+	if problems := f.Check(); len(problems) > 0 {
+		t.Errorf("there are problems: %q", problems)
+	}
+}
+
+func TestWhatIsWrongWithAStreamIsTold(t *testing.T) {
+	cases := map[string]struct {
+		text string
+		want []string
+	}{
+		"it was cut off": {header(t, counted) + strings.SplitAfter(bucketAndBinding, "12345678901}}\n")[0],
+			[]string{"there are 0 of Binding.espalier.dev, and the header says 1: the file was cut off or changed"}},
+		"a Binding is of nobody": {header(t, map[string]int{"Binding.espalier.dev": 1}) + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2],
+			[]string{"Binding k-1 is of Bucket prod/a, which isn't there"}},
+		"something is there twice": {header(t, map[string]int{"Bucket.sandbox.espalier.dev": 2, "Binding.espalier.dev": 1}) + bucketAndBinding + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[1],
+			[]string{"Bucket prod/a is there twice"}},
+	}
+	for name, tc := range cases {
+		f, err := Decode(strings.NewReader(tc.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(tc.want, f.Check()); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+	for name, text := range map[string]string{"nothing": "", "something else": bucketAndBinding} {
+		if _, err := Decode(strings.NewReader(text)); !errors.Is(err, ErrNotAnExport) {
+			t.Errorf("%s is read with: %v", name, err)
+		}
+	}
+	later := strings.Replace(header(t, counted), "format: 2", "format: 3", 1)
+	if _, err := Decode(strings.NewReader(later)); err == nil || !strings.Contains(err.Error(), "of format 3") {
+		t.Errorf("a later format is read with: %v", err)
+	}
+}
+
+func TestABindingIsWrittenForAnotherIncarnation(t *testing.T) {
+	cases := map[string]struct{ name, want string }{
+		"named by its managed resource's UID": {"u-old", "u-new"},
+		"named by its place":                  {"k-1", "k-1"},
+	}
+	for name, tc := range cases {
+		b := parse(t, strings.Replace(strings.SplitAfter(bucketAndBinding, "---\n")[2], "k-1", tc.name, 1))
+		got := For(b, "new")
+		if _, uid := Owner(got); got.GetName() != tc.want || uid != "new" {
+			t.Errorf("%s: got %s of %s", name, got.GetName(), uid)
+		}
+		if _, uid := Owner(b); uid != "old" {
+			t.Errorf("%s: what was given has changed", name)
+		}
+	}
+}
+
+func TestADeletionIsKept(t *testing.T) {
+	now := metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC))
+	for finalizer, want := range map[string]metav1.DeletionPropagation{"kro.run/finalizer": metav1.DeletePropagationBackground, "orphan": metav1.DeletePropagationOrphan} {
+		o := parse(t, "apiVersion: v1\nkind: X\nmetadata: {name: a}\n")
+		o.SetDeletionTimestamp(&now)
+		o.SetFinalizers([]string{finalizer})
+		exported := Strip(o)
+		if policy, deleting := Deleting(exported); !deleting || policy != want || exported.GetDeletionTimestamp() != nil {
+			t.Errorf("%s: got %q, %t", finalizer, policy, deleting)
+		}
+		if _, deleting := Deleting(Imported(exported, "x/y")); deleting {
+			t.Errorf("%s: it is written on what is imported", finalizer)
+		}
+	}
+}
+
+func TestSecretsOfAConfigurationAreFound(t *testing.T) {
+	o := parse(t, "apiVersion: x.dev/v1\nkind: ProviderConfig\nmetadata: {name: a, namespace: ns}\nspec: {credentials: {source: Secret, secretRef: {name: s, namespace: other, key: k}}, more: [{secretKeyRef: {name: t}}]}\n")
+	if diff := cmp.Diff([][2]string{{"other", "s"}, {"ns", "t"}}, SecretsOf(o)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,167 @@
+// Package backup reads an export from an API server, and restores one to it. What
+// is in an export, and in which order, is internal/backup/archive's to say.
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube"
+)
+
+// Manager is the field manager of what an import writes.
+const Manager = "espalier-import"
+
+// Kinds that are read and written by name.
+var (
+	bindingKind   = espalier.GroupVersion.WithKind(espalier.BindingKind)
+	holdKind      = espalier.GroupVersion.WithKind(espalier.HoldKind)
+	crdKind       = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	secretKind    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+)
+
+// Mapper finds how kinds are served, of which it may forget what it knows;
+// *restmapper.DeferredDiscoveryRESTMapper does.
+type Mapper interface {
+	RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
+	Reset()
+}
+
+// reader makes the requests of an export about a kind.
+type reader interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
+	List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error)
+}
+
+// writer makes those of an import, and of its undoing, that change the objects of a kind.
+type writer interface {
+	Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, subresources ...string) (*unstructured.Unstructured, error)
+	Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, subresources ...string) (*unstructured.Unstructured, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions, subresources ...string) error
+}
+
+// objects makes requests about the objects of a kind; a dynamic.ResourceInterface does.
+type objects interface {
+	reader
+	writer
+	UpdateStatus(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions) (*unstructured.Unstructured, error)
+}
+
+// Cluster is an API server that is read from or written to.
+type Cluster struct {
+	client dynamic.Interface
+	mapper Mapper
+}
+
+// Connect prepares for requests.
+func Connect(config *rest.Config) (*Cluster, error) {
+	config = kube.Prompt(config)
+	config.WarningHandler = rest.NoWarnings{} // about finalizers' names, for each object
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	disc, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return &Cluster{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disc))}, nil
+}
+
+// objects are those of a kind. The error is one of isUnserved's, if the kind isn't
+// served.
+func (c *Cluster) objects(gvk schema.GroupVersionKind, namespace string) (objects, error) {
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		c.mapper.Reset() // it may have come since
+		mapping, err = c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find kind %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.client.Resource(mapping.Resource).Namespace(namespace), nil
+	}
+	return c.client.Resource(mapping.Resource), nil
+}
+
+func isUnserved(err error) bool {
+	var group *discovery.ErrGroupDiscoveryFailed
+	return meta.IsNoMatchError(err) || errors.As(err, &group) || kube.IsUnserved(err)
+}
+
+// get reads an object; nil if there is none, as the API server says by name: a path
+// that it doesn't serve for a moment is no proof.
+func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	r, err := c.objects(gvk, namespace)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.Get(ctx, name, metav1.GetOptions{})
+	if kube.IsAbsent(err, name) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", gvk.Kind, name, err)
+	}
+	return o, nil
+}
+
+// pageSize bounds how many objects are held at a time.
+const pageSize = 500
+
+// each lists all objects of a kind, page by page, as they were at one time. If that
+// time is forgotten meanwhile, it begins again after restart.
+func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart func(), what func(*unstructured.Unstructured) error) error {
+	r, err := c.objects(gvk, "")
+	if err != nil {
+		return err
+	}
+	for next := ""; ; {
+		page, err := r.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
+		if apierrors.IsResourceExpired(err) && next != "" {
+			restart()
+			next = ""
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err)
+		}
+		for i := range page.Items {
+			if err := what(&page.Items[i]); err != nil {
+				return err
+			}
+		}
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// installation names the control plane for good.
+func (c *Cluster) installation(ctx context.Context) (string, error) {
+	ns, err := c.get(ctx, namespaceKind, "", "kube-system")
+	switch {
+	case err != nil:
+		return "", err
+	case ns == nil:
+		return "", errors.New("there is no namespace kube-system, whose UID names the control plane")
+	}
+	return string(ns.GetUID()), nil
+}

@@ -1,0 +1,189 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Export is one reading of a control plane.
+type Export struct {
+	*Cluster
+	Selection archive.Selection
+	// Secrets says that the Secrets of provider configurations are exported, too.
+	Secrets bool
+	Version string
+	ID      string
+	Now     time.Time
+	// Say is told how far it is.
+	Say func(format string, args ...any)
+
+	spool       *spool
+	definitions []*unstructured.Unstructured
+	// compositions are those of the definitions' kinds, and their revisions.
+	compositions []*unstructured.Unstructured
+	// instances are those that are exported, with what they are parts of.
+	instances map[object.Key]archive.Parent
+	managed   map[types.UID]*reading
+	kinds     kinds
+	// composed are the kinds that composites say they are composed of.
+	composed map[schema.GroupVersionKind]bool
+	secrets  map[[2]string]bool
+	notes    []string
+}
+
+// reading is what is remembered of a managed resource that was read.
+type reading struct {
+	key      object.Key
+	kind     schema.GroupVersionKind
+	deleting bool
+	// bound says that a Binding was read that speaks for it.
+	bound bool
+}
+
+// kinds are those of which objects are exported, in the version that is read.
+type kinds struct {
+	instances, managed, configs []schema.GroupVersionKind
+	// composites are those instances' kinds that are the composition dialect's.
+	composites map[schema.GroupKind]bool
+	// custom are all that have a CustomResourceDefinition.
+	custom map[schema.GroupKind]bool
+	// installedBy names the instances whose children are CustomResourceDefinitions, by the kind.
+	installedBy map[schema.GroupKind]object.Key
+}
+
+// Run reads the control plane and writes the export. What makes an object is read
+// before the object: definitions, instances, managed resources, and Bindings last.
+// So whatever happens meanwhile, what is in the export knows no less of an external
+// resource than what would make it anew.
+func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, err error) {
+	if e.spool, err = newSpool(); err != nil {
+		return header, err
+	}
+	defer e.spool.close()
+	e.instances, e.managed = map[object.Key]archive.Parent{}, map[types.UID]*reading{}
+	e.composed, e.secrets = map[schema.GroupVersionKind]bool{}, map[[2]string]bool{}
+	installation, err := e.installation(ctx)
+	if err != nil {
+		return header, err
+	}
+	for _, read := range []func(context.Context) error{
+		e.readDefinitions, e.readFunctions, e.readKinds, e.readInstances, e.readManaged, e.readBindings, e.readAgain,
+		e.readUsages, e.readConfigs, e.readNamespaces,
+	} {
+		if err := read(ctx); err != nil {
+			return header, err
+		}
+	}
+	requires, err := e.requires()
+	if err != nil {
+		return header, err
+	}
+	header = archive.NewHeader(e.ID, e.Now, installation, e.Version)
+	header.Selection, header.Requires, header.Notes = e.Selection, requires, e.notes
+	e.spool.count(header.Counts)
+	raw, err := header.Encode()
+	if err != nil {
+		return header, err
+	}
+	if _, err := w.Write(raw); err != nil {
+		return header, fmt.Errorf("write the export: %w", err)
+	}
+	var order []object.Key
+	for _, d := range e.definitions {
+		order = append(order, object.KeyOf(d))
+	}
+	return header, e.spool.copyTo(w, order)
+}
+
+func (e *Export) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(e.notes, text) {
+		e.notes = append(e.notes, text)
+	}
+}
+
+// readKinds finds the kinds whose objects are exported: those of definitions, those
+// that call themselves managed, and those that configure the latter's providers.
+func (e *Export) readKinds(ctx context.Context) error {
+	defined := archive.Defined(e.definitions)
+	var configs []schema.GroupVersionKind
+	forget := func() {
+		e.kinds, configs = kinds{composites: map[schema.GroupKind]bool{}, custom: map[schema.GroupKind]bool{}, installedBy: map[schema.GroupKind]object.Key{}}, nil
+	}
+	forget()
+	err := e.each(ctx, crdKind, forget, func(o *unstructured.Unstructured) error {
+		var c apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
+			return fmt.Errorf("decode CustomResourceDefinition %s: %w", o.GetName(), err)
+		}
+		gvk, served := servedKind(&c)
+		_, owned := crd.Owner(&c)
+		composite := isComposites(&c)
+		e.kinds.custom[gvk.GroupKind()] = served
+		if instance, _, ok := inventory.InstanceOf(o); ok {
+			e.kinds.installedBy[gvk.GroupKind()] = instance
+		}
+		switch {
+		case !served:
+		case (owned || composite) && defined[gvk.GroupKind()]:
+			e.kinds.instances = append(e.kinds.instances, gvk)
+			e.kinds.composites[gvk.GroupKind()] = composite
+		case archive.IsConfig(gvk.GroupKind()):
+			configs = append(configs, gvk)
+		case !owned && !composite && slices.Contains(c.Spec.Names.Categories, "managed"):
+			e.kinds.managed = append(e.kinds.managed, gvk)
+		}
+		return nil
+	})
+	for _, c := range configs {
+		if slices.ContainsFunc(e.kinds.managed, func(m schema.GroupVersionKind) bool { return archive.Configures(c.GroupKind(), m.Group) }) {
+			e.kinds.configs = append(e.kinds.configs, c)
+		}
+	}
+	return err
+}
+
+// isComposites says whether a definition of the composition dialect controls a kind.
+func isComposites(c *apiextensionsv1.CustomResourceDefinition) bool {
+	owner := metav1.GetControllerOfNoCopy(c)
+	return owner != nil && owner.Kind == v1.DefinitionKind && schema.FromAPIVersionAndKind(owner.APIVersion, "").Group == v1.GroupVersion.Group
+}
+
+// knownKinds are the kinds that composites are composed of and that somebody has to have
+// installed.
+func (e *Export) knownKinds() []schema.GroupVersionKind {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(e.composed)), func(gvk schema.GroupVersionKind) bool {
+		return !e.kinds.custom[gvk.GroupKind()]
+	})
+}
+
+// servedKind is a kind in the version that it is stored in, or else the first that
+// is served.
+func servedKind(c *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionKind, bool) {
+	if !crd.Established(c) {
+		return schema.GroupVersionKind{}, false
+	}
+	version := ""
+	for _, v := range c.Spec.Versions {
+		if v.Served && (version == "" || v.Storage) {
+			version = v.Name
+		}
+	}
+	return schema.GroupVersionKind{Group: c.Spec.Group, Version: version, Kind: c.Spec.Names.Kind}, version != ""
+}

@@ -1,0 +1,291 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
+)
+
+func TestExport(t *testing.T) {
+	all := []string{
+		"namespaces: Namespace dev, Namespace prod",
+		"revisions of compositions and definitions: GraphRevision apps-1",
+		"definitions: ResourceGraphDefinition apps",
+		"provider configurations: ProviderConfig prod/default",
+		"managed resources: Database dev/alone, Database prod/web",
+		"bindings: Binding k-tombstone, Binding u-db-1, Binding u-db-2",
+		"instances: App dev/test, App prod/web",
+		"usages: Usage prod/ledger",
+	}
+	notes := []string{
+		"ProviderConfig prod/default needs Secret prod/creds, which isn't in the export",
+		"kind Job of batch.example.org/v1 isn't served here, and ResourceGraphDefinition apps composes it: an import doesn't require it, and the nodes of this kind wait for it there as they do here",
+	}
+	cases := map[string]struct {
+		reason  string
+		objects []string
+		given   func(*fakekube.Cluster, *Export)
+		want    []string
+		notes   []string
+	}{
+		"everything": {
+			reason:  "Secrets, what controllers make anew, and what nobody asks for are left out",
+			objects: []string{namespaces, crds, graphs}, want: all, notes: notes,
+		},
+		"with Secrets": {
+			reason:  "they were asked for",
+			objects: []string{namespaces, crds, graphs}, given: func(_ *fakekube.Cluster, e *Export) { e.Secrets = true },
+			want: append(append(append([]string{}, all[:4]...), "secrets: Secret prod/creds"), all[4:]...), notes: notes[1:],
+		},
+		"with Secrets, one of which isn't there": {
+			reason:  "that is noted",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, e *Export) {
+				e.Secrets = true
+				c.Remove(object.Key{Kind: "Secret", Namespace: "prod", Name: "creds"})
+			},
+			want: all, notes: []string{"ProviderConfig prod/default needs Secret prod/creds, which isn't there", notes[1]},
+		},
+		"a namespace": {
+			reason:  "what is in it, and what it is composed of",
+			objects: []string{namespaces, crds, graphs},
+			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Namespaces = []string{"dev"} },
+			want: []string{
+				"namespaces: Namespace dev", all[1], all[2], "managed resources: Database dev/alone", "bindings: Binding u-db-2", "instances: App dev/test",
+			},
+			notes: notes[1:],
+		},
+		"a definition": {
+			reason:  "its instances, and what they are composed of; no tombstones",
+			objects: []string{namespaces, crds, graphs, compositions},
+			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Definitions = []string{"apps"} },
+			want: []string{
+				all[0], all[1], all[2], all[3], "managed resources: Database prod/web", "bindings: Binding u-db-1", all[6], all[7],
+			},
+			notes: notes,
+		},
+		"a definition of composites": {
+			reason:  "with its compositions, their functions, and what composites are composed of",
+			objects: []string{namespaces, crds, graphs, compositions},
+			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Definitions = []string{"xshops.shop.example.org"} },
+			want: []string{
+				"namespaces: Namespace prod", "functions: EnvironmentConfig region, Function function-render",
+				"revisions of compositions and definitions: CompositionRevision shop-1", "compositions: Composition shop",
+				"definitions: CompositeResourceDefinition xshops.shop.example.org", all[3], "instances: Shop prod/corner, XShop corner-x",
+			},
+			notes: []string{
+				"Composition shop speaks of metadata.uid, which is another after an import: what is named after it would be made anew",
+				"FunctionRevision function-render-1 isn't in the export: it says where a function is called in this cluster; nobody makes it in another",
+				"Composition shop needs Secret prod/render, which isn't in the export", notes[0],
+			},
+		},
+		"a control plane of an older version": {
+			reason:  "it has no kinds of the composition dialect, no usages and no Bindings",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, _ *Export) {
+				for _, gvk := range []schema.GroupVersionKind{compositeDefinitionKind, compositionKind, revisionKind, bindingKind, graphRevisionKind} {
+					c.Kinds[gvk.GroupKind()] = fakekube.Kind{Unserved: true}
+				}
+			},
+			want: without(without(all, "bindings"), "revisions"), notes: append([]string{"there were no Bindings: the kind wasn't served"}, notes...),
+		},
+		"pages": {
+			reason:  "it is the same",
+			objects: []string{namespaces, crds, graphs},
+			given:   func(c *fakekube.Cluster, _ *Export) { c.Page = 1 }, want: all, notes: notes,
+		},
+		"a list that expires": {
+			reason:  "it begins again, and nothing is there twice, or is left of before",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, _ *Export) {
+				c.Page = 1
+				expired := map[string]int{}
+				c.Before = func(request string) error {
+					if strings.HasPrefix(request, "list ") && request != "list Usage " { // of two groups
+						if expired[request]++; expired[request] == 2 {
+							if request == "list App " {
+								c.Remove(object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"})
+							}
+							return apierrors.NewResourceExpired("too old")
+						}
+					}
+					return nil
+				}
+			},
+			want: append(append(append([]string{}, all[:6]...), "instances: App prod/web"), all[7]), notes: notes,
+		},
+		"a managed resource that is deleted meanwhile": {
+			reason:  "it must not come to life again",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, _ *Export) {
+				c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-db-1"}, phase("Deleting"))
+				c.Before = func(request string) error {
+					if request == "list Binding " {
+						c.Remove(databaseKey)
+					}
+					return nil
+				}
+			},
+			want: []string{
+				all[0], all[1], all[2], all[3], "managed resources: Database dev/alone", "bindings: Binding k-tombstone, Binding u-db-2", all[6], all[7],
+			},
+			notes: append([]string{"Database prod/web was deleted while the export was made, and is left out"}, notes...),
+		},
+		"a namespace that is deleted meanwhile": {
+			reason:  "what was in it has its place",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, _ *Export) {
+				c.Remove(object.Key{Kind: "Namespace", Name: "dev"})
+			},
+			want: all, notes: []string{notes[0], "namespace dev was being deleted while the export was made", notes[1]},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newPlane(tc.objects...)
+			e := newExport(c)
+			if tc.given != nil {
+				tc.given(c, e)
+			}
+			file := export(t, e)
+			if diff := cmp.Diff(tc.want, names(file)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.notes, file.Header.Notes); diff != "" {
+				t.Errorf("%s: notes (-want +got):\n%s", tc.reason, diff)
+			}
+			if h := file.Header; h.Installation != "plane-1" || h.Version != "v1.2.3" || h.At.Unix() != 1000 {
+				t.Errorf("the header is %+v", h)
+			}
+			if writes := c.Writes(); len(writes) > 0 {
+				t.Errorf("an export writes %q", writes)
+			}
+		})
+	}
+}
+
+func phase(p string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) { _ = unstructured.SetNestedField(o.Object, p, "spec", "phase") }
+}
+
+func deleting(o *unstructured.Unstructured) {
+	now := metav1.Unix(500, 0)
+	o.SetDeletionTimestamp(&now)
+}
+
+func TestWhatIsExportedOfAnObject(t *testing.T) {
+	c := newPlane(namespaces, crds, graphs, compositions)
+	c.Change(appKey, deleting)
+	file := export(t, newExport(c))
+	app, xshop, database := find(file, appKey), find(file, object.Key{Group: "shop.example.org", Kind: "XShop", Name: "corner-x"}), find(file, databaseKey)
+	if app.GetUID() != "" || app.GetOwnerReferences() != nil || archive.HasStatus(app) || len(app.GetFinalizers()) != 1 {
+		t.Errorf("what another server gives anew is in the export: %v", app.Object)
+	}
+	if policy, is := archive.Deleting(app); !is || policy != metav1.DeletePropagationBackground {
+		t.Errorf("that it is being deleted is not in the export: %q", policy)
+	}
+	if !archive.HasStatus(xshop) || archive.HasStatus(database) {
+		t.Error("functions see the status of composites, and of nothing else here")
+	}
+	if got := file.Header.Requires; len(got) != 1 || got[0].Kind != "Database" {
+		t.Errorf("required are %v", got)
+	}
+}
+
+// TestStatusesThatFunctionsSeeAreExported is about instances of graphs, and managed resources,
+// that composites are composed of.
+func TestStatusesThatFunctionsSeeAreExported(t *testing.T) {
+	c := newPlane(namespaces, crds, graphs, compositions)
+	xshop := object.Key{Group: "shop.example.org", Kind: "XShop", Name: "corner-x"}
+	c.Change(appKey, partOf(xshop, "v1"))
+	file := export(t, newExport(c))
+	for _, key := range []object.Key{appKey, databaseKey, xshop} {
+		if !archive.HasStatus(find(file, key)) {
+			t.Errorf("%s has no status", key)
+		}
+	}
+}
+
+// TestAClaimThatNamesItsCompositeMeanwhileIsReadAgain is about one that would have another
+// composite made.
+func TestAClaimThatNamesItsCompositeMeanwhileIsReadAgain(t *testing.T) {
+	c := newPlane(namespaces, crds, graphs, compositions)
+	shop := object.Key{Group: "shop.example.org", Kind: "Shop", Namespace: "prod", Name: "corner"}
+	c.Before = func(request string) error {
+		if request == "list XShop " {
+			c.Change(shop, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(o.Object, "corner-x", "spec", "resourceRef", "name")
+			})
+		}
+		return nil
+	}
+	file := export(t, newExport(c))
+	if name, _, _ := unstructured.NestedString(find(file, shop).Object, "spec", "resourceRef", "name"); name != "corner-x" {
+		t.Errorf("the claim names the composite %q", name)
+	}
+}
+
+// TestAnExportFailsWhereARequestFails fails each request of an export in turn.
+func TestAnExportFailsWhereARequestFails(t *testing.T) {
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no"))
+	c := newPlane(namespaces, crds, graphs, compositions)
+	c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-db-1"}, phase("Deleting"))
+	e := newExport(c)
+	e.Secrets = true
+	var made int
+	c.Before = func(string) error { made++; return nil }
+	export(t, e)
+	for n := 1; n <= made; n++ {
+		request, count := "", 0
+		c.Before = func(r string) error {
+			if count++; count == n {
+				request = r
+				return denied
+			}
+			return nil
+		}
+		again := newExport(c)
+		again.Secrets = true
+		var out bytes.Buffer
+		if _, err := again.Run(context.Background(), &out); !errors.Is(err, denied) || out.Len() > 0 {
+			t.Errorf("where %q fails: %v, and %d bytes are written", request, err, out.Len())
+		}
+	}
+	if made < 30 {
+		t.Errorf("only %d requests were made", made)
+	}
+}
+
+func TestAnExportIsRefused(t *testing.T) {
+	c := newPlane(crds)
+	if _, err := newExport(c).Run(context.Background(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "kube-system") {
+		t.Errorf("of a control plane without a name: %v", err)
+	}
+	c = newPlane(namespaces, crds, graphs)
+	e := newExport(c)
+	e.Selection.Definitions = []string{"apps", "none", "nothing"}
+	if _, err := e.Run(context.Background(), &bytes.Buffer{}); err == nil || err.Error() != "there is no definition none, nothing" {
+		t.Errorf("of definitions that there are not: %v", err)
+	}
+	if _, err := newExport(c).Run(context.Background(), full{}); !errors.Is(err, errFull) {
+		t.Errorf("to a disk that is full: %v", err)
+	}
+}
+
+var errFull = errors.New("no space left on device")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }

@@ -1,0 +1,106 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+)
+
+// ErrTakenOver ends an import that another call of it has taken over.
+var ErrTakenOver = errors.New("another call goes on with this import, or has ended it; this one stops")
+
+// acquireHold creates the import's Hold, or takes over the one that exists.
+func (i *Import) acquireHold(ctx context.Context) error {
+	holds, err := i.objects(holdKind, "")
+	if err != nil {
+		return err
+	}
+	name := archive.HoldName(i.File.Header.ID)
+	for {
+		live, err := holds.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			live, err = holds.Create(ctx, i.newHold(name), metav1.CreateOptions{FieldManager: Manager})
+		case err == nil:
+			i.Say("going on with the import that was begun at %s", live.GetCreationTimestamp().UTC().Format(time.RFC3339))
+			_ = unstructured.SetNestedField(live.Object, i.Holder, "spec", "holder") // it has a spec
+			live, err = holds.Update(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
+		}
+		switch {
+		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			continue // another call was faster, or the controllers have told something
+		case err != nil:
+			return fmt.Errorf("hold the controllers: %w", err)
+		}
+		i.hold, i.checked = live, time.Now()
+		return nil
+	}
+}
+
+func (i *Import) newHold(name string) *unstructured.Unstructured {
+	h := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"reason": fmt.Sprintf("import of an export of %s", i.File.Header.At.Format(time.RFC3339)),
+		"import": i.File.Header.ID, "holder": i.Holder,
+	}}}
+	h.SetGroupVersionKind(holdKind)
+	h.SetName(name)
+	return h
+}
+
+// checkEvery bounds how long a call may go on that another has taken over.
+const checkEvery = time.Second
+
+// checkHold checks, every second or so, that this call still has the Hold.
+func (i *Import) checkHold(ctx context.Context) error {
+	if time.Since(i.checked) < checkEvery {
+		return nil
+	}
+	_, err := i.readHold(ctx)
+	return err
+}
+
+// readHold reads the Hold, which must be this call's.
+func (i *Import) readHold(ctx context.Context) (*unstructured.Unstructured, error) {
+	live, err := i.get(ctx, holdKind, "", i.hold.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if live == nil || live.GetUID() != i.hold.GetUID() {
+		return nil, ErrTakenOver
+	}
+	if holder, _, _ := unstructured.NestedString(live.Object, "spec", "holder"); holder != i.Holder {
+		return nil, ErrTakenOver
+	}
+	i.checked = time.Now()
+	return live, nil
+}
+
+// release takes the Hold away, if it is still this call's.
+func (i *Import) release(ctx context.Context) error {
+	holds, err := i.objects(holdKind, "")
+	if err != nil {
+		return err
+	}
+	for {
+		live, err := i.readHold(ctx)
+		if err != nil {
+			return err
+		}
+		uid, revision := live.GetUID(), live.GetResourceVersion()
+		err = holds.Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
+		switch {
+		case apierrors.IsConflict(err):
+			continue // the controllers have told on it that they rest, say
+		case err != nil:
+			return fmt.Errorf("let the controllers go on: %w", err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,597 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
+)
+
+// target is a control plane that serves the same kinds and has none of the objects.
+func target() *fakekube.Cluster {
+	return newPlane("{apiVersion: v1, kind: Namespace, metadata: {name: kube-system, uid: plane-2}}", crds)
+}
+
+// exported is an export of everything.
+func exported(t *testing.T, edits ...func(*fakekube.Cluster)) archive.File {
+	t.Helper()
+	c := newPlane(namespaces, crds, graphs, compositions)
+	for _, edit := range edits {
+		edit(c)
+	}
+	e := newExport(c)
+	e.Secrets = true
+	c.Add(fakekube.Parse("{apiVersion: v1, kind: Secret, metadata: {name: render, namespace: prod}}"))
+	return export(t, e)
+}
+
+func newImport(c *fakekube.Cluster, file archive.File) (*Import, *progress) {
+	p := &progress{}
+	return &Import{Cluster: &Cluster{client: c, mapper: c}, File: file, Holder: "me", Patience: time.Minute, Say: p.say}, p
+}
+
+// inTime runs a test whose waiting takes no time.
+func inTime(t *testing.T, name string, run func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
+
+func TestImportRestoresWhatWasExportedInOrder(t *testing.T) {
+	file, c := exported(t), target()
+	i, p := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var created []string
+	for _, request := range c.Writes() {
+		if key, ok := strings.CutPrefix(request, "create "); ok {
+			created = append(created, key)
+		}
+	}
+	want := []string{"Hold import-e1"}
+	for _, o := range file.Objects() {
+		key := object.KeyOf(o)
+		if owner, uid := archive.Owner(o); key.Kind == "Binding" && c.Object(owner) != nil {
+			key.Name = strings.Replace(key.Name, string(uid), string(c.Object(owner).GetUID()), 1)
+		}
+		want = append(want, key.String())
+	}
+	if diff := cmp.Diff(want, created); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	if c.Object(holdKey) != nil || p.said[len(p.said)-1] != "the controllers go on" {
+		t.Errorf("the Hold is left, and it says %q", p.said)
+	}
+	again := newExport(c)
+	again.Secrets = true
+	differ := func(f archive.File) []string { // Bindings have other names, and nobody has defined the composites' kinds
+		return without(without(names(f), "bindings"), "instances")
+	}
+	if diff := cmp.Diff(differ(file), differ(export(t, again))); diff != "" {
+		t.Errorf("an export of what was imported (-first +second):\n%s", diff)
+	}
+	for key, url := range map[object.Key]string{{Group: "shop.example.org", Kind: "XShop", Name: "corner-x"}: "https://corner"} {
+		o := c.Object(key)
+		if got, _, _ := unstructured.NestedString(o.Object, "status", "url"); got != url {
+			t.Errorf("the status of %s is %v", key, o.Object["status"])
+		}
+		if by := o.GetAnnotations()[espalier.ImportAnnotation]; !strings.HasPrefix(by, "import-e1/uid-") {
+			t.Errorf("%s was imported by %q", key, by)
+		}
+	}
+	database := c.Object(databaseKey)
+	binding := c.Object(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-" + string(database.GetUID())})
+	if _, uid := archive.Owner(binding); uid != database.GetUID() {
+		t.Errorf("the Binding is of %q", uid)
+	}
+	i, p = newImport(c, file)
+	if err := i.Run(context.Background()); err != nil || len(c.Writes()) > 0 {
+		t.Errorf("importing it again: %v, %q", err, p.said)
+	}
+}
+
+func TestAnImportPutsBackWhoOwnsFieldsAndWhatWasBeingDeleted(t *testing.T) {
+	file := exported(t, func(c *fakekube.Cluster) {
+		c.Change(appKey, deleting)
+		c.Change(databaseKey, func(o *unstructured.Unstructured) {
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply}})
+		})
+	})
+	c := target()
+	conflicts := 2
+	c.Before = func(request string) error { // somebody else writes it meanwhile
+		if request == "patch Database prod/web" && conflicts > 0 {
+			conflicts--
+			c.Change(databaseKey, func(*unstructured.Unstructured) {})
+		}
+		return nil
+	}
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if fields := c.Object(databaseKey).GetManagedFields(); len(fields) != 1 || fields[0].Manager != "kubectl" {
+		t.Errorf("its fields are owned by %v", fields)
+	}
+	if c.Object(appKey).GetDeletionTimestamp() == nil {
+		t.Error("what was being deleted isn't deleted again")
+	}
+}
+
+func TestARevisionKeepsTheNumberThatItWasExportedWith(t *testing.T) {
+	revision := object.Key{Group: revisionKind.Group, Kind: revisionKind.Kind, Name: "shop-1"}
+	file, c := exported(t), target()
+	made := find(file, revision).DeepCopy()
+	_ = unstructured.SetNestedField(made.Object, int64(1), "spec", "revision")
+	c.Add(made) // by its controller, since its composition is there
+	conflicts := 1
+	c.Before = func(request string) error {
+		if request == "patch "+revision.String() && conflicts > 0 {
+			conflicts--
+			c.Change(revision, func(*unstructured.Unstructured) {})
+		}
+		return nil
+	}
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := archive.Number(c.Object(revision)); n != 3 {
+		t.Errorf("it has number %d", n)
+	}
+}
+
+func TestAnImportIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	binding := func(uid, owner string) string {
+		return fmt.Sprintf("{apiVersion: espalier.dev/v1alpha1, kind: Binding, metadata: {name: k-tombstone}, spec: {phase: Bound, ref: gone-1, owner: {apiVersion: cloud.example.org/v1, kind: Database, namespace: prod, name: %s, uid: %s}}}", owner, uid)
+	}
+	cases := map[string]struct {
+		given func(*fakekube.Cluster)
+		want  []string
+	}{
+		"an object differs": {
+			func(c *fakekube.Cluster) {
+				o := fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod}, spec: {size: large}}")
+				c.Add(o)
+			}, []string{"App prod/web is there already and differs in spec.size; nothing is overwritten"},
+		},
+		"an object is being deleted": {
+			func(c *fakekube.Cluster) {
+				c.Add(fakekube.Parse(`{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod, finalizers: [x], deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {size: small}}`))
+			}, []string{"App prod/web is being deleted here: wait until it has gone"},
+		},
+		"a kind isn't served": {
+			func(c *fakekube.Cluster) {
+				c.Kinds[databaseKey.GroupKind()] = fakekube.Kind{Unserved: true}
+				c.Remove(object.Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "databases.cloud.example.org"})
+			},
+			[]string{"kind Database of cloud.example.org/v1 isn't served, and there are objects of it: install its CustomResourceDefinition first"},
+		},
+		"a kind is about to be served, and never is": {
+			func(c *fakekube.Cluster) { c.Kinds[databaseKey.GroupKind()] = fakekube.Kind{Unserved: true} },
+			[]string{"kind Database of cloud.example.org/v1 isn't served, and there are objects of it: install its CustomResourceDefinition first"},
+		},
+		"the controllers have never run": {
+			func(c *fakekube.Cluster) { c.Kinds[holdKind.GroupKind()] = fakekube.Kind{Unserved: true} },
+			[]string{"kind Hold of espalier.dev/v1alpha1 isn't served, and an import needs it: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'"},
+		},
+		"another import is under way": {
+			func(c *fakekube.Cluster) {
+				c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: other}, spec: {import: e0}}"))
+			}, []string{"another import is under way or was left, by Hold other: end it first, by running it again or with --abort"},
+		},
+		"another managed resource has the external resource": {
+			func(c *fakekube.Cluster) { c.Add(fakekube.Parse(binding("db-9", "other"))) },
+			[]string{"Binding k-tombstone: the place of the external resource of Database prod/gone is taken by Database prod/other"},
+		},
+		"a former incarnation has the external resource": {
+			func(c *fakekube.Cluster) { c.Add(fakekube.Parse(binding("db-9", "gone"))) },
+			[]string{"Binding k-tombstone: the place of the external resource of Database prod/gone is kept by a former incarnation of it, which is Bound: wait until that has ended"},
+		},
+		"it is bound to another external resource": {
+			func(c *fakekube.Cluster) {
+				o := fakekube.Parse(binding("db-3", "gone"))
+				_ = unstructured.SetNestedField(o.Object, "else", "spec", "ref")
+				c.Add(o)
+			}, []string{"Binding k-tombstone: Database prod/gone is bound to another external resource here"},
+		},
+	}
+	file := exported(t)
+	for name, tc := range cases {
+		inTime(t, name, func(t *testing.T) {
+			c := target()
+			tc.given(c)
+			i, _ := newImport(c, file)
+			err := i.Run(context.Background())
+			var problems *ProblemsError
+			if !errors.As(err, &problems) {
+				t.Fatalf("it ends with %v", err)
+			}
+			if diff := cmp.Diff(tc.want, problems.Problems); diff != "" || !strings.Contains(err.Error(), tc.want[0]) {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			if writes := c.Writes(); len(writes) > 0 {
+				t.Errorf("it writes %q", writes)
+			}
+			i, _ = newImport(c, file)
+			if _, err := i.Plan(context.Background()); !errors.As(err, &problems) {
+				t.Errorf("a plan says %v", err)
+			}
+		})
+	}
+}
+
+func TestAPlanSaysWhatIsMissing(t *testing.T) {
+	file, c := exported(t), target()
+	c.Add(fakekube.Parse("{apiVersion: v1, kind: Namespace, metadata: {name: prod}}"))
+	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: mine}, spec: {reason: maintenance}}"))
+	i, p := newImport(c, file)
+	steps, err := i.Plan(context.Background())
+	if err != nil || steps[0] != "create Namespace dev" || steps[1] != "keep   Namespace prod" || len(steps) != len(file.Objects()) {
+		t.Errorf("got %v, %q", err, steps)
+	}
+	if writes := c.Writes(); len(writes) > 0 || len(p.said) != 1 {
+		t.Errorf("it writes %q, and says %q", writes, p.said)
+	}
+}
+
+var errAway = errors.New("the API server is away")
+
+// TestAnImportThatWasInterruptedIsResumed ends a call before and after each of its writes; the
+// next one goes on, and comes to the same.
+func TestAnImportThatWasInterruptedIsResumed(t *testing.T) {
+	file := exported(t, func(c *fakekube.Cluster) { c.Change(appKey, deleting) })
+	whole := target()
+	i, _ := newImport(whole, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	want, writes := whole.Keys(), len(whole.Writes())
+	for _, after := range []bool{false, true} {
+		inTime(t, fmt.Sprintf("after the write: %t", after), func(t *testing.T) {
+			for n := 1; n <= writes; n++ {
+				c := target()
+				count := 0
+				fail := func(request string) error {
+					if strings.HasPrefix(request, "get ") || strings.HasPrefix(request, "list ") {
+						return nil
+					}
+					if count++; count >= n {
+						return errAway
+					}
+					return nil
+				}
+				if after {
+					c.After = fail
+				} else {
+					c.Before = fail
+				}
+				i, _ := newImport(c, file)
+				if err := i.Run(context.Background()); !errors.Is(err, errAway) {
+					t.Fatalf("interrupted in write %d: %v", n, err)
+				}
+				if ended := after && n == writes; (c.Object(holdKey) == nil) != (ended || n == 1 && !after) {
+					t.Errorf("interrupted in write %d: the Hold is there: %t", n, c.Object(holdKey) != nil)
+				}
+				c.Before, c.After = nil, nil
+				i, _ = newImport(c, file)
+				i.Holder = "another"
+				if err := i.Run(context.Background()); err != nil {
+					t.Fatalf("after write %d: %v", n, err)
+				}
+				if diff := cmp.Diff(len(want), len(c.Keys())); diff != "" {
+					t.Errorf("after write %d there is something else: %v", n, c.Keys())
+				}
+			}
+		})
+	}
+}
+
+func TestAReadThatFailsEndsAnImport(t *testing.T) {
+	file := exported(t)
+	c := target()
+	reads := 0
+	c.Before = func(string) error { reads++; return nil }
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= reads; n++ {
+		c, count := target(), 0
+		c.Before = func(string) error {
+			if count++; count == n {
+				return errAway
+			}
+			return nil
+		}
+		i, _ := newImport(c, file)
+		if err := i.Run(context.Background()); err != nil && !errors.Is(err, errAway) {
+			t.Errorf("where request %d fails: %v", n, err)
+		} else if err == nil && !strings.HasPrefix(c.Requests[n-1], "get ") {
+			t.Errorf("where %q fails the import ends well", c.Requests[n-1])
+		}
+	}
+}
+
+func TestAnImportStopsWhenAnotherCallHasTakenOver(t *testing.T) {
+	file := exported(t)
+	for name, given := range map[string]func(*fakekube.Cluster){
+		"another call has taken over": func(c *fakekube.Cluster) {
+			c.Change(holdKey, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(o.Object, "another", "spec", "holder")
+			})
+		},
+		"another call has ended it": func(c *fakekube.Cluster) { c.Remove(holdKey) },
+	} {
+		inTime(t, name, func(t *testing.T) {
+			c := target()
+			c.Before = func(request string) error {
+				if request == "create App dev/test" {
+					<-time.After(2 * checkEvery) // so that it checks
+					given(c)
+				}
+				return nil
+			}
+			i, _ := newImport(c, file)
+			if err := i.Run(context.Background()); !errors.Is(err, ErrTakenOver) {
+				t.Errorf("it ends with %v", err)
+			}
+			if c.Object(appKey) != nil {
+				t.Error("it goes on writing")
+			}
+		})
+	}
+}
+
+func TestAHoldThatTheControllersWriteMeanwhileIsWrittenAgain(t *testing.T) {
+	file, c := exported(t), target()
+	changes := map[string]int{}
+	c.Before = func(request string) error {
+		verb, about, _ := strings.Cut(request, " ")
+		if about == holdKey.String() && (verb == "update" || verb == "delete") && changes[verb] == 0 {
+			changes[verb]++
+			c.Change(holdKey, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(o.Object, fmt.Sprint(verb), "status", "restingSince")
+			})
+		}
+		return nil
+	}
+	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: import-e1}, spec: {import: e1, holder: former}}"))
+	i, p := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil || c.Object(holdKey) != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if changes["update"] != 1 || changes["delete"] != 1 || !strings.HasPrefix(p.said[0], "going on with the import") {
+		t.Errorf("the Hold was changed %v, and it says %q", changes, p.said)
+	}
+}
+
+func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
+	file := exported(t)
+	app := appKey.GroupKind()
+	crdKey := object.Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "apps.kro.run"}
+	established := func(status string) func(*fakekube.Cluster) {
+		return func(c *fakekube.Cluster) {
+			c.Change(crdKey, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "Established", "status": status}}, "status", "conditions")
+			})
+		}
+	}
+	cases := map[string]struct {
+		reason string
+		given  func(*fakekube.Cluster)
+		comes  func(*fakekube.Cluster)
+		want   string
+	}{
+		"it comes": {
+			"its controller publishes it",
+			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
+			func(c *fakekube.Cluster) { delete(c.Kinds, app) }, "",
+		},
+		"it is established": {
+			"the API server takes a moment",
+			established("False"), established("True"), "",
+		},
+		"it never comes": {
+			"what its definition says is why",
+			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
+			func(c *fakekube.Cluster) {
+				c.Change(object.Key{Group: "kro.run", Kind: "ResourceGraphDefinition", Name: "apps"}, func(o *unstructured.Unstructured) {
+					_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "Ready", "status": "False", "message": "spec.resources[0] is wrong"}}, "status", "conditions")
+				})
+			}, "App of kro.run/v1alpha1: ResourceGraphDefinition apps: spec.resources[0] is wrong",
+		},
+		"nobody serves it": {
+			"the controllers have to be started",
+			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
+			func(*fakekube.Cluster) {}, "App of kro.run/v1alpha1: do the controllers run? Start them with 'espalier run'",
+		},
+	}
+	for name, tc := range cases {
+		inTime(t, name, func(t *testing.T) {
+			c := target()
+			tc.given(c)
+			comes, began := tc.comes, time.Now()
+			c.Before = func(string) error {
+				if comes != nil && time.Since(began) > 10*time.Second {
+					comes(c)
+					comes = nil
+				}
+				return nil
+			}
+			i, p := newImport(c, file)
+			err := i.Run(context.Background())
+			var kinds *KindsError
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("%s: %v", tc.reason, err)
+			case tc.want != "" && (!errors.As(err, &kinds) || kinds.Waits[0] != tc.want || !strings.Contains(err.Error(), tc.want) || c.Object(holdKey) == nil):
+				t.Errorf("%s: %v", tc.reason, err)
+			}
+			if !strings.Contains(strings.Join(p.said, "\n"), "waiting until 1 kinds are served") {
+				t.Errorf("it says %q", p.said)
+			}
+		})
+	}
+	inTime(t, "the call is cancelled", func(t *testing.T) {
+		c := target()
+		c.Kinds[app] = fakekube.Kind{Unserved: true}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		i, _ := newImport(c, file)
+		if err := i.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+func TestAnObjectIsCreatedOnceItsKindAcceptsObjects(t *testing.T) {
+	file := exported(t)
+	for name, tc := range map[string]struct {
+		takes time.Duration
+		fails error
+		ok    bool
+	}{
+		"soon":  {3 * time.Second, apierrors.NewTooManyRequests("storage is initializing", 1), true},
+		"never": {time.Hour, apierrors.NewTooManyRequests("storage is initializing", 1), false},
+	} {
+		inTime(t, name, func(t *testing.T) {
+			c, began := target(), time.Now()
+			c.Before = func(request string) error {
+				if request == "create App dev/test" && time.Since(began) < tc.takes {
+					return tc.fails
+				}
+				return nil
+			}
+			i, _ := newImport(c, file)
+			if err := i.Run(context.Background()); (err == nil) != tc.ok {
+				t.Errorf("it ends with %v", err)
+			}
+		})
+	}
+	c := target()
+	c.Before = func(request string) error {
+		if request == "create App dev/test" { // another call is faster
+			c.Add(find(file, object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"}))
+		}
+		return nil
+	}
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Errorf("where another call is faster: %v", err)
+	}
+}
+
+func TestAbortUndoesAnImport(t *testing.T) {
+	file := exported(t)
+	interrupted := func(t *testing.T) *fakekube.Cluster {
+		c := target()
+		c.Before = failing("create Usage prod/ledger", errAway)
+		i, _ := newImport(c, file)
+		if err := i.Run(context.Background()); !errors.Is(err, errAway) {
+			t.Fatal(err)
+		}
+		c.Before = nil
+		c.Writes()
+		return c
+	}
+	t.Run("everything but namespaces goes, in reverse order", func(t *testing.T) {
+		c := interrupted(t)
+		i, p := newImport(c, file)
+		if err := i.Abort(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		var deleted []string
+		for _, request := range c.Writes() {
+			if key, ok := strings.CutPrefix(request, "delete "); ok {
+				deleted = append(deleted, strings.Fields(key)[0])
+			}
+		}
+		want := []string{
+			"XShop", "Shop", "App", "App", "Binding", "Binding", "Binding", "Database", "Database", "Secret", "Secret", "ProviderConfig",
+			"ResourceGraphDefinition", "CompositeResourceDefinition", "Composition", "GraphRevision", "CompositionRevision", "Function", "Function",
+			"EnvironmentConfig", "Hold",
+		}
+		if diff := cmp.Diff(want, deleted); diff != "" {
+			t.Errorf("deleted (-want +got):\n%s", diff)
+		}
+		left := target()
+		left.Add(fakekube.Parse("{apiVersion: v1, kind: Namespace, metadata: {name: prod}}"))
+		left.Add(fakekube.Parse("{apiVersion: v1, kind: Namespace, metadata: {name: dev}}"))
+		if diff := cmp.Diff(left.Keys(), c.Keys()); diff != "" {
+			t.Errorf("left (-want +got):\n%s", diff)
+		}
+		if got := p.said[len(p.said)-1]; got != "took back 20 objects" {
+			t.Errorf("it says %q", got)
+		}
+	})
+	t.Run("what others have made stays", func(t *testing.T) {
+		c := interrupted(t)
+		c.Change(appKey, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+		i, _ := newImport(c, file)
+		if err := i.Abort(context.Background()); err != nil || c.Object(appKey) == nil {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+	t.Run("what isn't served isn't there", func(t *testing.T) {
+		c := interrupted(t)
+		c.Kinds[appKey.GroupKind()] = fakekube.Kind{Unserved: true}
+		i, _ := newImport(c, file)
+		if err := i.Abort(context.Background()); err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+	t.Run("an import that isn't under way", func(t *testing.T) {
+		for _, c := range []*fakekube.Cluster{target(), func() *fakekube.Cluster {
+			c := target()
+			c.Kinds[holdKind.GroupKind()] = fakekube.Kind{Unserved: true}
+			return c
+		}()} {
+			i, _ := newImport(c, file)
+			if err := i.Abort(context.Background()); !errors.Is(err, ErrNothingHeld) {
+				t.Errorf("it ends with %v", err)
+			}
+		}
+	})
+	t.Run("each failure ends it, and it can be repeated", func(t *testing.T) {
+		for n := 1; ; n++ {
+			c, count, failed := interrupted(t), 0, ""
+			c.Before = func(request string) error {
+				if count++; count == n {
+					failed = request
+					return errAway
+				}
+				return nil
+			}
+			i, _ := newImport(c, file)
+			err := i.Abort(context.Background())
+			if failed == "" {
+				if err != nil || n < 40 {
+					t.Errorf("after %d requests: %v", n, err)
+				}
+				return
+			}
+			if !errors.Is(err, errAway) {
+				t.Errorf("where %q fails: %v", failed, err)
+			}
+			c.Before = nil
+			i, _ = newImport(c, file)
+			if err := i.Abort(context.Background()); err != nil {
+				t.Errorf("again after %q failed: %v", failed, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package backup
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// readInstances reads the instances of all definitions, also those that are children
+// of others: what they have recorded of their own children can't be made anew.
+func (e *Export) readInstances(ctx context.Context) error {
+	all := map[object.Key]archive.Parent{}
+	claimed, bound := map[object.Key]bool{}, map[object.Key]bool{}
+	for _, gvk := range e.kinds.instances {
+		forget := func() {
+			e.spool.dropKind(archive.Instances, object.Key{Group: gvk.Group, Kind: gvk.Kind})
+			maps.DeleteFunc(all, func(key object.Key, _ archive.Parent) bool { return key.GroupKind() == gvk.GroupKind() })
+		}
+		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
+			key := object.KeyOf(o)
+			all[key] = archive.ParentOf(o)
+			if e.kinds.composites[gvk.GroupKind()] {
+				_, bound[key] = xrd.At(o, xrd.ClaimPlaces()).Composite()
+				by, _, _ := inventory.ClaimedBy(o)
+				claimed[by] = true
+			}
+			return e.putInstance(o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	e.instances = e.Selection.Part(all)
+	for key := range all {
+		if _, taken := e.instances[key]; !taken {
+			e.spool.drop(archive.Instances, key)
+		}
+	}
+	e.Say("read %d instances", len(e.instances))
+	return e.readInstancesAgain(ctx, func(key object.Key) bool { return claimed[key] && !bound[key] })
+}
+
+// putInstance adds an instance; with its status if functions see it.
+func (e *Export) putInstance(o *unstructured.Unstructured) error {
+	if !e.kinds.composites[o.GroupVersionKind().GroupKind()] {
+		return e.spool.put(archive.Instances, o)
+	}
+	for _, places := range []xrd.Places{xrd.PlacesOf(v1.NamespacedScope), xrd.PlacesOf(v1.LegacyClusterScope)} {
+		for _, ref := range xrd.At(o, places).Composed() {
+			e.composed[ref.GroupVersionKind()] = true
+		}
+	}
+	return e.spool.putWithStatus(archive.Instances, o)
+}
+
+// readInstancesAgain looks once more at claims that didn't name their composite yet, which
+// is in the export all the same: one that is imported without its composite's name has
+// another composite made. And at graphs' instances that composites are composed of, whose
+// status functions see: that was known only when all were read.
+func (e *Export) readInstancesAgain(ctx context.Context, lacksName func(object.Key) bool) error {
+	kinds := map[schema.GroupKind]schema.GroupVersionKind{}
+	for _, gvk := range e.kinds.instances {
+		kinds[gvk.GroupKind()] = gvk
+	}
+	for key := range e.instances {
+		seen := !e.kinds.composites[key.GroupKind()] && archive.ComposedBy(key, e.kinds.composites, e.instances)
+		if !seen && !lacksName(key) {
+			continue
+		}
+		live, err := e.get(ctx, kinds[key.GroupKind()], key.Namespace, key.Name)
+		switch {
+		case err != nil:
+			return err
+		case live == nil: // it was deleted since
+		case seen:
+			err = e.spool.putWithStatus(archive.Instances, live)
+		default:
+			err = e.putInstance(live)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readUsages reads who uses what, and so keeps it.
+func (e *Export) readUsages(ctx context.Context) error {
+	has := func(key object.Key) bool {
+		_, instance := e.instances[key]
+		_, managed := e.spool.entries[archive.Managed][key]
+		return instance || managed
+	}
+	for _, gvk := range usage.Kinds {
+		found, err := e.allIfServed(ctx, gvk)
+		if err != nil {
+			return err
+		}
+		for _, o := range slices.DeleteFunc(found, func(o *unstructured.Unstructured) bool {
+			return !e.Selection.TakesUsage(o, e.instances, has)
+		}) {
+			if err := e.spool.put(archive.Usages, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package backup
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+func (e *Export) readManaged(ctx context.Context) error {
+	for _, gvk := range e.kinds.managed {
+		forget := func() {
+			e.spool.dropKind(archive.Managed, object.Key{Group: gvk.Group, Kind: gvk.Kind})
+			maps.DeleteFunc(e.managed, func(_ types.UID, m *reading) bool { return m.kind == gvk })
+		}
+		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
+			if !e.Selection.TakesManaged(o, e.instances) {
+				return nil
+			}
+			e.managed[o.GetUID()] = &reading{key: object.KeyOf(o), kind: gvk, deleting: o.GetDeletionTimestamp() != nil}
+			return e.putManaged(o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	e.Say("read %d managed resources", len(e.managed))
+	return nil
+}
+
+// putManaged adds a managed resource; with its status if functions see it.
+func (e *Export) putManaged(o *unstructured.Unstructured) error {
+	if archive.ComposedBy(archive.ParentOf(o).Key, e.kinds.composites, e.instances) {
+		return e.spool.putWithStatus(archive.Managed, o)
+	}
+	return e.spool.put(archive.Managed, o)
+}
+
+// readBindings reads the Bindings of the managed resources that were read, and those
+// that keep a place for one that has gone.
+func (e *Export) readBindings(ctx context.Context) error {
+	forget := func() {
+		e.spool.dropKind(archive.Bindings, object.Key{Group: bindingKind.Group, Kind: bindingKind.Kind})
+	}
+	err := e.each(ctx, bindingKind, forget, func(b *unstructured.Unstructured) error {
+		owner, uid := archive.Owner(b)
+		if m := e.managed[uid]; m != nil {
+			m.bound = m.bound || !archive.Ends(b)
+			return e.spool.put(archive.Bindings, b)
+		}
+		if !archive.KeepsKey(b) || len(e.Selection.Definitions) > 0 || !e.Selection.In(owner.Namespace) {
+			return nil
+		}
+		live, err := e.get(ctx, archive.OwnerKind(b), owner.Namespace, owner.Name)
+		if err != nil && !isUnserved(err) {
+			return err
+		}
+		if live != nil && live.GetUID() == uid {
+			return nil // it has come since, and isn't in the export either
+		}
+		return e.spool.put(archive.Bindings, b)
+	})
+	if isUnserved(err) {
+		e.note("there were no Bindings: the kind wasn't served")
+		return nil
+	}
+	e.Say("read %d bindings", len(e.spool.entries[archive.Bindings]))
+	return err
+}
+
+// readAgain looks once more at managed resources whose Bindings weren't there any
+// more, or were at their end: they may have been deleted in between, and must not
+// come to life again.
+func (e *Export) readAgain(ctx context.Context) error {
+	for uid, m := range e.managed {
+		if m.bound || m.deleting {
+			continue
+		}
+		live, err := e.get(ctx, m.kind, m.key.Namespace, m.key.Name)
+		switch {
+		case err != nil:
+			return err
+		case live == nil || live.GetUID() != uid:
+			e.spool.drop(archive.Managed, m.key)
+			e.dropBindings(m.key)
+		case live.GetDeletionTimestamp() != nil:
+			if err := e.putManaged(live); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dropBindings leaves out what was read of a managed resource that has gone. What
+// its Bindings keep is kept for a time only.
+func (e *Export) dropBindings(owner object.Key) {
+	e.note("%s was deleted while the export was made, and is left out", owner)
+	for key, at := range e.spool.entries[archive.Bindings] {
+		raw := make([]byte, at.length)
+		if _, err := e.spool.file.ReadAt(raw, at.at); err != nil {
+			continue
+		}
+		if b, err := archive.DecodeObject(raw); err == nil {
+			if of, _ := archive.Owner(b); of == owner {
+				e.spool.drop(archive.Bindings, key)
+			}
+		}
+	}
+}
+
+// readConfigs reads what configures providers, and their Secrets and those that are given
+// to functions, if that was asked for.
+func (e *Export) readConfigs(ctx context.Context) error {
+	for _, o := range e.compositions {
+		if err := e.readSecrets(ctx, o); err != nil {
+			return err
+		}
+	}
+	for _, gvk := range e.kinds.configs {
+		err := e.each(ctx, gvk, func() {}, func(o *unstructured.Unstructured) error {
+			if !e.Selection.In(o.GetNamespace()) && o.GetNamespace() != "" {
+				return nil
+			}
+			if err := e.spool.put(archive.Configs, o); err != nil {
+				return err
+			}
+			return e.readSecrets(ctx, o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructured) error {
+	for _, at := range archive.SecretsOf(config) {
+		if e.secrets[at] {
+			continue
+		}
+		e.secrets[at] = true
+		if !e.Secrets {
+			e.note("%s needs Secret %s/%s, which isn't in the export", object.KeyOf(config), at[0], at[1])
+			continue
+		}
+		secret, err := e.get(ctx, secretKind, at[0], at[1])
+		if err != nil {
+			return err
+		}
+		if secret == nil {
+			e.note("%s needs Secret %s/%s, which isn't there", object.KeyOf(config), at[0], at[1])
+			continue
+		}
+		if err := e.spool.put(archive.Secrets, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readNamespaces reads those that something is in.
+func (e *Export) readNamespaces(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(e.spool.namespaces())) {
+		ns, err := e.get(ctx, namespaceKind, "", name)
+		if err != nil {
+			return err
+		}
+		if ns == nil || ns.GetDeletionTimestamp() != nil {
+			e.note("namespace %s was being deleted while the export was made", name)
+			ns = &unstructured.Unstructured{Object: map[string]any{}}
+			ns.SetGroupVersionKind(namespaceKind)
+			ns.SetName(name)
+		}
+		if err := e.spool.put(archive.Namespaces, ns); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// restore writes an object that isn't there, and says who owns its fields.
+func (i *Import) restore(ctx context.Context, section archive.Section, o *unstructured.Unstructured) error {
+	if err := i.checkHold(ctx); err != nil {
+		return err
+	}
+	wanted := archive.Imported(o, archive.By(i.hold))
+	if section == archive.Bindings {
+		owner, _ := archive.Owner(o)
+		if uid, there := i.incarnations[owner]; there {
+			wanted = archive.For(wanted, uid)
+		}
+	}
+	live, err := i.ensure(ctx, wanted)
+	if err != nil {
+		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	}
+	i.incarnations[object.KeyOf(o)] = live.GetUID()
+	if section == archive.Revisions && archive.IsRenumbered(o.GroupVersionKind().GroupKind()) {
+		live, err = i.renumber(ctx, o, live)
+	} else if archive.HasStatus(o) {
+		live, err = i.restoreStatus(ctx, o, live)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	}
+	if err := i.restoreOwners(ctx, o, live); err != nil {
+		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	}
+	return nil
+}
+
+// ensure creates an object, unless it is there.
+func (i *Import) ensure(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	r, err := i.objects(wanted.GroupVersionKind(), wanted.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	live, err := r.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return live, err
+	}
+	for deadline := time.Now().Add(startsServing); ; {
+		live, err = r.Create(ctx, wanted, metav1.CreateOptions{FieldManager: Manager})
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return r.Get(ctx, wanted.GetName(), metav1.GetOptions{}) // another call was faster
+		case err != nil && startsToServe(err) && time.Now().Before(deadline):
+			if err := wait(ctx, 100*time.Millisecond); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return live, err
+	}
+}
+
+// startsServing is how long the API server may take to accept objects of a kind that
+// it serves since a moment ago.
+const startsServing = 10 * time.Second
+
+func startsToServe(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// restoreOwners puts back who owns which field: an object belongs to whoever creates it, and a
+// field that an import owned as well would never be taken away again.
+func (i *Import) restoreOwners(ctx context.Context, exported, live *unstructured.Unstructured) error {
+	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
+	if err != nil {
+		return err
+	}
+	for len(exported.GetManagedFields()) > 0 && slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == Manager }) {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": exported.GetManagedFields(),
+		}})
+		if err != nil {
+			return err
+		}
+		_, err = r.Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager})
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if live, err = r.Get(ctx, live.GetName(), metav1.GetOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteAgain deletes an object that was being deleted when it was exported. It is
+// kept by its finalizer until the controllers go on.
+func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) error {
+	policy, deleting := archive.Deleting(o)
+	if !deleting {
+		return nil
+	}
+	if err := i.checkHold(ctx); err != nil {
+		return err
+	}
+	r, err := i.objects(o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return err
+	}
+	uid := i.incarnations[object.KeyOf(o)]
+	if live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil && live.GetDeletionTimestamp() != nil {
+		return nil // an earlier call has asked; a usage that was written since would be in the way
+	}
+	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s again: %w", object.KeyOf(o), err)
+	}
+	return nil
+}
+
+// KindsError says which kinds didn't come to be served. The Hold stays.
+type KindsError struct{ Waits []string }
+
+func (k *KindsError) Error() string {
+	text := "the controllers are held, and the import waits for kinds that aren't served; run it again when they are:"
+	for _, w := range k.Waits {
+		text += "\n  " + w
+	}
+	return text
+}
+
+// awaitKinds waits until the kinds of objects are served. Their definitions are
+// there; whoever serves them may have to be started.
+func (i *Import) awaitKinds(ctx context.Context, objects []*unstructured.Unstructured) error {
+	waiting := map[schema.GroupVersionKind]bool{}
+	for _, o := range objects {
+		waiting[o.GroupVersionKind()] = true
+	}
+	said := false
+	for deadline := time.Now().Add(i.Patience); ; {
+		for gvk := range waiting {
+			served, err := i.serves(ctx, gvk)
+			if err != nil {
+				return err
+			}
+			if served {
+				delete(waiting, gvk)
+			}
+		}
+		switch {
+		case len(waiting) == 0:
+			return nil
+		case time.Now().After(deadline):
+			return i.unserved(ctx, waiting)
+		case !said:
+			said = true
+			i.Say("waiting until %d kinds are served", len(waiting))
+		}
+		if err := wait(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+		if err := i.checkHold(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (i *Import) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	definition, err := i.get(ctx, crdKind, "", kind.Name(gvk.Group, gvk.Kind))
+	if err != nil {
+		return false, err
+	}
+	if definition != nil && !condition.Read(definition).IsTrue("Established") {
+		return false, nil
+	}
+	var r reader
+	if r, err = i.objects(gvk, ""); err == nil {
+		_, err = r.List(ctx, metav1.ListOptions{Limit: 1})
+	}
+	switch {
+	case isUnserved(err), err != nil && startsToServe(err):
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unserved tells of each kind what its definition says.
+func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind]bool) error {
+	out := &KindsError{}
+	for gvk := range kinds {
+		why := "do the controllers run? Start them with 'espalier run'"
+		for _, d := range i.File.Sections[archive.Definitions] {
+			if !slices.ContainsFunc(archive.Defines(d), func(defines schema.GroupVersionKind) bool { return defines.GroupKind() == gvk.GroupKind() }) {
+				continue
+			}
+			live, err := i.get(ctx, d.GroupVersionKind(), d.GetNamespace(), d.GetName())
+			if err != nil {
+				return err
+			}
+			if live == nil {
+				continue
+			}
+			if said, ok := health.Says(live); ok && said.Message != "" {
+				why = fmt.Sprintf("%s: %s", object.KeyOf(d), said.Message)
+			}
+		}
+		out.Waits = append(out.Waits, fmt.Sprintf("%s of %s: %s", gvk.Kind, gvk.GroupVersion(), why))
+	}
+	slices.Sort(out.Waits)
+	return out
+}

@@ -1,0 +1,61 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+)
+
+// restoreStatus gives an object that this import has made the status that it was exported with,
+// unless it has one: what functions want follows from it.
+func (i *Import) restoreStatus(ctx context.Context, exported, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	for !archive.HasStatus(live) && live.GetAnnotations()[espalier.ImportAnnotation] == archive.By(i.hold) {
+		next := live.DeepCopy()
+		next.Object["status"] = archive.Status(exported)
+		restored, err := r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: Manager})
+		if !apierrors.IsConflict(err) {
+			return restored, err
+		}
+		if live, err = r.Get(ctx, live.GetName(), metav1.GetOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+// renumber sees to it that a revision that is there already, since its composition is, has
+// no lower number than it was exported with: older ones would come after it.
+func (i *Import) renumber(ctx context.Context, exported, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	for archive.Number(live) < archive.Number(exported) {
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()},
+			"spec":     map[string]any{"revision": archive.Number(exported)},
+		})
+		if err != nil {
+			return nil, err
+		}
+		numbered, err := r.Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager})
+		if !apierrors.IsConflict(err) {
+			return numbered, err
+		}
+		if live, err = r.Get(ctx, live.GetName(), metav1.GetOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}

@@ -1,0 +1,234 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// survey is what there is of an export already, and what is in its way.
+type survey struct {
+	findings []finding
+	problems []string
+	// hold is the Hold of this import, if an earlier call has left it.
+	hold *unstructured.Unstructured
+}
+
+// finding is what is to be done about an object: create it, or keep what is there.
+type finding struct {
+	object *unstructured.Unstructured
+	verb   string
+}
+
+const (
+	create = "create"
+	keep   = "keep"
+)
+
+func (s *survey) missing() int {
+	n := 0
+	for _, f := range s.findings {
+		if f.verb == create {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *survey) problem(format string, args ...any) {
+	s.problems = append(s.problems, fmt.Sprintf(format, args...))
+}
+
+// survey looks at all that an import would touch, and finds all problems at once.
+func (i *Import) survey(ctx context.Context) (*survey, error) {
+	s := &survey{problems: i.File.Check()}
+	if err := i.surveyKinds(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := i.surveyHolds(ctx, s); err != nil {
+		return nil, err
+	}
+	for _, section := range archive.AllSections {
+		for _, o := range i.File.Sections[section] {
+			if err := i.surveyOne(ctx, s, section, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// surveyHolds looks for imports that are under way, or were left.
+func (i *Import) surveyHolds(ctx context.Context, s *survey) error {
+	err := i.each(ctx, holdKind, func() {}, func(h *unstructured.Unstructured) error {
+		of, _, _ := unstructured.NestedString(h.Object, "spec", "import")
+		switch of {
+		case i.File.Header.ID:
+			s.hold = h
+		case "":
+			i.Say("Hold %s is there as well: the controllers rest for as long as it is", h.GetName())
+		default:
+			s.problem("another import is under way or was left, by Hold %s: end it first, by running it again or with --abort", h.GetName())
+		}
+		return nil
+	})
+	if isUnserved(err) {
+		return nil // that is told with the other kinds
+	}
+	return err
+}
+
+// surveyKinds looks for kinds that nobody serves and no definition of the export
+// defines.
+func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
+	defined := archive.Defined(i.File.Sections[archive.Definitions])
+	wanted := map[schema.GroupVersionKind]string{}
+	var order []schema.GroupVersionKind
+	want := func(gvk schema.GroupVersionKind, why string) {
+		if _, there := wanted[gvk]; !there && !defined[gvk.GroupKind()] {
+			wanted[gvk] = why
+			order = append(order, gvk)
+		}
+	}
+	want(holdKind, "an import needs it: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'")
+	for _, o := range i.File.Objects() {
+		want(o.GroupVersionKind(), "there are objects of it: install its CustomResourceDefinition first")
+	}
+	for _, k := range i.File.Header.Requires {
+		want(k.GVK(), "definitions compose it: install its CustomResourceDefinition first")
+	}
+	coming, err := i.coming(ctx)
+	if err != nil {
+		return err
+	}
+	for _, gvk := range order {
+		served, err := i.comes(ctx, gvk, coming[gvk.GroupKind()])
+		if err != nil {
+			return err
+		}
+		if !served {
+			s.problem("kind %s of %s isn't served, and %s", gvk.Kind, gvk.GroupVersion(), wanted[gvk])
+		}
+	}
+	return nil
+}
+
+// coming are the kinds that have a CustomResourceDefinition: the API server tells of
+// them a moment after that is there.
+func (i *Import) coming(ctx context.Context) (map[schema.GroupKind]bool, error) {
+	out := map[schema.GroupKind]bool{}
+	err := i.each(ctx, crdKind, func() {}, func(o *unstructured.Unstructured) error {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		if o.GetDeletionTimestamp() == nil {
+			out[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+		return nil
+	})
+	return out, err
+}
+
+// comes says whether a kind is served, and waits a while for one that is about to be.
+func (i *Import) comes(ctx context.Context, gvk schema.GroupVersionKind, coming bool) (bool, error) {
+	for deadline := time.Now().Add(startsServing); ; {
+		_, err := i.objects(gvk, "")
+		if !isUnserved(err) {
+			return err == nil, err
+		}
+		if !coming || time.Now().After(deadline) {
+			return false, nil
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+}
+
+// surveyOne looks whether an object is there, and whether that may stay.
+func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Section, o *unstructured.Unstructured) error {
+	if section == archive.Bindings {
+		return i.surveyBinding(ctx, s, o)
+	}
+	live, err := i.get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+	if err != nil && !isUnserved(err) {
+		return err
+	}
+	key := object.KeyOf(o)
+	if live == nil {
+		s.findings = append(s.findings, finding{o, create})
+		return nil
+	}
+	i.incarnations[key] = live.GetUID()
+	s.findings = append(s.findings, finding{o, keep})
+	_, deleting := archive.Deleting(o)
+	switch {
+	case live.GetDeletionTimestamp() != nil && !deleting:
+		s.problem("%s is being deleted here: wait until it has gone", key)
+	case section == archive.Namespaces, archive.ImportedFrom(live, i.File.Header.ID):
+	default:
+		if fields := archive.Differences(o, live); len(fields) > 0 {
+			s.problem("%s is there already and differs in %s; nothing is overwritten", key, strings.Join(fields, ", "))
+		}
+	}
+	return nil
+}
+
+// surveyBinding looks whether the place of an external resource is free, or its
+// managed resource's.
+func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.Unstructured) error {
+	owner, was := archive.Owner(b)
+	uid, there := i.incarnations[owner]
+	if !there && !i.inFile(owner) {
+		uid = was // of nobody: it only keeps a place
+	}
+	wanted := archive.For(b, uid)
+	if !there && archive.IsNamedByUID(wanted) && i.inFile(owner) {
+		s.findings = append(s.findings, finding{b, create})
+		return nil
+	}
+	live, err := i.get(ctx, bindingKind, "", wanted.GetName())
+	if err != nil && !isUnserved(err) {
+		return err
+	}
+	if live == nil {
+		s.findings = append(s.findings, finding{b, create})
+		return nil
+	}
+	s.findings = append(s.findings, finding{b, keep})
+	if why := inTheWay(live, wanted, uid); why != "" {
+		s.problem("%s: %s", object.KeyOf(b), why)
+	}
+	return nil
+}
+
+func (i *Import) inFile(key object.Key) bool {
+	for _, o := range i.File.Sections[archive.Managed] {
+		if object.KeyOf(o) == key {
+			return true
+		}
+	}
+	return false
+}
+
+// inTheWay says why a Binding that is there isn't the one that is wanted.
+func inTheWay(live, wanted *unstructured.Unstructured, uid types.UID) string {
+	holder, incarnation := archive.Owner(live)
+	owner, _ := archive.Owner(wanted)
+	switch {
+	case holder != owner:
+		return fmt.Sprintf("the place of the external resource of %s is taken by %s", owner, holder)
+	case incarnation != uid:
+		return fmt.Sprintf("the place of the external resource of %s is kept by a former incarnation of it, which is %s: wait until that has ended", owner, archive.Phase(live))
+	case !archive.Agree(live, wanted):
+		return fmt.Sprintf("%s is bound to another external resource here", owner)
+	}
+	return ""
+}

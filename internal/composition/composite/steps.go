@@ -1,0 +1,112 @@
+package composite
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+type requirements = fnv1.Requirements
+
+var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
+
+// steps are the steps of a revision's pipeline, with the credentials that they are given.
+func (s *sitting) steps(revision *v1.CompositionRevision) ([]pipeline.Step, plan.Problem) {
+	steps := make([]pipeline.Step, 0, len(revision.Spec.Pipeline))
+	for _, p := range revision.Spec.Pipeline {
+		step := pipeline.Step{
+			Name: p.Step, Function: p.FunctionRef.Name,
+			Requirements: required(p.Requirements), Expected: s.memory.required[p.Step],
+		}
+		if p.Input != nil && len(p.Input.Raw) > 0 {
+			input, err := structs.Text(p.Input.Raw)
+			if err != nil {
+				return nil, stepProblem(p.Step, fmt.Sprintf("its input can't be read: %v", err))
+			}
+			step.Input = input
+		}
+		var problem plan.Problem
+		if step.Credentials, problem = s.credentials(p); problem.Reason != "" {
+			return nil, problem
+		}
+		steps = append(steps, step)
+	}
+	return steps, plan.Problem{}
+}
+
+func stepProblem(step, what string) plan.Problem {
+	return plan.Problem{Reason: plan.PipelineFailed, Message: fmt.Sprintf("cannot compose resources: step %q: %s", step, what)}
+}
+
+// credentials reads the Secrets that a step is given.
+func (s *sitting) credentials(p v1.PipelineStep) (map[string]map[string][]byte, plan.Problem) {
+	out := map[string]map[string][]byte{}
+	for _, c := range p.Credentials {
+		if c.Source != v1.CredentialsSecret || c.SecretRef == nil {
+			continue
+		}
+		look := s.world.Object(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
+		switch {
+		case look.Blind != nil:
+			return nil, plan.Problem{Reason: look.Blind.Reason, Message: fmt.Sprintf("step %q: its credentials can't be read: %s", p.Step, look.Blind.Message)}
+		case look.Object == nil:
+			return nil, stepProblem(p.Step, fmt.Sprintf("its credentials %s are in Secret %s/%s, which isn't there; it goes on when that is made", c.Name, c.SecretRef.Namespace, c.SecretRef.Name))
+		}
+		out[c.Name] = secretData(look.Object)
+	}
+	return out, plan.Problem{}
+}
+
+// secretData is what a Secret holds.
+func secretData(secret *unstructured.Unstructured) map[string][]byte {
+	data, _, _ := unstructured.NestedMap(secret.Object, "data")
+	out := make(map[string][]byte, len(data))
+	for key, value := range data {
+		text, _ := value.(string)
+		if plain, err := base64.StdEncoding.DecodeString(text); err == nil {
+			out[key] = plain
+		}
+	}
+	return out
+}
+
+// required are the requirements that a step has from the start.
+func required(r *v1.FunctionRequirements) *requirements {
+	if r == nil {
+		return nil
+	}
+	out := &requirements{Resources: map[string]*fnv1.ResourceSelector{}, Schemas: map[string]*fnv1.SchemaSelector{}}
+	for _, resource := range r.RequiredResources {
+		selector := &fnv1.ResourceSelector{ApiVersion: resource.APIVersion, Kind: resource.Kind, Namespace: resource.Namespace}
+		switch {
+		case resource.Name != nil:
+			selector.Match = &fnv1.ResourceSelector_MatchName{MatchName: *resource.Name}
+		case len(resource.MatchLabels) > 0:
+			selector.Match = &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: resource.MatchLabels}}
+		}
+		out.Resources[resource.RequirementName] = selector
+	}
+	for _, kind := range r.RequiredSchemas {
+		out.Schemas[kind.RequirementName] = &fnv1.SchemaSelector{ApiVersion: kind.APIVersion, Kind: kind.Kind}
+	}
+	return out
+}
+
+// note remembers what the steps of a run required.
+func (m *memory) note(outcome pipeline.Outcome) {
+	if outcome.Desired == nil {
+		return
+	}
+	m.required = make(map[string]*requirements, len(outcome.Progress))
+	for _, p := range outcome.Progress {
+		m.required[p.Step] = p.Requirements
+	}
+}

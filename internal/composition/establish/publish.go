@@ -1,0 +1,67 @@
+package establish
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+)
+
+// Wanted are the CustomResourceDefinitions of a valid definition.
+func (v *session) Wanted(context.Context) ([]*serving.Wanted, error) {
+	if !v.isValid() {
+		return nil, nil
+	}
+	composite := v.r.wanted(v, v.memory.validated.composite)
+	v.composite = &composite.Readiness
+	out := []*serving.Wanted{composite}
+	if v.memory.validated.claim != nil {
+		claim := v.r.wanted(v, v.memory.validated.claim)
+		v.claim = &claim.Readiness
+		out = append(out, claim)
+	}
+	return out, nil
+}
+
+func (r *Dialect) wanted(v *session, wanted *extv1.CustomResourceDefinition) *serving.Wanted {
+	return &serving.Wanted{CRD: wanted, Owner: func(c *extv1.CustomResourceDefinition) string {
+		if owner := otherOwner(c, v.Key.Name); owner != "" || c.Name == wanted.Name {
+			return owner
+		}
+		return "exists already, by another name than " + wanted.Name
+	}}
+}
+
+// setGood takes a definition as that which the kinds are served by.
+func (m *memory) setGood(d *v1.CompositeResourceDefinition) {
+	if m.good != nil && m.good.UID == d.UID && m.good.Generation == d.Generation {
+		return
+	}
+	m.good, m.goodMark = d, object.Digest([]any{d.UID, d.Spec})
+}
+
+// lastGood is the definition that the kinds are served by: the last one that they were
+// published for. After a restart it is read from the CustomResourceDefinition.
+func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
+	uid := v.GetUID()
+	if good := v.memory.good; good != nil && good.UID == uid {
+		return good
+	}
+	composite, _ := r.ownedCRDs(v)
+	if composite == nil || composite.DeletionTimestamp != nil {
+		return nil
+	}
+	d := &v1.CompositeResourceDefinition{}
+	if !install.Noted(composite, &d.Spec) {
+		return nil
+	}
+	d.SetGroupVersionKind(Kind)
+	d.Name, d.UID = v.Key.Name, uid
+	v.memory.setGood(d)
+	return d
+}

@@ -1,0 +1,82 @@
+package establish
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+)
+
+// mostNamed bounds the objects that a message names, and mostTold those of which it says
+// what keeps them.
+const (
+	mostNamed = 5
+	mostTold  = 3
+)
+
+// remainingText says how many there are, the first of them, and what keeps them.
+func remainingText(n *serving.Remaining) string {
+	if !n.Known() {
+		return fmt.Sprintf("cannot determine whether objects of kind %s remain: %s", n.Kind, n.State.Message)
+	}
+	names := make([]string, 0, mostNamed)
+	for _, o := range n.Objects[:min(len(n.Objects), mostNamed)] {
+		names = append(names, serving.NameOf(o))
+	}
+	text := fmt.Sprintf("%d of kind %s remain: %s", len(n.Objects), n.Kind, strings.Join(names, ", "))
+	if len(n.Objects) == 1 {
+		text = fmt.Sprintf("1 of kind %s remains: %s", n.Kind, names[0])
+	}
+	if more := len(n.Objects) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	for _, held := range blockedTexts(n) {
+		text += "; " + held
+	}
+	return text
+}
+
+// blockedTexts say of the first objects that are held up what by.
+func blockedTexts(n *serving.Remaining) []string {
+	var out []string
+	for _, o := range n.Objects {
+		if why := blockedText(n, o); why != "" {
+			out = append(out, serving.NameOf(o)+" "+why)
+		}
+		if len(out) == mostTold {
+			break
+		}
+	}
+	return out
+}
+
+// blockedText says what keeps an object; empty if nothing is known to.
+func blockedText(n *serving.Remaining, o *unstructured.Unstructured) string {
+	if refused := n.Refused[o.GetUID()]; refused != "" {
+		return "can't be deleted: " + refused
+	}
+	if o.GetDeletionTimestamp() == nil {
+		return ""
+	}
+	if deletion := report.ReadDeletion(o); deletion != nil && len(deletion.Blockers) > 0 {
+		first := deletion.Blockers[0]
+		text := fmt.Sprintf("waits for %s (%s: %s)", first.Object, first.Reason, first.Message)
+		if deepest := first.Deepest(); deepest.Object != first.Object {
+			text = fmt.Sprintf("waits for %s (%s: %s)", deepest.Object, deepest.Reason, deepest.Message)
+		}
+		return text
+	}
+	foreign := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool {
+		return f == v1.CompositeFinalizer || f == v1.ClaimFinalizer
+	})
+	if len(foreign) > 0 {
+		return "is kept by finalizer " + strings.Join(foreign, ", ")
+	}
+	return ""
+}

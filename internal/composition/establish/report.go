@@ -1,0 +1,163 @@
+package establish
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// ReasonInvalid is why the kinds of a definition can't be served as it has them. The
+// dialect's own reasons are those of what goes well.
+const ReasonInvalid = "InvalidDefinition"
+
+// longestMessage is what a condition's message may hold.
+const longestMessage = 32768
+
+// kindStatus is a kind as a condition tells of it.
+type kindStatus struct {
+	readiness serving.Readiness
+	// serving says that it is served, and state how its watch goes.
+	serving bool
+	state   watch.State
+	// good is the reason when all is well.
+	good string
+}
+
+// condition says how a kind is.
+func (a kindStatus) condition(problems diag.List, notes string) v1alpha1.Condition {
+	no := func(reason, message string) v1alpha1.Condition {
+		return v1alpha1.Condition{Status: condition.False, Reason: reason, Message: message}
+	}
+	unknown := func(reason, message string) v1alpha1.Condition {
+		return v1alpha1.Condition{Status: condition.Unknown, Reason: reason, Message: message}
+	}
+	switch {
+	case len(problems) > 0:
+		text := problems.Err().Error()
+		if a.serving {
+			text += "\nthe kind is served as it was before"
+		}
+		return no(ReasonInvalid, text)
+	case a.readiness.Unknown:
+		return unknown(string(a.readiness.Reason), a.readiness.Message)
+	case !a.readiness.Ready:
+		return no(string(a.readiness.Reason), a.readiness.Message)
+	case !a.serving:
+		return unknown(string(serving.Establishing), "the controller starts when the kind is served")
+	case a.state.Phase == watch.Unavailable:
+		return no(string(a.state.Reason), "objects of the kind can't be read: "+a.state.Message)
+	}
+	return v1alpha1.Condition{Status: condition.True, Reason: a.good, Message: notes}
+}
+
+func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
+	out := kindStatus{readiness: *readiness, good: good, serving: m.Controller != nil}
+	if out.serving {
+		out.state = m.State()
+	}
+	return out
+}
+
+// report writes the definition's status, if it says anything new.
+func (r *Dialect) report(ctx context.Context, v *session) reconcile.Outcome {
+	set := condition.Read(v.Unstructured)
+	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
+	if v.offersClaim() || v.memory.claim.Controller != nil {
+		set = r.mark(set, v, v1.TypeOffered, v.memory.claim.status(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
+	} else {
+		set = set.Drop(v1.TypeOffered)
+	}
+	return r.writeStatus(ctx, v, set)
+}
+
+// ReportEnding says how far a deleted definition is: what is left of a kind, or that only its CustomResourceDefinition is.
+func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Outcome {
+	text := fmt.Sprintf("waiting for CustomResourceDefinition %s to be deleted", e.CRD.Name)
+	if left != nil {
+		text = remainingText(left)
+	}
+	return v.r.writeStatus(ctx, v, v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text))
+}
+
+// endingConditions say where a deletion is: claims go first.
+func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condition.Set {
+	set := condition.Read(v.Unstructured)
+	composites, claims := text, "no claim remains"
+	if ofClaims {
+		composites, claims = "composites go once their claims have gone", text
+	}
+	set = r.mark(set, v, v1.TypeEstablished, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingComposite, Message: composites})
+	if _, offered := set.Get(v1.TypeOffered); offered || ofClaims {
+		set = r.mark(set, v, v1.TypeOffered, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingClaim, Message: claims})
+	}
+	return set
+}
+
+func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Condition) condition.Set {
+	c.Type, c.Message, c.ObservedGeneration = kind, diag.Cut(c.Message, longestMessage), v.GetGeneration()
+	return set.Mark(c, r.Now())
+}
+
+// writeStatus writes the definition's status, if it says anything new, and tells of
+// transitions as events.
+func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Outcome {
+	var status v1.DefinitionStatus
+	if c := v.memory.composite.Controller; c != nil {
+		status.Controllers.CompositeResourceType = v1.TypeReferenceTo(c.Kind)
+	}
+	if c := v.memory.claim.Controller; c != nil {
+		status.Controllers.CompositeResourceClaimType = v1.TypeReferenceTo(c.Kind)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return reconcile.Fail(fmt.Errorf("encode status: %w", err))
+	}
+	fields["conditions"] = set.Unstructured()
+	before := condition.Read(v.Unstructured)
+	wrote, out := v.WriteStatus(ctx, fields)
+	if out.Settled() {
+		return out
+	}
+	if wrote {
+		r.recordTransitions(v, before, set)
+	}
+	return reconcile.Done()
+}
+
+// Reasons of events, which the dialect's users know.
+var eventReasons = map[string]struct{ serve, end string }{
+	v1.TypeEstablished: {"EstablishComposite", "TerminateComposite"},
+	v1.TypeOffered:     {"OfferClaim", "RedactClaim"},
+}
+
+// recordTransitions tells of transitions: that a kind is served, that it isn't, and that it ends.
+func (r *Dialect) recordTransitions(v *session, before, after condition.Set) {
+	for _, kind := range []string{v1.TypeEstablished, v1.TypeOffered} {
+		was, _ := before.Get(kind)
+		is, there := after.Get(kind)
+		if !there || was.Status == is.Status && was.Reason == is.Reason {
+			continue
+		}
+		reasons := eventReasons[kind]
+		switch {
+		case is.Status == condition.True:
+			r.Events.Event(v.Unstructured, telemetry.Normal, reasons.serve, "the kind is served")
+		case is.Reason == v1.ReasonTerminatingComposite || is.Reason == v1.ReasonTerminatingClaim:
+			r.Events.Event(v.Unstructured, telemetry.Normal, reasons.end, is.Message)
+		case is.Status == condition.False:
+			r.Events.Event(v.Unstructured, telemetry.Warning, reasons.serve, is.Message)
+		}
+	}
+}

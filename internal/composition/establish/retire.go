@@ -1,0 +1,39 @@
+package establish
+
+import (
+	"context"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/serving/ending"
+)
+
+// Endings delete the claims and then the composites, of all namespaces, and then their kinds. Both stay served for that:
+// claims take their composites down.
+func (v *session) Endings(context.Context) []*serving.Ending {
+	composite, claim := v.r.ownedCRDs(v)
+	serveComposites := func(context.Context) { v.r.serve(v, &v.memory.composite, composite, v.r.Runners.Composite) }
+	return []*serving.Ending{
+		v.ending(v1.OfferedFinalizer, &v.memory.claim, claim, func(ctx context.Context) {
+			serveComposites(ctx)
+			v.r.serve(v, &v.memory.claim, claim, v.r.Runners.Claim)
+		}),
+		v.ending(v1.DefinitionFinalizer, &v.memory.composite, composite, serveComposites),
+	}
+}
+
+func (v *session) ending(finalizer string, m *running, c *extv1.CustomResourceDefinition, serve func(context.Context)) *serving.Ending {
+	e := &serving.Ending{
+		Policy:    ending.Policy{DeleteInstances: true, DeleteCRD: true, AwaitCRD: true},
+		Finalizer: finalizer, CRD: c, Running: &m.Running, Serve: serve,
+	}
+	if c != nil {
+		served := false
+		if e.Kind, served = workingVersion(c); !served {
+			e.Unreadable = "no version of it is served"
+		}
+	}
+	return e
+}

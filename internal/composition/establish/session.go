@@ -1,0 +1,134 @@
+// Package establish turns definitions of the composition dialect into served kinds: it
+// publishes the CustomResourceDefinitions of composites and of the claims for them, and
+// starts what serves both; when a definition goes, it deletes the objects of its kinds and
+// retires what it made.
+package establish
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// Kind is the kind of definitions, in the version that they are stored in: another has
+// rules that those written in this one don't follow.
+var Kind = v1.GroupVersion.WithKind(v1.DefinitionKind)
+
+// Manager is the field manager of what is written about definitions.
+const Manager = "espalier.dev/definition"
+
+// Config is what the controller of definitions needs.
+type Config struct {
+	serving.Config
+	Registry     *Registry
+	Compositions *CompositionCache
+	// Runners makes what serves the kinds.
+	Runners Kinds
+}
+
+// Dialect is the dialect of compositions.
+type Dialect struct{ Config }
+
+// New returns the reconciler of definitions.
+func New(c Config) *serving.Reconciler {
+	c.Kind = Kind
+	return &serving.Reconciler{Config: c.Config, Dialect: &Dialect{c}}
+}
+
+// session is one reconcile of one definition.
+type session struct {
+	*serving.Definition
+	r      *Dialect
+	memory *memory
+	// definition is nil if it can't be read.
+	definition *v1.CompositeResourceDefinition
+	problems   diag.List
+
+	// composite and claim say whether the kinds are served, which the definition asks for.
+	composite, claim *serving.Readiness
+}
+
+// isValid says whether the definition can be made to kinds as it is.
+func (v *session) isValid() bool { return len(v.problems) == 0 }
+
+func (v *session) offersClaim() bool {
+	return v.definition != nil && v.definition.Spec.ClaimNames != nil
+}
+
+// Managers are the field managers of what is written to definitions.
+func (r *Dialect) Managers() (object, status string) { return Manager, Manager }
+
+// Forget stops what serves the kinds of a definition that is gone.
+func (r *Dialect) Forget(key object.Key) {
+	m := r.Registry.Entry(key).Memory
+	m.claim.Stop()
+	m.composite.Stop()
+	r.Registry.Forget(key)
+}
+
+// Open begins a reconcile: it reads the definition.
+func (r *Dialect) Open(d *serving.Definition) serving.Session {
+	entry := r.Registry.Entry(d.Key)
+	v := &session{Definition: d, r: r, memory: entry.Memory, composite: &serving.Readiness{}, claim: &serving.Readiness{}}
+	definition, err := xrd.Read(d.Unstructured)
+	if err != nil {
+		v.problems.Addf("", "can't be read: %v", err)
+		return v
+	}
+	v.definition = definition
+	r.Registry.SetDefines(entry, defines(definition))
+	return v
+}
+
+// defines are the kinds that a definition asks for.
+func defines(d *v1.CompositeResourceDefinition) []serving.Kind {
+	out := []serving.Kind{{GroupKind: d.CompositeKind().GroupKind(), Name: d.Spec.Names.Plural + "." + d.Spec.Group}}
+	if kind, offered := d.ClaimKind(); offered {
+		out = append(out, serving.Kind{GroupKind: kind.GroupKind(), Name: d.Spec.ClaimNames.Plural + "." + d.Spec.Group})
+	}
+	return out
+}
+
+// Finalizers are one for each kind: they are there before anything is made.
+func (v *session) Finalizers() []string {
+	if v.offersClaim() {
+		return []string{v1.DefinitionFinalizer, v1.OfferedFinalizer}
+	}
+	return []string{v1.DefinitionFinalizer}
+}
+
+// Compile judges the definition.
+func (v *session) Compile(context.Context) reconcile.Outcome {
+	if err := v.r.validate(v); err != nil {
+		return reconcile.Fail(err)
+	}
+	return reconcile.Outcome{}
+}
+
+// Serve starts what serves the definition's kinds, or gives what runs the compositions as they are now.
+func (v *session) Serve(context.Context) error {
+	if v.composite.Ready {
+		v.memory.setGood(v.definition)
+	}
+	composite, claim := v.r.ownedCRDs(v)
+	v.r.serve(v, &v.memory.composite, composite, v.r.Runners.Composite)
+	v.r.serve(v, &v.memory.claim, claim, v.r.Runners.Claim)
+	return nil
+}
+
+// Report writes the status.
+func (v *session) Report(ctx context.Context, failed, _ error) reconcile.Outcome {
+	if out := v.r.report(ctx, v); out.Err != nil || failed == nil {
+		return out
+	}
+	return reconcile.Fail(failed)
+}
+
+// Close has nothing to end.
+func (v *session) Close() {}

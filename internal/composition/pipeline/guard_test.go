@@ -1,0 +1,176 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+type (
+	request  = fnv1.RunFunctionRequest
+	response = fnv1.RunFunctionResponse
+)
+
+func TestGuard(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		run    pipeline.Func
+		want   string
+	}{
+		"A function that hangs": {
+			"nobody waits longer than the limit, even if the function goes on",
+			func(context.Context, *request) (*response, error) { select {} },
+			"the function did not answer: DeadlineExceeded: no answer within 5s",
+		},
+		"A function that stops when it is told to": {
+			"who set the deadline knows best that it has passed",
+			func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() },
+			"the function did not answer: DeadlineExceeded: no answer within 5s",
+		},
+		"A function that panics": {
+			"it fails and nothing else does",
+			func(context.Context, *request) (*response, error) { panic("oh") },
+			"the function panicked: oh",
+		},
+		"A function that panics at length": {
+			"a status has limits",
+			func(context.Context, *request) (*response, error) { panic(strings.Repeat("é", 10_000)) },
+			"the function panicked: " + strings.Repeat("é", 2036) + "…",
+		},
+		"A function that answers nothing": {
+			"nothing is no answer",
+			func(context.Context, *request) (*response, error) { return nil, nil },
+			"the function's answer is missing",
+		},
+		"A function that floods": {
+			"what it says is not even looked at",
+			func(context.Context, *request) (*response, error) {
+				return &response{Results: []*fnv1.Result{{Message: strings.Repeat("x", 10_000)}}}, nil
+			},
+			"the function's answer has 10006 bytes, of 5000 allowed",
+		},
+		"A function that fails": {
+			"its own words are passed on",
+			func(context.Context, *request) (*response, error) { return nil, errors.New("no database") },
+			"the function did not answer: Unknown: no database",
+		},
+		"A function that fails with a code": {
+			"gRPC's words are passed on",
+			func(context.Context, *request) (*response, error) {
+				return nil, status.Error(codes.Unavailable, "gone")
+			},
+			"the function did not answer: Unavailable: gone",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			test := synctest.Test
+			if name == "A function that hangs" { // for good: no bubble would ever end
+				test = func(t *testing.T, f func(*testing.T)) { f(t) }
+				tc.want = strings.Replace(tc.want, "5s", "1ms", 1)
+			}
+			test(t, func(t *testing.T) {
+				limits := pipeline.Limits{Time: 5 * time.Second, Bytes: 5000}
+				if strings.HasSuffix(tc.want, "1ms") {
+					limits.Time = time.Millisecond
+				}
+				functions := &pipeline.Functions{}
+				functions.Register("f", tc.run)
+				_, err := pipeline.Guard(functions, limits).Run(t.Context(), "f", &request{})
+				if err == nil || err.Error() != tc.want {
+					t.Errorf("%s:\nwant %s\ngot  %v", tc.reason, tc.want, err)
+				}
+			})
+		})
+	}
+}
+
+func TestGuardRefusesHugeRequests(t *testing.T) {
+	functions := &pipeline.Functions{}
+	functions.Register("f", func(context.Context, *request) (*response, error) { return &response{}, nil })
+	_, err := pipeline.Guard(functions, pipeline.Limits{Bytes: 10}).Run(t.Context(), "f", tagged(strings.Repeat("x", 100)))
+	if call, ok := err.(*pipeline.CallError); !ok || call.Code != "TooLarge" {
+		t.Errorf("want it refused, got %v", err)
+	}
+}
+
+func TestWhoGivesUpIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		functions := &pipeline.Functions{}
+		functions.Register("f", func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := pipeline.Guard(functions, pipeline.Limits{}).Run(ctx, "f", &request{})
+		if call, ok := err.(*pipeline.CallError); !ok || !errors.Is(err, context.DeadlineExceeded) || call.Code != "Canceled" {
+			t.Errorf("want a call that was given up, got %v", err)
+		}
+	})
+}
+
+func TestFunctionsOwnTheirRequests(t *testing.T) {
+	functions := &pipeline.Functions{}
+	functions.Register("f", func(_ context.Context, r *request) (*response, error) {
+		r.Meta.Tag = "changed"
+		return &response{}, nil
+	})
+	r := tagged("tag")
+	if _, err := functions.Run(t.Context(), "f", r); err != nil || r.GetMeta().GetTag() != "tag" {
+		t.Errorf("want the request as it was, got %v, %v", r, err)
+	}
+	functions.Register("f", nil)
+	if _, err := functions.Run(t.Context(), "f", r); err == nil {
+		t.Error("want the function forgotten")
+	}
+}
+
+func TestTheFirstRunnerThatKnowsAFunctionRunsIt(t *testing.T) {
+	named := func(name string, functions ...string) *pipeline.Functions {
+		out := &pipeline.Functions{}
+		for _, f := range functions {
+			out.Register(f, func(context.Context, *request) (*response, error) {
+				return &response{Meta: &fnv1.ResponseMeta{Tag: name}}, nil
+			})
+		}
+		return out
+	}
+	all := pipeline.Any{named("first", "a"), named("second", "a", "b")}
+	for function, want := range map[string]string{"a": "first", "b": "second"} {
+		got, err := all.Run(t.Context(), function, &request{})
+		if err != nil || got.GetMeta().GetTag() != want {
+			t.Errorf("%s: want it run by the %s, got %v, %v", function, want, got, err)
+		}
+	}
+	_, err := pipeline.Guard(all, pipeline.Limits{}).Run(t.Context(), "c", &request{})
+	if unknown, ok := err.(*pipeline.UnknownError); !ok || unknown.Function != "c" {
+		t.Errorf("want c to be unknown, got %v", err)
+	}
+}
+
+func TestWhichFailuresMayPass(t *testing.T) {
+	cases := map[string]struct {
+		err  error
+		want bool
+	}{
+		"A function that cannot be reached":  {&pipeline.CallError{Code: "Unavailable"}, true},
+		"A function that takes too long":     {&pipeline.CallError{Code: "DeadlineExceeded"}, true},
+		"A request that is too large":        {&pipeline.CallError{Code: "TooLarge"}, false},
+		"A program that is no function":      {&pipeline.CallError{Code: "Unimplemented"}, false},
+		"A requirement that cannot be read":  {&pipeline.FetchError{Err: errors.New("no")}, true},
+		"A function that says it has failed": {&pipeline.FatalError{}, false},
+		"A function that is not installed":   {&pipeline.UnknownError{}, false},
+	}
+	for name, tc := range cases {
+		if got := (&pipeline.Failure{Err: tc.err}).Passing(); got != tc.want {
+			t.Errorf("%s: want %t", name, tc.want)
+		}
+	}
+}

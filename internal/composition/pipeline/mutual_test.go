@@ -1,0 +1,118 @@
+package pipeline_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/testkit/rpc"
+	"github.com/espalier-dev/espalier/sdk/function"
+)
+
+func plain() credentials.TransportCredentials { return insecure.NewCredentials() }
+
+// served is a function with a certificate of an authority, for those of another.
+func served(t *testing.T, word string, i pipeline.Identity) string {
+	t.Helper()
+	directory := t.TempDir()
+	write(t, directory, i)
+	config, err := function.MutualTLS(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rpc.Serve(t, saying(word), function.WithTLS(config))
+}
+
+func TestMutualTLS(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	cases := map[string]struct {
+		reason           string
+		function, client pipeline.Identity
+		serverName       string
+		want             string // "" if it is called
+	}{
+		"Both are known to each other": {
+			"", identity(t, ours, ours), identity(t, ours, ours), "", "",
+		},
+		"The function goes by another name": {
+			"its certificate has it", identity(t, ours, ours), identity(t, ours, ours), "function.example", "",
+		},
+		"The function's certificate is of another authority": {
+			"it is somebody else", identity(t, theirs, ours), identity(t, ours, ours), "", "certificate signed by unknown authority",
+		},
+		"The function's certificate has another name": {
+			"it is another function", identity(t, ours, ours), identity(t, ours, ours), "other.example", "certificate is valid for function.example",
+		},
+		"Our certificate is of another authority": {
+			"the function does not know us", identity(t, ours, ours), identity(t, theirs, ours), "", "Unavailable",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			runner, _ := remote(t, pipeline.RemoteOptions{
+				Endpoints:    &atlas{at: map[string]pipeline.Endpoint{"f": {Target: served(t, "yes", tc.function), ServerName: tc.serverName}}},
+				Certificates: pipeline.Fixed(tc.client),
+			})
+			_, err := runner.Run(t.Context(), "f", &request{})
+			if tc.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if call, ok := err.(*pipeline.CallError); !ok || call.Code != "Unavailable" || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: want %q, got %v", tc.reason, tc.want, err)
+			}
+		})
+	}
+}
+
+func TestCertificatesAreExchangedUnderWay(t *testing.T) {
+	old, next := newAuthority(t), newAuthority(t)
+	directory := t.TempDir()
+	write(t, directory, identity(t, old, old))
+	places := &atlas{at: map[string]pipeline.Endpoint{"f": {Target: served(t, "old", identity(t, old, old))}}}
+	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: places, Certificates: pipeline.Directory(directory)})
+	want(t, runner, "old")
+	write(t, directory, identity(t, next, next))
+	places.set("f", pipeline.Endpoint{Target: served(t, "next", identity(t, next, next))})
+	want(t, runner, "next")
+}
+
+func TestWhatWouldBeReadableIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		endpoint pipeline.Endpoint
+		refused  bool
+	}{
+		"No TLS to this machine":                    {pipeline.Endpoint{Target: "127.0.0.1:1", Plain: true}, false},
+		"No TLS to this machine by its other name":  {pipeline.Endpoint{Target: "dns:///localhost:1", Plain: true}, false},
+		"No TLS to this machine by its newer name":  {pipeline.Endpoint{Target: "[::1]:1", Plain: true}, false},
+		"No TLS to another machine":                 {pipeline.Endpoint{Target: "192.0.2.1:1", Plain: true}, true},
+		"No TLS to a machine of a misleading name":  {pipeline.Endpoint{Target: "localhost.example.org:1", Plain: true}, true},
+		"No TLS to a machine that poses as this":    {pipeline.Endpoint{Target: "127.0.0.1.example.org:1", Plain: true}, true},
+		"TLS without certificates":                  {pipeline.Endpoint{Target: "127.0.0.1:1"}, true},
+		"No target":                                 {pipeline.Endpoint{Plain: true}, true},
+		"No TLS to a unix socket":                   {pipeline.Endpoint{Target: "unix:/nowhere/at/all", Plain: true}, false},
+		"No TLS to another machine for development": {pipeline.Endpoint{Target: "127.0.0.1:1", Plain: true, Development: true}, false},
+	}
+	for name, tc := range cases {
+		runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": tc.endpoint}}})
+		_, err := runner.Run(t.Context(), "f", &request{})
+		call, ok := err.(*pipeline.CallError)
+		if !ok || (call.Code == "FailedPrecondition") != tc.refused {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAFunctionIsNotServedOpenlyByMistake(t *testing.T) {
+	if err := function.Serve(t.Context(), nil, saying("x")); err == nil {
+		t.Error("want it refused")
+	}
+	if _, err := function.MutualTLS(t.TempDir()); err == nil {
+		t.Error("want certificates to be there")
+	}
+}

@@ -1,0 +1,186 @@
+package revise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// Reasons of events, which the dialect's users know.
+const (
+	eventCreate = "CreateRevision"
+	eventUpdate = "UpdateRevision"
+)
+
+// Compositions makes the revisions of compositions.
+type Compositions struct {
+	Config
+
+	// alarmed has the compositions of which a problem was told, with its text.
+	alarmed sync.Map
+}
+
+// reconcileState is one pass over one composition.
+type reconcileState struct {
+	key         object.Key
+	raw         *unstructured.Unstructured
+	composition *v1.Composition
+	lease       *watch.Lease
+	// revisions are those that there are, as they were read and as values.
+	read      []*unstructured.Unstructured
+	revisions []*v1.CompositionRevision
+}
+
+// Reconcile sees to it that the newest revision of a composition is what the composition
+// is. There is at most one write of a number in a pass, by one who has read all numbers:
+// no two revisions get the same, and a crash leaves nothing half done.
+func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+	raw, ok := r.Hub.Served(CompositionKind, key.Namespace, key.Name)
+	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector takes its revisions
+		r.alarmed.Delete(key)
+		r.Hub.Forget(watch.Subscriber{Key: key})
+		return reconcile.Done()
+	}
+	v := &reconcileState{key: key, raw: raw, composition: &v1.Composition{}}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, v.composition); err != nil {
+		r.recordProblem(v, "can't be read: "+err.Error())
+		return reconcile.Done()
+	}
+	if problems := validation.IsValidLabelValue(key.Name); len(problems) > 0 {
+		r.recordProblem(v, "no revision can be made of it, since its name is also a label of its revisions: "+strings.Join(problems, "; "))
+		return reconcile.Done()
+	}
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: key})
+	defer v.lease.Commit()
+	if known, err := r.readRevisions(v); err != nil {
+		return reconcile.Fail(err)
+	} else if !known {
+		return reconcile.Done()
+	}
+	for i, revision := range v.revisions {
+		if err := r.adopt(ctx, v, v.read[i], revision); err != nil {
+			return serving.OutcomeOf(err)
+		}
+	}
+	return r.write(ctx, v, xrd.NextRevision(v.composition, v.revisions))
+}
+
+// readRevisions reads the revisions of the composition. Unless all are known nothing can be said.
+func (r *Compositions) readRevisions(v *reconcileState) (known bool, err error) {
+	all, state := r.revisions().List(v.lease, v.key)
+	if state.Phase != watch.Synced {
+		return false, nil // the lease wakes the composition
+	}
+	v.read = all
+	for _, o := range all {
+		revision := &v1.CompositionRevision{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, revision); err != nil {
+			return false, fmt.Errorf("decode CompositionRevision %s: %w", o.GetName(), err)
+		}
+		v.revisions = append(v.revisions, revision)
+	}
+	return true, nil
+}
+
+// adopt makes the composition the controller of a revision of its name that has none, or
+// that of a former incarnation: it was restored from a backup, say.
+func (r *Compositions) adopt(ctx context.Context, v *reconcileState, o *unstructured.Unstructured, revision *v1.CompositionRevision) error {
+	if owner := metav1.GetControllerOfNoCopy(revision); owner != nil && (owner.Kind != v1.CompositionKind || owner.Name != v.key.Name) {
+		return nil
+	}
+	return r.revisions().Adopt(ctx, v.key, o, metav1.NewControllerRef(v.composition, CompositionKind))
+}
+
+// revisions is where the compositions' revisions are kept.
+func (r *Compositions) revisions() serving.RevisionStore {
+	return serving.RevisionStore{Kind: RevisionKind, Label: v1.CompositionNameLabel, Manager: Manager, Cluster: r.Cluster, Hub: r.Hub}
+}
+
+// write writes what there is to write, if anything.
+func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.Next) reconcile.Outcome {
+	switch {
+	case next.Create != nil:
+		return r.create(ctx, v, next.Create)
+	case next.Renumber != nil:
+		return r.renumber(ctx, v, next.Renumber)
+	}
+	r.alarmed.Delete(v.key)
+	return reconcile.Done()
+}
+
+func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Outcome {
+	o, err := r.revisions().Encode(revision)
+	if err != nil {
+		return reconcile.Fail(err)
+	}
+	v.lease.Object(RevisionKind, "", revision.Name) // whoever has the name wakes the composition when it goes
+	_, err = r.revisions().Create(ctx, v.key, o)
+	switch {
+	case err == nil:
+		r.alarmed.Delete(v.key)
+		r.Events.Event(v.raw, telemetry.Normal, eventCreate, fmt.Sprintf("created revision %d, %s", revision.Spec.Revision, revision.Name))
+		return reconcile.Done()
+	case kube.IsTaken(err):
+		return r.nameTaken(v, kube.Holder(err))
+	case kube.Passes(err):
+		return reconcile.Fail(err)
+	}
+	r.recordProblem(v, "no revision can be made of it: "+err.Error())
+	return reconcile.Done()
+}
+
+// nameTaken looks who has the name of a revision that isn't there as far as is known.
+func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured) reconcile.Outcome {
+	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
+		r.recordProblem(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", o.GetName(), v1.CompositionNameLabel))
+	}
+	return reconcile.Done() // else its event is on its way
+}
+
+func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Outcome {
+	at := slices.IndexFunc(v.read, func(o *unstructured.Unstructured) bool { return o.GetUID() == revision.UID })
+	o := v.read[at]
+	if newer, ok := r.Hub.Served(RevisionKind, "", o.GetName()); ok && newer.GetUID() == o.GetUID() {
+		o = newer // it may just have been adopted
+	}
+	_, err := r.revisions().Write(v.key, o, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.Patch(ctx, o, map[string]any{"spec": map[string]any{"revision": revision.Spec.Revision}}, Manager)
+	})
+	if err != nil {
+		return serving.OutcomeOf(err)
+	}
+	r.alarmed.Delete(v.key)
+	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("revision %s is number %d now: the composition is what it was then", revision.Name, revision.Spec.Revision))
+	return reconcile.Done()
+}
+
+// recordProblem tells of a problem, once.
+func (r *Compositions) recordProblem(v *reconcileState, text string) {
+	said, _ := r.alarmed.Swap(v.key, problem{v.raw.GetUID(), text})
+	if said != (problem{v.raw.GetUID(), text}) {
+		r.Events.Event(v.raw, telemetry.Warning, eventCreate, text)
+	}
+}
+
+type problem struct {
+	of   types.UID
+	text string
+}

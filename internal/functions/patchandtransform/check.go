@@ -1,0 +1,191 @@
+package patchandtransform
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// maxPatches is how many patches a template can have, those of its patch sets included.
+const maxPatches = 4096
+
+// check finds what is wrong with an input beyond the types of its fields.
+type check struct {
+	in       *Input
+	problems *diag.List
+	// notes are of what is wrong and may never matter.
+	notes *diag.List
+}
+
+func (c check) input() {
+	if len(c.in.Resources) == 0 && (c.in.Environment == nil || len(c.in.Environment.Patches) == 0) {
+		c.problems.Addf("resources", "there are neither resources nor patches of the environment")
+	}
+	sets := map[string]int{}
+	for i, set := range c.in.PatchSets {
+		at := object.Path("patchSets").Index(i)
+		c.given(at.Field("name"), set.Name)
+		sets[set.Name] = len(set.Patches)
+		c.patches(at.Field("patches"), set.Patches, ofResources...)
+	}
+	if c.in.Environment != nil {
+		c.patches("environment.patches", c.in.Environment.Patches, ofEnvironment...)
+	}
+	for i := range c.in.Resources {
+		c.template(object.Path("resources").Index(i), &c.in.Resources[i], sets)
+	}
+	if to := c.in.WriteConnectionSecretToRef; to != nil {
+		c.patches("writeConnectionSecretToRef.patches", to.Patches, fromComposite, combineFromComposite)
+		for i, p := range to.Patches {
+			oneOf(c, object.Path("writeConnectionSecretToRef.patches").Index(i).Field("toFieldPath"), p.to(), "name", "namespace")
+		}
+	}
+}
+
+// ofResources are the types that a template's patches, and those of patch sets, can have;
+// a template can include patch sets besides.
+var ofResources = []patchType{
+	fromComposite, toComposite, combineFromComposite, combineToComposite,
+	fromEnvironment, toEnvironment, combineFromEnvironment, combineToEnvironment,
+}
+
+// ofEnvironment are the types that the environment's patches can have. There are two
+// names for each direction of a copy.
+var ofEnvironment = []patchType{
+	fromComposite, toComposite, combineFromComposite, combineToComposite, fromEnvironment, toEnvironment,
+}
+
+func (c check) template(at object.Path, t *template, sets map[string]int) {
+	c.given(at.Field("name"), t.Name)
+	if t.Base != nil {
+		// A patch, or a function after this one, may supply the apiVersion.
+		c.given(at.Field("base", "kind"), text(t.Base["kind"]))
+	}
+	if metadata, ok := t.Base["metadata"]; ok {
+		if _, ok := metadata.(map[string]any); !ok {
+			c.problems.Addf(at.Field("base", "metadata"), "is not an object")
+		}
+	}
+	c.patches(at.Field("patches"), t.Patches, append(slices.Clone(ofResources), fromPatchSet)...)
+	count := len(t.Patches)
+	for i, p := range t.Patches {
+		n, known := sets[p.PatchSetName]
+		if p.kind() == fromPatchSet && p.PatchSetName != "" && !known {
+			c.problems.Addf(at.Field("patches").Index(i).Field("patchSetName"), "there is no patch set %q", p.PatchSetName)
+		}
+		count += n
+	}
+	if count > maxPatches {
+		c.problems.Addf(at.Field("patches"), "are %d with those of patch sets, of %d allowed", count, maxPatches)
+	}
+	for i := range t.ConnectionDetails {
+		c.detail(at.Field("connectionDetails").Index(i), &t.ConnectionDetails[i])
+	}
+	for i := range t.ReadinessChecks {
+		c.readiness(at.Field("readinessChecks").Index(i), &t.ReadinessChecks[i])
+	}
+}
+
+func (c check) patches(at object.Path, patches []patch, types ...patchType) {
+	for i := range patches {
+		p, at := &patches[i], at.Index(i)
+		if !slices.Contains(types, p.kind()) {
+			oneOf(c, at.Field("type"), p.kind(), types...)
+			continue
+		}
+		c.patch(at, p)
+	}
+}
+
+func (c check) patch(at object.Path, p *patch) {
+	switch p.kind() {
+	case fromPatchSet:
+		c.given(at.Field("patchSetName"), p.PatchSetName)
+		return
+	case combineFromComposite, combineToComposite, combineFromEnvironment, combineToEnvironment:
+		c.combine(at.Field("combine"), p.Combine)
+		c.given(at.Field("toFieldPath"), p.ToFieldPath)
+	default:
+		c.given(at.Field("fromFieldPath"), p.FromFieldPath)
+	}
+	c.path(at.Field("fromFieldPath"), p.FromFieldPath)
+	c.path(at.Field("toFieldPath"), p.ToFieldPath)
+	if from := p.Policy.FromFieldPath; from != "" {
+		oneOf(c, at.Field("policy", "fromFieldPath"), from, "Optional", "Required")
+	}
+	if to := p.Policy.ToFieldPath; to != "" {
+		oneOf(c, at.Field("policy", "toFieldPath"), to, mergeNames...)
+	}
+	for i := range p.Transforms {
+		c.transform(at.Field("transforms").Index(i), &p.Transforms[i])
+	}
+}
+
+func (c check) combine(at object.Path, combine *combine) {
+	if combine == nil {
+		c.problems.Addf(at, "is not set")
+		return
+	}
+	oneOf(c, at.Field("strategy"), combine.Strategy, "string")
+	switch {
+	case combine.String == nil:
+		c.problems.Addf(at.Field("string"), "is not set")
+	default:
+		c.format(at.Field("string", "fmt"), combine.String.Format)
+	}
+	if len(combine.Variables) == 0 {
+		c.problems.Addf(at.Field("variables"), "there are none")
+	}
+	for i, v := range combine.Variables {
+		at := at.Field("variables").Index(i).Field("fromFieldPath")
+		c.given(at, v.FromFieldPath)
+		c.path(at, v.FromFieldPath)
+	}
+}
+
+func (c check) format(at object.Path, text string) {
+	parsed := parseFormat(text)
+	switch {
+	case len(text) > maxText:
+		c.problems.Addf(at, "has %d bytes, of %d allowed", len(text), maxText)
+	case parsed.star:
+		c.problems.Addf(at, "has a width that an argument says (*); write the width itself")
+	case parsed.padding > maxPadding:
+		c.problems.Addf(at, "pads to more than %d characters", maxPadding)
+	}
+}
+
+// path tells of a path that can't be read. What fails is the patch, when it runs.
+func (c check) path(at object.Path, path string) {
+	if _, err := fieldpath.Parse(path); err != nil {
+		c.notes.Addf(at, "%v", err)
+	}
+}
+
+// given says that a text has to be there.
+func (c check) given(at object.Path, text string) {
+	if text == "" {
+		c.problems.Addf(at, "is not set")
+	}
+}
+
+// oneOf says that a text has to be one of several.
+func oneOf[T ~string](c check, at object.Path, text T, known ...T) {
+	if slices.Contains(known, text) {
+		return
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	problem := diag.Diagnostic{Path: at, Problem: "is not set", Expected: strings.Join(names, ", ")}
+	if text != "" {
+		problem.Problem = "can't be " + strconv.Quote(diag.Cut(string(text), 100))
+		problem.Nearest = diag.Nearest(string(text), names)
+	}
+	c.problems.Add(problem)
+}

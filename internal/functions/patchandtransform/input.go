@@ -1,0 +1,138 @@
+package patchandtransform
+
+import (
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/functions/strict"
+)
+
+// Input is what an author asks for. Decode makes one that is sound.
+type Input struct {
+	APIVersion                 string            `json:"apiVersion"`
+	Kind                       string            `json:"kind"`
+	Metadata                   map[string]any    `json:"metadata"`
+	PatchSets                  []patchSet        `json:"patchSets"`
+	Environment                *environment      `json:"environment"`
+	Resources                  []template        `json:"resources"`
+	WriteConnectionSecretToRef *connectionSecret `json:"writeConnectionSecretToRef"`
+}
+
+type patchSet struct {
+	Name    string  `json:"name"`
+	Patches []patch `json:"patches"`
+}
+
+type environment struct {
+	Patches []patch `json:"patches"`
+}
+
+type template struct {
+	Name              string             `json:"name"`
+	Base              map[string]any     `json:"base"`
+	Patches           []patch            `json:"patches"`
+	ConnectionDetails []connectionDetail `json:"connectionDetails"`
+	ReadinessChecks   []readinessCheck   `json:"readinessChecks"`
+}
+
+type connectionSecret struct {
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Patches   []patch `json:"patches"`
+}
+
+type patch struct {
+	Type          patchType   `json:"type"`
+	FromFieldPath string      `json:"fromFieldPath"`
+	ToFieldPath   string      `json:"toFieldPath"`
+	PatchSetName  string      `json:"patchSetName"`
+	Combine       *combine    `json:"combine"`
+	Transforms    []transform `json:"transforms"`
+	Policy        policy      `json:"policy"`
+}
+
+type patchType string
+
+const (
+	fromComposite          patchType = "FromCompositeFieldPath"
+	toComposite            patchType = "ToCompositeFieldPath"
+	combineFromComposite   patchType = "CombineFromComposite"
+	combineToComposite     patchType = "CombineToComposite"
+	fromEnvironment        patchType = "FromEnvironmentFieldPath"
+	toEnvironment          patchType = "ToEnvironmentFieldPath"
+	combineFromEnvironment patchType = "CombineFromEnvironment"
+	combineToEnvironment   patchType = "CombineToEnvironment"
+	fromPatchSet           patchType = "PatchSet"
+)
+
+// kind is the patch's type, or what it is if it says nothing.
+func (p *patch) kind() patchType {
+	if p.Type == "" {
+		return fromComposite
+	}
+	return p.Type
+}
+
+// to is the field that the patch writes: the one that it reads, if it says nothing.
+func (p *patch) to() string {
+	if p.ToFieldPath == "" {
+		return p.FromFieldPath
+	}
+	return p.ToFieldPath
+}
+
+type policy struct {
+	FromFieldPath string `json:"fromFieldPath"`
+	ToFieldPath   string `json:"toFieldPath"`
+}
+
+func (p policy) required() bool { return p.FromFieldPath == "Required" }
+
+type combine struct {
+	Variables []variable     `json:"variables"`
+	Strategy  string         `json:"strategy"`
+	String    *stringCombine `json:"string"`
+}
+
+type variable struct {
+	FromFieldPath string `json:"fromFieldPath"`
+}
+
+type stringCombine struct {
+	Format string `json:"fmt"`
+}
+
+type connectionDetail struct {
+	Name                    string  `json:"name"`
+	Type                    string  `json:"type"`
+	FromConnectionSecretKey *string `json:"fromConnectionSecretKey"`
+	FromFieldPath           *string `json:"fromFieldPath"`
+	Value                   *string `json:"value"`
+}
+
+type readinessCheck struct {
+	Type           string          `json:"type"`
+	FieldPath      *string         `json:"fieldPath"`
+	MatchString    *string         `json:"matchString"`
+	MatchInteger   *int64          `json:"matchInteger"`
+	MatchCondition *conditionMatch `json:"matchCondition"`
+}
+
+type conditionMatch struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+}
+
+// Decode reads an input and tells all that is wrong with it; it is sound if that is
+// nothing. Notes are of what is passed over, or fails only where it comes to it. It shares
+// the bases of templates with the object.
+func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
+	in = &Input{}
+	if len(object) == 0 {
+		problems.Addf("", "there is no input; it is a %s of %s", Kind, APIVersion)
+		return in, problems, nil
+	}
+	strict.Decode(object, in, "", &problems)
+	oneOf(check{problems: &notes}, "apiVersion", in.APIVersion, APIVersion)
+	oneOf(check{problems: &notes}, "kind", in.Kind, Kind)
+	check{in: in, problems: &problems, notes: &notes}.input()
+	return in, problems.Sorted(), notes.Sorted()
+}

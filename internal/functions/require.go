@@ -1,0 +1,94 @@
+package functions
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
+	"github.com/espalier-dev/espalier/internal/functions/call"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// fromRequirements reads what was required. Schemas are large: they are told apart by
+// their digests, and decoded if somebody reads them.
+func fromRequirements(request *fnv1.RunFunctionRequest) (given call.Given, err error) {
+	given.Typed = slices.Contains(request.GetMeta().GetCapabilities(), fnv1.Capability_CAPABILITY_REQUIRED_SCHEMAS)
+	given.Resources = make(map[string][]map[string]any, len(request.GetRequiredResources()))
+	for key, all := range request.GetRequiredResources() {
+		objects := make([]map[string]any, len(all.GetItems()))
+		for i, item := range all.GetItems() {
+			if objects[i], err = structs.From(item.GetResource()); err != nil {
+				return given, fmt.Errorf("required resource %q: %w", key, err)
+			}
+		}
+		given.Resources[key] = objects
+	}
+	given.Schemas = make(map[string]call.Schema, len(request.GetRequiredSchemas()))
+	for key, schema := range request.GetRequiredSchemas() {
+		if given.Schemas[key], err = fromSchema(schema.GetOpenapiV3()); err != nil {
+			return given, fmt.Errorf("required schema %q: %w", key, err)
+		}
+	}
+	return given, nil
+}
+
+func fromSchema(s *structpb.Struct) (call.Schema, error) {
+	if len(s.GetFields()) == 0 {
+		return call.Schema{}, nil
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+	if err != nil {
+		return call.Schema{}, err
+	}
+	sum := sha256.Sum256(data)
+	return call.Schema{
+		Digest: hex.EncodeToString(sum[:]),
+		Read:   func() (map[string]any, error) { return structs.From(s) },
+	}, nil
+}
+
+func toRequirements(r call.Requirements) *fnv1.Requirements {
+	if len(r.Resources) == 0 && len(r.Schemas) == 0 {
+		return nil
+	}
+	out := &fnv1.Requirements{
+		Resources: make(map[string]*fnv1.ResourceSelector, len(r.Resources)),
+		Schemas:   make(map[string]*fnv1.SchemaSelector, len(r.Schemas)),
+	}
+	for key, s := range r.Resources {
+		selector := &fnv1.ResourceSelector{ApiVersion: s.APIVersion, Kind: s.Kind, Match: &fnv1.ResourceSelector_MatchName{MatchName: s.Name}}
+		if s.Labels != nil {
+			selector.Match = &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: s.Labels}}
+		}
+		if s.Namespace != "" {
+			selector.Namespace = proto.String(s.Namespace)
+		}
+		out.Resources[key] = selector
+	}
+	for key, k := range r.Schemas {
+		out.Schemas[key] = &fnv1.SchemaSelector{ApiVersion: k.APIVersion, Kind: k.Kind}
+	}
+	return out
+}
+
+func toConditions(all []call.Condition) []*fnv1.Condition {
+	status := map[call.Status]fnv1.Status{call.StatusTrue: fnv1.Status_STATUS_CONDITION_TRUE, call.StatusFalse: fnv1.Status_STATUS_CONDITION_FALSE}
+	var out []*fnv1.Condition
+	for _, c := range all {
+		said, known := status[c.Status]
+		if !known {
+			said = fnv1.Status_STATUS_CONDITION_UNKNOWN
+		}
+		condition := &fnv1.Condition{Type: c.Type, Status: said, Reason: c.Reason}
+		if c.Message != "" {
+			condition.Message = proto.String(c.Message)
+		}
+		out = append(out, condition)
+	}
+	return out
+}

@@ -1,0 +1,139 @@
+// Package strict decodes the input of a function into Go values and tells of everything
+// in it that has no place there.
+//
+// Pure: it decides from values alone.
+package strict
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// MaxItems is how many items a list of an input can have.
+const MaxItems = 4096
+
+// Decode fills what into points to from an object as Kubernetes holds it, by the names
+// of the json tags, and adds each unknown field and each value of another type to the
+// problems. A null is like no value at all. Fields of type any and map[string]any take
+// what there is, and share it.
+func Decode(from map[string]any, into any, at object.Path, problems *diag.List) {
+	decoder{problems}.decode(from, reflect.ValueOf(into).Elem(), at)
+}
+
+// decoder is where it is told what is wrong.
+type decoder struct{ problems *diag.List }
+
+func (d decoder) decode(from any, into reflect.Value, at object.Path) {
+	if from == nil {
+		return
+	}
+	switch into.Kind() {
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.decode(from, into.Elem(), at)
+	case reflect.Struct:
+		d.fields(from, into, at)
+	case reflect.Slice:
+		d.items(from, into, at)
+	case reflect.Map:
+		d.entries(from, into, at)
+	case reflect.Interface:
+		into.Set(reflect.ValueOf(from))
+	default:
+		value := reflect.ValueOf(from)
+		if value.Kind() != into.Kind() {
+			d.problems.Addf(at, "is %s, not %s", article(from), named(into.Kind()))
+			return
+		}
+		into.Set(value.Convert(into.Type()))
+	}
+}
+
+func (d decoder) fields(from any, into reflect.Value, at object.Path) {
+	given, ok := from.(map[string]any)
+	if !ok {
+		d.problems.Addf(at, "is %s, not an object", article(from))
+		return
+	}
+	known := map[string]reflect.Value{}
+	for i := range into.NumField() {
+		known[strings.Split(into.Type().Field(i).Tag.Get("json"), ",")[0]] = into.Field(i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		field, ok := known[name]
+		if !ok {
+			d.problems.Add(diag.Diagnostic{
+				Path: at.Field(name), Problem: "no such field",
+				Nearest: diag.Nearest(name, slices.Collect(maps.Keys(known))),
+			})
+			continue
+		}
+		d.decode(given[name], field, at.Field(name))
+	}
+}
+
+func (d decoder) items(from any, into reflect.Value, at object.Path) {
+	given, ok := from.([]any)
+	switch {
+	case !ok:
+		d.problems.Addf(at, "is %s, not a list", article(from))
+		return
+	case len(given) > MaxItems:
+		d.problems.Addf(at, "has %d items, of %d allowed", len(given), MaxItems)
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(given), len(given)))
+	for i, item := range given {
+		d.decode(item, into.Index(i), at.Index(i))
+	}
+}
+
+func (d decoder) entries(from any, into reflect.Value, at object.Path) {
+	given, ok := from.(map[string]any)
+	if !ok {
+		d.problems.Addf(at, "is %s, not an object", article(from))
+		return
+	}
+	into.Set(reflect.MakeMapWithSize(into.Type(), len(given)))
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		value := reflect.New(into.Type().Elem()).Elem()
+		d.decode(given[key], value, at.Field(key))
+		into.SetMapIndex(reflect.ValueOf(key), value)
+	}
+}
+
+func article(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case string:
+		return "a text"
+	case bool:
+		return "a yes or no"
+	case int64:
+		return "a whole number"
+	case float64:
+		return "a fraction"
+	default:
+		return fmt.Sprintf("a %T", v)
+	}
+}
+
+func named(k reflect.Kind) string {
+	switch k {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "a yes or no"
+	default:
+		return "a whole number"
+	}
+}

@@ -1,0 +1,165 @@
+package conversion_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph/conversion"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// kind is a kind with two versions, as goldens write it.
+type kind struct {
+	Hub, Version struct {
+		Name        string
+		Spec, Types map[string]any
+	}
+	Conversion conversion.Rules
+}
+
+func (k kind) compile(t testing.TB) (*conversion.Pair, diag.List) {
+	t.Helper()
+	of := func(name string, spec, types map[string]any) conversion.Version {
+		s, problems := specschema.Parse(spec, "spec", specschema.Options{Types: types})
+		if problems != nil {
+			t.Fatal(problems.Err())
+		}
+		return conversion.Version{Name: name, Spec: s}
+	}
+	at := conversion.Places{Hub: "spec.schema.spec", Spoke: "spec.schema.versions[0].spec", Rules: "spec.schema.versions[0].conversion"}
+	return conversion.Compile(of(k.Hub.Name, k.Hub.Spec, k.Hub.Types), of(k.Version.Name, k.Version.Spec, k.Version.Types), k.Conversion, at)
+}
+
+func (k kind) converter(t testing.TB) *conversion.Converter {
+	t.Helper()
+	pair, problems := k.compile(t)
+	if problems != nil {
+		t.Fatal(problems.Err())
+	}
+	return conversion.New(schema.GroupKind{Group: "kro.run", Kind: "App"}, k.Hub.Name, map[string]*conversion.Pair{k.Version.Name: pair})
+}
+
+// TestGoldens reads testdata. Each archive is a kind in kind.yaml and the stories of
+// objects in story.yaml: each begins with an object and goes on by changes of its spec
+// and by conversions. The files that begin with want- are what becomes of it.
+func TestGoldens(t *testing.T) {
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
+		var k kind
+		parse(t, a.Input["kind.yaml"], &k)
+		pair, problems := k.compile(t)
+		if problems != nil {
+			a.Got("problems", problems.Err().Error())
+			return
+		}
+		if pair.Same() {
+			a.Got("same", "there is nothing to convert")
+		}
+		var stories map[string][]step
+		parse(t, a.Input["story.yaml"], &stories)
+		for _, name := range slices.Sorted(maps.Keys(stories)) {
+			a.Got(name, convertStory(t, k.converter(t), stories[name]))
+		}
+	})
+}
+
+// step is one step of a story: exactly one of its fields is set.
+type step struct {
+	Object map[string]any
+	Set    map[string]any
+	To     string
+}
+
+func convertStory(t *testing.T, c *conversion.Converter, story []step) string {
+	var (
+		b strings.Builder
+		o map[string]any
+	)
+	for _, s := range story {
+		switch {
+		case s.Object != nil:
+			o = whole(t, s.Object)
+		case s.Set != nil:
+			spec, _ := o["spec"].(map[string]any)
+			merge(spec, whole(t, s.Set))
+			fmt.Fprintf(&b, "set %s\n", oneLine(t, s.Set))
+		default:
+			before := encode(t, o)
+			converted, err := c.Convert(o, s.To)
+			if diff := cmp.Diff(before, encode(t, o)); diff != "" {
+				t.Errorf("what is converted has changed:\n%s", diff)
+			}
+			if err != nil {
+				fmt.Fprintf(&b, "error: %v\n", err)
+				return b.String()
+			}
+			o = whole(t, converted)
+			fmt.Fprintf(&b, "%s\n", encode(t, o))
+		}
+	}
+	return b.String()
+}
+
+// merge changes fields; null takes one away.
+func merge(into, change map[string]any) {
+	for name, value := range change {
+		below, isMap := value.(map[string]any)
+		under, wasMap := into[name].(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, name)
+		case isMap && wasMap:
+			merge(under, below)
+		default:
+			into[name] = value
+		}
+	}
+}
+
+// whole is an object as a request brings it, sharing nothing.
+func whole(t testing.TB, v map[string]any) map[string]any {
+	t.Helper()
+	raw, err := utiljson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]any{}
+	if err := utiljson.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func parse(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+func encode(t testing.TB, v any) string {
+	t.Helper()
+	raw, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func oneLine(t testing.TB, v any) string {
+	t.Helper()
+	raw, err := utiljson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,102 @@
+package definition
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+func TestWhichServiceAccountADefinitionNames(t *testing.T) {
+	in := func(namespace string) object.Definition {
+		return object.Definition{Name: "d", Namespace: namespace}
+	}
+	cases := map[string]struct {
+		owner   object.Definition
+		named   any
+		want    v1alpha1.ServiceAccount
+		problem string
+	}{
+		"None":                                   {in(""), nil, v1alpha1.ServiceAccount{}, ""},
+		"One of any namespace":                   {in(""), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"One of nowhere":                         {in(""), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{}, "in which namespace"},
+		"One that is none":                       {in(""), "x", v1alpha1.ServiceAccount{}, "has to have a namespace and a name"},
+		"One without a name":                     {in(""), map[string]any{"namespace": "a"}, v1alpha1.ServiceAccount{}, "names no service account"},
+		"In a namespace, one of that":            {in("a"), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"In a namespace, it goes without saying": {in("a"), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"In a namespace, none of another":        {in("a"), map[string]any{"namespace": "b", "name": "x"}, v1alpha1.ServiceAccount{}, "of that namespace only"},
+	}
+	for name, tc := range cases {
+		got, problem := accountOf(tc.owner, &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"serviceAccount": tc.named, "schema": "nonsense"}}})
+		if got != tc.want || (problem == "") != (tc.problem == "") || !strings.Contains(problem, tc.problem) {
+			t.Errorf("%s: %+v, %q", name, got, problem)
+		}
+	}
+}
+
+func TestRightsAreAskedForLaterAndLater(t *testing.T) {
+	var l reviewBackoff
+	now := time.Unix(0, 0)
+	ask := func(after time.Duration, still bool, want time.Duration) {
+		t.Helper()
+		now = now.Add(after)
+		if got := l.next(still, now); got != want {
+			t.Errorf("after %s: %s, not %s", after, got, want)
+		}
+	}
+	ask(0, true, time.Second)
+	ask(time.Second, true, 2*time.Second)
+	ask(2*time.Second, true, 4*time.Second)
+	ask(time.Second, true, time.Second) // somebody was told of something new
+	for range 20 {
+		now = l.due
+		l.next(true, now)
+	}
+	now = l.due
+	ask(0, true, slowestAsk)
+	ask(0, false, 0)
+	ask(time.Hour, true, time.Second)
+}
+
+func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
+	cases := map[string]struct {
+		patience time.Duration
+		absent   bool
+		out      reconcile.Outcome
+		want     reconcile.Outcome
+	}{
+		"Nothing is lacking":               {0, false, reconcile.Wait(time.Second), reconcile.Wait(time.Second)},
+		"There is nothing else to do":      {time.Minute, false, reconcile.Done(), reconcile.Wait(time.Minute)},
+		"A rollout looks again before":     {time.Minute, false, reconcile.Wait(time.Second), reconcile.Wait(time.Second)},
+		"A rollout looks again afterwards": {time.Second, false, reconcile.Wait(time.Minute), reconcile.Wait(time.Second)},
+		"Another API server may have it":   {0, true, reconcile.Done(), reconcile.Wait(kube.BuiltInAge)},
+		"That may be sooner granted":       {time.Second, true, reconcile.Done(), reconcile.Wait(time.Second)},
+	}
+	for name, tc := range cases {
+		v := session{review: review{requeueAfter: tc.patience}, kindAbsent: tc.absent}
+		if got := v.requeue(tc.out); got != tc.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	failed := errors.New("no")
+	if got := (&session{review: review{requeueAfter: time.Second}}).requeue(reconcile.Fail(failed)); !errors.Is(got.Err, failed) {
+		t.Errorf("a failure isn't repeated as failures are: %+v", got)
+	}
+}
+
+// TestAnAnnotationNamesNoAccount reads a status from where it is kept for definitions that
+// are made anew: whoever may annotate a definition has no say over whose rights count.
+func TestAnAnnotationNamesNoAccount(t *testing.T) {
+	raw := &unstructured.Unstructured{}
+	raw.SetAnnotations(map[string]string{v1alpha1.ServedAnnotation: `{"servingRevision":2,"lastIssuedRevision":3,"serviceAccount":{"namespace":"kube-system","name":"admin"}}`})
+	if got := statusOf(raw); got.ServiceAccount != nil || got.ServingRevision != 2 || got.LastIssuedRevision != 3 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,109 @@
+package definition
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// revisionCache remembers what revisions and the definition itself were read as, so that a pass that
+// finds nothing new costs little: a definition is looked at whenever one of its instances
+// goes.
+type revisionCache struct {
+	read map[types.UID]*cachedRevision
+	// uid and generation are those of the definition that own is the hash of.
+	uid        types.UID
+	generation int64
+	own        string
+}
+
+// cachedRevision is a revision in a version of it.
+type cachedRevision struct {
+	version string
+	one     *rev.GraphRevision
+	hash    string // of its content, which never changes; "" if nobody has asked
+	// dropped says that it has been let go of, and is there until everybody has heard.
+	dropped bool
+}
+
+// decode reads a revision. What it returns is shared, and read-only.
+func (s *revisionCache) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
+	known := s.read[o.GetUID()]
+	if known != nil && known.version == o.GetResourceVersion() {
+		return known.one, nil
+	}
+	one, err := decodeRevision(o)
+	if err != nil {
+		return nil, err
+	}
+	if known == nil {
+		known = &cachedRevision{}
+		if s.read == nil {
+			s.read = map[types.UID]*cachedRevision{}
+		}
+		s.read[o.GetUID()] = known
+	}
+	known.version, known.one = o.GetResourceVersion(), one
+	return one, nil
+}
+
+func decodeRevision(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
+	one := &rev.GraphRevision{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+		return nil, fmt.Errorf("decode GraphRevision %s: %w", o.GetName(), err)
+	}
+	return one, nil
+}
+
+// drop notes that a revision has been let go of.
+func (s *revisionCache) drop(uid types.UID) {
+	if known := s.read[uid]; known != nil {
+		known.dropped = true
+	}
+}
+
+// has says whether a revision that was read is still to be had.
+func (s *revisionCache) has(one *rev.GraphRevision) bool {
+	known := s.read[one.UID]
+	return known == nil || !known.dropped
+}
+
+// only forgets the revisions that aren't there any more.
+func (s *revisionCache) only(there []*rev.GraphRevision) {
+	if len(s.read) == len(there) {
+		return
+	}
+	kept := make(map[types.UID]*cachedRevision, len(there))
+	for _, one := range there {
+		if known := s.read[one.UID]; known != nil {
+			kept[one.UID] = known
+		}
+	}
+	s.read = kept
+}
+
+// hashOf is the hash of a revision's content.
+func (s *revisionCache) hashOf(one *rev.GraphRevision) string {
+	known := s.read[one.UID]
+	if known == nil {
+		return revision.Hash(&one.Spec.Snapshot.Spec)
+	}
+	if known.hash == "" {
+		known.hash = revision.Hash(&one.Spec.Snapshot.Spec)
+	}
+	return known.hash
+}
+
+// hash is the hash of the definition's content.
+func (s *revisionCache) hash(definition *unstructured.Unstructured, spec *v1alpha1.DefinitionSpec) string {
+	if s.own == "" || s.uid != definition.GetUID() || s.generation != definition.GetGeneration() {
+		s.uid, s.generation, s.own = definition.GetUID(), definition.GetGeneration(), revision.Hash(spec)
+	}
+	return s.own
+}

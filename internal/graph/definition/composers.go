@@ -1,0 +1,142 @@
+package definition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// composers composes each instance by the revision that is the instance's: the one that it asks
+// for, or the one that the definition's state has for it. It is immutable, but for what it
+// notes of whom instances ask for.
+type composers struct {
+	instance.Composer // of the serving revision
+	state             revision.State
+	graphs            map[int64]*graph.Graph
+	// refused says of revisions that instances ask for why they can't have them.
+	refused map[int64]string
+	// mark is the same for composers that compose the same.
+	mark string
+	// asked is told of each revision that an instance asks for and that nobody knew
+	// somebody would.
+	asked func(number int64)
+}
+
+var _ instance.Chooser = (*composers)(nil)
+
+// newComposers puts composers together; the serving revision must have a graph.
+func newComposers(state revision.State, graphs map[int64]*graph.Graph, refused map[int64]string, asked func(int64)) *composers {
+	out := &composers{Composer: composerOf(graphs[state.Serving]), state: state, graphs: graphs, refused: refused, asked: asked}
+	mark := []any{state.Serving, refused}
+	if s := state.Rollout; s != nil {
+		mark = append(mark, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
+	}
+	for _, n := range slices.Sorted(maps.Keys(graphs)) {
+		mark = append(mark, n, fmt.Sprintf("%p", graphs[n]))
+	}
+	out.mark = object.Digest(mark)
+	return out
+}
+
+// Choose is the composer of an instance.
+func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {
+	composer, unknown := c.find(o)
+	if unknown != 0 {
+		c.asked(unknown)
+	}
+	return composer
+}
+
+// find is Choose, with the revision that the instance asks for, if nothing is known of that.
+func (c *composers) find(o *unstructured.Unstructured) (composer instance.Composer, unknown int64) {
+	pin, asks := revision.PinOf(o)
+	if !asks {
+		return c.of(c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())), 0
+	}
+	stay := func(reason plan.Reason, message string) instance.Composer {
+		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: reason, Message: message + ". Until then the instance stays as it is"}}
+	}
+	if pin.Malformed != "" {
+		return stay(plan.RevisionMissing, pin.Malformed), 0
+	}
+	if g := c.graphs[pin.Number]; g != nil {
+		return composerOf(g), 0
+	}
+	if why, refused := c.refused[pin.Number]; refused {
+		return stay(plan.RevisionMissing, "the instance asks for a revision that it can't have: "+why), 0
+	}
+	return stay(plan.WaitingForRevision, fmt.Sprintf("revision %d, which the instance asks for, is being compiled", pin.Number)), pin.Number
+}
+
+func (c *composers) of(number int64) instance.Composer {
+	if g := c.graphs[number]; g != nil {
+		return composerOf(g)
+	}
+	return c.Composer
+}
+
+// revisionOf is the revision whose graph a composer is; 0 if it is none's.
+func (c *composers) revisionOf(by instance.Composer) int64 {
+	for n, g := range c.graphs {
+		if composerOf(g) == by {
+			return n
+		}
+	}
+	return 0
+}
+
+// Written are the kinds that any of the revisions writes.
+func (c *composers) Written() []schema.GroupVersionKind {
+	out := c.Composer.Written()
+	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
+		for _, gvk := range c.graphs[n].Written() {
+			if !slices.Contains(out, gvk) {
+				out = append(out, gvk)
+			}
+		}
+	}
+	return out
+}
+
+// pins are the revisions that instances may ask for: those that some have asked for since
+// the program began. It is safe for concurrent use.
+type pins struct {
+	mu      sync.Mutex
+	numbers map[int64]bool
+}
+
+// add notes that an instance asks for a revision, and says whether that is new.
+func (p *pins) add(number int64) (fresh bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.numbers == nil {
+		p.numbers = map[int64]bool{}
+	}
+	fresh = !p.numbers[number]
+	p.numbers[number] = true
+	return fresh
+}
+
+// any says whether any has been asked for.
+func (p *pins) any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.numbers) > 0
+}
+
+// retain forgets those that nobody asks for any more.
+func (p *pins) retain(asked map[int64]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.numbers, func(n int64, _ bool) bool { return !asked[n] })
+}

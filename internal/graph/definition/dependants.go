@@ -1,0 +1,116 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// spellings are the kinds of definitions.
+var spellings = []schema.GroupVersionKind{
+	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind),
+	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
+}
+
+// mostDependants bounds how many definitions a message names.
+const mostDependants = 10
+
+// dependants says which definitions compose the kind and compile with it as it is, but
+// wouldn't with it as it is to be, each with the expressions that would fail. While any is
+// in the way, a change of any definition brings another pass.
+func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensionsv1.CustomResourceDefinition) (told string, err error) {
+	var broken []string
+	for _, kind := range spellings {
+		all, state := v.lease.Matching(kind, "", labels.Everything())
+		if state.Phase != watch.Synced {
+			return "", fmt.Errorf("read which definitions compose %s: %s is %s: %s", v.source.kind.Kind, kind.Kind, state.Phase, state.Message)
+		}
+		for _, o := range all {
+			if object.KeyOf(o) == v.Key || o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			problem, err := r.wouldBreak(ctx, v, o, wanted)
+			if err != nil {
+				return "", err
+			}
+			if problem != "" {
+				broken = append(broken, fmt.Sprintf("%s: %s", object.KeyOf(o), problem))
+			}
+		}
+	}
+	if more := len(broken) - mostDependants; more > 0 {
+		broken = append(broken[:mostDependants], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(broken, "; "), nil
+}
+
+// wouldBreak says what would be wrong in a definition if the kind were as it is to be; empty
+// if nothing would, or something is already.
+func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstructured.Unstructured, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
+	spec := r.servingSpec(definition)
+	if spec == nil {
+		return "", nil
+	}
+	composes := func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == v.source.kind }
+	uses := graph.Uses(spec)
+	if !slices.ContainsFunc(uses, composes) {
+		return "", nil
+	}
+	kinds, err := lookUpKinds(ctx, r.Kinds, uses)
+	if err != nil {
+		return "", err
+	}
+	if g, _ := graph.Compile(spec, kinds); g == nil {
+		return "", nil
+	}
+	next := maps.Clone(kinds)
+	for _, gvk := range slices.DeleteFunc(slices.Clone(uses), func(gvk schema.GroupVersionKind) bool { return !composes(gvk) }) {
+		kind, known := kinds[gvk]
+		if !known {
+			continue
+		}
+		if !crd.Serves(wanted, gvk.Version) {
+			return fmt.Sprintf("version %s of %s, which it composes, would not be served any more", gvk.Version, gvk.Kind), nil
+		}
+		kind.Schema = crd.SchemaOf(wanted, gvk.Version)
+		next[gvk] = kind
+	}
+	g, problems := graph.Compile(spec, next)
+	if g != nil {
+		return "", nil
+	}
+	return strings.Join(strings.Fields(messageOf(problems.Sorted().Err())), " "), nil
+}
+
+// servingSpec is what composes a definition's instances: the revision that serves, as far as
+// that is in memory, or else the definition as it is. It is nil if it can't be read.
+func (r *Dialect) servingSpec(definition *unstructured.Unstructured) *v1alpha1.DefinitionSpec {
+	owner := object.Definition{Name: definition.GetName(), Namespace: definition.GetNamespace(), UID: definition.GetUID()}
+	if serving := statusOf(definition).ServingRevision; serving != 0 {
+		of := labels.SelectorFromSet(labels.Set{v1alpha1.DefinitionNameLabel: object.LabelValue(owner.Name)})
+		for _, o := range r.Hub.Select(RevisionKind, "", of) {
+			if one, err := decodeRevision(o); err == nil && one.Spec.Revision == serving && revision.BelongsTo(one, owner) {
+				return &one.Spec.Snapshot.Spec
+			}
+		}
+	}
+	spec, problems := specOf(definition)
+	if len(problems) > 0 {
+		return nil
+	}
+	return spec
+}

@@ -1,0 +1,121 @@
+package definition
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// Wanted is the CustomResourceDefinition of the kind as the graph wants it.
+func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
+	if v.choice.candidate.compilation == nil {
+		v.r.unpublished(ctx, v)
+		return nil, nil
+	}
+	wanted := kind.For(v.choice.candidate.last.graph, v.choice.candidate.spec.Schema, v.owner, kind.Options{Version: v.r.Version, MoreColumns: v.r.MoreColumns})
+	if v.choice.candidate.number == 0 {
+		if err := kind.Accept(wanted, v.source.spec); err != nil {
+			return nil, err
+		}
+	}
+	w := &serving.Wanted{CRD: wanted, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner) }}
+	w.Review = func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (bool, error) {
+		return v.r.mayPublish(ctx, v, w, current)
+	}
+	v.readiness = &w.Readiness
+	return []*serving.Wanted{w}, nil
+}
+
+// mayPublish says whether the CustomResourceDefinition may be written in place of the current one, which would not break its
+// users then.
+func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error) {
+	wanted := w.CRD
+	if current == nil {
+		return r.convertAt(v, wanted, nil), nil
+	}
+	moves := crd.Hub(current) != crd.Hub(wanted)
+	if !moves && v.choice.target.Why != revision.Latest && len(kind.Breaking(current, wanted)) > 0 && len(kind.Lacking(current, wanted)) == 0 {
+		wanted = kind.Keeping(wanted, current)
+		w.CRD = wanted // an earlier revision is served by the schema of a later one
+	}
+	if !r.convertAt(v, wanted, current) {
+		return false, nil
+	}
+	configuration, err := install.Configuration(wanted)
+	if err != nil {
+		return false, err
+	}
+	if install.AsApplied(current, configuration) {
+		*v.readiness = serving.ReadinessOf(current) // as at nearly every pass, so that nothing is compared for it
+		return false, nil
+	}
+	replacement := kind.Replacement{
+		Current: current, Wanted: wanted, InWaves: v.inWaves(),
+		AllowBreaking: v.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true",
+	}
+	for {
+		switch step := replacement.Next(); step.Do {
+		case kind.AskDependants:
+			others, err := r.dependants(ctx, v, wanted)
+			if err != nil {
+				return false, err
+			}
+			replacement.Dependants = kind.Answer{Asked: true, Text: others}
+		case kind.AskInconvertible:
+			failing, err := r.inconvertible(ctx, wanted, current)
+			if err != nil {
+				return false, err
+			}
+			replacement.Inconvertible = kind.Answer{Asked: true, Text: failing}
+		case kind.Keep:
+			v.readiness.Reason, v.readiness.Message = serving.Reason(step.Reason), step.Message
+			return false, nil
+		case kind.Replace:
+			return true, nil
+		}
+	}
+}
+
+// inconvertible says which instances can't be converted to the versions that are to be served.
+func (r *Dialect) inconvertible(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (string, error) {
+	instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(crd.Hub(current)), "")
+	if err != nil {
+		return "", err
+	}
+	return kind.Inconvertible(wanted, current, instances)
+}
+
+// inWaves says whether what is to serve reaches the instances one after the other.
+func (v *session) inWaves() bool {
+	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number && v.choice.target.Why != revision.RolledBack
+}
+
+// unpublished says where the kind stands while nothing new can be published: it may be
+// served as it was.
+func (r *Dialect) unpublished(ctx context.Context, v *session) {
+	*v.readiness = serving.Readiness{Unknown: true, Reason: awaiting, Message: awaitingMessage(v1alpha1.DefinitionKindReady)}
+	if current, _, ok := r.ownedCRD(ctx, v); ok && v.status.ServingRevision != 0 {
+		*v.readiness = serving.ReadinessOf(current)
+	}
+}
+
+// otherOwner says whose a CustomResourceDefinition is that the definition can't have; empty if it is its own.
+func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Definition) string {
+	if crd.BelongsTo(c, owner) {
+		return ""
+	}
+	if other, ok := ownerKey(c); ok {
+		return "is defined by " + other.String() + " already"
+	}
+	return "exists already and is not from a definition"
+}

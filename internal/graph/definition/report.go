@@ -1,0 +1,204 @@
+package definition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// report writes the definition's status, if it says anything new. A pass that
+// failed because something couldn't be found out is repeated; what was said
+// before stays, so that nothing flaps, unless nothing serves yet.
+func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcile.Outcome {
+	if v.lookupErr != nil && v.memory.composers != nil {
+		return reconcile.Fail(failed)
+	}
+	before := condition.Read(v.Unstructured)
+	conditions := r.conditions(v, before)
+	status := v1alpha1.DefinitionStatus{State: v1alpha1.DefinitionInactive, Conditions: conditions}
+	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) && conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
+		status.State = v1alpha1.DefinitionActive
+	}
+	if g := v.result.graph; g != nil {
+		status.TopologicalOrder, status.Resources = g.Order(), resourceInformation(g)
+	}
+	status.LastIssuedRevision = revision.Next(v.history.revisions, v.status.LastIssuedRevision) - 1
+	if named := v.account.Named; named.Name != "" {
+		status.ServiceAccount = &named
+	}
+	wait := r.statusDelay(v)
+	status.ServingRevision, status.Rollout = v.rollout.step.Next.Serving, v.rollout.step.Next.Rollout
+	out := r.writeStatus(ctx, v, before, status)
+	if out.Err != nil || out.After > 0 {
+		return out
+	}
+	r.recordTransitions(v)
+	if failed != nil {
+		return reconcile.Fail(failed)
+	}
+	if wait > 0 {
+		return reconcile.Wait(wait)
+	}
+	return out
+}
+
+// resourceInformation lists the nodes of a graph that read others.
+func resourceInformation(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
+	for _, n := range g.InOrder() {
+		if len(n.Dependencies) == 0 {
+			continue
+		}
+		info := v1alpha1.ResourceInformation{ID: n.ID}
+		for _, id := range n.Dependencies {
+			info.Dependencies = append(info.Dependencies, v1alpha1.Dependency{ID: id})
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
+	set, now, generation := before, r.Now(), v.GetGeneration()
+	mark := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		c := v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
+		if was, told := before.Get(kind); told && v.result.graph == nil && (kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
+			c.ObservedGeneration = was.ObservedGeneration // it is what was made of an earlier one
+		}
+		set = set.Mark(c, now)
+	}
+	var unknown *lookupError
+	status, reason, message := resolvedCondition(v)
+	mark(v1alpha1.DefinitionRevisionsResolved, status, reason, message)
+	switch {
+	case v.result.graph != nil:
+		mark(v1alpha1.DefinitionGraphAccepted, condition.True, "Valid", acceptedMessage(v))
+	case errors.As(v.lookupErr, &unknown):
+		mark(v1alpha1.DefinitionGraphAccepted, condition.Unknown, "KindUnknown", unknown.message())
+	default:
+		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", rejectedMessage(v))
+	}
+	switch {
+	case v.readiness.Ready:
+		mark(v1alpha1.DefinitionKindReady, condition.True, "Ready", fmt.Sprintf("kind %s has been accepted and ready", v.source.kind.Kind))
+	case v.readiness.Unknown:
+		mark(v1alpha1.DefinitionKindReady, condition.Unknown, string(v.readiness.Reason), v.readiness.Message)
+	default:
+		mark(v1alpha1.DefinitionKindReady, condition.False, string(v.readiness.Reason), v.readiness.Message)
+	}
+	switch {
+	case v.memory.running.Controller == nil:
+		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionControllerReady))
+	case v.memory.composers == nil:
+		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "the controller takes apart instances that are deleted; others wait for a graph that is accepted")
+	case v.memory.running.State().Phase == watch.Unavailable:
+		state := v.memory.running.State()
+		mark(v1alpha1.DefinitionControllerReady, condition.False, string(state.Reason), "instances can't be read: "+state.Message)
+	default:
+		mark(v1alpha1.DefinitionControllerReady, condition.True, "Running", "controller is running")
+	}
+	if c, ok := r.permissionsCondition(v, before); ok {
+		mark(c.Type, c.Status, c.Reason, c.Message)
+	} else {
+		set = set.Drop(v1alpha1.DefinitionPermissionsGranted)
+	}
+	return set.Mark(set.Summarize(v1alpha1.DefinitionReady, generation,
+		v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
+}
+
+// rejectedMessage says what is wrong with the graph, all of it.
+func rejectedMessage(v *session) string {
+	if len(v.result.problems) == 0 {
+		return "" // it couldn't be found out
+	}
+	return messageOf(fmt.Errorf("failed to build resourcegraphdefinition: %w", v.result.problems.Sorted().Err()))
+}
+
+// awaiting is the reason of what nothing could be done about yet.
+const awaiting = "AwaitingReconciliation"
+
+// awaitingMessage is the dialect's message for that, to the letter: the condition that stands in the
+// way says why.
+func awaitingMessage(kind string) string {
+	return fmt.Sprintf("condition %q is awaiting reconciliation", kind)
+}
+
+func acceptedMessage(v *session) string {
+	missing := v.result.graph.Missing
+	if len(missing) == 0 {
+		return "resource graph and schema are valid"
+	}
+	names := make([]string, len(missing))
+	for i, gvk := range missing {
+		names[i] = gvk.Kind + "." + gvk.Version + "." + gvk.Group
+	}
+	return "resource graph and schema are valid; the resources of kinds that are not installed yet are checked when these appear: " + strings.Join(names, ", ")
+}
+
+// longestMessage is what a condition's message may hold.
+const longestMessage = 32768
+
+func messageOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return diag.Cut(err.Error(), longestMessage)
+}
+
+// ReportEnding says how many instances a deleted definition waits for, or why that is not known.
+func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Outcome {
+	before := condition.Read(v.Unstructured)
+	reason, message := remainingText(left)
+	conditions := before.Mark(v1alpha1.Condition{
+		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: v.GetGeneration(),
+	}, v.r.Now())
+	status := statusOf(v.Unstructured)
+	status.State, status.Conditions = v1alpha1.DefinitionInactive, conditions
+	return v.r.writeStatus(ctx, v, before, status)
+}
+
+func remainingText(left *serving.Remaining) (reason, message string) {
+	const wayOut = "or annotate the definition with " + v1alpha1.AllowOrphansAnnotation + `: "true" to leave them behind`
+	switch {
+	case !left.Known():
+		return "InstancesUnknown", fmt.Sprintf("cannot determine whether instances of %s remain: %s. The definition goes when they are known to be gone; repair that, %s", left.Kind, left.State.Message, wayOut)
+	case len(left.Objects) == 1:
+		return "InstancesRemain", fmt.Sprintf("1 instance of %s remains; the definition goes when they are gone. Delete them, %s", left.Kind, wayOut)
+	}
+	return "InstancesRemain", fmt.Sprintf("%d instances of %s remain; the definition goes when they are gone. Delete them, %s", len(left.Objects), left.Kind, wayOut)
+}
+
+func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Outcome {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return reconcile.Fail(fmt.Errorf("encode status: %w", err))
+	}
+	fields["conditions"] = condition.Set(status.Conditions).Unstructured()
+	wrote, out := v.WriteStatus(ctx, fields)
+	if out.Settled() {
+		return out
+	}
+	if !wrote {
+		return reconcile.Done()
+	}
+	was, _ := before.Get(v1alpha1.DefinitionReady)
+	is, _ := condition.Set(status.Conditions).Get(v1alpha1.DefinitionReady)
+	if is.Status == condition.False && (was.Status != is.Status || was.Reason != is.Reason) {
+		r.Events.Event(v.Unstructured, telemetry.Warning, is.Reason, is.Message)
+	}
+	return reconcile.Done()
+}

@@ -1,0 +1,84 @@
+package definition
+
+import (
+	"context"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/serving/ending"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// Endings let a deleted definition wait until its instances are gone, or leave them behind if it may. Until then its
+// kind stays served, so that they can be deleted.
+func (v *session) Endings(ctx context.Context) []*serving.Ending {
+	orphan := v.GetAnnotations()[v1alpha1.AllowOrphansAnnotation] == "true"
+	e := &serving.Ending{
+		Policy:    ending.Policy{Orphan: orphan, DeleteCRD: v.r.AllowCRDDeletion},
+		Finalizer: v1alpha1.Finalizer,
+		Running:   &v.memory.running,
+	}
+	if current, kind, ok := v.r.ownedCRD(ctx, v); ok {
+		e.CRD, e.Kind = current, kind
+		e.Serve = func(ctx context.Context) { v.r.serveRemaining(ctx, v, e) }
+	} else {
+		e.CRD = v.r.unserved(v)
+	}
+	e.Before = func(ctx context.Context, orphaned bool) reconcile.Outcome {
+		return v.r.releaseRevisions(ctx, v, orphaned)
+	}
+	return []*serving.Ending{e}
+}
+
+// unserved is the CustomResourceDefinition that was published and never served: a definition may be deleted before its
+// kind has come.
+func (r *Dialect) unserved(v *session) *apiextensionsv1.CustomResourceDefinition {
+	for _, c := range r.Kinds.OwnedBy(v.owner) {
+		if crd.GroupKind(c) == v.source.kind && !crd.Established(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// serveRemaining keeps serving the instances that a deleted definition waits for.
+func (r *Dialect) serveRemaining(ctx context.Context, v *session, e *serving.Ending) {
+	if v.account.Cluster != nil {
+		r.ensureController(v, e.Kind)
+	}
+	if v.memory.running.Controller != nil && v.memory.composers == nil {
+		r.resumeComposers(ctx, v, e.CRD)
+	}
+}
+
+// resumeComposers lets the instances be composed again by what served before a restart. It does
+// its best: taking apart needs no graph.
+func (r *Dialect) resumeComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition) {
+	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.Key})
+	defer func() {
+		v.lease.Discard() // what is watched is who remains
+		v.lease = nil
+	}()
+	if r.loadRevisions(ctx, v).Settled() {
+		return
+	}
+	v.rollout.step = revision.Step{Now: revision.StateOf(v.status)}
+	graphs := map[int64]*graph.Graph{}
+	if r.fallBack(ctx, v, current, graphs) != nil {
+		return
+	}
+	serving := v.rollout.step.Now.Serving
+	if graphs[serving] == nil {
+		graphs[serving], _ = r.graphOf(ctx, v, serving, current)
+	}
+	if graphs[serving] != nil {
+		v.rollout.step.Now.Rollout = nil
+		r.setComposers(v, r.assembleComposers(ctx, v, current, graphs))
+	}
+}

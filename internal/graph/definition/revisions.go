@@ -1,0 +1,263 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/espalier-dev/espalier/internal/serving"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// RevisionKind is the kind of definitions' revisions.
+var RevisionKind = rev.GroupVersion.WithKind(rev.GraphRevisionKind)
+
+// Reasons of a definition whose revisions aren't as they should be.
+const (
+	revisionsUnreadable = "RevisionsUnreadable"
+	revisionNotKept     = "RevisionNotKept"
+	revisionMissing     = "RevisionMissing"
+	revisionInvalid     = "RevisionInvalid"
+	rolloutInvalid      = "InvalidRollout"
+	secretNotKept       = "NotKept"
+)
+
+// unrecorded is why no revision is kept of what a definition is; the zero value says that one is.
+// The definition is then served without.
+type unrecorded struct {
+	reason, message string
+	// meant says that nothing is wrong: it is better so.
+	meant bool
+}
+
+// loadRevisions reads the revisions of the definition, and makes them its own. Before they are
+// known nothing can be said.
+func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Outcome {
+	all, state := r.revisions().List(v.lease, v.Key)
+	switch state.Phase {
+	case watch.Synced:
+	case watch.Unavailable:
+		v.history.unrecorded = unrecorded{reason: revisionsUnreadable, message: "revisions can't be read: " + state.Message}
+		return reconcile.Outcome{}
+	default:
+		return reconcile.Done() // the lease wakes the definition
+	}
+	var read []*rev.GraphRevision
+	for _, o := range all {
+		one, err := v.memory.cache.decode(o)
+		if err != nil {
+			return reconcile.Fail(err)
+		}
+		if !revision.BelongsTo(one, v.owner) {
+			continue
+		}
+		if read = append(read, one); !v.memory.cache.has(one) {
+			continue
+		}
+		if err := r.adopt(ctx, v, o); err != nil {
+			return serving.OutcomeOf(err)
+		}
+		v.history.revisions = append(v.history.revisions, one)
+	}
+	revision.Sort(v.history.revisions)
+	v.memory.cache.only(read)
+	v.resume()
+	return reconcile.Outcome{}
+}
+
+// revisions is where the definitions' revisions are kept.
+func (r *Dialect) revisions() serving.RevisionStore {
+	return serving.RevisionStore{
+		Kind: RevisionKind, Label: v1alpha1.DefinitionNameLabel, Manager: v1alpha1.InstanceManager, Cluster: r.Cluster, Hub: r.Hub,
+	}
+}
+
+// adopt makes the definition the controller of one of its revisions, where Kubernetes lets it be one.
+func (r *Dialect) adopt(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+	var controller *metav1.OwnerReference
+	if owner, controls := revision.OwnerReference(v.owner); controls {
+		controller = &owner
+	}
+	return r.revisions().Adopt(ctx, v.Key, o, controller, v1alpha1.Finalizer)
+}
+
+// createRevision keeps what the definition is as a new revision, unless it is the newest already, or
+// doesn't compile. It has read all numbers before, and writes one: no two revisions get the
+// same, and a crash leaves nothing half done.
+func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Outcome {
+	if v.history.current != 0 || v.result.graph == nil || v.history.unrecorded.reason != "" {
+		return reconcile.Outcome{}
+	}
+	if v.owner.Namespace != "" && kind.HoldsSecret(v.source.spec) {
+		v.history.unrecorded = unrecorded{reason: secretNotKept, meant: true, message: "no revision is kept: the definition writes out a Secret's values, and revisions aren't in its namespace"}
+		return reconcile.Outcome{}
+	}
+	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
+	one := revision.Make(v.owner, v.source.spec, v.GetGeneration(), number, r.Version)
+	o, err := r.revisions().Encode(one)
+	if err != nil {
+		return reconcile.Fail(err)
+	}
+	if err := unstructured.SetNestedMap(o.Object, revision.Written(v.Unstructured), "spec", "snapshot", "spec"); err != nil {
+		return reconcile.Fail(fmt.Errorf("encode GraphRevision %s: %w", one.Name, err))
+	}
+	answer, err := r.revisions().Create(ctx, v.Key, o)
+	switch {
+	case err == nil:
+	case kube.IsTaken(err):
+		return r.nameTaken(v, kube.Holder(err))
+	case kube.Passes(err):
+		return reconcile.Fail(kube.Quiet(err))
+	default:
+		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("revision %d can't be kept, and the definition is served without: %s", number, kube.Discreet(err))}
+		return reconcile.Outcome{}
+	}
+	if one, err = v.memory.cache.decode(answer); err != nil {
+		return reconcile.Fail(err)
+	}
+	v.history.revisions = append(v.history.revisions, one)
+	v.history.current = number
+	v.memory.compiled.revisions[number] = v.memory.compiled.own
+	v.memory.compiled.own = &compilation{}
+	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("the definition is revision %d now, %s", number, one.Name))
+	r.Rollouts.Issued()
+	return reconcile.Outcome{}
+}
+
+// nameTaken looks who has the name of a revision that isn't there as far as is known.
+func (r *Dialect) nameTaken(v *session, o *unstructured.Unstructured) reconcile.Outcome {
+	one, name := &rev.GraphRevision{}, o.GetName()
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
+	if err == nil && revision.BelongsTo(one, v.owner) && o.GetLabels()[v1alpha1.DefinitionNameLabel] == object.LabelValue(v.Key.Name) {
+		return reconcile.Overtaken() // its event is on its way
+	}
+	v.lease.Object(RevisionKind, "", name) // whoever has the name wakes the definition when it goes
+	v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("no revision can be kept, and the definition is served without: there is a GraphRevision %s already that isn't of this definition. Delete that, or label it", name)}
+	return reconcile.Outcome{}
+}
+
+// pruneRevisions tells of each revision whether its graph compiles, lets those go that nobody needs,
+// and takes the finalizer off those that somebody has deleted, once they are out of use.
+func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
+	used, known := r.revisionsInUse(v)
+	known = known && !v.source.unreadable
+	var surplus []*rev.GraphRevision
+	if limit := revision.Limit(v.source.spec); known {
+		surplus = revision.Surplus(v.history.revisions, limit, used)
+	}
+	for _, one := range v.history.revisions {
+		o, there := r.Hub.Served(RevisionKind, "", one.Name)
+		if !there || o.GetUID() != one.UID {
+			continue
+		}
+		var err error
+		switch {
+		case one.DeletionTimestamp != nil && known && !used[one.Spec.Revision]:
+			err = r.releaseRevision(ctx, v, o)
+		case slices.Contains(surplus, one):
+			err = r.deleteRevision(ctx, v, o)
+		default:
+			err = r.verifyRevision(ctx, v, o, one)
+		}
+		if err != nil && !kube.IsGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteRevision deletes a revision that nobody needs. It takes the finalizer off first: after the
+// deletion there is nothing to wait for.
+func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+	if err := r.Cluster.Delete(ctx, o); err != nil {
+		return fmt.Errorf("delete GraphRevision %s: %w", o.GetName(), err)
+	}
+	return r.releaseRevision(ctx, v, o)
+}
+
+// releaseRevision takes the finalizer off a revision that is being deleted.
+func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+	if number, _, _ := unstructured.NestedInt64(o.Object, "spec", "revision"); number != 0 {
+		delete(v.memory.compiled.revisions, number)
+	}
+	if err := removeFinalizer(ctx, r.Cluster, o); err != nil {
+		return err
+	}
+	v.memory.cache.drop(o.GetUID()) // who asks for it from now on asks for what isn't there
+	return nil
+}
+
+// removeFinalizer takes our finalizer off.
+func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
+	_, err := c.RemoveFinalizers(ctx, o, []string{v1alpha1.Finalizer}, v1alpha1.InstanceManager)
+	if err != nil && !kube.IsGone(err) {
+		return fmt.Errorf("take the finalizer off GraphRevision %s: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// releaseRevisions lets all revisions go with their definition. Those of a definition in a namespace
+// the garbage collector doesn't take. They stay where instances do, for the next definition
+// of the name to find them by; and so do those that it doesn't control any more, since
+// its deletion asked for that.
+func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) reconcile.Outcome {
+	lease := r.Hub.Begin(watch.Subscriber{Key: v.Key})
+	all, state := r.revisions().List(lease, v.Key)
+	lease.Commit()
+	switch state.Phase {
+	case watch.Synced:
+	case watch.Unavailable:
+		return reconcile.Outcome{} // they are left to the garbage collector
+	default:
+		return reconcile.Done()
+	}
+	_, controls := revision.OwnerReference(v.owner)
+	stay = stay || slices.Contains(v.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	last := v.status.LastIssuedRevision
+	for _, o := range all {
+		one := &rev.GraphRevision{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one) != nil || !revision.BelongsTo(one, v.owner) {
+			continue
+		}
+		controlled := slices.ContainsFunc(one.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
+		part := r.deleteRevision
+		if (stay || controls && !controlled) && one.DeletionTimestamp == nil {
+			note := ""
+			if one.Spec.Revision == last {
+				note = v.servedNote()
+			}
+			part = func(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+				return r.orphanRevision(ctx, v, o, note)
+			}
+		}
+		if err := part(ctx, v, o); err != nil {
+			return serving.OutcomeOf(err)
+		}
+	}
+	return reconcile.Outcome{}
+}
+
+// statusOf reads a definition's status; one that can't be read is as good as none. One that
+// was restored says in an annotation what the status has no longer.
+func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus) {
+	if fields, ok := raw.Object["status"].(map[string]any); ok && len(fields) > 0 {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status) != nil {
+			return v1alpha1.DefinitionStatus{}
+		}
+		return status
+	}
+	return readServedNote(raw.GetAnnotations())
+}

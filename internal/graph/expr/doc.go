@@ -1,0 +1,12 @@
+// Package expr compiles and evaluates the expressions of the graph dialect: CEL
+// between ${ and } inside the strings of a document.
+//
+// An Env holds what expressions may name. Env.Compile checks one expression and
+// Env.Template a whole document, against the schemas of what is read and of what
+// is written; both report every problem they find as diagnostics. A Program or a
+// Template is then evaluated many times and by many goroutines. A value that
+// isn't there yet is a result of its own, Pending, which names the paths that
+// are missing; it is never told from a failure by the text of an error.
+//
+// Pure: it decides from values alone.
+package expr

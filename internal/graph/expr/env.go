@@ -1,0 +1,195 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+	k8slibrary "k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/internal/graph/expr/library"
+)
+
+// Declaration is a name that expressions may read: schema, the id of a node, the
+// variable of an iteration.
+type Declaration struct {
+	Name string
+	// Schema types the value; nil leaves it untyped. It must not change.
+	Schema *spec.Schema
+	// List makes the value a list of what Schema describes.
+	List bool
+	// Value, if set, types the value instead of Schema, as what a template of the same
+	// environment renders.
+	Value *Template
+	// Type, if set, types the value instead of Schema, with a type that a
+	// program of the same environment has: the items of what it iterates over.
+	Type *cel.Type
+	// Lacks says of fields that one might look for why the value doesn't have them.
+	Lacks map[string]string
+}
+
+// Env holds what expressions may name. It is immutable and safe for concurrent
+// use.
+type Env struct {
+	cel    *cel.Env
+	bare   *cel.Env // without any names
+	limits Limits
+	shapes *shapes
+	// vars are the shapes of the declared names.
+	vars map[string]*shape
+	// lacks says of declared names what they don't have, and why.
+	lacks map[string]map[string]string
+}
+
+// base is built once: declaring the libraries takes milliseconds.
+var base = sync.OnceValues(func() (*cel.Env, error) {
+	options := []cel.EnvOption{
+		cel.OptionalTypes(),
+		ext.TwoVarComprehensions(),
+		ext.Lists(),
+		ext.Strings(),
+		ext.Bindings(),
+		ext.Encoders(),
+		k8slibrary.Lists(),
+		k8slibrary.URLs(),
+		k8slibrary.Regex(),
+		k8slibrary.Quantity(),
+		k8slibrary.IP(),
+		k8slibrary.CIDR(),
+		k8slibrary.SemverLib(k8slibrary.SemverVersion(1)),
+	}
+	return cel.NewEnv(append(options, library.All()...)...)
+})
+
+// NewEnv returns an environment with the dialect's functions and the given
+// names. It costs milliseconds: build one per definition and extend it.
+func NewEnv(decls []Declaration, limits Limits) (*Env, error) {
+	library, err := base()
+	if err != nil {
+		return nil, fmt.Errorf("the expression library: %w", err)
+	}
+	shapes := newShapes()
+	limits = limits.withDefaults()
+	extended, err := library.Extend(
+		cel.CustomTypeProvider(provider{Provider: library.CELTypeProvider(), shapes: shapes}),
+		// The parser counts several rules per bracket; our limit speaks first.
+		cel.ParserRecursionLimit(250+4*limits.Depth),
+		cel.ParserExpressionSizeLimit(limits.Length),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("the expression environment: %w", err)
+	}
+	return (&Env{cel: extended, bare: extended, limits: limits, shapes: shapes}).With(decls...)
+}
+
+// With returns an environment that knows further names. A name that is already
+// known is hidden by its new declaration.
+func (e *Env) With(decls ...Declaration) (*Env, error) {
+	vars := maps.Clone(e.vars)
+	if vars == nil {
+		vars = map[string]*shape{}
+	}
+	from, lacks := e.cel, maps.Clone(e.lacks)
+	for _, d := range decls {
+		if d.Lacks != nil {
+			if lacks == nil {
+				lacks = map[string]map[string]string{}
+			}
+			lacks[d.Name] = d.Lacks
+		}
+		if e.declares(d.Name) {
+			from = e.bare // CEL has no way to forget a single name
+		}
+		vars[d.Name] = e.shapeOf(d)
+	}
+	var options []cel.EnvOption
+	for name, s := range vars {
+		if from == e.bare || !e.declares(name) {
+			options = append(options, cel.Variable(name, s.celType()))
+		}
+	}
+	extended, err := from.Extend(options...)
+	if err != nil {
+		return nil, fmt.Errorf("declare %v: %w", names(decls), err)
+	}
+	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: vars, lacks: lacks}, nil
+}
+
+func (e *Env) shapeOf(d Declaration) *shape {
+	s := e.shapes.of(d.Schema, d.Name)
+	if d.Value != nil {
+		s = e.shapes.rendered(&d.Value.root, d.Name)
+	}
+	if d.Type != nil {
+		s = e.shapes.typed(d.Type)
+	}
+	if d.List {
+		s = &shape{kind: ofList, elem: s, cel: cel.ListType(s.celType())}
+	}
+	return s
+}
+
+// typed returns the shape of a type of this environment.
+func (r *shapes) typed(t *cel.Type) *shape {
+	s := &shape{cel: t, in: r}
+	switch t.Kind() {
+	case cel.StructKind:
+		return r.named(t.TypeName())
+	case cel.ListKind:
+		s.kind, s.elem = ofList, r.typed(t.Parameters()[0])
+	case cel.MapKind:
+		s.kind, s.elem = ofMap, r.typed(t.Parameters()[1])
+	case cel.StringKind:
+		s.kind = ofText
+	case cel.IntKind:
+		s.kind = ofInteger
+	case cel.DoubleKind:
+		s.kind = ofNumber
+	case cel.BoolKind:
+		s.kind = ofBoolean
+	case cel.TimestampKind:
+		s.kind, s.schema = ofTimestamp, &spec.Schema{}
+	case cel.DurationKind:
+		s.kind = ofDuration
+	case cel.BytesKind:
+		s.kind = ofBytes
+	default:
+		return nil
+	}
+	return s
+}
+
+// Names returns the declared names, sorted.
+func (e *Env) Names() []string { return slices.Sorted(maps.Keys(e.vars)) }
+
+func names(decls []Declaration) []string {
+	out := make([]string, len(decls))
+	for i, d := range decls {
+		out[i] = d.Name
+	}
+	return out
+}
+
+// at returns the shape of what a path leads to, and whether there can be such a
+// thing.
+func (e *Env) at(r Ref) (*shape, bool) {
+	s, ok := e.vars[r.Root]
+	for _, step := range r.Path {
+		if !ok {
+			return nil, false
+		}
+		switch {
+		case step.Each && s.kindOf() == ofMap:
+			s = s.elem
+		case step.Each || step.Name == "":
+			s, ok = s.item()
+		default:
+			s, ok = s.field(step.Name)
+		}
+	}
+	return s, ok
+}

@@ -1,0 +1,58 @@
+package library
+
+import (
+	"encoding/json"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
+)
+
+// jsons declares json.unmarshal(string) → dyn, whose numbers are doubles, and
+// json.marshal(dyn) → string, whose keys are sorted. It replaces the implementation of
+// CEL's json.encode by the latter: that one's white space depends on the program's build,
+// so that every release would write other objects.
+func jsons() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.Function("json.unmarshal", cel.Overload("json.unmarshal_string",
+			[]*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(unmarshal))),
+		cel.Function("json.marshal", cel.Overload("json.marshal_dyn",
+			[]*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(marshal))),
+		cel.Function("json.encode", cel.Overload("json_encode_dyn",
+			[]*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(marshal))),
+	}
+}
+
+func unmarshal(v ref.Val) ref.Val {
+	text, ok := v.(types.String)
+	if !ok {
+		return noOverload(v)
+	}
+	var out any
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return types.WrapErr(err)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(out)
+}
+
+func marshal(v ref.Val) ref.Val {
+	// An unsigned integer beyond the range of objects is still a JSON number.
+	if large, ok := v.(types.Uint); ok {
+		raw, _ := json.Marshal(uint64(large))
+		return types.String(raw)
+	}
+	value, err := plain.Of(v, longestText)
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	if value == plain.Absent {
+		value = nil
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return types.String(raw)
+}

@@ -1,0 +1,24 @@
+// Package library holds the functions that the graph dialect adds to CEL. Each
+// is deterministic: its result depends on its arguments alone.
+//
+// Pure: it decides from values alone.
+package library
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// All returns the options that declare every function of this package. They come
+// behind those of CEL's libraries of strings and encoders, some of whose functions they
+// replace.
+func All() []cel.EnvOption {
+	var all []cel.EnvOption
+	for _, group := range [][]cel.EnvOption{hashes(), jsons(), randoms(), maps(), lists(), bounded(), omission(), simpleSchemas()} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+func noOverload(v ref.Val) ref.Val { return types.MaybeNoSuchOverloadErr(v) }

@@ -1,0 +1,174 @@
+package expr
+
+import (
+	"errors"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Program is a checked expression. It is immutable and safe for concurrent use.
+type Program struct {
+	source string
+	at     object.Path
+	env    *Env
+	prog   cel.Program // nil for a chain
+	typ    *cel.Type
+	refs   []Ref
+	omits  bool
+	// chain is set if the whole expression is a path. It is then followed
+	// without CEL, which is faster and gives the value as it is written in its
+	// object: a duration of 1h stays 1h.
+	chain *Ref
+}
+
+// Source returns the expression as it was written.
+func (p *Program) Source() string { return p.source }
+
+// At returns the field that the expression stands in.
+func (p *Program) At() object.Path { return p.at }
+
+// Type returns the type of the result.
+func (p *Program) Type() *cel.Type { return p.typ }
+
+// Item returns the type of the items of the list that the expression gives; nil if
+// that isn't known.
+func (p *Program) Item() *cel.Type {
+	t := p.typ
+	if inner, ok := unwrapped(t); ok {
+		t = inner
+	}
+	if t.Kind() != cel.ListKind {
+		return nil
+	}
+	return t.Parameters()[0]
+}
+
+// Omits says whether the expression may leave its field out by omit().
+func (p *Program) Omits() bool { return p.omits }
+
+// Refs returns the paths that the expression reads, sorted.
+func (p *Program) Refs() []Ref { return p.refs }
+
+// Eval evaluates the expression. The values of vars are JSON and are only read.
+// The result is JSON, too, and shares nothing with them, or Absent. An error is
+// a *Pending, a *Failure or a *LimitExceeded.
+func (p *Program) Eval(vars map[string]any) (any, error) {
+	if p.chain != nil {
+		value, missing := p.env.follow(*p.chain, vars)
+		if missing != nil {
+			return nil, &Pending{Refs: []Ref{*missing}}
+		}
+		return plain.Copy(value), nil
+	}
+	out, _, err := p.prog.Eval(activation{env: p.env, vars: vars})
+	if err != nil {
+		return nil, p.reason(err, vars)
+	}
+	value, err := plain.Of(out, p.env.limits.Size)
+	if errors.Is(err, plain.ErrSize) {
+		return nil, &LimitExceeded{At: p.at, Expr: p.source, Limit: "Size", Max: uint64(p.env.limits.Size)}
+	}
+	if err != nil {
+		return nil, p.failure(err)
+	}
+	return value, nil
+}
+
+// reason says why an evaluation failed.
+func (p *Program) reason(err error, vars map[string]any) error {
+	var cancelled interpreter.EvalCancelledError
+	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.env.limits.Cost}
+	}
+	for _, generous := range []bool{false, true} {
+		track := &tracker{generous: generous}
+		// The outcome is known already; what matters is what is read on the way.
+		_, _, _ = p.prog.Eval(activation{env: p.env, vars: vars, track: track})
+		if missing := track.missing(p.refs); len(missing) > 0 {
+			return &Pending{Refs: missing}
+		}
+	}
+	return p.failure(err)
+}
+
+func (p *Program) failure(err error) error {
+	return &Failure{At: p.at, Expr: p.source, Reason: err}
+}
+
+// activation gives CEL the variables, typed by their declarations.
+type activation struct {
+	env   *Env
+	vars  map[string]any
+	track *tracker
+}
+
+// ResolveName returns the value of a declared name.
+func (a activation) ResolveName(name string) (any, bool) {
+	s, declared := a.env.vars[name]
+	if !declared {
+		return nil, false
+	}
+	value, ok := a.vars[name]
+	if a.track == nil {
+		return wrapRoot(value, ok, s, nil)
+	}
+	if !ok {
+		a.track.misses = append(a.track.misses, Ref{Root: name})
+	} else if value == nil {
+		a.track.nulls = append(a.track.nulls, Ref{Root: name})
+	}
+	return wrapRoot(value, ok, s, &trail{in: a.track, root: name})
+}
+
+func wrapRoot(value any, ok bool, s *shape, t *trail) (any, bool) {
+	if !ok {
+		return nil, false
+	}
+	return wrap(value, s, t), true
+}
+
+// Parent returns nil: there are no other variables.
+func (a activation) Parent() interpreter.Activation { return nil }
+
+// follow returns the value at a path, or the first part of the path at which
+// there is nothing.
+func (e *Env) follow(r Ref, vars map[string]any) (value any, missing *Ref) {
+	s := e.vars[r.Root]
+	value, ok := vars[r.Root]
+	if !ok {
+		return nil, &Ref{Root: r.Root}
+	}
+	for i, step := range r.Path {
+		if value == nil {
+			return nil, &Ref{Root: r.Root, Path: r.Path[:i]}
+		}
+		value, s, ok = enter(value, s, step)
+		if !ok {
+			return nil, &Ref{Root: r.Root, Path: r.Path[:i+1]}
+		}
+	}
+	return value, nil
+}
+
+func enter(value any, s *shape, step Step) (any, *shape, bool) {
+	if step.Name == "" {
+		list, _ := value.([]any)
+		if step.Index < 0 || step.Index >= len(list) {
+			return nil, nil, false
+		}
+		below, _ := s.item()
+		return list[step.Index], below, true
+	}
+	found, ok := (&mapping{m: asMap(value), shape: s}).raw(step.Name)
+	below, _ := s.field(step.Name)
+	return found, below, ok
+}
+
+func asMap(value any) map[string]any {
+	m, _ := value.(map[string]any)
+	return m
+}

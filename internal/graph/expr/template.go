@@ -1,0 +1,258 @@
+package expr
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Template is a document whose strings may hold expressions, compiled. It is
+// immutable and safe for concurrent use.
+type Template struct {
+	root        piece
+	env         *Env
+	at          object.Path
+	expressions []Expression
+	refs        []Ref
+}
+
+// Expression is one expression of a template.
+type Expression struct {
+	// Path is the field, including the path that the template was given; At
+	// leads to it inside the template: strings for fields, ints for items.
+	Path object.Path
+	At   []any
+	// Program evaluates it.
+	Program *Program
+	// Standalone tells that the expression is the whole of the field; otherwise
+	// it is a part of a string.
+	Standalone bool
+}
+
+// piece is a part of a template: exactly one of a literal, an object, a list, an
+// expression and a string made of parts.
+type piece struct {
+	literal any
+	fields  []field
+	items   []piece
+	prog    *Program
+	parts   []part
+	where   object.Path
+	kind    pieceKind
+	// check is what the value of an expression has to be compared with; nil for nothing.
+	check *shape
+}
+
+type pieceKind int
+
+const (
+	literal pieceKind = iota
+	fields
+	list
+	standalone
+	interpolated
+)
+
+type field struct {
+	name  string
+	value piece
+}
+
+// part is literal text, or an expression if it has a program.
+type part struct {
+	text string
+	prog *Program
+}
+
+// Template compiles a document, which is JSON, and checks it and its expressions
+// against the schema of the document; a nil schema checks the expressions alone.
+// The diagnostics are all that is wrong, with the path at as a prefix, and the
+// template is nil if there are any. The document is copied.
+func (e *Env) Template(doc any, schema *spec.Schema, at object.Path) (*Template, diag.List) {
+	c := templater{env: e, template: &Template{env: e, at: at}}
+	c.template.root = c.piece(plain.Copy(doc), e.shapes.of(schema, "template"), at, nil)
+	if len(c.problems) > 0 {
+		return nil, c.problems.Sorted()
+	}
+	for _, x := range c.template.expressions {
+		c.template.refs = append(c.template.refs, x.Program.Refs()...)
+	}
+	c.template.refs = union(c.template.refs)
+	return c.template, nil
+}
+
+// Refs returns the paths that the template's expressions read, sorted and
+// without repetition.
+func (t *Template) Refs() []Ref { return t.refs }
+
+// Expressions returns the template's expressions in the order of its fields.
+func (t *Template) Expressions() []Expression { return t.expressions }
+
+// Literal returns a copy of the document if it holds no expressions.
+func (t *Template) Literal() (any, bool) {
+	if len(t.expressions) > 0 {
+		return nil, false
+	}
+	return plain.Copy(t.root.literal), true
+}
+
+type templater struct {
+	env      *Env
+	template *Template
+	problems diag.List
+}
+
+func (c *templater) piece(doc any, s *shape, at object.Path, path []any) piece {
+	switch v := doc.(type) {
+	case map[string]any:
+		return c.object(v, s, at, path)
+	case []any:
+		return c.list(v, s, at, path)
+	case string:
+		return c.text(v, s, at, path)
+	default:
+		c.problems.Add(checkLiteral(v, s, at)...)
+		return piece{literal: v, where: at}
+	}
+}
+
+func (c *templater) object(doc map[string]any, s *shape, at object.Path, path []any) piece {
+	if k := s.kindOf(); k != ofAnything && k != ofObject && k != ofMap {
+		c.problems.Add(checkLiteral(doc, s, at)...)
+		s = nil
+	}
+	out := piece{kind: fields, where: at}
+	constant := true
+	for _, name := range sortedKeys(doc) {
+		below, ok := s.field(name)
+		if !ok {
+			c.problems.Add(undeclared(name, s, at))
+		}
+		value := c.piece(doc[name], below, at.Field(name), child(path, name))
+		constant = constant && value.kind == literal
+		out.fields = append(out.fields, field{name: name, value: value})
+	}
+	if constant {
+		return piece{literal: doc, where: at}
+	}
+	return out
+}
+
+// undeclared is the problem of a field that the schema doesn't have.
+func undeclared(name string, s *shape, at object.Path) diag.Diagnostic {
+	d := diag.Diagnostic{Path: at.Field(name), Problem: fmt.Sprintf("there is no field %q here", name)}
+	for _, field := range s.fieldNames() {
+		if read, is := diag.YAMLBoolean(field); is && read == name && field != name {
+			d.Problem += fmt.Sprintf(": YAML reads the key %s as the boolean %s unless it is quoted", field, name)
+			d.Expected = fmt.Sprintf("the key %q", field)
+			return d
+		}
+	}
+	d.Nearest = diag.Nearest(name, s.fieldNames())
+	return d
+}
+
+func (c *templater) list(doc []any, s *shape, at object.Path, path []any) piece {
+	if k := s.kindOf(); k != ofAnything && k != ofList {
+		c.problems.Add(checkLiteral(doc, s, at)...)
+		s = nil
+	}
+	below, _ := s.item()
+	out := piece{kind: list, where: at}
+	constant := true
+	for i, item := range doc {
+		value := c.piece(item, below, at.Index(i), child(path, i))
+		constant = constant && value.kind == literal
+		out.items = append(out.items, value)
+	}
+	if constant {
+		return piece{literal: doc, where: at}
+	}
+	return out
+}
+
+func child(path []any, step any) []any {
+	return append(path[:len(path):len(path)], step)
+}
+
+func (c *templater) text(doc string, s *shape, at object.Path, path []any) piece {
+	segments, err := Split(doc)
+	switch {
+	case err != nil:
+		c.problems.Add(diag.Diagnostic{Path: at, Expr: err.Text, Problem: err.Problem})
+	case len(segments) == 1 && segments[0].Expr:
+		prog, problems := c.env.compile(segments[0].Text, at)
+		c.problems.Add(problems...)
+		if prog == nil {
+			break
+		}
+		c.problems.Add(prog.fits(s)...)
+		c.add(prog.Program, path, true)
+		return piece{kind: standalone, prog: prog.Program, where: at, check: prog.unproven(s)}
+	default:
+		return c.interpolation(doc, segments, s, at, path)
+	}
+	return piece{literal: doc, where: at}
+}
+
+func (c *templater) interpolation(doc string, segments []Segment, s *shape, at object.Path, path []any) piece {
+	out := piece{kind: interpolated, where: at}
+	found := false
+	for _, segment := range segments {
+		if !segment.Expr {
+			out.parts = append(out.parts, part{text: segment.Text})
+			continue
+		}
+		found = true
+		prog, problems := c.env.Compile(segment.Text, at)
+		c.problems.Add(problems...)
+		if prog == nil {
+			continue
+		}
+		c.problems.Add(prog.joins()...)
+		c.add(prog, path, false)
+		out.parts = append(out.parts, part{prog: prog})
+	}
+	if !found {
+		c.problems.Add(checkLiteral(doc, s, at)...)
+		return piece{literal: doc, where: at}
+	}
+	if s != nil && !literalFits("", s.kindOf()) {
+		c.problems.Add(diag.Diagnostic{Path: at, Problem: "text around an expression makes a string", Expected: expectation(s)})
+	}
+	if s.kindOf() == ofBytes {
+		out.check = s
+	}
+	return out
+}
+
+func (c *templater) add(prog *Program, path []any, standalone bool) {
+	c.template.expressions = append(c.template.expressions, Expression{
+		Path: prog.at, At: path, Program: prog, Standalone: standalone,
+	})
+}
+
+// joins checks that the expression may be a part of a string.
+func (p *Program) joins() diag.List {
+	switch p.typ.Kind() {
+	case cel.StringKind, cel.DynKind, cel.AnyKind:
+		return nil
+	default: // no text, and CEL wouldn't turn it into text either
+	}
+	return diag.List{{
+		Path: p.at, Expr: p.source, Problem: "the expression is " + describe(p.typ) + ", inside a string",
+		Expected: "a string" + join(p.typ),
+	}}
+}
+
+func join(t *cel.Type) string {
+	if _, optional := unwrapped(t); optional {
+		return "; use .orValue(…)"
+	}
+	return hint(t)
+}

@@ -1,0 +1,116 @@
+package kind
+
+import (
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+)
+
+// Breaking lists what putting next in place of current would break: instances
+// that were valid and would be refused, or lose data, and fields of the status
+// that readers may rely on.
+//
+// A status field that becomes typed, or is no longer, breaks nobody: it is untyped only
+// while the kind that it is read from is not installed.
+func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.Change {
+	var out []schema.Change
+	if current.Spec.Scope != next.Spec.Scope {
+		out = append(out, schema.Change{Path: "spec.schema.scope", Breaking: true, What: "scope changed from " + string(current.Spec.Scope) + " to " + string(next.Spec.Scope)})
+	}
+	for _, served := range current.Spec.Versions {
+		i := slices.IndexFunc(next.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == served.Name })
+		if i < 0 {
+			if served.Served {
+				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, What: "version " + served.Name + " is no longer served; list it in spec.schema.versions, with served: false before it goes"})
+			}
+			continue
+		}
+		out = append(out, breakingParts(served, next.Spec.Versions[i])...)
+	}
+	return out
+}
+
+// Lacking lists what a kind as it is has no room for of the instances of another state of
+// it: with nothing, the two may be served side by side. It is asked of the version that
+// instances are stored and composed in; the others are only ways to read them.
+func Lacking(current, other *apiextensionsv1.CustomResourceDefinition) []schema.Change {
+	stored := *other
+	stored.Spec.Versions = slices.DeleteFunc(slices.Clone(other.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
+	return Breaking(&stored, current)
+}
+
+// Keeping is wanted with the versions of current, and how these are converted: what takes
+// the place of current has no less room, and nobody's way to read it goes.
+func Keeping(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	out, kept := wanted.DeepCopy(), current.DeepCopy()
+	out.Spec.Versions = kept.Spec.Versions
+	delete(out.Annotations, install.ConversionsAnnotation)
+	if rules := kept.Annotations[install.ConversionsAnnotation]; rules != "" {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, install.ConversionsAnnotation, rules)
+	}
+	return out
+}
+
+func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion) []schema.Change {
+	var out []schema.Change
+	if current.Schema == nil || next.Schema == nil || current.Schema.OpenAPIV3Schema == nil || next.Schema.OpenAPIV3Schema == nil {
+		return nil
+	}
+	at := object.Path("spec.schema")
+	if !next.Storage {
+		at = at.Field("versions").Field(next.Name)
+	}
+	for _, part := range []string{"spec", "status"} {
+		old, had := current.Schema.OpenAPIV3Schema.Properties[part]
+		fresh, has := next.Schema.OpenAPIV3Schema.Properties[part]
+		if !had || !has {
+			continue
+		}
+		if equality.Semantic.DeepEqual(old, fresh) {
+			continue // nearly every pass finds it so
+		}
+		if part == "status" {
+			if !current.Storage {
+				continue // it is the same in all versions
+			}
+			at, old, fresh = "spec.schema", typedAs(old, fresh), typedAs(fresh, old)
+		}
+		for _, change := range schema.Compare(&old, &fresh, at.Field(part)) {
+			if change.Breaking {
+				out = append(out, change)
+			}
+		}
+	}
+	return out
+}
+
+// typedAs returns old with its untyped fields taken from next, so that typing
+// them is no difference. What it returns shares with both, and so is read-only.
+func typedAs(old, next apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	if untyped(old) {
+		return next
+	}
+	out := old
+	out.Properties = maps.Clone(old.Properties)
+	for name, field := range old.Properties {
+		if fresh, ok := next.Properties[name]; ok {
+			out.Properties[name] = typedAs(field, fresh)
+		}
+	}
+	if out.Items != nil && out.Items.Schema != nil && next.Items != nil && next.Items.Schema != nil {
+		item := typedAs(*out.Items.Schema, *next.Items.Schema)
+		out.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}
+	}
+	return out
+}
+
+func untyped(s apiextensionsv1.JSONSchemaProps) bool {
+	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields && len(s.Properties) == 0 && (s.Type == "" || s.Type == "object")
+}

@@ -1,0 +1,139 @@
+// Package kind makes the CustomResourceDefinition of a graph's kind, and tells
+// whether putting it in place of another would break somebody.
+//
+// Pure: it decides from values alone.
+package kind
+
+import (
+	"cmp"
+	"maps"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Name is the name of the CustomResourceDefinition that serves a kind whose author
+// doesn't say its plural.
+func Name(group, kind string) string { return plural(kind) + "." + group }
+
+// NameOf is the name of the CustomResourceDefinition of a schema's kind.
+func NameOf(s *v1alpha1.Schema) string {
+	kind := s.InstanceKind()
+	return pluralOf(s, kind.Kind) + "." + kind.Group
+}
+
+func pluralOf(s *v1alpha1.Schema, kind string) string { return cmp.Or(s.Plural, plural(kind)) }
+
+func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
+
+// Options are what whoever serves kinds decides of them.
+type Options struct {
+	// Version is that of the program, and is noted in a label.
+	Version string
+	// MoreColumns has kubectl get show more than the dialect's columns, where the author
+	// says none.
+	MoreColumns bool
+}
+
+// For makes the CustomResourceDefinition of a graph's kind, marked as the
+// definition's own. Where its versions have to be converted it doesn't say yet by whom.
+func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options) *apiextensionsv1.CustomResourceDefinition {
+	scope := apiextensionsv1.NamespaceScoped
+	if !g.Namespaced {
+		scope = apiextensionsv1.ClusterScoped
+	}
+	out := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: pluralOf(s, g.Kind.Kind) + "." + g.Kind.Group, Labels: map[string]string{}, Annotations: map[string]string{}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: g.Kind.Group,
+			Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind:       g.Kind.Kind,
+				ListKind:   g.Kind.Kind + "List",
+				Plural:     pluralOf(s, g.Kind.Kind),
+				Singular:   strings.ToLower(g.Kind.Kind),
+				ShortNames: s.ShortNames,
+				Categories: s.Categories,
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name:    g.Kind.Version,
+				Served:  true,
+				Storage: true,
+				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootOf(g.Spec, report.Schema(g.Status))},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+				},
+				AdditionalPrinterColumns: columns(g, s, o),
+			}},
+		},
+	}
+	if s.Metadata != nil {
+		maps.Copy(out.Labels, s.Metadata.Labels)
+		maps.DeleteFunc(out.Labels, reserved)
+		maps.Copy(out.Annotations, s.Metadata.Annotations)
+	}
+	maps.Copy(out.Labels, crd.Labels(owner, o.Version))
+	out.Annotations[crd.DefinitionAnnotation] = owner.Name
+	addVersions(out, g)
+	validateNames(out, g)
+	return out
+}
+
+// validateNames puts what the author says of the names of instances into every version.
+func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
+	if g.Name == nil {
+		return
+	}
+	for i := range c.Spec.Versions {
+		c.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["metadata"] = apiextensionsv1.JSONSchemaProps{
+			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": *g.Name},
+		}
+	}
+}
+
+// reserved says whether a label tells whose something is. With one of the author's, the
+// CustomResourceDefinition would be another's, or that of an instance, and his definition
+// would find it in its own way.
+func reserved(label, _ string) bool {
+	return strings.HasPrefix(label, v1alpha1.Prefix) || label == v1alpha1.ApplySetPartOfLabel
+}
+
+func rootOf(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	if spec == nil {
+		spec = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+	}
+	return &apiextensionsv1.JSONSchemaProps{
+		Type: "object",
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"apiVersion": {Type: "string"},
+			"kind":       {Type: "string"},
+			"metadata":   {Type: "object"},
+			"spec":       *spec,
+			"status":     status,
+		},
+	}
+}
+
+// columns are the author's, or else state, readiness and age, as the dialect has them.
+func columns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensionsv1.CustomResourceColumnDefinition {
+	if len(s.AdditionalPrinterColumns) > 0 {
+		return s.AdditionalPrinterColumns
+	}
+	out := []apiextensionsv1.CustomResourceColumnDefinition{
+		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state in a word"},
+		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
+	}
+	if o.MoreColumns {
+		out = append(out, report.MoreColumns(report.RoomIn(g.Status))...)
+	}
+	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"})
+}

@@ -1,0 +1,88 @@
+package kind_test
+
+import (
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+)
+
+func TestWhetherAKindIsReplaced(t *testing.T) {
+	text, number := props{"size": {Type: "string"}}, props{"size": {Type: "integer"}}
+	of := func(spec props, version string, stored ...string) *apiextensionsv1.CustomResourceDefinition {
+		c := of(spec, nil)
+		c.Spec.Versions[0].Name = version
+		c.Status.StoredVersions = stored
+		c.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+		return c
+	}
+	converts := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+		c.Annotations[install.ConversionsAnnotation] = `{"v1beta1":{}}`
+		install.ConvertAt(c, install.Endpoint{URL: "https://here"})
+		return c
+	}
+	both := func(c *apiextensionsv1.CustomResourceDefinition, former string) *apiextensionsv1.CustomResourceDefinition {
+		v := *c.Spec.Versions[0].DeepCopy()
+		v.Name, v.Storage = former, false
+		c.Spec.Versions = append(c.Spec.Versions, v)
+		return c
+	}
+	none, some := kind.Answer{Asked: true}, kind.Answer{Asked: true, Text: "Shop shops: spec.resources[0]"}
+	for name, tc := range map[string]struct {
+		kind.Replacement
+		do      kind.ReplaceDo
+		reason  kind.Reason
+		message string
+	}{
+		"a harmless change asks who composes the kind": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1")}, kind.AskDependants, "", "",
+		},
+		"and replaces it if nobody minds": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1"), Dependants: none}, kind.Replace, "", "",
+		},
+		"and does not if somebody does": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1"), Dependants: some}, kind.Keep, kind.BreaksDependants, "Shop shops",
+		},
+		"a breaking change asks first whom else it would break": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1")}, kind.AskDependants, "", "",
+		},
+		"and says all of it at once": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), Dependants: some}, kind.Keep, kind.BreakingChange, "; and definitions that compose the kind: Shop shops",
+		},
+		"an author may accept that": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), AllowBreaking: true}, kind.Replace, "", "",
+		},
+		"but not in waves": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), AllowBreaking: true, InWaves: true}, kind.Keep, kind.BreakingChange, "no room for instances before and after",
+		},
+		"another stored version cannot go in waves": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: both(of(text, "v2"), "v1"), InWaves: true}, kind.Keep, kind.BreakingChange, "would be v2 and not v1 any more",
+		},
+		"a version in which instances are stored stays": {
+			kind.Replacement{Current: of(text, "v2", "v1", "v2"), Wanted: of(text, "v2"), AllowBreaking: true}, kind.Keep, kind.VersionStillStored, "stored in v1",
+		},
+		"a new conversion is tried on the instances": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1"))}, kind.AskInconvertible, "", "",
+		},
+		"and is not published if it fails": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), Inconvertible: kind.Answer{Asked: true, Text: "1 of 2 instances can't be converted"}}, kind.Keep, kind.ConversionFails, "1 of 2 instances",
+		},
+		"before anybody else is asked": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), Inconvertible: none}, kind.AskDependants, "", "",
+		},
+		"who accepts what breaks accepts a conversion that fails": {
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), AllowBreaking: true}, kind.Replace, "", "",
+		},
+		"a conversion that is the same is not tried again": {
+			kind.Replacement{Current: converts(both(of(text, "v1"), "v1beta1")), Wanted: converts(both(of(text, "v1"), "v1beta1")), Dependants: none}, kind.Replace, "", "",
+		},
+	} {
+		got := tc.Next()
+		if got.Do != tc.do || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// TestParseGoldens reads testdata/parse: spec.yaml and types.yaml are the
+// shorthand, want-schema.yaml or want-problems what becomes of it.
+func TestParseGoldens(t *testing.T) {
+	golden.Run(t, "testdata/parse/*.txtar", func(t *testing.T, a *golden.Archive) {
+		var spec, types map[string]any
+		decode(t, a.Input["spec.yaml"], &spec)
+		decode(t, a.Input["types.yaml"], &types)
+		s, problems := schema.Parse(spec, "spec.schema.spec", schema.Options{Types: types, TypesPath: "spec.schema.types"})
+		if len(problems) > 0 {
+			a.Got("problems", problems.Err().Error())
+			return
+		}
+		mustBeServed(t, s)
+		a.Got("schema.yaml", encode(t, s))
+	})
+}
+
+// TestCompareGoldens reads testdata/compare: old.yaml and new.yaml are the
+// shorthand before and after, want-changes what happened in between.
+func TestCompareGoldens(t *testing.T) {
+	golden.Run(t, "testdata/compare/*.txtar", func(t *testing.T, a *golden.Archive) {
+		before, after := parsed(t, a.Input["old.yaml"]), parsed(t, a.Input["new.yaml"])
+		var b strings.Builder
+		for _, c := range schema.Compare(before, after, "spec") {
+			b.WriteString(c.String() + "\n")
+		}
+		a.Got("changes", b.String())
+	})
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,214 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// act carries out the applying steps of the plan, in parallel. It reports whether that made facts
+// which may let more resolve.
+func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) {
+	results := make([]result, len(s.plan.Steps))
+	var work []func() error
+	for i := range s.plan.Steps {
+		step := s.plan.Steps[i]
+		do := r.apply
+		switch {
+		case len(step.Look) > 0:
+			do = func(ctx context.Context, _ *reconcileState, step plan.Step) result { return r.inspectDrift(ctx, step) }
+		case !step.Action.Applies():
+			continue
+		}
+		work = append(work, func() error {
+			results[i] = do(ctx, s, step)
+			return nil
+		})
+	}
+	s.errs = append(s.errs, inParallel(work)...)
+	r.recreate(ctx, s, results)
+	for i, res := range results {
+		changed = r.noteResult(s, s.plan.Steps[i], res) || changed
+	}
+	return changed
+}
+
+// mostAtOnce bounds the requests that one reconcile makes in parallel.
+const mostAtOnce = 16
+
+// inParallel does all the work and returns the errors. A panic is an error of its own work only.
+func inParallel(work []func() error) []error {
+	var (
+		wait  sync.WaitGroup
+		errs  = make([]error, len(work))
+		slots = make(chan struct{}, mostAtOnce)
+	)
+	for i, do := range work {
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() {
+				<-slots
+				if p := recover(); p != nil {
+					errs[i] = fmt.Errorf("a mistake in the program: %T", p) // its value may hold what a Secret holds
+				}
+			}()
+			errs[i] = do()
+		})
+	}
+	wait.Wait()
+	var failed []error
+	for _, err := range errs {
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// result is the answer to one step.
+type result struct {
+	answer *unstructured.Unstructured
+	holder *unstructured.Unstructured // another object of that name
+	// conflict says that the holder has fields which another manager has set, and sighting
+	// which fields have drifted.
+	conflict *plan.Refused
+	sighting *plan.Sighting
+	// deleting says that the object is being deleted to be created anew.
+	deleting *plan.Problem
+	err      error
+	// hint is what can be done about the error, or why it wasn't.
+	hint string
+}
+
+// apply carries out one step with one request. Where the name turns out to be taken, it updates
+// the object that has it, if that is the instance's or may be adopted.
+func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Step) result {
+	switch step.Action {
+	case plan.Correct:
+		return r.correctDrift(ctx, s, step)
+	case plan.Create:
+	default:
+		return r.update(ctx, s, step, step.Current)
+	}
+	answer, err := r.write(s, step.Object, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.Create(ctx, step.Object, v1alpha1.ChildManager)
+	})
+	live := kube.Holder(err)
+	if live == nil {
+		return result{answer: answer, err: err}
+	}
+	owned := s.owner.Owns(live)
+	if !owned && (!step.Adopt || !inventory.IsUnowned(live) || live.GetDeletionTimestamp() != nil) {
+		return result{holder: live}
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return result{holder: live} // ours, of another node or an earlier one, and terminating
+	}
+	return r.update(ctx, s, step, live)
+}
+
+// update applies a step's object onto the incarnation that is there.
+func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) result {
+	current, err := r.transferManagedFields(ctx, s, current)
+	if kube.IsGone(err) {
+		return result{} // its event triggers the next reconcile
+	}
+	if err != nil {
+		return result{err: fmt.Errorf("take over managed fields: %w", err)}
+	}
+	answer, err := r.applyOnto(ctx, s, step, current)
+	if fields, contested := kube.Contested(err); contested {
+		return r.fieldConflict(ctx, step, current, fields)
+	}
+	if kube.IsGone(err) {
+		return result{} // its event triggers the next reconcile
+	}
+	return result{answer: answer, err: err}
+}
+
+// noteResult turns the result of a step into facts for the next round, and reports whether any of
+// them are new.
+func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) bool {
+	switch {
+	case res.answer != nil:
+		s.memory.noteGranted(step, res.answer)
+		if step.Action == plan.Correct {
+			s.memory.history.Losses = s.memory.history.Losses.TookBack(res.answer.GetUID(), step.Lost, s.facts.Now)
+		}
+		return true
+	case res.sighting != nil:
+		s.memory.noteSighting(step.Current.GetUID(), *res.sighting)
+		return true
+	case res.conflict != nil:
+		s.holdConflict(step, res.holder, *res.conflict)
+		return true
+	case res.deleting != nil:
+		s.facts.Problems[step.Node] = *res.deleting
+		return true
+	case res.holder != nil:
+		s.setObstacle(step.Node, res.holder, r.nameConflict(s, step.Node, res.holder, writersOf(res.holder)))
+		return true
+	case res.err == nil:
+		return false
+	}
+	if problem, missing := missingNamespace(step.Object, res.err); missing {
+		namespace := &unstructured.Unstructured{}
+		namespace.SetGroupVersionKind(plan.NamespaceKind)
+		namespace.SetName(step.Object.GetNamespace())
+		s.setObstacle(step.Node, namespace, problem)
+		return true
+	}
+	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsUnanswered(res.err)
+	problem := problemOf(res.err)
+	if step.Conceals {
+		res.err = kube.Quiet(res.err)
+		problem.Message = res.err.Error()
+	}
+	s.errs = append(s.errs, fmt.Errorf("%s: %s: %w", step.Node, describeObject(step), res.err))
+	problem.Message = problemPrefix(step, problem.Reason) + problem.Message
+	if res.hint != "" {
+		problem.Message += "; " + res.hint
+	}
+	s.facts.Problems[step.Node] = problem
+	return true
+}
+
+// problemPrefix says what failed: which item of a collection, and that an object which exists
+// stays as it was.
+func problemPrefix(step plan.Step, why plan.Reason) string {
+	var out string
+	if inventory.ItemOf(step.Object) != nil && !step.Conceals {
+		_, name, _ := strings.Cut(object.KeyOf(step.Object).String(), " ")
+		out = "item " + name + ": "
+	}
+	if why == plan.Rejected && step.Current != nil {
+		out += "update rejected: "
+	}
+	return out
+}
+
+// problemOf is the problem of a node whose request failed.
+func problemOf(err error) plan.Problem {
+	reason, message := kube.Explain(err)
+	return plan.Problem{Reason: plan.Reason(reason), Message: message}
+}
+
+// write makes one write. Its answer is in the cache when it returns, and its event doesn't
+// trigger another reconcile of the instance; changes that others make at the same time do.
+func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	var cache Cache = r.Children
+	if o.GroupVersionKind() == r.Kind {
+		cache = r.Instances
+	}
+	return cache.Write(o, watch.Subscriber{Key: s.key}, do)
+}

@@ -1,0 +1,45 @@
+package instance
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+)
+
+// ownConditions are the types of the conditions that the dialect of graphs has itself.
+var ownConditions = []string{
+	v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady, v1alpha1.InstanceStalled, v1alpha1.InstanceDrifted,
+}
+
+// authorConditions are the conditions that the status shows: the dialect's own, or the author's
+// instead. If one of the author's has no value, the instance is in error and the condition stays
+// as it was.
+func (s *reconcileState) authorConditions(before, own condition.Set, summary *plan.Summary, at Moment) condition.Set {
+	if s.desired.Author == nil {
+		s.memory.dialectConditions = nil
+		return own
+	}
+	s.memory.dialectConditions = own
+	said := s.desired.Author(own)
+	if len(said.Problems) > 0 {
+		summary.State = v1alpha1.InstanceError
+		s.desired.Results = append(s.desired.Results, plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(said.Problems, "; ")})
+	}
+	return replace(before, said, at)
+}
+
+// replace puts the author's conditions in the place of those before.
+func replace(before condition.Set, said plan.Said, at Moment) condition.Set {
+	out := before
+	made := map[string]bool{}
+	for _, c := range said.Conditions {
+		out, made[c.Type] = at.Mark(out, c), true
+	}
+	return slices.DeleteFunc(slices.Clone(out), func(c v1alpha1.Condition) bool {
+		authors := slices.Contains(said.Types, c.Type) || !slices.Contains(ownConditions, c.Type)
+		return !made[c.Type] && !(said.Partial && authors)
+	})
+}

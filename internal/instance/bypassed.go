@@ -1,0 +1,68 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// bypassed is the last state of an instance that the API server has deleted although it had its
+// finalizer, made to look as if it were being deleted now; nil if it was deleted properly.
+func (r *Reconciler) bypassed(key object.Key) *unstructured.Unstructured {
+	last := r.Instances.Bypassed(r.Kind, key.Namespace, key.Name)
+	if last == nil || !slices.ContainsFunc(last.GetFinalizers(), inventory.IsFinalizer) {
+		return nil
+	}
+	gone := last.DeepCopy()
+	now := metav1.NewTime(r.Now())
+	gone.SetDeletionTimestamp(&now)
+	gone.SetFinalizers(slices.DeleteFunc(gone.GetFinalizers(), func(f string) bool { return !inventory.IsFinalizer(f) }))
+	return gone
+}
+
+// tearDownBypassed removes the children of an instance that the API server has deleted although it
+// had its finalizer: it was deleted while it was being claimed. There is no status to report to.
+// The garbage collector takes none of the children, since they have another owner as well.
+func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Outcome {
+	s := &reconcileState{key: key, instance: gone, owner: inventory.OwnerOf(gone, r.Definition, r.Version), memory: r.memories.of(key, gone.GetUID())}
+	s.memory.policy = report.Background
+	remains, err := r.observeRemains(ctx, s)
+	if err != nil {
+		return reconcile.Fail(err)
+	}
+	removal := plan.Teardown(remains)
+	if removal.Done {
+		if out := r.findUnansweredWrites(ctx, s); out.Settled() {
+			return out
+		}
+		r.Instances.ForgetBypassed(r.Kind, key.Namespace, key.Name)
+		return r.forget(key)
+	}
+	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted past its finalizer; what is left of it is removed", "children", len(remains.Children))
+	r.executeMove(ctx, s, removal.Move)
+	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
+		return reconcile.Fail(err)
+	}
+	return requeue(removal.Retry)
+}
+
+// forget forgets an instance that is gone.
+func (r *Reconciler) forget(key object.Key) reconcile.Outcome {
+	r.memories.forget(key)
+	r.Readiness.forget(key)
+	r.forgetUsages(key, nil)
+	r.Children.Forget(watch.Subscriber{Key: key})
+	r.Wake()
+	return reconcile.Done()
+}

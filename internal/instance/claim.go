@@ -1,0 +1,106 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// claim puts the finalizer, the labels and the inventory on the instance, in one write, before
+// the first child is created.
+func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Outcome {
+	settled := s.plan.Settled && len(s.plan.Prune) == 0
+	wanted := plan.WantedInventory(s.composer.Written(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
+	next := inventory.Next(inventory.Read(s.instance), wanted, s.unreadKinds, settled)
+	claim := inventory.ClaimOf(s.owner, next, s.composer.Defaults())
+	claim.Fields = s.desired.Fields
+	folded, out := r.transferInstanceFields(ctx, s)
+	if out.Settled() {
+		return out
+	}
+	if folded || !claim.In(s.instance) {
+		claimed, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
+			if r.Definition.Dialect == object.GraphDialect {
+				return r.Cluster.Update(ctx, claim.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
+			}
+			return r.Cluster.Patch(ctx, s.instance, claim.Change(s.instance), v1alpha1.InstanceManager)
+		})
+		if kube.IsGone(err) {
+			return reconcile.Done()
+		}
+		if err != nil {
+			return r.reportUnclaimed(ctx, s, fmt.Errorf("claim the instance: %w", err))
+		}
+		s.setInstance(claimed)
+		if last := r.Instances.Bypassed(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != claimed.GetUID() {
+			r.Instances.ForgetBypassed(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
+		}
+	}
+	return r.retireFinalizers(ctx, s, claim.Finalizer)
+}
+
+// transferInstanceFields transfers the managed fields that a former engine has left on the instance itself.
+// It reports whether the instance is to be claimed again, so that our manager owns no more than
+// the claim. An instance that can't be written now is reconciled all the same.
+func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (anew bool, out reconcile.Outcome) {
+	transferred, err := r.transferManagedFields(ctx, s, s.instance)
+	switch {
+	case kube.IsGone(err):
+		return false, reconcile.Done()
+	case err != nil:
+		s.errs = append(s.errs, fmt.Errorf("take over the instance's managed fields: %w", err))
+	case transferred != s.instance:
+		s.setInstance(transferred)
+		anew = r.Definition.Dialect == object.GraphDialect // others merge what is missing
+	}
+	return anew, reconcile.Outcome{}
+}
+
+// reportUnclaimed ends the reconcile of an instance that can't be claimed. No child is created
+// for it, the status says so, and it is tried again: no event tells when it can be claimed.
+func (r *Reconciler) reportUnclaimed(ctx context.Context, s *reconcileState, err error) reconcile.Outcome {
+	if s.awaitFirstLists(r.Now()).Settled() {
+		return reconcile.Fail(err) // what the instance consists of is still being read
+	}
+	problem := problemOf(err)
+	problem.Message = "nothing is done for the instance while it can't be given its finalizer, labels and inventory: " + problem.Message
+	s.claimProblem = problem
+	s.errs = append(s.errs, err)
+	return r.report(ctx, s)
+}
+
+// setInstance continues with a newer revision of the instance.
+func (s *reconcileState) setInstance(instance *unstructured.Unstructured) {
+	s.instance = instance
+	s.facts.Instance = instance
+}
+
+// retireFinalizers removes the finalizers of former incarnations of the definition: no other
+// controller does.
+func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, current string) reconcile.Outcome {
+	retired := inventory.Retired(s.instance, current)
+	if len(retired) == 0 {
+		return reconcile.Outcome{}
+	}
+	kept := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return slices.Contains(retired, f) })
+	left, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.SetFinalizers(ctx, s.instance, kept, v1alpha1.InstanceManager)
+	})
+	if kube.IsGone(err) {
+		return reconcile.Done()
+	}
+	if err != nil {
+		return r.reportUnclaimed(ctx, s, fmt.Errorf("retire finalizers %v: %w", retired, err))
+	}
+	s.setInstance(left)
+	return reconcile.Outcome{}
+}

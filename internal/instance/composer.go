@@ -1,0 +1,104 @@
+package instance
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+)
+
+// Composer says what an instance should consist of now, given what has been observed.
+// Implementations are immutable and safe for concurrent use.
+type Composer interface {
+	// Compose may be called several times in one reconcile: whenever acting on its answer has
+	// made new facts, or its answer has named objects that weren't read before.
+	Compose(ctx context.Context, facts plan.Facts, cluster ClusterState) (plan.Desired, error)
+	// Written lists the kinds of the objects that instances may consist of, as far as they are
+	// known beforehand.
+	Written() []schema.GroupVersionKind
+	// Depth bounds the rounds of one reconcile: it is the number of layers of the nodes.
+	Depth() int
+	// Room says which of the engine's own fields the kind's status can hold.
+	Room() report.Room
+	// Defaults are the definition's policies for the deletion of instances.
+	Defaults() inventory.Defaults
+	// Untyped says whether the schema of a kind was unknown when the composer was made: the
+	// kind's nodes wait for a new composer.
+	Untyped(schema.GroupVersionKind) bool
+}
+
+// ClusterState is what a composer can read beside the facts that it is given. It is read from
+// caches; what has been read is watched, and a change of it triggers another reconcile.
+type ClusterState interface {
+	// Object reads one object. The namespace is empty for cluster-scoped kinds.
+	Object(need plan.Need) plan.Look
+	// Matching reads objects by their labels, in a namespace or, if that is empty, in all;
+	// blind says why they can't be read now.
+	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, blind *plan.Blind)
+	// Namespaced says whether the objects of a kind are in namespaces; unknown for a kind
+	// that no server knows now.
+	Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
+	// Schema is the OpenAPI v3 schema of a kind, nil for one that has none; unknown is one
+	// that no server knows now.
+	Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error)
+	// Round counts the rounds of observing and acting in this reconcile, from 0.
+	Round() int
+	// Memory holds what the composer remembers of the instance between reconciles. It is lost
+	// at a restart.
+	Memory() *any
+}
+
+// clusterState reads through the lease of one reconcile.
+type clusterState struct {
+	r   *Reconciler
+	s   *reconcileState
+	ctx context.Context // of the reconcile
+}
+
+func (c clusterState) Object(need plan.Need) plan.Look {
+	found, state := c.s.lease.Object(need.Kind, need.Namespace, need.Name)
+	look := plan.Look{Object: found, Blind: unavailability(need.Kind, state)}
+	if look.Blind != nil {
+		look.Object = nil
+		c.s.facts.Blind = append(c.s.facts.Blind, *look.Blind)
+	}
+	return look
+}
+
+func (c clusterState) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+	found, state := c.s.lease.Matching(kind, namespace, selector)
+	if blind := unavailability(kind, state); blind != nil {
+		c.s.facts.Blind = append(c.s.facts.Blind, *blind)
+		return nil, blind
+	}
+	return found, nil
+}
+
+func (c clusterState) Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error) {
+	c.s.lease.Want(watch.ChildrenOf(kind, c.s.owner.ID())) // a change of the kind triggers another reconcile
+	found, known, err := c.r.Kinds.Lookup(c.ctx, kind)
+	if err != nil || !known || found.Schema == nil {
+		return nil, known, err
+	}
+	raw, err := json.Marshal(found.Schema)
+	if err != nil {
+		return nil, false, err
+	}
+	return doc, true, json.Unmarshal(raw, &doc)
+}
+
+func (c clusterState) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool) {
+	resource, err := c.r.Kinds.Resolve(c.ctx, kind)
+	return resource.Namespaced, err == nil
+}
+
+func (c clusterState) Round() int { return c.s.round }
+
+func (c clusterState) Memory() *any { return &c.s.memory.composerMemory }

@@ -1,0 +1,141 @@
+package instance
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+)
+
+// Dialect puts the state of instances into the words of their kind. Implementations are pure.
+type Dialect interface {
+	// Suspended says why an instance is not to be reconciled, also when it is being deleted;
+	// empty if it is.
+	Suspended(instance *unstructured.Unstructured) string
+	// SuspendedConditions, LiveConditions and DeletionConditions are an instance's conditions,
+	// given those that it had: while it is suspended, while it lives, and while it is being
+	// deleted.
+	SuspendedConditions(before condition.Set, why string, at Moment) condition.Set
+	LiveConditions(before condition.Set, desired plan.Desired, summary plan.Summary, at Moment) condition.Set
+	DeletionConditions(before condition.Set, removal plan.Removal, at Moment) condition.Set
+	// Problem is what the conditions say that somebody may have to act on; empty if that is
+	// nothing.
+	Problem(condition.Set) (reason, message string)
+	// References lists the objects that an instance itself names as its own. They may lack the
+	// engine's labels, and name their owner in the dialect's way only: another implementation
+	// of the dialect has made them.
+	References(instance *unstructured.Unstructured) []Reference
+	// State is the value of status.state; empty where the dialect has no such field.
+	State(v1alpha1.InstanceState) v1alpha1.InstanceState
+}
+
+// Reference is an object that an instance names as its own. Node is the id of its node; empty
+// where the object says so itself.
+type Reference struct {
+	plan.Need
+	Node string
+}
+
+// Moment is the time of a condition, and the generation of the instance that it is of.
+type Moment struct {
+	Now        time.Time
+	Generation int64
+}
+
+// Mark sets a condition.
+func (m Moment) Mark(set condition.Set, c v1alpha1.Condition) condition.Set {
+	c.ObservedGeneration = m.Generation
+	return set.Mark(c, m.Now)
+}
+
+// Graphs is the dialect of definitions of graphs.
+type Graphs struct{}
+
+// References is empty: children are found by their labels.
+func (Graphs) References(*unstructured.Unstructured) []Reference { return nil }
+
+// Problem is why the instance isn't ready, if that doesn't pass by itself.
+func (Graphs) Problem(set condition.Set) (reason, message string) {
+	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && (plan.Reason(c.Reason) == plan.ResolutionFailed || plan.Reason(c.Reason).IsError()) {
+		return c.Reason, c.Message
+	}
+	return "", ""
+}
+
+// State is the engine's own word.
+func (Graphs) State(s v1alpha1.InstanceState) v1alpha1.InstanceState { return s }
+
+// LiveConditions turns a summary into the dialect's conditions. It drops all others: they were
+// the author's.
+func (Graphs) LiveConditions(before condition.Set, _ plan.Desired, s plan.Summary, at Moment) condition.Set {
+	set := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.Condition) bool { return !slices.Contains(ownConditions, c.Type) })
+	mark := func(kind string, status bool, reason, message string) {
+		c := v1alpha1.Condition{Type: kind, Status: condition.False, Reason: reason, Message: message}
+		if status {
+			c.Status = condition.True
+		}
+		set = at.Mark(set, c)
+	}
+	if s.Unclaimed.Reason != "" {
+		mark(v1alpha1.InstanceManaged, false, string(s.Unclaimed.Reason), s.Unclaimed.Message)
+	} else {
+		mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
+	}
+	if s.Unresolvable != "" {
+		mark(v1alpha1.InstanceGraphResolved, false, string(plan.ResolutionFailed), s.Unresolvable)
+	} else {
+		mark(v1alpha1.InstanceGraphResolved, true, "Resolved", "runtime graph created and all resources resolved")
+	}
+	if s.Reason != "" {
+		mark(v1alpha1.InstanceResourcesReady, false, string(s.Reason), s.Message)
+	} else {
+		mark(v1alpha1.InstanceResourcesReady, true, "AllResourcesReady", "all resources are created and ready")
+	}
+	set = set.Mark(set.Summarize(v1alpha1.InstanceReady, at.Generation,
+		v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady), at.Now)
+	whileTrue := func(kind, reason, message string) {
+		if message == "" {
+			set = set.Drop(kind)
+			return
+		}
+		mark(kind, true, reason, message)
+	}
+	whileTrue(v1alpha1.InstanceStalled, string(plan.WaitTimeout), s.Stalled)
+	whileTrue(v1alpha1.InstanceDrifted, DriftDetected, s.Drifted)
+	return set
+}
+
+// DriftDetected is the reason of a condition about fields that other managers have changed and
+// that are left so.
+const DriftDetected = "DriftDetected"
+
+// DeletionConditions says that the instance and its resources aren't ready any more. Where the
+// conditions are the author's, it changes only those that are there.
+func (Graphs) DeletionConditions(set condition.Set, removal plan.Removal, at Moment) condition.Set {
+	_, own := set.Get(v1alpha1.InstanceManaged)
+	authors := len(set) > 0 && !own
+	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
+		if _, there := set.Get(kind); authors && !there {
+			continue
+		}
+		set = at.Mark(set, v1alpha1.Condition{Type: kind, Status: condition.False, Reason: "Deleting", Message: plan.DeletionMessage(removal)})
+	}
+	return Stalled(set, removal, at)
+}
+
+// DeletionTimeout is the reason of a deletion that takes longer than it should.
+const DeletionTimeout = "DeletionTimeout"
+
+// Stalled sets the condition of a deletion that takes longer than it should, in all dialects.
+func Stalled(set condition.Set, removal plan.Removal, at Moment) condition.Set {
+	if !removal.Stalled {
+		return set.Drop(v1alpha1.InstanceStalled)
+	}
+	return at.Mark(set, v1alpha1.Condition{
+		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: DeletionTimeout, Message: plan.DeletionMessage(removal),
+	})
+}

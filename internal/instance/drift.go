@@ -1,0 +1,41 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-logr/logr"
+
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// correctDrift takes back fields that another manager has taken over, and names that manager in
+// an event. The caches keep our own managed fields only, so the name costs a request; drift is
+// rare. Where the server doesn't let us own a field, because the schema doesn't know it, the
+// write changes nothing and there is no event.
+//
+// While a field is contested, the status says so, and single corrections are no events.
+func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step plan.Step) result {
+	if len(step.Contested) > 0 {
+		return r.update(ctx, s, step, step.Current)
+	}
+	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who changed a field", "object", describeObject(step), "error", err.Error())
+		live = step.Current
+	}
+	res := r.update(ctx, s, step, step.Current)
+	if res.answer == nil || res.answer.GetResourceVersion() == live.GetResourceVersion() {
+		return res
+	}
+	names := make([]string, len(step.Lost))
+	for i, path := range step.Lost {
+		names[i] = string(path)
+	}
+	r.Events.Event(s.instance, telemetry.Warning, "DriftCorrected",
+		fmt.Sprintf("%s of %s was changed by %s and is set back", strings.Join(names, ", "), object.KeyOf(live), othersWith(live, step.Object)))
+	return res
+}

@@ -1,0 +1,138 @@
+package health_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/instance/health"
+)
+
+func read(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(raw, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestInstance(t *testing.T) {
+	cases := map[string]struct {
+		object string
+		ready  bool
+		says   string
+	}{
+		"Before anybody looked": {"metadata: {generation: 1}", false, "it has not been looked at yet"},
+		"Ready for its current generation": {
+			"{metadata: {generation: 2}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}", true, "",
+		},
+		"Ready for an older generation": {
+			"{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}",
+			false, "its status tells of generation 2, it is at 3",
+		},
+		"Without a Ready of the author's its state counts": {
+			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'False', observedGeneration: 2}]}}", true, "",
+		},
+		"Which may be another": {
+			"{metadata: {generation: 2}, status: {state: ERROR, conditions: [{type: Mine, status: 'True', observedGeneration: 2}]}}", false, "its state is ERROR",
+		},
+		"Or that of an older generation": {
+			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'True', observedGeneration: 1}]}}",
+			false, "its status tells of generation 1, it is at 2",
+		},
+		"Not ready says the deepest cause": {
+			"{metadata: {generation: 1}, status: {conditions: [{type: Ready, status: 'False', reason: R, message: a waits for b.id, observedGeneration: 1}]}}",
+			false, "a waits for b.id",
+		},
+		"Not ready without a message says the reason": {
+			"{metadata: {generation: 1}, status: {conditions: [{type: Ready, status: Unknown, reason: Deleting, observedGeneration: 1}]}}",
+			false, "Deleting",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := health.Instance(read(t, tc.object))
+			if got.Ready != tc.ready || got.Message != tc.says {
+				t.Errorf("want %t %q, got %t %q", tc.ready, tc.says, got.Ready, got.Message)
+			}
+		})
+	}
+}
+
+func TestOf(t *testing.T) {
+	cases := map[string]struct {
+		object string
+		ready  bool
+		says   string
+	}{
+		"What has no status is ready by being there": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}", true, ""},
+		"A Ready condition decides": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {conditions: [{type: Ready, status: 'False', message: too small}]}}",
+			false, "too small",
+		},
+		"An older generation is not ready": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}}",
+			false, "generation",
+		},
+		"A well-known kind has its own rules": {
+			"{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {startTime: '2026-08-01T12:00:00Z', conditions: [{type: Failed, status: 'True', message: no luck}]}}",
+			false, "Job Failed",
+		},
+		"A Pod that has failed isn't ready": {
+			"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Failed, reason: Evicted, message: The node was low on memory}}",
+			false, "Failed: Pod has failed: Evicted: The node was low on memory",
+		},
+		"One that has succeeded is":         {"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Succeeded}}", true, ""},
+		"A volume that has failed isn't":    {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Failed}}", false, "is in the Failed phase"},
+		"A volume that can be claimed is":   {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Available}}", true, ""},
+		"A ReplicationController of 0 of 2": {"{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {replicas: 2}, status: {replicas: 2}}", false, "readyReplicas: 0/2"},
+		"A request that was denied isn't":   {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Denied, status: 'True', message: not us}]}}", false, "Failed: Denied: not us"},
+		"A request that nobody has signed":  {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
+		"What can't be read isn't ready": {
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, status: {conditions: some}}", false, "can't be read",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := health.Of(read(t, tc.object))
+			if got.Ready != tc.ready || !strings.Contains(got.Message, tc.says) {
+				t.Errorf("want %t %q, got %t %q", tc.ready, tc.says, got.Ready, got.Message)
+			}
+		})
+	}
+}
+
+func TestStale(t *testing.T) {
+	cases := map[string]struct {
+		object string
+		want   bool
+	}{
+		"Without a status nothing is stale":        {"metadata: {generation: 5}", false},
+		"An observed generation behind is":         {"{metadata: {generation: 5}, status: {observedGeneration: 4}}", true},
+		"An observed generation that is equal not": {"{metadata: {generation: 5}, status: {observedGeneration: 5}}", false},
+		"A condition's counts where there is no other": {
+			"{metadata: {generation: 5}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}]}}", true,
+		},
+		"A condition without one says nothing": {
+			"{metadata: {generation: 5}, status: {conditions: [{type: Ready, status: 'True'}]}}", false,
+		},
+		"The status's own goes first": {
+			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 4}]}}", false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := health.Stale(read(t, tc.object)); got != tc.want {
+				t.Errorf("want %t, got %t", tc.want, got)
+			}
+		})
+	}
+}

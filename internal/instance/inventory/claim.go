@@ -1,0 +1,152 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Claim is what an instance carries while its children exist.
+type Claim struct {
+	Labels      map[string]string
+	Annotations map[string]string
+	Finalizer   string
+	// Fields are what else the dialect writes down before anything is made; the graph
+	// dialect has none.
+	Fields []Field
+}
+
+// Field is a field of an object, from its root, and the value that it is to have, as an
+// unstructured object has it; nil for none.
+type Field struct {
+	Path  []string
+	Value any
+}
+
+// ClaimOf says what the owner's instance is to carry for an inventory, and for
+// what its definition says of its deletion.
+func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
+	c := Claim{
+		Labels: map[string]string{v1alpha1.ApplySetIDLabel: o.ID()},
+		Annotations: map[string]string{
+			v1alpha1.ApplySetKindsAnnotation:      v.kindsText(),
+			v1alpha1.ApplySetNamespacesAnnotation: v.namespacesText(),
+			v1alpha1.ApplySetHashAnnotation:       signature(o.ID(), v.kindsText(), v.namespacesText()),
+		},
+		Finalizer: o.Definition.Finalizer(),
+	}
+	switch o.Definition.Dialect {
+	case object.CompositeDialect:
+		c.Labels[apiextensions.CompositeLabel] = o.Family[apiextensions.CompositeLabel]
+		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
+	case object.ClaimDialect:
+		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
+	case object.GraphDialect:
+		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "kro/" + o.Version
+		maps.Copy(c.Labels, map[string]string{
+			v1alpha1.OwnedLabel:          "true",
+			v1alpha1.VersionLabel:        o.Version,
+			v1alpha1.DefinitionIDLabel:   string(o.Definition.UID),
+			v1alpha1.DefinitionNameLabel: object.LabelValue(o.Definition.Name),
+		})
+		if o.Definition.Namespace != "" {
+			c.Labels[v1alpha1.DefinitionNSLabel] = o.Definition.Namespace
+		}
+	}
+	if text := defaults.text(); text != "" {
+		c.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
+	}
+	return c
+}
+
+// In says whether the instance carries the claim already. A different version
+// of this program alone is no reason to write.
+func (c Claim) In(instance *unstructured.Unstructured) bool {
+	if !slices.Contains(instance.GetFinalizers(), c.Finalizer) {
+		return false
+	}
+	labels, annotations := instance.GetLabels(), instance.GetAnnotations()
+	if annotations[v1alpha1.DeletionDefaultsAnnotation] != c.Annotations[v1alpha1.DeletionDefaultsAnnotation] {
+		return false
+	}
+	for k, want := range c.Labels {
+		if got, ok := labels[k]; k != v1alpha1.VersionLabel && (!ok || got != want) {
+			return false
+		}
+	}
+	for k, want := range c.Annotations {
+		if got, ok := annotations[k]; k != v1alpha1.ApplySetToolingAnnotation && (!ok || got != want) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(c.Fields, func(f Field) bool { return !f.in(instance) })
+}
+
+func (f Field) in(instance *unstructured.Unstructured) bool {
+	got, _, _ := unstructured.NestedFieldNoCopy(instance.Object, f.Path...)
+	return equality.Semantic.DeepEqual(got, f.Value)
+}
+
+// Configuration is the claim as a server-side apply configuration, for a claim without
+// fields. It carries the instance's UID, so that a late write can't bring back an
+// instance that is gone.
+func (c Claim) Configuration(instance *unstructured.Unstructured) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(instance.GroupVersionKind())
+	u.SetName(instance.GetName())
+	u.SetNamespace(instance.GetNamespace())
+	u.SetUID(instance.GetUID())
+	u.SetLabels(c.Labels)
+	u.SetAnnotations(c.Annotations)
+	u.SetFinalizers([]string{c.Finalizer})
+	return u
+}
+
+// Change is the claim as a merge patch (RFC 7386) of the instance, with only what the
+// instance hasn't yet. Whoever sets a field to what it is anyway keeps it for himself,
+// as by server-side apply he would not.
+func (c Claim) Change(instance *unstructured.Unstructured) map[string]any {
+	change := map[string]any{}
+	metadata := map[string]any{
+		"labels":      missing(c.Labels, instance.GetLabels()),
+		"annotations": missing(c.Annotations, instance.GetAnnotations()),
+	}
+	if !slices.Contains(instance.GetFinalizers(), c.Finalizer) {
+		metadata["finalizers"] = append(slices.Clone(instance.GetFinalizers()), c.Finalizer)
+	}
+	change["metadata"] = metadata
+	for _, f := range c.Fields {
+		if !f.in(instance) {
+			put(change, f.Path, f.Value)
+		}
+	}
+	return change
+}
+
+func missing(wanted, has map[string]string) map[string]any {
+	out := map[string]any{}
+	for key, value := range wanted {
+		if got, ok := has[key]; !ok || got != value {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func put(into map[string]any, path []string, value any) {
+	for _, name := range path[:len(path)-1] {
+		below, ok := into[name].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			into[name] = below
+		}
+		into = below
+	}
+	into[path[len(path)-1]] = value
+}

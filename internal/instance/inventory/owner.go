@@ -1,0 +1,94 @@
+// Package inventory holds what an instance owns and how that is written down:
+// on the instance as an ApplySet (KEP-3659), which names the kinds and
+// namespaces to look in, and on each child as labels, which name the instance
+// and the node. With both, an instance can be taken apart without its
+// definition.
+//
+// Pure: it decides from values alone.
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Owner is an instance as its children know it.
+type Owner struct {
+	Kind      schema.GroupVersionKind
+	Namespace string
+	Name      string
+	UID       types.UID
+	// Definition is the definition that serves the instance's kind.
+	Definition object.Definition
+	// Version is this program's version, for the dialect's version label.
+	Version string
+	// Anchor is the CustomResourceDefinition of the instance's kind, and Unreferred says that
+	// its children don't refer to it as their owner: see refer.
+	Anchor     Anchor
+	Unreferred bool
+	// Family are the labels by which the composition dialect tells to whose tree an
+	// object belongs; a graph's children have none.
+	Family map[string]string
+}
+
+// OwnerOf describes an instance as an owner.
+func OwnerOf(instance *unstructured.Unstructured, d object.Definition, version string) Owner {
+	return Owner{
+		Kind:       instance.GroupVersionKind(),
+		Namespace:  instance.GetNamespace(),
+		Name:       instance.GetName(),
+		UID:        instance.GetUID(),
+		Definition: d,
+		Version:    object.LabelValue(version),
+		Family:     family(d.Dialect, instance),
+		Unreferred: instance.GetAnnotations()[v1alpha1.OwnerReferencesAnnotation] == string(v1alpha1.OwnerReferencesNone),
+	}
+}
+
+// ID is the ApplySet's identity: it derives from name, namespace, kind and
+// group, and so outlives the instance's UID.
+func (o Owner) ID() string { return ApplySetID(o.Key()) }
+
+// Key names the instance.
+func (o Owner) Key() object.Key {
+	return object.Key{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+// ApplySetID is the identity of the ApplySet whose parent has the given key, in
+// the form that KEP-3659 demands.
+func ApplySetID(k object.Key) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{k.Name, k.Namespace, k.Kind, k.Group}, ".")))
+	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
+}
+
+// Sign puts the digest of an object's content onto it, by which a pass knows
+// without a request that nothing is to be applied, and this program's version, if
+// any. Neither counts for the digest: a new version is no reason to write.
+func Sign(o *unstructured.Unstructured, version string) {
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	delete(labels, v1alpha1.VersionLabel)
+	delete(annotations, v1alpha1.AppliedAnnotation)
+	o.SetLabels(labels)
+	o.SetAnnotations(annotations)
+	digest := object.Digest(o.Object)
+	if version != "" {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[v1alpha1.VersionLabel] = version
+		o.SetLabels(labels)
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.AppliedAnnotation] = digest
+	o.SetAnnotations(annotations)
+}

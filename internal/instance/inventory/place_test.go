@@ -1,0 +1,187 @@
+package inventory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+func TestAPlaceIsReadAgain(t *testing.T) {
+	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
+	for name, want := range map[string]inventory.Place{
+		"A plain one":   {Node: "a"},
+		"One with all":  {Node: "a", Layer: 3, DependsOn: []string{"b", "c"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionRetain},
+		"An orphan's":   {Node: "a", OnDelete: v1alpha1.DeletionOrphan},
+		"An item's":     {Node: "a", Item: &inventory.Item{Index: 2, Size: 5}},
+		"One below one": {Node: "a", Layer: 1, DependsOn: []string{"b"}},
+	} {
+		o := child()
+		owner.Mark(o, inventory.Place{Node: "old", Item: &inventory.Item{Index: 7, Size: 8}, DependsOn: []string{"x"}, DeleteAfter: []string{"x"}, OnDelete: v1alpha1.DeletionOrphan})
+		owner.Mark(o, want)
+		if diff := cmp.Diff(want, inventory.PlaceOf(o), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAPolicyThatSomebodyInventedIsNone(t *testing.T) {
+	for _, text := range []string{"", "Keep", "orphan", "Delete"} {
+		o := child()
+		o.SetAnnotations(map[string]string{v1alpha1.OnDeleteAnnotation: text})
+		if got := inventory.PlaceOf(o).OnDelete; got != "" {
+			t.Errorf("%q is read as %s", text, got)
+		}
+	}
+}
+
+func TestAnOrphanIsKnownByTheDialectsWord(t *testing.T) {
+	o := child()
+	o.SetAnnotations(map[string]string{v1alpha1.OrphanedAnnotation: "Orphaned"})
+	if got := inventory.PlaceOf(o).OnDelete; got != v1alpha1.DeletionOrphan {
+		t.Errorf("what another implementation was to leave in place is read as %q", got)
+	}
+	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
+	for policy, want := range map[v1alpha1.DeletionPolicy]string{v1alpha1.DeletionOrphan: "Orphaned", v1alpha1.DeletionRetain: "", "": ""} {
+		owner.Mark(o, inventory.Place{Node: "a", OnDelete: policy})
+		if got := o.GetAnnotations()[v1alpha1.OrphanedAnnotation]; got != want {
+			t.Errorf("with policy %q it says %q; want %q", policy, got, want)
+		}
+	}
+}
+
+func TestWhatAnOrphanLoses(t *testing.T) {
+	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
+	strip := func(o *unstructured.Unstructured) (map[string]string, map[string]string) {
+		labels, annotations := inventory.Marks(o)
+		left, rest := o.GetLabels(), o.GetAnnotations()
+		for _, key := range labels {
+			delete(left, key)
+		}
+		for _, key := range annotations {
+			delete(rest, key)
+		}
+		return left, rest
+	}
+	all := inventory.Place{Node: "a", Item: &inventory.Item{Index: 1, Size: 2}, Layer: 3, DependsOn: []string{"b"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionOrphan}
+
+	o := child()
+	owner.Mark(o, all)
+	labels, annotations := strip(o)
+	if diff := cmp.Diff(map[string]string{"team": "web"}, labels); diff != "" {
+		t.Errorf("labels of its own (-want +got):\n%s", diff)
+	}
+	if len(annotations) > 0 {
+		t.Errorf("annotations are left: %v", annotations)
+	}
+
+	o = child()
+	owner.Mark(o, all)
+	o.SetLabels(with(o.GetLabels(), v1alpha1.ManagedByLabel, "Helm"))
+	o.SetLabels(with(o.GetLabels(), v1alpha1.ApplySetIDLabel, "applyset-x-v1"))
+	labels, _ = strip(o)
+	want := map[string]string{
+		"team": "web", v1alpha1.ManagedByLabel: "Helm",
+		v1alpha1.ApplySetIDLabel: "applyset-x-v1", v1alpha1.OwnedLabel: "true", v1alpha1.VersionLabel: "v1",
+	}
+	if diff := cmp.Diff(want, labels); diff != "" {
+		t.Errorf("an instance stays one, and somebody else's label is his (-want +got):\n%s", diff)
+	}
+}
+
+func annotated(key, value string) *unstructured.Unstructured {
+	o := instance()
+	o.SetAnnotations(map[string]string{key: value})
+	return o
+}
+
+func TestLimits(t *testing.T) {
+	cases := map[string]struct {
+		annotations map[string]string
+		want        inventory.Limits
+		trouble     bool
+	}{
+		"None":                             {},
+		"The definition's":                 {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s,forceAfter=1h0m0s"}, inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour}, false},
+		"The instance's own go before":     {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "2m"}, inventory.Limits{Timeout: 2 * time.Minute}, false},
+		"Its own without the definition's": {map[string]string{v1alpha1.ForceAfterAnnotation: "24h"}, inventory.Limits{ForceAfter: 24 * time.Hour}, false},
+		"What is no duration is told":      {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "soon"}, inventory.Limits{Timeout: time.Minute}, true},
+		"Nothing is no limit":              {map[string]string{v1alpha1.ForceAfterAnnotation: "0s"}, inventory.Limits{}, true},
+		"What somebody made of it is not":  {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=soon,,x"}, inventory.Limits{}, false},
+	}
+	for name, tc := range cases {
+		o := instance()
+		o.SetAnnotations(tc.annotations)
+		got, trouble := inventory.LimitsOf(o)
+		if got != tc.want || (len(trouble) > 0) != tc.trouble {
+			t.Errorf("%s: %+v, trouble %v", name, got, trouble)
+		}
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	of := func(node string, recorded v1alpha1.DeletionPolicy) *unstructured.Unstructured {
+		o := child()
+		inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1").Mark(o, inventory.Place{Node: node, OnDelete: recorded})
+		return o
+	}
+	cases := map[string]struct {
+		says    string
+		child   *unstructured.Unstructured
+		want    v1alpha1.DeletionPolicy
+		trouble bool
+	}{
+		"By default it is deleted":           {"", of("a", ""), v1alpha1.DeletionDelete, false},
+		"The definition's":                   {"", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, false},
+		"The instance's for all":             {"Orphan", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionOrphan, false},
+		"The instance's for one":             {"Orphan, a=Delete", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionDelete, false},
+		"That of another is another's":       {"b=Orphan", of("a", ""), v1alpha1.DeletionDelete, false},
+		"What can't be read counts for none": {"a=Keep", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, true},
+		"Nor for nobody":                     {"=Orphan", of("a", ""), v1alpha1.DeletionDelete, true},
+	}
+	for name, tc := range cases {
+		policies, trouble := inventory.PoliciesOf(annotated(v1alpha1.DeletionPolicyAnnotation, tc.says))
+		if got := policies.Of(tc.child); got != tc.want || (len(trouble) > 0) != tc.trouble {
+			t.Errorf("%s: %s, trouble %v", name, got, trouble)
+		}
+	}
+}
+
+func TestWhoIsLetGoOf(t *testing.T) {
+	cases := map[string]struct {
+		asked, node, kind, name string
+		want                    bool
+	}{
+		"Nobody, unless somebody is named": {"", "a", "ConfigMap", "x", false},
+		"A node by its id":                 {"b, a", "a", "ConfigMap", "x", true},
+		"An object by its name":            {"ConfigMap/x", "a", "ConfigMap", "x", true},
+		"Not another of its kind":          {"ConfigMap/y", "a", "ConfigMap", "x", false},
+		"Not an object by its kind alone":  {"ConfigMap", "a", "ConfigMap", "x", false},
+		"A kind by its kind":               {"ConfigMap", "", "ConfigMap", "", true},
+		"All":                              {"all", "a", "ConfigMap", "x", true},
+	}
+	for name, tc := range cases {
+		if got := inventory.ForcedOf(annotated(v1alpha1.ForceDeleteAnnotation, tc.asked)).Names(tc.node, tc.kind, tc.name); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestInstanceOf(t *testing.T) {
+	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
+	o := child()
+	owner.Mark(o, inventory.Place{Node: "a"})
+	if key, version, ok := inventory.InstanceOf(o); !ok || key != owner.Key() || version != "v1alpha1" {
+		t.Errorf("%v %s %t", key, version, ok)
+	}
+	o.SetLabels(with(o.GetLabels(), v1alpha1.InstanceNameLabel, "another"))
+	if key, _, ok := inventory.InstanceOf(o); ok {
+		t.Errorf("labels that contradict each other name %v", key)
+	}
+}

@@ -1,0 +1,212 @@
+package managedfields
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
+)
+
+// Engine is an engine that objects are given back to.
+type Engine string
+
+// The engines.
+const (
+	Crossplane Engine = "crossplane"
+	KRO        Engine = "kro"
+)
+
+// Manager is the name by which the engine updates objects.
+func (e Engine) Manager() string {
+	if e == KRO {
+		return kroManager
+	}
+	return crossplaneManager
+}
+
+// connectionType is the type of Secrets with connection details, which Crossplane updates
+// rather than applies, unless a composition composes them.
+const connectionType = "connection.crossplane.io/v1alpha1"
+
+// Restore is what the managed fields of an object are to be for an engine to go on with it:
+// what this program's managers own is owned by the engine's. It undoes Transfer. Changed says
+// whether there was anything to undo. The object isn't changed.
+//
+// Crossplane would leave fields on an object that it wants no longer, if another manager
+// owned them too; and kro has managers of the same names as this program, but for two.
+func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
+	var next, ours entryList
+	for _, entry := range o.GetManagedFields() {
+		if recipients(o, entry, e) == nil {
+			next = append(next, entry)
+		} else {
+			ours = append(ours, entry)
+		}
+	}
+	for _, entry := range ours {
+		next.distribute(entry, recipients(o, entry, e))
+	}
+	return next, len(ours) > 0
+}
+
+// distribute adds the fields of an entry to those of recipients, the last of which gets what is
+// left.
+func (l *entryList) distribute(entry metav1.ManagedFieldsEntry, to []recipient) {
+	left := ownership.Decode(entry)
+	for _, r := range to[:len(to)-1] {
+		rest, fields := cutAll(left, r.paths)
+		if !r.shared {
+			left = rest
+		}
+		l.add(entry, r.manager, r.operation, fields)
+	}
+	last := to[len(to)-1]
+	l.add(entry, last.manager, last.operation, left)
+}
+
+// recipient is a manager that gets fields: those at the paths, or what is left.
+type recipient struct {
+	manager   string
+	operation metav1.ManagedFieldsOperationType
+	paths     []fieldpath.Path
+	// shared says that others get these fields as well.
+	shared bool
+}
+
+// recipients are the managers of an engine that an entry's fields go to; nil for an entry that
+// stays.
+func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine) []recipient {
+	rest := []recipient{{manager: e.Manager(), operation: metav1.ManagedFieldsOperationUpdate}}
+	switch {
+	case strings.HasPrefix(entry.Manager, ownPrefix):
+		return rest
+	case e == KRO:
+		return kroRecipients(o, entry, rest)
+	case entry.Manager == v1alpha1.StatusManager && entry.Subresource == "status" && isComposite(o):
+		conditions := recipient{manager: crossplaneManager, operation: metav1.ManagedFieldsOperationUpdate, paths: []fieldpath.Path{
+			ownership.Path("status", "conditions"), ownership.Path("status", "connectionDetails"), ownership.Path("status", "claimConditionTypes"),
+		}}
+		return []recipient{conditions, {manager: compositeManager, operation: metav1.ManagedFieldsOperationApply}}
+	case entry.Manager == v1alpha1.StatusManager:
+		return rest
+	case entry.Manager == v1alpha1.InstanceManager && isComposite(o):
+		refs := recipient{manager: compositeManager, operation: metav1.ManagedFieldsOperationApply, paths: []fieldpath.Path{
+			ownership.Path("spec", "resourceRefs"), ownership.Path("spec", "crossplane", "resourceRefs"),
+		}}
+		return append([]recipient{refs}, rest...)
+	case entry.Manager == v1alpha1.InstanceManager:
+		return rest
+	case entry.Manager == v1alpha1.ChildManager && IsOfGraph(o):
+		return nil // its parent's engine goes by the same name
+	case entry.Manager == v1alpha1.ChildManager:
+		return []recipient{{manager: applier(o), operation: operationOf(o)}}
+	}
+	return nil
+}
+
+// kroRecipients are the managers of kro. It labels an instance by one manager, and notes its
+// inventory by another, which is named as ours is.
+func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, rest []recipient) []recipient {
+	switch {
+	case entry.Manager == v1alpha1.StatusManager:
+		return rest
+	case entry.Manager != v1alpha1.InstanceManager:
+		return nil
+	case !inventory.IsInstance(o):
+		return rest
+	case entry.Operation != metav1.ManagedFieldsOperationApply || !hasLabels(entry):
+		return nil
+	}
+	shared := []fieldpath.Path{
+		annotation(v1alpha1.ApplySetToolingAnnotation), annotation(v1alpha1.ApplySetNamespacesAnnotation),
+		label(v1alpha1.ApplySetIDLabel),
+	}
+	return []recipient{
+		{manager: v1alpha1.InstanceManager, operation: metav1.ManagedFieldsOperationApply, paths: shared, shared: true},
+		{manager: v1alpha1.InstanceManager, operation: metav1.ManagedFieldsOperationApply, paths: []fieldpath.Path{
+			annotation(v1alpha1.ApplySetKindsAnnotation), annotation(v1alpha1.ApplySetHashAnnotation),
+		}},
+		{manager: labellerManager, operation: metav1.ManagedFieldsOperationApply},
+	}
+}
+
+// hasLabels says whether an entry owns what the labeller writes.
+func hasLabels(entry metav1.ManagedFieldsEntry) bool {
+	return ownership.Owns(ownership.Decode(entry), label(v1alpha1.OwnedLabel))
+}
+
+// isComposite says whether an object is a composite: it follows a composition by a
+// reference, and isn't a claim.
+func isComposite(o *unstructured.Unstructured) bool {
+	for _, path := range [][]string{{"spec", "resourceRefs"}, {"spec", "crossplane"}} {
+		if _, is, _ := unstructured.NestedFieldNoCopy(o.Object, path...); is {
+			return true
+		}
+	}
+	for _, name := range o.GetFinalizers() {
+		if name == compositeFinalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// ownPrefix begins the managers of this program that no engine has.
+const ownPrefix = "espalier.dev/"
+
+// compositeFinalizer is Crossplane's on a composite.
+const compositeFinalizer = "composite.apiextensions.crossplane.io"
+
+// applier is the manager by which Crossplane writes an object as its parent wants it.
+func applier(o *unstructured.Unstructured) string {
+	switch controller := metav1.GetControllerOfNoCopy(o); {
+	case IsConnection(o):
+		return crossplaneManager
+	case isClaimed(o):
+		return claimManager
+	case controller == nil:
+		return crossplaneManager
+	default:
+		return ComposedManager(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind(), controller.Name)
+	}
+}
+
+func operationOf(o *unstructured.Unstructured) metav1.ManagedFieldsOperationType {
+	if applier(o) == crossplaneManager {
+		return metav1.ManagedFieldsOperationUpdate
+	}
+	return metav1.ManagedFieldsOperationApply
+}
+
+func isClaimed(o *unstructured.Unstructured) bool {
+	_, _, claimed := inventory.ClaimedBy(o)
+	return claimed
+}
+
+// IsOfGraph says whether an object is composed by an instance of a graph.
+func IsOfGraph(o *unstructured.Unstructured) bool {
+	return o.GetLabels()[v1alpha1.OwnedLabel] != "" && o.GetLabels()[v1alpha1.NodeIDLabel] != ""
+}
+
+// IsConnection says whether an object is the Secret with the connection details of a
+// composite or a claim, which no composition composes.
+func IsConnection(o *unstructured.Unstructured) bool {
+	kind, _, _ := unstructured.NestedString(o.Object, "type")
+	node := inventory.Node(o)
+	return o.GetKind() == "Secret" && kind == connectionType && (node == "" || node == "connection" || node == "crossplane.io/connection-details")
+}
+
+// ComposedManager is the manager by which Crossplane applies the objects that a composite
+// consists of.
+func ComposedManager(kind schema.GroupKind, name string) string {
+	sum := sha256.Sum256([]byte(name + kind.String()))
+	return composedPrefix + "/" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,149 @@
+// Package managedfields transfers fields from the field managers of the engines that an object
+// was made by before to those of this program, and back.
+//
+// Server-side apply removes a field that an applier wants no longer only if no other
+// manager owns it. A former engine writes nothing any more, but what it owns stays owned:
+// a field that both have applied would stay on the object for ever. So its fields are
+// transferred to the manager of this program that writes them now.
+//
+// Pure: it decides from values alone.
+package managedfields
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
+)
+
+// The managers of former engines. Those of a status are not among them: a status is
+// written as a whole, so that nothing in it outlives its source.
+const (
+	// composedPrefix begins the name by which Crossplane applies the objects that a
+	// composite consists of; the rest of it is a digest of the composite's name.
+	composedPrefix = "apiextensions.crossplane.io/composed"
+	// claimManager applies the composite of a claim.
+	claimManager = "apiextensions.crossplane.io/claim"
+	// compositeManager applies what a composite refers to.
+	compositeManager = "apiextensions.crossplane.io/composite"
+	// crossplaneManager and kroManager are what the engines are called where they don't
+	// apply, or give no name.
+	crossplaneManager = "crossplane"
+	kroManager        = "kro"
+	// labellerManager applies kro's labels and its finalizer on an instance.
+	labellerManager = "kro.run/labeller"
+)
+
+// IsFormer says whether an entry of managed fields, by its manager, operation and
+// subresource, is one of a former engine whose fields are to be transferred.
+func IsFormer(manager, operation, subresource string) bool {
+	if subresource != "" {
+		return false
+	}
+	switch metav1.ManagedFieldsOperationType(operation) {
+	case metav1.ManagedFieldsOperationApply:
+		return manager == claimManager || manager == compositeManager || manager == labellerManager || isComposer(manager)
+	case metav1.ManagedFieldsOperationUpdate:
+		return manager == crossplaneManager || manager == kroManager
+	}
+	return false
+}
+
+func isComposer(manager string) bool {
+	return manager == composedPrefix || strings.HasPrefix(manager, composedPrefix+"/")
+}
+
+// NeedsTransfer says whether former engines own fields of an object. It is cheap: every
+// reconcile asks.
+func NeedsTransfer(o *unstructured.Unstructured) bool {
+	for entry := range ownership.Entries(o) {
+		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) {
+			return true
+		}
+	}
+	return false
+}
+
+// Transfer is what the managed fields of an object are to be: without entries of former
+// engines, whose fields this program's managers own instead. Changed says whether there
+// were any. The object isn't changed.
+func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, changed bool) {
+	if !NeedsTransfer(o) {
+		return o.GetManagedFields(), false
+	}
+	var next, former entryList
+	all := o.GetManagedFields()
+	for _, entry := range all {
+		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) {
+			former = append(former, entry)
+		} else {
+			next = append(next, entry)
+		}
+	}
+	role := roleOf(o, all)
+	for _, entry := range former {
+		next.transfer(entry, role)
+	}
+	return next, true
+}
+
+// Applied are the fields that a manager has applied to an object, or will have once those of
+// former engines are transferred.
+func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
+	if !NeedsTransfer(o) {
+		return ownership.Applied(o, manager)
+	}
+	entries, _ := Transfer(o)
+	for _, entry := range entries {
+		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
+			return ownership.Decode(entry)
+		}
+	}
+	return &fieldpath.Set{}
+}
+
+// entryList are managed fields.
+type entryList []metav1.ManagedFieldsEntry
+
+// transfer adds the fields of a former engine's entry to those of this program's managers.
+func (l *entryList) transfer(entry metav1.ManagedFieldsEntry, r role) {
+	fields := ownership.Decode(entry)
+	switch {
+	case entry.Manager == claimManager, isComposer(entry.Manager):
+		l.add(entry, v1alpha1.ChildManager, metav1.ManagedFieldsOperationApply, fields)
+	case entry.Manager == labellerManager:
+		l.add(entry, v1alpha1.InstanceManager, metav1.ManagedFieldsOperationApply, fields)
+	case entry.Manager == compositeManager:
+		l.add(entry, v1alpha1.InstanceManager, metav1.ManagedFieldsOperationUpdate, fields)
+	default:
+		own, wanted := r.split(fields)
+		l.add(entry, v1alpha1.InstanceManager, metav1.ManagedFieldsOperationUpdate, own)
+		l.add(entry, v1alpha1.ChildManager, metav1.ManagedFieldsOperationApply, wanted)
+	}
+}
+
+// add has a manager own further fields, which come from an entry of another. The server knows
+// an applier's entry by its name and subresource, and other entries by their version too.
+func (l *entryList) add(from metav1.ManagedFieldsEntry, manager string, operation metav1.ManagedFieldsOperationType, fields *fieldpath.Set) {
+	if fields.Empty() {
+		return
+	}
+	for i := range *l {
+		e := &(*l)[i]
+		same := e.Manager == manager && e.Operation == operation && e.Subresource == from.Subresource
+		if !same || operation != metav1.ManagedFieldsOperationApply && e.APIVersion != from.APIVersion {
+			continue
+		}
+		e.FieldsV1 = ownership.Encode(ownership.Decode(*e).Union(fields))
+		if from.Time != nil && (e.Time == nil || e.Time.Before(from.Time)) {
+			e.Time = from.Time
+		}
+		return
+	}
+	from.Manager, from.Operation, from.FieldsV1 = manager, operation, ownership.Encode(fields)
+	*l = append(*l, from)
+}

@@ -1,0 +1,162 @@
+package managedfields_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// recorded are objects as other engines have left them on a live cluster.
+func recorded(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/recorded.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []*unstructured.Unstructured
+	for doc := range bytes.SplitSeq(raw, []byte("\n---\n")) {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func setOf(t *testing.T, e metav1.ManagedFieldsEntry) *fieldpath.Set {
+	t.Helper()
+	var set fieldpath.Set
+	if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+		t.Fatalf("the fields of %s can't be read: %v", e.Manager, err)
+	}
+	return &set
+}
+
+// show tells who owns what of an object.
+func show(t *testing.T, o *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", o.GetKind(), o.GetName())
+	for _, e := range entries {
+		fmt.Fprintf(&b, "  %s %s %s\n", e.Manager, e.Operation, e.Subresource)
+		var paths []string
+		setOf(t, e).Iterate(func(p fieldpath.Path) { paths = append(paths, p.String()) })
+		slices.Sort(paths)
+		for _, p := range paths {
+			fmt.Fprintf(&b, "    %s\n", p)
+		}
+	}
+	return b.String()
+}
+
+func TestWhatOtherEnginesOwnIsTransferred(t *testing.T) {
+	var b strings.Builder
+	for _, o := range recorded(t) {
+		entries, changed := managedfields.Transfer(o)
+		if !changed {
+			t.Errorf("%s %s: nothing is transferred", o.GetKind(), o.GetName())
+		}
+		b.WriteString(show(t, o, entries))
+	}
+	golden.Compare(t, "testdata/transferred.txt", b.String())
+}
+
+func TestATransferLosesNothingAndEnds(t *testing.T) {
+	for _, o := range recorded(t) {
+		before := o.DeepCopy()
+		entries, _ := managedfields.Transfer(o)
+		if diff := cmp.Diff(before, o); diff != "" {
+			t.Errorf("%s %s was changed:\n%s", o.GetKind(), o.GetName(), diff)
+		}
+		had, has := fieldpath.NewSet(), fieldpath.NewSet()
+		for _, e := range o.GetManagedFields() {
+			had = had.Union(setOf(t, e))
+		}
+		for _, e := range entries {
+			has = has.Union(setOf(t, e))
+		}
+		// A map that another manager owns as well needs no owner of its own: it stays as
+		// long as one of its fields does.
+		if lost := had.Leaves().Difference(has); !lost.Empty() {
+			t.Errorf("%s %s: nobody owns %s any more", o.GetKind(), o.GetName(), lost)
+		}
+		o.SetManagedFields(entries)
+		if again, changed := managedfields.Transfer(o); changed || managedfields.NeedsTransfer(o) || cmp.Diff(entries, again) != "" {
+			t.Errorf("%s %s: there is more to transfer", o.GetKind(), o.GetName())
+		}
+	}
+}
+
+func TestNothingIsTransferredWhereNobodyElseHasApplied(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	fields := &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:a":{}}}`)}
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: fields},
+		{Manager: "kubectl-client-side-apply", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: fields},
+		{Manager: "crossplane", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", FieldsV1: fields},
+		{Manager: "crossplane", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: fields}, // a package manager
+	})
+	if _, changed := managedfields.Transfer(o); changed || managedfields.NeedsTransfer(o) {
+		t.Error("it is transferred")
+	}
+}
+
+func TestATransferJoinsWhatBothHaveApplied(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	early, late := metav1.Unix(100, 0), metav1.Unix(200, 0)
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{
+			Manager: "apiextensions.crossplane.io/composed/1f", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &late,
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:a":{},"f:b":{}},"f:list":{"k:{\"name\":\"x\"}":{".":{},"f:v":{}}}}`)},
+		},
+		{
+			Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &early,
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:b":{},"f:c":{}},"f:list":{"k:{\"name\":\"x\"}":{}}}`)},
+		},
+	})
+	entries, _ := managedfields.Transfer(o)
+	want := []metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &late,
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:a":{},"f:b":{},"f:c":{}},"f:list":{"k:{\"name\":\"x\"}":{".":{},"f:v":{}}}}`)},
+	}}
+	if diff := cmp.Diff(want, entries); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestWhatAnEngineHasUpdatedIsItsParentsUnlessItIsItsOwn(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"claimRef": map[string]any{"apiVersion": "example.org/v1", "kind": "Claim", "name": "x"}}}}
+	o.SetFinalizers([]string{"composite.apiextensions.crossplane.io"})
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: "crossplane", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "example.org/v1",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{},"f:labels":{".":{},"f:crossplane.io/composite":{}}},"f:spec":{".":{},"f:size":{},"f:resourceRefs":{}}}`)},
+	}})
+	entries, _ := managedfields.Transfer(o)
+	want := []metav1.ManagedFieldsEntry{
+		{
+			Manager: v1alpha1.InstanceManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "example.org/v1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{},"f:labels":{"f:crossplane.io/composite":{}}},"f:spec":{"f:resourceRefs":{}}}`)},
+		},
+		{
+			Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "example.org/v1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:size":{}}}`)},
+		},
+	}
+	if diff := cmp.Diff(want, entries); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,84 @@
+package instance
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// transferManagedFields gives what managers of a former engine own of an object to ours, if there
+// is anything, so that the next apply removes what isn't wanted any more. Otherwise it
+// makes no request.
+func (r *Reconciler) transferManagedFields(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !managedfields.NeedsTransfer(o) {
+		return o, nil
+	}
+	transferred, err := r.write(s, o, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.ReplaceManagedFields(ctx, o, v1alpha1.ChildManager, managedfields.Transfer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("took over the managed fields of a former engine", "object", object.KeyOf(o))
+	return transferred, nil
+}
+
+// somebody stands for a manager that managed fields don't name.
+const somebody = "somebody"
+
+// othersWith names the managers other than ours that own something of what we want on an object.
+func othersWith(live, wanted *unstructured.Unstructured) string {
+	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
+		return e.Manager != v1alpha1.ChildManager && ownership.Overlaps(wanted.Object, e.Fields())
+	}))
+}
+
+// othersWithDifferent names the managers other than ours that own a field which we want with
+// another value; if there are none, those that own something of what we want.
+func othersWithDifferent(live, wanted *unstructured.Unstructured) string {
+	names := ownership.Managers(live, func(e ownership.Entry) bool {
+		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" && ownership.Differs(wanted.Object, live.Object, e.Fields())
+	})
+	if len(names) == 0 {
+		return othersWith(live, wanted)
+	}
+	return joined(names)
+}
+
+func joined(names []string) string {
+	if len(names) == 0 {
+		return somebody
+	}
+	return strings.Join(names, ", ")
+}
+
+// mostWriters bounds how many managers of an object a message names.
+const mostWriters = 3
+
+// writersOf names, sorted, the managers of an object, but for those of its status only.
+func writersOf(live *unstructured.Unstructured) string {
+	names := ownership.Managers(live, func(e ownership.Entry) bool { return e.Subresource != "status" })
+	more := ""
+	if len(names) > mostWriters {
+		names, more = names[:mostWriters], " and others"
+	}
+	return strings.Join(names, ", ") + more
+}
+
+// finalizersOf lists an object's finalizers with the managers that own them.
+func finalizersOf(live *unstructured.Unstructured) []report.Finalizer {
+	var out []report.Finalizer
+	for _, name := range live.GetFinalizers() {
+		path := ownership.ItemOf(ownership.Path("metadata", "finalizers"), name)
+		out = append(out, report.Finalizer{Name: name, Managers: ownership.Owners(live, path)})
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package instance
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// memory is what is remembered of one instance between reconciles. Correctness doesn't depend
+// on it: losing it costs a request or two, or the event that an error is over.
+type memory struct {
+	uid types.UID
+	// watchesRestored says that what the instance recorded is watched.
+	watchesRestored bool
+	// history is what plans depend on beside what is observed.
+	history plan.History
+	// observed are the children as they were when their status last was of their current
+	// generation.
+	observed map[types.UID]*unstructured.Unstructured
+	// obstacles keep nodes from being applied.
+	obstacles map[string]plan.Obstacle
+	// writtenStatus is the digest of the last status written, and storedStatus that of what the
+	// server made of it: it may prune what the schema doesn't know.
+	writtenStatus, storedStatus string
+	// truncatedWrites counts how often fields were missing from what was stored, for the
+	// composer that wrote them.
+	truncatedWrites int
+	composer        Composer
+	// composerMemory is what the composer remembers.
+	composerMemory any
+	// recordedResults are the results that events were recorded for.
+	recordedResults map[plan.Result]bool
+	// waitingSince is when waits began, also where the status has no room to say so.
+	waitingSince map[plan.WaitKey]time.Time
+	// problems are those that were last reported.
+	problems []report.Problem
+	// childRevisions are the resource versions of nested instances that were last observed.
+	childRevisions map[types.UID]string
+	// tried is what is known of children that are to be deleted.
+	tried plan.Tried
+	// writeUnanswered says that the outcome of a write to a child is unknown.
+	writeUnanswered bool
+	// policy is the propagation policy of the instance's deletion, once that is known.
+	policy report.Policy
+	// deletion is what was last reported of the instance's deletion.
+	deletion *report.Deletion
+	// askedUsages says that the instance is registered with Usages.
+	askedUsages bool
+	// statusTooNarrow says that the server rejects the engine's own fields in the status.
+	statusTooNarrow bool
+	// dialectConditions are the dialect's own where the status holds the author's instead.
+	dialectConditions condition.Set
+	// unsettledReconciles counts the reconciles that ended while the composer's answer still
+	// changed.
+	unsettledReconciles int
+	// problemRecorded says that there was an event of a problem, and none of its end yet.
+	problemRecorded bool
+	// refusals are the writes to the instance itself that are refused.
+	refusals telemetry.Refusals
+	// loggedAttempts is at which attempt a wait was last logged.
+	loggedAttempts map[plan.WaitKey]int
+}
+
+// memories holds the memory of each instance of a kind. The map is locked; each
+// memory is used by one reconcile at a time.
+type memories struct {
+	mu    sync.Mutex
+	byKey map[object.Key]*memory
+}
+
+// of returns the instance's memory; that of a former incarnation is dropped.
+func (m *memories) of(key object.Key, uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byKey == nil {
+		m.byKey = map[object.Key]*memory{}
+	}
+	if known, ok := m.byKey[key]; ok && known.uid == uid {
+		return known
+	}
+	fresh := &memory{uid: uid}
+	m.byKey[key] = fresh
+	return fresh
+}
+
+func (m *memories) forget(key object.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byKey, key)
+}
+
+// noteUngranted notes which fields the server doesn't let us own.
+func (m *memory) noteUngranted(child types.UID, fields []object.Path) {
+	if len(fields) == 0 {
+		delete(m.history.Tolerated, child)
+		return
+	}
+	if m.history.Tolerated == nil {
+		m.history.Tolerated = plan.Tolerated{}
+	}
+	m.history.Tolerated[child] = object.Digest(fields)
+}
+
+// noteSighting notes which fields of a child have drifted.
+func (m *memory) noteSighting(child types.UID, seen plan.Sighting) {
+	if m.history.Sightings == nil {
+		m.history.Sightings = plan.Sightings{}
+	}
+	m.history.Sightings[child] = seen
+}
+
+// asObserved is a child as of the generation that its status is of; see plan.AsObserved.
+func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unstructured {
+	if child.GetGeneration() == 0 {
+		return child // its kind doesn't count generations
+	}
+	if before := m.observed[child.GetUID()]; before != nil && health.Stale(child) {
+		return plan.AsObserved(child, before)
+	}
+	if m.observed == nil {
+		m.observed = map[types.UID]*unstructured.Unstructured{}
+	}
+	m.observed[child.GetUID()] = child
+	return child
+}
+
+// noteContests notes which fields a plan leaves to other managers for now.
+func (m *memory) noteContests(p plan.Plan, now time.Time) {
+	for _, step := range p.Steps {
+		m.history.Losses = m.history.Losses.Left(step, now)
+	}
+}
+
+// forgetGone drops what is remembered of children that are gone.
+func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
+	if len(m.history.Refusals)+len(m.history.Sightings)+len(m.observed) == 0 {
+		return
+	}
+	there := map[types.UID]bool{}
+	for _, children := range owned {
+		for _, child := range children {
+			there[child.GetUID()] = true
+		}
+	}
+	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.Refused) bool { return !there[child] })
+	maps.DeleteFunc(m.observed, func(child types.UID, _ *unstructured.Unstructured) bool { return !there[child] })
+	maps.DeleteFunc(m.history.Sightings, func(child types.UID, _ plan.Sighting) bool { return !there[child] })
+}
+
+// logWaits logs each wait when it is found and at each further attempt, and remembers when it
+// began.
+func (m *memory) logWaits(log logr.Logger, waits []plan.Wait, now time.Time) {
+	logged := make(map[plan.WaitKey]int, len(waits))
+	m.waitingSince = make(map[plan.WaitKey]time.Time, len(waits))
+	for _, w := range waits {
+		attempts := w.Attempts(now)
+		logged[w.Key()] = attempts
+		m.waitingSince[w.Key()] = w.Since
+		if m.loggedAttempts[w.Key()] != attempts {
+			log.Info("warning: a resource waits", "node", w.Node, "reason", w.Reason, "on", w.On, "since", w.Since.UTC().Format(time.RFC3339), "attempts", attempts)
+		}
+	}
+	m.loggedAttempts = logged
+}
+
+// updateTrial changes what is known of a child that is to be deleted.
+func (m *memory) updateTrial(o *unstructured.Unstructured, change func(plan.Trial) plan.Trial) plan.Trial {
+	if m.tried.Children == nil {
+		m.tried.Children = map[types.UID]plan.Trial{}
+	}
+	t := change(m.tried.Children[o.GetUID()])
+	m.tried.Children[o.GetUID()] = t
+	return t
+}

@@ -1,0 +1,234 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// observe gathers facts, from caches alone, and composes what the instance should consist of. A
+// watch is declared before the read that it keeps fresh. Composing may name further objects to
+// read; it is repeated until it names no new one.
+func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
+	s.facts.Instance = s.instance
+	s.facts.Now = r.Now()
+	s.facts.Owned = map[string][]*unstructured.Unstructured{}
+	s.facts.Unread = map[schema.GroupVersionKind]plan.Blind{}
+	s.facts.External = map[plan.Need]plan.Look{}
+	s.facts.Blind = nil
+	if s.facts.Problems == nil {
+		s.facts.Problems = map[string]plan.Problem{}
+	}
+	r.observeChildren(ctx, s)
+	r.observeObstacles(s)
+	for {
+		desired, err := s.composer.Compose(ctx, s.facts, clusterState{r, s, ctx})
+		if err != nil {
+			return fmt.Errorf("compose: %w", err)
+		}
+		s.desired = desired
+		if needed, found := r.observeNeeds(s), r.observeFurtherKinds(s); !needed && !found {
+			break
+		}
+	}
+	s.forgetObstacles()
+	if s.desired.Failure != nil {
+		s.errs = append(s.errs, s.desired.Failure)
+	}
+	return nil
+}
+
+// observeFurtherKinds reads the kinds of nodes that the composer didn't name beforehand, and
+// reports whether the instance has objects of them already.
+func (r *Reconciler) observeFurtherKinds(s *reconcileState) (found bool) {
+	for _, node := range s.desired.Nodes {
+		if node.External || node.Kind.Kind == "" || s.observedKinds[node.Kind.GroupKind()] {
+			continue
+		}
+		found = r.observeKind(s, node.Kind) || found
+	}
+	return found
+}
+
+// restoreWatches watches, before the first reconcile of an instance, the kinds that its inventory
+// names. After a restart these are its watches until a reconcile has succeeded: one that fails,
+// or that has no composer, must not leave it without any.
+func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
+	if s.memory.watchesRestored {
+		return
+	}
+	s.memory.watchesRestored = true
+	lease := r.Lease(watch.Subscriber{Key: s.key})
+	defer lease.Commit()
+	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		switch {
+		case err != nil:
+			s.memory.watchesRestored = false // the next reconcile tries again
+		case standing != kube.Gone:
+			lease.Want(watch.ChildrenOf(gvk, s.owner.ID()))
+		}
+	}
+}
+
+// observeChildren reads the children of every kind that the instance consists of now, or did
+// before.
+func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
+	s.unreadKinds, s.lookupErr = nil, nil
+	kinds := s.composer.Written()
+	known := map[schema.GroupKind]bool{}
+	for _, gvk := range kinds {
+		known[gvk.GroupKind()] = true
+	}
+	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+		if known[gk] {
+			continue
+		}
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		switch {
+		case err != nil:
+			s.unreadKinds = append(s.unreadKinds, gk)
+			s.facts.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
+			s.lookupErr = err
+		case standing != kube.Gone:
+			kinds = append(kinds, gvk)
+		}
+	}
+	s.observedKinds = make(map[schema.GroupKind]bool, len(kinds))
+	for _, gvk := range kinds {
+		r.observeKind(s, gvk)
+	}
+	r.observeReferences(s)
+}
+
+// observeKind reads the children of a kind, and reports whether there are any.
+func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind) bool {
+	s.observedKinds[gvk.GroupKind()] = true
+	children, state := s.lease.Children(gvk, s.owner.ID())
+	blind := unavailability(gvk, state)
+	switch {
+	case blind != nil:
+	case r.Kinds.Terminating(gvk.GroupKind()):
+		blind = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
+	case s.composer.Untyped(gvk):
+		r.Wake()
+		blind = waitingForKind(recompiled)
+	}
+	if blind != nil {
+		s.unreadKinds = append(s.unreadKinds, gvk.GroupKind())
+		s.facts.Unread[gvk] = *blind
+	}
+	for _, child := range children {
+		s.addOwned(inventory.Node(child), child)
+	}
+	return len(children) > 0
+}
+
+// addOwned adds a child to the facts, as of the generation that its status is of.
+func (s *reconcileState) addOwned(node string, child *unstructured.Unstructured) {
+	s.facts.Owned[node] = append(s.facts.Owned[node], s.memory.asObserved(child))
+}
+
+// observeNeeds reads what the composer needs, and reports whether any of that was new.
+func (r *Reconciler) observeNeeds(s *reconcileState) bool {
+	found := false
+	for _, need := range s.desired.Needs {
+		if _, known := s.facts.External[need]; known {
+			continue
+		}
+		look := s.readNeed(need)
+		if look.Blind == nil && s.composer.Untyped(need.Kind) {
+			r.Wake()
+			look.Blind = waitingForKind(recompiled)
+		}
+		if look.Blind != nil {
+			look.Object, look.Objects = nil, nil
+		}
+		s.facts.External[need] = look
+		found = true
+	}
+	return found
+}
+
+// readNeed reads objects that aren't the instance's, and watches them.
+func (s *reconcileState) readNeed(need plan.Need) plan.Look {
+	if !need.Several {
+		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
+		return plan.Look{Object: found, Blind: unavailability(need.Kind, state)}
+	}
+	selector, err := labels.Parse(need.Selector)
+	if err != nil {
+		return plan.Look{Blind: &plan.Blind{Problem: plan.Problem{Reason: plan.EvaluationFailed, Message: err.Error()}}}
+	}
+	found, state := s.lease.Matching(need.Kind, need.Namespace, selector)
+	return plan.Look{Objects: found, Blind: unavailability(need.Kind, state)}
+}
+
+// How long a reconcile waits for first lists before it reports that it waits. A list usually
+// takes milliseconds, and each report is a write. An instance whose status is of its current
+// generation waits longer: after a restart many thousands of objects are listed first, and what
+// its status says still holds.
+const (
+	firstListPatience = 2 * time.Second
+	reportedPatience  = time.Minute
+)
+
+// awaitFirstLists ends the reconcile, once the nodes that can go on have, while a watch that other
+// nodes need is starting. The watch triggers another reconcile when it has synced.
+func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Outcome {
+	while := firstListPatience
+	if said, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && said.ObservedGeneration == s.instance.GetGeneration() {
+		while = reportedPatience
+	}
+	left := s.facts.Patience(now, while)
+	if left <= 0 || len(s.errs) > 0 {
+		return reconcile.Outcome{}
+	}
+	s.lease.Commit()
+	return reconcile.Wait(left)
+}
+
+// unavailability says why a kind can't be read now; nil if it can.
+func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Blind {
+	problem := plan.Problem{Reason: plan.Unavailable, Message: s.Message}
+	switch {
+	case s.Phase == watch.Synced:
+		return nil
+	case s.Phase == watch.Syncing, s.Phase == watch.Unwatched:
+		problem = plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}
+	case s.Reason == watch.WaitingForKind:
+		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no server knows kind %s of %s; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}
+	case s.Reason == watch.Forbidden:
+		problem.Reason = plan.Forbidden
+	}
+	return &plan.Blind{Problem: problem, Since: s.Since}
+}
+
+const recompiled = "the kind is there; it continues when the definition has been compiled with it, and what is in the way of that is said by the definition's condition GraphAccepted"
+
+func waitingForKind(message string) *plan.Blind {
+	return &plan.Blind{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}
+}
+
+// reportedWaits reads from an instance's status since when it has waited for what, so that
+// time-outs hold across restarts.
+func reportedWaits(instance *unstructured.Unstructured) map[plan.WaitKey]time.Time {
+	out := map[plan.WaitKey]time.Time{}
+	for _, w := range report.ReadWaiting(instance) {
+		out[plan.WaitKey{Node: w.Node, On: w.On}] = w.Since.Time
+	}
+	return out
+}

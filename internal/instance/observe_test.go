@@ -1,0 +1,332 @@
+package instance
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+func TestAKindThatCannotBeReadHoldsUpItsNodesOnly(t *testing.T) {
+	volume := plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")}
+	cases := map[string]struct {
+		given   func(*fixture)
+		want    string
+		compile bool
+	}{
+		"No server knows it": {func(f *fixture) {
+			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
+		}, "WaitingForKind: volume: no server knows kind PersistentVolumeClaim", false},
+		"It is forbidden": {func(f *fixture) {
+			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "no"}}
+		}, "Forbidden: volume: no", false},
+		"Its conversion webhook fails": {func(f *fixture) {
+			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.Degraded, Message: "no"}}
+		}, "Unavailable: volume: no", false},
+		"Its definition is being deleted": {func(f *fixture) {
+			f.crds = map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{claimKind.GroupKind(): {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}
+		}, "WaitingForKind: volume: the CustomResourceDefinition of PersistentVolumeClaim is being deleted", false},
+		"It was unknown to the composer": {func(f *fixture) { f.nodes.untyped = map[string]bool{"PersistentVolumeClaim": true} },
+			"WaitingForKind: volume: the kind is there; it continues when the definition has been compiled with it", true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, configMap("a"), volume)
+			tc.given(f)
+			f.reconcile()
+			if !slices.Contains(f.calls, "create ConfigMap a") || slices.Contains(f.calls, "create PersistentVolumeClaim volume") {
+				t.Errorf("requests: %q", f.calls)
+			}
+			f.wantCondition(v1alpha1.InstanceResourcesReady, tc.want)
+			if got := slices.Contains(f.calls, "wake the definition"); got != tc.compile {
+				t.Errorf("the definition is woken: %t", got)
+			}
+			if !slices.Contains(f.watched, "PersistentVolumeClaim") {
+				t.Errorf("watched: %q", f.watched)
+			}
+		})
+	}
+}
+
+func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
+	f := newFixture(t, configMap("a"), plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")})
+	f.syncing("PersistentVolumeClaim")
+	if out := f.reconcile(); out.After != firstListPatience {
+		t.Errorf("it waits for %s", out.After)
+	}
+	f.wantCalls("update Web shop", "create ConfigMap a")
+	f.pass(firstListPatience)
+	f.reconcile()
+	f.wantCalls("status Web shop")
+	f.wantCondition(v1alpha1.InstanceResourcesReady, "Syncing")
+	t.Run("One that has said how it is has more patience", func(t *testing.T) {
+		f := newReconciled(t, configMap("a"))
+		f.memories = memories{}
+		f.syncing("ConfigMap")
+		if out := f.reconcile(); out.After != reportedPatience {
+			t.Errorf("it waits for %s", out.After)
+		}
+		f.wantCalls()
+	})
+}
+
+func TestAfterARestartWhatWasRecordedIsWatchedBeforeAReconcileSucceeds(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.memories, f.watched = memories{}, nil
+	f.composer.Store(nil)
+	f.reconcile()
+	f.wantCalls()
+	if !slices.Equal(f.watched, []string{"ConfigMap"}) {
+		t.Errorf("watched: %q", f.watched)
+	}
+	t.Run("What can't be looked up is looked up again", func(t *testing.T) {
+		f.memories, f.watched, f.kindsErr = memories{}, nil, errors.New("discovery is down")
+		f.reconcile()
+		f.kindsErr = nil
+		f.reconcile()
+		if !slices.Equal(f.watched, []string{"ConfigMap"}) {
+			t.Errorf("watched: %q", f.watched)
+		}
+	})
+}
+
+func TestAFormerKindThatCannotBeLookedUpIsAFailureAndNothingIsPruned(t *testing.T) {
+	volume := plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")}
+	f := newReconciled(t, configMap("a"), volume)
+	f.nodes.wanted = f.nodes.wanted[:1]
+	f.kindsErr = errors.New("discovery is down")
+	if out := f.reconcile(); out.Err == nil {
+		t.Errorf("got %+v", out)
+	}
+	f.wantCalls()
+	f.kindsErr = nil
+	f.reconcile()
+	f.wantCalls("delete PersistentVolumeClaim volume")
+}
+
+func TestAFailedReconcileKeepsTheWatchesOfTheLast(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	before := f.watched
+	f.nodes.err = errors.New("a function crashed")
+	if out := f.reconcile(); out.Err == nil {
+		t.Errorf("got %+v", out)
+	}
+	f.wantCalls()
+	if !slices.Equal(f.watched, before) || f.wanted != nil {
+		t.Errorf("watched: %q", f.watched)
+	}
+}
+
+func TestAFailureOfTheComposerIsRetriedAndInTheStatus(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+		d.Failure, d.Problem = errors.New("a function crashed"), plan.Problem{Reason: plan.PipelineFailed, Message: "step one"}
+	}
+	if out := f.reconcile(); out.Err == nil {
+		t.Errorf("got %+v", out)
+	}
+	f.wantCondition(v1alpha1.InstanceReady, "PipelineFailed: step one")
+}
+
+func TestWhatTheCompositionNeedsIsReadUntilItNamesNothingNew(t *testing.T) {
+	one := plan.Need{Kind: configMapKind, Namespace: "prod", Name: "settings"}
+	several := plan.Need{Kind: configMapKind, Several: true, Selector: "app=web"}
+	f := newFixture(t, configMap("a"))
+	settings := named(configMapKind, "prod", "settings")
+	settings.SetLabels(map[string]string{"app": "web"})
+	f.put(settings)
+	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts, _ ClusterState) {
+		d.Needs = []plan.Need{one}
+		if facts.External[one].Object != nil {
+			d.Needs = append(d.Needs, several)
+			d.Status["found"] = int64(len(facts.External[several].Objects))
+		}
+	}
+	f.reconcile()
+	if got, _, _ := unstructured.NestedInt64(f.shop().Object, "status", "found"); got != 1 {
+		t.Errorf("found %d", got)
+	}
+	if !slices.Contains(f.watched, "ConfigMap settings") {
+		t.Errorf("watched: %q", f.watched)
+	}
+}
+
+func TestANeedThatCannotBeReadSaysWhy(t *testing.T) {
+	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	cases := map[string]struct {
+		need  plan.Need
+		given func(*fixture)
+		want  plan.Reason
+	}{
+		"A selector that is none": {plan.Need{Kind: secret, Several: true, Selector: "!!"}, func(*fixture) {}, plan.EvaluationFailed},
+		"A kind that is forbidden": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) {
+			f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
+		}, plan.Forbidden},
+		"A kind the composer can't type": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) { f.nodes.untyped = map[string]bool{"Secret": true} }, plan.WaitingForKind},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, configMap("a"))
+			tc.given(f)
+			var got plan.Look
+			f.nodes.adjust = func(d *plan.Desired, facts plan.Facts, _ ClusterState) {
+				d.Needs, got = []plan.Need{tc.need}, facts.External[tc.need]
+			}
+			f.reconcile()
+			if got.Blind == nil || got.Blind.Reason != tc.want {
+				t.Errorf("got %+v, want %s", got.Blind, tc.want)
+			}
+		})
+	}
+}
+
+func TestAKindThatTheComposerDidNotNameBeforehandIsReadOnceANodeIsOfIt(t *testing.T) {
+	volume := plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")}
+	f := newReconciled(t, configMap("a"), volume)
+	f.nodes.written = []schema.GroupVersionKind{configMapKind}
+	f.change(shop, func(o *unstructured.Unstructured) { // as if it had recorded less
+		annotations := o.GetAnnotations()
+		annotations[v1alpha1.ApplySetKindsAnnotation] = "ConfigMap"
+		o.SetAnnotations(annotations)
+	})
+	f.reconcile()
+	f.wantCalls("update Web shop") // the record again, and no creation
+}
+
+func TestAComposerReadsTheStateOfTheCluster(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	settings := named(configMapKind, "prod", "settings")
+	settings.SetLabels(map[string]string{"app": "web"})
+	f.put(settings)
+	f.schemas = map[string]object.KindInfo{"ConfigMap": {Schema: &spec.Schema{SchemaProps: spec.SchemaProps{Description: "a map"}}}}
+	f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
+	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	turns := 0
+	f.nodes.adjust = func(_ *plan.Desired, _ plan.Facts, world ClusterState) {
+		if look := world.Object(plan.Need{Kind: configMapKind, Namespace: "prod", Name: "settings"}); look.Object == nil {
+			t.Error("settings isn't found")
+		}
+		if look := world.Object(plan.Need{Kind: secret, Name: "x"}); look.Blind == nil || look.Object != nil {
+			t.Errorf("a forbidden kind: %+v", look)
+		}
+		if found, blind := world.Matching(configMapKind, "", labels.SelectorFromSet(labels.Set{"app": "web"})); len(found) != 1 || blind != nil {
+			t.Errorf("matching: %v, %v", found, blind)
+		}
+		if found, blind := world.Matching(secret, "", labels.Everything()); found != nil || blind == nil {
+			t.Errorf("matching a forbidden kind: %v, %v", found, blind)
+		}
+		if namespaced, known := world.Namespaced(configMapKind); !namespaced || !known {
+			t.Error("a ConfigMap isn't namespaced")
+		}
+		if doc, known, err := world.Schema(configMapKind); doc["description"] != "a map" || !known || err != nil {
+			t.Errorf("schema: %v, %t, %v", doc, known, err)
+		}
+		if doc, known, err := world.Schema(secret); doc != nil || known || err != nil {
+			t.Errorf("schema of an unknown kind: %v, %t, %v", doc, known, err)
+		}
+		remembered, _ := (*world.Memory()).(int)
+		*world.Memory() = remembered + 1
+		turns = max(turns, world.Round())
+	}
+	f.reconcile()
+	if turns == 0 {
+		t.Error("the turns of a reconcile aren't counted")
+	}
+	if got := f.memories.of(shop, "i").composerMemory; got == nil || got == 0 {
+		t.Errorf("it remembers %v", got)
+	}
+}
+
+// refers is the graph dialect with objects that an instance names itself.
+type refers struct {
+	Graphs
+	references []Reference
+}
+
+func (r refers) References(*unstructured.Unstructured) []Reference { return r.references }
+
+func TestWhatAnInstanceNamesAsItsOwnIsAmongItsChildren(t *testing.T) {
+	named := func(t *testing.T) *fixture {
+		f := newReconciled(t, configMap("a"))
+		f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetUID("a") })
+		f.Dialect = refers{references: []Reference{{Need: plan.Need{Kind: configMapKind, Namespace: "prod", Name: "a"}, Node: "a"}}}
+		f.Lease = func(watch.Subscriber) Lease { return unlabelled{fakeCache{f.fake}} }
+		return f
+	}
+	t.Run("It is kept", func(t *testing.T) {
+		f := named(t)
+		f.reconcile()
+		f.wantCalls()
+	})
+	t.Run("It is not made while its kind can't be read", func(t *testing.T) {
+		f := named(t)
+		f.Lease = func(watch.Subscriber) Lease { return unlabelled{fakeCache{f.fake}} }
+		f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
+		f.reconcile()
+		f.wantCondition(v1alpha1.InstanceResourcesReady, "Forbidden")
+	})
+	t.Run("It goes with the instance", func(t *testing.T) {
+		f := named(t)
+		f.delete()
+		f.until("delete ConfigMap a")
+		f.until("remove finalizers of Web shop")
+	})
+	t.Run("The instance stays while it can't be read", func(t *testing.T) {
+		f := named(t)
+		f.delete()
+		f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
+		f.reconcileFor(3)
+		if f.shop() == nil {
+			t.Error("it is gone")
+		}
+	})
+}
+
+// unlabelled is a cache that finds no children by their labels.
+type unlabelled struct{ fakeCache }
+
+func (u unlabelled) Children(kind schema.GroupVersionKind, _ string) ([]*unstructured.Unstructured, watch.State) {
+	return nil, u.state(kind)
+}
+
+func TestAChildWhoseStatusTellsOfAnEarlierGenerationKeepsItsLastSpec(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.change(keyOf("a"), func(o *unstructured.Unstructured) {
+		o.SetGeneration(1)
+		_ = unstructured.SetNestedField(o.Object, int64(1), "status", "observedGeneration")
+	})
+	f.reconcile()
+	f.change(keyOf("a"), func(o *unstructured.Unstructured) {
+		o.SetGeneration(2)
+		o.Object["other"] = "new"
+	})
+	var seen *unstructured.Unstructured
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { seen = d.Nodes[0].Observed }
+	f.reconcile()
+	if seen == nil || seen.GetGeneration() != 2 {
+		t.Errorf("seen: %v", seen)
+	}
+}
+
+func TestAnItemThatIsGoneTakesWhatWasInItsWayWithIt(t *testing.T) {
+	f := newFixture(t, configMap("a"), configMap("b"))
+	holder := named(configMapKind, "prod", "b")
+	holder.SetUID("other")
+	f.put(holder)
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceResourcesReady, "NotOwned")
+	f.nodes.wanted = f.nodes.wanted[:1]
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceReady, "True")
+}

@@ -1,0 +1,81 @@
+package instance
+
+import (
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+)
+
+// setObstacle notes the obstacle of a node, for this reconcile and the next ones.
+func (s *reconcileState) setObstacle(node string, by *unstructured.Unstructured, problem plan.Problem) {
+	need := plan.Need{Kind: by.GroupVersionKind(), Namespace: by.GetNamespace(), Name: by.GetName()}
+	if s.memory.obstacles == nil {
+		s.memory.obstacles = map[string]plan.Obstacle{}
+	}
+	s.memory.obstacles[node] = plan.Obstacle{Need: need, Problem: problem, Writers: writersOf(by)}
+	s.facts.Problems[node] = problem
+}
+
+// observeObstacles reads the obstacles of nodes again, and drops those that are cleared.
+func (r *Reconciler) observeObstacles(s *reconcileState) {
+	for node, by := range s.memory.obstacles {
+		found, state := s.lease.Object(by.Need.Kind, by.Need.Namespace, by.Need.Name)
+		synced := state.Phase == watch.Synced
+		if by.IsCleared(found, synced, s.owner) {
+			delete(s.memory.obstacles, node)
+			delete(s.facts.Problems, node)
+			continue
+		}
+		switch {
+		case by.IsNamespace() && synced:
+			by.Problem = plan.MissingNamespace(by.Need.Name, found != nil)
+		case !by.IsNamespace() && found != nil && by.Refused == nil:
+			by.Problem = r.nameConflict(s, node, found, by.Writers)
+		}
+		s.memory.obstacles[node] = by
+		s.facts.Problems[node] = by.Problem
+	}
+}
+
+// forgetObstacles drops the obstacles of nodes that don't exist any more: items of collections
+// come and go.
+func (s *reconcileState) forgetObstacles() {
+	for node := range s.memory.obstacles {
+		if !slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node }) {
+			delete(s.memory.obstacles, node)
+			delete(s.facts.Problems, node)
+		}
+	}
+}
+
+// nameConflict is the problem of a node whose name another object has. The instance that this
+// object belongs to is watched: its deletion frees the name.
+func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
+	h := plan.Holder{Unstructured: holder, Writers: writers}
+	if key, version, ok := inventory.InstanceOf(holder); ok && holder.GetDeletionTimestamp() == nil {
+		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
+		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
+	}
+	adopts := slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptUnowned })
+	return plan.NameConflict(h, s.owner, adopts)
+}
+
+// missingNamespace says whether a write failed because its namespace isn't there, or is being
+// deleted.
+func missingNamespace(o *unstructured.Unstructured, err error) (problem plan.Problem, missing bool) {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return plan.MissingNamespace(o.GetNamespace(), true), true
+	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+		return plan.MissingNamespace(o.GetNamespace(), false), true
+	}
+	return plan.Problem{}, false // the kind isn't served any more, say
+}

@@ -1,0 +1,130 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile takes a field back at the given
+// seconds before now, and looks what becomes of its next loss.
+func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		field  object.Path
+		ago    []int
+		want   plan.Action
+		retry  time.Duration
+	}{
+		"A first loss is corrected":        {"it is drift like any other", "data.a", nil, plan.Correct, 0},
+		"So is a third":                    {"somebody may take a moment to understand", "data.a", []int{30, 20}, plan.Correct, 0},
+		"A fourth within a minute is left": {"two managers fight, and nobody wins", "data.a", []int{30, 20, 10}, plan.Hold, 10 * time.Second},
+		"Older losses don't count":         {"it is a matter of a minute", "data.a", []int{70, 65, 61}, plan.Correct, 0},
+		"The last three count":             {"what was before is over", "data.a", []int{200, 100, 50, 40, 30}, plan.Hold, 10 * time.Second},
+		"Another field's losses don't":     {"each is fought over by itself", "data.c", []int{30, 20, 10}, plan.Correct, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			node := has(wants("a", 0, "x"), lost)
+			var losses plan.Losses
+			for _, seconds := range tc.ago {
+				losses = losses.TookBack(node.Observed.GetUID(), []object.Path{tc.field}, now.Add(-time.Duration(seconds)*time.Second))
+			}
+			before := fmt.Sprint(losses)
+			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{Losses: losses}, owner, v1alpha1.ChildManager)
+			step := p.Steps[0]
+			if step.Action != tc.want || step.Retry != tc.retry || p.Settled {
+				t.Errorf("%s: got %s, again in %s", tc.reason, step.Action, step.Retry)
+			}
+			if step.Action == plan.Hold && step.Problem.Reason != plan.DriftContested {
+				t.Errorf("the reason is %s", step.Problem.Reason)
+			}
+			if after := fmt.Sprint(losses); after != before {
+				t.Errorf("deciding changed the losses from %s to %s", before, after)
+			}
+		})
+	}
+}
+
+// TestAContestEndsSoonAfterTheOther has another manager write a field in certain seconds,
+// and looks in each second what becomes of it.
+func TestAContestEndsSoonAfterTheOther(t *testing.T) {
+	every := func(seconds, until int) func(int, bool) bool {
+		return func(at int, _ bool) bool { return at < until && at%seconds == 0 }
+	}
+	cases := map[string]struct {
+		reason string
+		// writes says whether the other manager writes in a second, given whether the field
+		// is its own already.
+		writes func(at int, theirs bool) bool
+		// unready are the seconds from and to which the node isn't ready; none if it always is.
+		unready []int
+		// takenBack is how often the field is taken back.
+		takenBack int
+	}{
+		"Three takebacks are no contest":        {"it is drift like any other", every(5, 15), nil, 3},
+		"A manager that writes now and then":    {"nobody has to act", every(20, 300), nil, 15},
+		"One that writes each second":           {"it is set back ten seconds after the last write, and ready after ten more", every(1, 30), []int{3, 49}, 4},
+		"One that answers each takeback":        {"it is one request in ten seconds", func(at int, theirs bool) bool { return at < 60 && !theirs }, []int{3, 78}, 9},
+		"One that writes every fifteen seconds": {"what is told doesn't change between its writes", every(15, 180), []int{45, 185}, 12},
+		"One that writes every 19 seconds":      {"so is it with the slowest that counts", every(19, 180), []int{57, 191}, 10},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var (
+				history   plan.History
+				theirs    bool
+				value     int
+				unready   []int
+				takenBack int
+				ready     = true
+			)
+			for second := range 320 {
+				at := now.Add(time.Duration(second) * time.Second)
+				if tc.writes(second, theirs) {
+					theirs, value = true, second
+				}
+				step := contestStep(t, history, theirs, value, at)
+				history.Losses = history.Losses.Left(step, at)
+				if step.Action == plan.Correct {
+					history.Losses = history.Losses.TookBack(step.Current.GetUID(), step.Lost, at)
+					theirs, takenBack = false, takenBack+1
+					step = contestStep(t, history, theirs, value, at)
+				}
+				if is := step.Action != plan.Hold; is != ready {
+					ready, unready = is, append(unready, second)
+				}
+			}
+			if fmt.Sprint(unready) != fmt.Sprint(tc.unready) || takenBack != tc.takenBack {
+				t.Errorf("%s: it is unready from and to %v, and was taken back %d times", tc.reason, unready, takenBack)
+			}
+		})
+	}
+}
+
+func contestStep(t *testing.T, history plan.History, theirs bool, value int, at time.Time) plan.Step {
+	t.Helper()
+	node := has(wants("a", 0, "x"))
+	if theirs {
+		lost(node.Observed)
+		node.Observed.Object["data"] = map[string]any{"a": fmt.Sprint(value)}
+	}
+	p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: at}, history, owner, v1alpha1.ChildManager)
+	step := p.Steps[0]
+	if step.Action == plan.Hold && (step.Problem.Reason != plan.DriftContested || step.Retry <= 0) {
+		t.Errorf("it waits for %v, and is looked at again in %s", step.Problem, step.Retry)
+	}
+	return step
+}
+
+func TestAFieldThatIsBeingTakenBackLeavesTheInstanceReady(t *testing.T) {
+	node := has(wants("a", 0, "x"), lost)
+	p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
+	if got := plan.Summarize(p, now); p.Steps[0].Action != plan.Correct || got.Reason != "" {
+		t.Errorf("%s: it isn't ready: %s", p.Steps[0].Action, got.Message)
+	}
+}

@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Lost lists the fields of desired that the object's field manager no longer owns on the current
+// object: those that another manager has taken over since. What a former engine owns counts as
+// the manager's where it is to be transferred to it.
+//
+// The API server moves the ownership of a field to whoever changes its value, so that ownership
+// tells drift exactly. Comparing values would report everything that the server normalizes,
+// defaults or prunes.
+func Lost(desired, current *unstructured.Unstructured, manager string) []object.Path {
+	owned := managedfields.Applied(current, manager)
+	var lost []object.Path
+	for _, name := range slices.Sorted(maps.Keys(desired.Object)) {
+		switch name {
+		case "apiVersion", "kind":
+		case "metadata":
+			lost = append(lost, lostMetadata(desired.Object[name], owned, current)...)
+		default:
+			lost = append(lost, ownership.Missing(name, desired.Object[name], owned, "")...)
+		}
+	}
+	return lost
+}
+
+// identity holds the fields of metadata that nobody owns.
+var identity = map[string]bool{
+	"name": true, "namespace": true, "uid": true, "resourceVersion": true,
+	"generation": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
+}
+
+func lostMetadata(value any, owned *fieldpath.Set, current *unstructured.Unstructured) []object.Path {
+	metadata, _ := value.(map[string]any)
+	owned = owned.WithPrefix(fieldpath.FieldNameElement("metadata"))
+	var lost []object.Path
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		switch {
+		case name == "ownerReferences":
+			lost = append(lost, lostReferences(metadata[name], current)...)
+		case !identity[name]:
+			lost = append(lost, ownership.Missing(name, metadata[name], owned, "metadata")...)
+		}
+	}
+	return lost
+}
+
+// lostReferences lists the owners that the object doesn't have any more, by the references
+// themselves: the server leaves them as they are written, and the cache does not keep who owns
+// them, since each names an instance.
+func lostReferences(value any, current *unstructured.Unstructured) []object.Path {
+	has := current.GetOwnerReferences()
+	refs, _ := value.([]any)
+	var lost []object.Path
+	for i, item := range refs {
+		ref, _ := item.(map[string]any)
+		controls, _ := ref["controller"].(bool)
+		there := slices.ContainsFunc(has, func(r metav1.OwnerReference) bool {
+			return string(r.UID) == ref["uid"] && (r.Controller != nil && *r.Controller) == controls
+		})
+		if !there {
+			lost = append(lost, object.Path("metadata.ownerReferences").Index(i))
+		}
+	}
+	return lost
+}

@@ -1,0 +1,327 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+)
+
+func leafHold(name string, reason report.Reason, fs ...report.Finalizer) report.Blocker {
+	return report.Blocker{Node: name, Hold: report.Hold{
+		Object: report.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: name},
+		Reason: reason, Message: "no", Since: report.At(long), Finalizers: fs,
+	}}
+}
+
+// A restart, while the watches of the kinds start: nothing is known of the
+// children, and the status must stay as it was.
+func TestWhileChildrenAreReadTheStatusIsAsItWas(t *testing.T) {
+	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 5, Removed: 1, Remaining: 4, Percent: 20, Progress: "1/5", Waves: 2, Wave: 1,
+		Blocked: 1, Blockers: []report.Blocker{leafHold("a", report.HeldByFinalizer)}}
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before},
+		Unread: map[schema.GroupVersionKind]plan.Blind{configMap: {Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}},
+	}).Deletion
+	if got.Progress != "1/5" || len(got.Blockers) != 1 {
+		t.Errorf("nothing was looked at, and the status says %s, %d%%, %d blockers", got.Progress, got.Percent, len(got.Blockers))
+	}
+}
+
+func TestBeforeChildrenAreReadNothingIsCounted(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now,
+		Unread: map[schema.GroupVersionKind]plan.Blind{configMap: {Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}},
+	}).Deletion
+	if got.Percent == 100 {
+		t.Errorf("what there is isn't known, and the status says %d%% of %d", got.Percent, got.Total)
+	}
+}
+
+// After a restart who put a finalizer on isn't known; the status said it.
+func TestAfterARestartItIsKnownWhoPutAFinalizerOn(t *testing.T) {
+	b := leafHold("a", report.HeldByFinalizer, report.Finalizer{Name: "example.com/guard", Managers: []string{"somebody"}})
+	b.Message = "held by finalizer example.com/guard, put on by somebody"
+	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 1, Remaining: 1, Progress: "0/1", Waves: 1, Wave: 1, Blocked: 1, Blockers: []report.Blocker{b}}
+	a := left("a", layer(0), held("example.com/guard"))
+	// what notice() gives on the first pass after a restart: first seen now, no lookup yet
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{a},
+		Tried: trials(plan.Trial{Noticed: now, Changed: now, Revision: "1"}, "uid-a", "i-1"),
+	})
+	if said := got.Deletion.Blockers[0]; len(said.Finalizers[0].Managers) == 0 {
+		t.Errorf("the status is rewritten as %q, and the next look is after %s (0: never)", said.Message, got.Retry)
+	}
+}
+
+// After a restart what was refused is asked again; until the answer is there, the
+// status must not say that nothing is in the way.
+func TestAfterARestartARefusalIsToldWhileItIsAskedAgain(t *testing.T) {
+	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 1, Remaining: 1, Progress: "0/1", Waves: 1, Wave: 1, Blocked: 1,
+		Blockers: []report.Blocker{leafHold("a", report.DeniedByWebhook)}}
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{left("a", layer(0))},
+	})
+	if len(got.Deletion.Blockers) == 0 {
+		t.Error("the blocker is taken out of the status before anybody asked again; it comes back, with an event, a moment later")
+	}
+}
+
+func TestWhatIsToldOfWhatWasLeftBehindIsBounded(t *testing.T) {
+	var children []*unstructured.Unstructured
+	noticed := map[types.UID]time.Time{}
+	for i := range 4000 {
+		c := left(fmt.Sprintf("child-of-a-collection-%04d", i), layer(0), held("example.com/guard-of-some-length"))
+		children = append(children, c)
+		noticed[c.GetUID()] = long
+	}
+	r := plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Policy: report.Background, Now: now, Children: children, Tried: noticedAt(noticed)}
+	got := plan.Teardown(r)
+	text, _ := json.Marshal(got.Deletion)
+	if len(text) > 1<<20 {
+		t.Errorf("leftBehind has %d entries, the status %d bytes; etcd takes 1.5 MiB", len(got.Deletion.LeftBehind), len(text))
+	}
+}
+
+// Somebody takes our finalizer off an instance that others keep: its children are
+// there, and nobody has removed them.
+func TestWhoLosesOurFinalizerIsTakenApartAllTheSame(t *testing.T) {
+	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 2, Remaining: 2, Progress: "0/2", Waves: 1, Wave: 1}
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(held("example.com/other")), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before},
+		Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(0))},
+		Tried:    trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "i-1"),
+	}).Deletion
+	if got.Removed != 0 {
+		t.Errorf("two of two children are there, and the status says %s, %d%%", got.Progress, got.Percent)
+	}
+}
+
+func TestASpaceInAPolicyIsNothing(t *testing.T) {
+	p, _ := inventory.PoliciesOf(instance(annotated(v1alpha1.DeletionPolicyAnnotation, "cache = Orphan")))
+	if got := p.Of(left("db", layer(0))); got != v1alpha1.DeletionDelete {
+		t.Errorf("%q says of every other node %s", "cache = Orphan", got)
+	}
+}
+
+func TestNothingIsDeletedBeforeAPolicyCanBeRead(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "db=retain")), Policy: report.Background, Now: now,
+		Children: []*unstructured.Unstructured{left("db", layer(0))},
+	})
+	if len(got.Delete) > 0 {
+		t.Errorf("%s is deleted although somebody asked, in a wrong spelling, to retain it", got.Delete[0].GetName())
+	}
+}
+
+// The definition says Retain now, and leaves the node out, in one edit: the child
+// carries what it said before.
+func TestTheDefinitionRetainsWhatItLeavesOutByWhatItSaysNow(t *testing.T) {
+	node := wants("db", 0, "db")
+	child := stored(node.Object, "db", 0)
+	node.OnDelete, node.Skipped, node.Object = v1alpha1.DeletionRetain, "includeWhen is false", nil
+	got := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{
+		Instance: instance(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(nil) }), Now: now,
+		Owned: map[string][]*unstructured.Unstructured{"db": {child}},
+	}, plan.History{}, owner, v1alpha1.ChildManager)
+	if len(got.Prune) > 0 {
+		t.Error("the definition says deletionPolicy: Retain, and the child is pruned, by Delete")
+	}
+}
+
+func TestWhatIsBlockedIsToldBeforeWhatIsSlow(t *testing.T) {
+	var children []*unstructured.Unstructured
+	noticed := map[types.UID]time.Time{}
+	for i := range 10 {
+		c := left(fmt.Sprintf("a%d", i), layer(0), dying)
+		noticed[c.GetUID()] = long
+		children = append(children, c)
+	}
+	blocked := left("z", layer(0), annotated(v1alpha1.ProtectAnnotation, "mine"))
+	got := prune(plan.Remains{Instance: instance(), Children: append(children, blocked), Now: now, Tried: noticedAt(noticed)})
+	for _, b := range got.Objects {
+		if b.Reason == report.Protected {
+			return
+		}
+	}
+	t.Errorf("of %d objects the only one that is blocked isn't told", len(got.Objects))
+}
+
+// Children of a version before this one carry their layer and no dependencies.
+func TestChildrenOfAFormerVersionArePrunedByLayers(t *testing.T) {
+	got := prune(plan.Remains{Instance: instance(), Now: now, Children: []*unstructured.Unstructured{left("below", layer(0), unordered), left("above", layer(1), unordered)}})
+	if len(got.Delete) != 1 {
+		t.Errorf("%d are deleted side by side, though one was applied on top of the other", len(got.Delete))
+	}
+}
+
+// What stands on something that stays in place stands on what that stands on.
+func TestPruningKeepsTheOrderThroughWhatStays(t *testing.T) {
+	above := left("above", inventory.Place{Layer: 2, DependsOn: []string{"middle"}})
+	middle := left("middle", inventory.Place{Layer: 1, DependsOn: []string{"below"}, OnDelete: v1alpha1.DeletionOrphan})
+	below := left("below", inventory.Place{Layer: 0})
+	got := prune(plan.Remains{Instance: instance(), Now: now, Children: []*unstructured.Unstructured{above, middle, below}})
+	if len(got.Delete) != 1 {
+		t.Errorf("%d are deleted side by side: what is at the top stands on what is at the bottom", len(got.Delete))
+	}
+}
+
+func TestACauseIsCutBeforeItIsRepeated(t *testing.T) {
+	cause := deepCause()
+	cause.Cause.Message = strings.Repeat("x", 1<<20)
+	child := left("a", layer(0), nested(cause))
+	got := plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child}})
+	if text, _ := json.Marshal(got.Deletion); len(text) > 10_000 {
+		t.Errorf("a child's status makes one of %d bytes, on every ancestor", len(text))
+	}
+}
+
+// A kind of somebody else's has a status.deletion of its own.
+func TestAStatusOfSomebodyElsesSilencesNoFinalizer(t *testing.T) {
+	child := left("a", layer(0), held("example.com/guard"))
+	child.Object["status"] = map[string]any{"deletion": map[string]any{"startedAt": "2026-08-01T10:00:00Z", "phase": "Draining"}}
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child},
+		Tried: trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
+	})
+	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
+		t.Error("a finalizer holds a child for an hour, and nothing is told, ever")
+	}
+}
+
+// Our finalizer was taken off this instant.
+func TestTheGarbageCollectorHasAMoment(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(held("foregroundDeletion")), Policy: report.Background, Now: now.Add(time.Second),
+		Tried: trials(plan.Trial{Noticed: now}, "i-1"),
+	})
+	if len(got.Deletion.Blockers) > 0 || got.Retry != 4*time.Second {
+		t.Errorf("told as a blocker, with an event, before the garbage collector had a chance: %+v", got.Deletion.Blockers)
+	}
+}
+
+// A deletion that was answered with success, or 404 or 409, of an object that
+// doesn't go.
+func TestAnAnswerThatNothingCameOfIsDoubted(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0))},
+		Tried: trials(plan.Trial{}.Granted(now), "uid-a"),
+	})
+	if len(got.Delete) == 0 && len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
+		t.Error("a child was asked to go a day ago and isn't going: it isn't asked again, not told, and nobody looks again")
+	}
+}
+
+// A Pod of a node that is lost, or with an hour of grace, has no finalizers.
+func TestWhatGoesSlowlyIsToldInTheEnd(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0), dying)},
+		Tried: trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
+	})
+	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
+		t.Error("a child has been going for a day; the status says nothing of it, and never will")
+	}
+}
+
+func TestOfRefusedReleasesTheFirstAreTold(t *testing.T) {
+	var children []*unstructured.Unstructured
+	tried := plan.Tried{Children: map[types.UID]plan.Trial{}}
+	for i := range 500 {
+		c := left(fmt.Sprintf("c%03d", i), inventory.Place{OnDelete: v1alpha1.DeletionOrphan})
+		children = append(children, c)
+		tried.Children[c.GetUID()] = plan.Trial{}.Refused(report.DeniedByWebhook, "no", c, now)
+	}
+	got := prune(plan.Remains{Instance: instance(), Now: now, Children: children, Tried: tried})
+	if len(got.Objects) > 20 {
+		t.Errorf("status.pruning gets %d entries", len(got.Objects))
+	}
+}
+
+// Somebody annotates one instance to retain its children, deletes it, and makes it
+// anew with the node left out: the object was to be retained.
+func TestWhatAnAnnotationRetainedTheNextOfItsNameLeavesAlone(t *testing.T) {
+	child := left("db", layer(0))
+	gone := plan.Teardown(plan.Remains{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain")), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child}})
+	if gone.Done || len(gone.Delete) > 0 || len(gone.Retain) != 1 {
+		t.Fatal("it isn't marked to be retained before the instance goes")
+	}
+	annotated(v1alpha1.RetainedFromAnnotation, "i-1")(child)
+	node := wants("db", 0, "db")
+	node.Skipped, node.Object = "includeWhen is false", nil
+	next := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{
+		Instance: instance(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(nil); o.SetUID("i-2") }), Now: now,
+		Owned: map[string][]*unstructured.Unstructured{"db": {child}},
+	}, plan.History{}, owner, v1alpha1.ChildManager)
+	if len(next.Prune) > 0 {
+		t.Error("the newcomer, which never made it, deletes what was retained")
+	}
+}
+
+// A child whose webhook notes each refusal on it, or that beats like a heart.
+func TestARefusedChildThatChangesIsNotAskedForWithoutEnd(t *testing.T) {
+	asks := 0
+	child := left("a", layer(0))
+	tried := plan.Tried{Children: map[types.UID]plan.Trial{}}
+	for i := range 100 { // ten seconds
+		at := now.Add(time.Duration(i) * 100 * time.Millisecond)
+		child.SetResourceVersion(fmt.Sprint(i + 1))
+		annotated("webhook.example.com/refused", fmt.Sprint(i))(child)
+		got := plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: at, Children: []*unstructured.Unstructured{child}, Tried: tried})
+		if len(got.Delete) > 0 {
+			asks++
+			tried.Children["uid-a"] = tried.Children["uid-a"].Refused(report.DeniedByWebhook, "no", child, at)
+		}
+	}
+	if asks > 20 {
+		t.Errorf("asked %d times in ten seconds, with growing delay", asks)
+	}
+}
+
+func BenchmarkTeardownOf5000(b *testing.B) {
+	var children []*unstructured.Unstructured
+	for i := range 5000 {
+		children = append(children, left(fmt.Sprintf("c%04d", i), inventory.Place{Layer: i % 3}))
+	}
+	for b.Loop() {
+		plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: now, Children: children})
+	}
+}
+
+// A nested instance began to be taken apart; then whoever serves its kind went
+// away for good.
+func TestANestedInstanceThatNobodyServesIsToldInTheEnd(t *testing.T) {
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0), nested())},
+		Tried: trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
+	})
+	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
+		t.Error("a child has been going for a day; the status says nothing of it, and never will")
+	}
+}
+
+// Ten minutes are for the whole; the second wave was asked to go 300 ms ago, and
+// its provider is at work.
+func TestForceAfterCountsFromWhenSomethingBlocks(t *testing.T) {
+	at := now.Add(time.Hour)
+	child := left("vpc", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
+		o.SetDeletionTimestamp(&metav1.Time{Time: at})
+	})
+	got := plan.Teardown(plan.Remains{
+		Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "10m")), Policy: report.Background, Now: at.Add(300 * time.Millisecond), Children: []*unstructured.Unstructured{child},
+		Tried: trials(plan.Trial{Noticed: at, Changed: at, Revision: "1"}, "uid-vpc"),
+	})
+	if got.Done {
+		t.Errorf("left behind 0.3s after it was asked to go: %+v", got.Deletion.LeftBehind)
+	}
+}

@@ -1,0 +1,126 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// someone is an object of somebody else's, changed as asked.
+func someone(changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	o := rendered("x")
+	for _, change := range changes {
+		change(o)
+	}
+	return o
+}
+
+func ours(o *unstructured.Unstructured) {
+	o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
+	owner.Mark(o, inventory.Place{Node: "x"})
+}
+
+func TestAnObstacleIsClearedWhenTheNodeMayBeTriedAgain(t *testing.T) {
+	name := plan.Obstacle{Need: plan.Need{Kind: configMap, Namespace: "prod", Name: "x"}}
+	fields := name
+	fields.Refused = &plan.Refused{Seen: plan.Appearance(someone())}
+	namespace := plan.Obstacle{Need: plan.Need{Kind: plan.NamespaceKind, Name: "prod"}}
+	changed := someone(func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "b"}) })
+	cases := map[string]struct {
+		obstacle plan.Obstacle
+		found    *unstructured.Unstructured
+		synced   bool
+		want     bool
+	}{
+		"An object that is there keeps its name":                    {name, someone(), true, false},
+		"A name is free once its object is gone":                    {name, nil, true, true},
+		"It isn't while the object may be there":                    {name, nil, false, false},
+		"It is the instance's once the object is":                   {name, someone(ours), true, true},
+		"It isn't while what is ours is being deleted":              {name, someone(ours, dying), true, false},
+		"What a cache had before it caught up decides nothing":      {name, someone(ours), false, false},
+		"Fields stay in conflict while the object is as it was":     {fields, someone(), true, false},
+		"A change of the object may have ended the conflict":        {fields, changed, true, true},
+		"Also one that a cache tells before it has caught up":       {fields, changed, false, true},
+		"An object whose fields are in conflict may go as well":     {fields, nil, true, true},
+		"A namespace that is missing takes nothing":                 {namespace, nil, true, false},
+		"A namespace that is there does":                            {namespace, someone(), true, true},
+		"A namespace that is being deleted takes nothing":           {namespace, someone(dying), true, false},
+		"A namespace that a cache has is there, in sync or not yet": {namespace, someone(), false, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.obstacle.IsCleared(tc.found, tc.synced, owner); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestWhatIsSaidOfAnObjectThatHasTheName(t *testing.T) {
+	yes := true
+	deployment := func(o *unstructured.Unstructured) {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: &yes}})
+	}
+	other := owner
+	other.Name = "other"
+	others := func(o *unstructured.Unstructured) { other.Mark(o, inventory.Place{Node: "x"}) }
+	instance := someone()
+	cases := map[string]struct {
+		holder  plan.Holder
+		dialect object.Dialect
+		adopts  bool
+		reason  plan.Reason
+		want    string
+	}{
+		"Ours is waited for while it is being deleted": {
+			plan.Holder{Unstructured: someone(ours, dying)}, object.GraphDialect, true, plan.ResourceDeleting, "it is made anew once it is gone",
+		},
+		"Somebody else's is waited for as well": {
+			plan.Holder{Unstructured: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "which is being deleted",
+		},
+		"One that goes with its instance is waited for": {
+			plan.Holder{Unstructured: someone(others), Instance: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "goes with Vpc prod/other, which is being deleted",
+		},
+		"Nothing is said before its instance has been read": {
+			plan.Holder{Unstructured: someone(others), Syncing: true}, object.GraphDialect, true, plan.Syncing, "looking whether",
+		},
+		"One whose instance stays is that instance's": {
+			plan.Holder{Unstructured: someone(others), Instance: instance, Writers: "kubectl"}, object.GraphDialect, true, plan.NotOwned, "belongs to Vpc prod/other; it is left alone. Give one of the two another name",
+		},
+		"A node may be let adopt what nobody keeps": {
+			plan.Holder{Unstructured: someone()}, object.GraphDialect, false, plan.NotOwned, "To adopt it, set adopt: IfUnowned on the resource, or label it applyset",
+		},
+		"One that may is not told to let it": {
+			plan.Holder{Unstructured: someone()}, object.GraphDialect, true, plan.NotOwned, "left alone. To adopt it, label it applyset",
+		},
+		"Compositions have no such policy": {
+			plan.Holder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "left alone. To adopt it, label it applyset",
+		},
+		"What a controller keeps can't be adopted": {
+			plan.Holder{Unstructured: someone(deployment)}, object.GraphDialect, false, plan.NotOwned, "Give one of the two another name, or have Deployment web let it go",
+		},
+		"Who wrote it is named": {
+			plan.Holder{Unstructured: someone(), Writers: "kubectl"}, object.GraphDialect, false, plan.NotOwned, "(written by kubectl)",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			owner := owner
+			owner.Definition.Dialect = tc.dialect
+			got := plan.NameConflict(tc.holder, owner, tc.adopts)
+			if got.Reason != tc.reason || !strings.Contains(got.Message, tc.want) {
+				t.Errorf("got %s: %q, want %s: %q", got.Reason, got.Message, tc.reason, tc.want)
+			}
+			if tc.adopts && strings.Contains(got.Message, "IfUnowned") {
+				t.Errorf("it advises what is so already: %s", got.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,364 @@
+package plan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+func TestCompute(t *testing.T) {
+	byHand := rendered("by-hand")
+	byHand.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
+	byHand.SetUID("uid-by-hand")
+	strange := stored(rendered("strange"), "former", 0)
+	strange.SetLabels(map[string]string{v1alpha1.NodeIDLabel: "former", v1alpha1.ApplySetPartOfLabel: "applyset-of-somebody-else"})
+	waiting := plan.Node{ID: "b", Kind: configMap, Waits: []plan.Wait{{Node: "b", Reason: plan.WaitingForField, On: "a.status.id"}}}
+
+	cases := map[string]struct {
+		reason    string
+		nodes     []plan.Node
+		facts     plan.Facts
+		tolerated plan.Tolerated
+		want      []string
+		prune     []string
+	}{
+		"What isn't there is created": {
+			reason: "the node's object is known and nobody has it",
+			nodes:  []plan.Node{wants("a", 0, "x")},
+			want:   []string{"a: Create"},
+		},
+		"What is there as it was applied is kept": {
+			reason: "nothing changed, so nothing is written",
+			nodes:  []plan.Node{has(wants("a", 0, "x"))},
+			want:   []string{"a: Keep"},
+		},
+		"What is wanted differently from what was applied is updated": {
+			reason: "the digest on the object is that of what was applied last",
+			nodes: []plan.Node{has(wants("a", 0, "x"), func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{v1alpha1.AppliedAnnotation: "another"})
+			})},
+			want: []string{"a: Update"},
+		},
+		"A change of layer is an update": {
+			reason: "the layer on the object decides when it is deleted",
+			nodes: []plan.Node{func() plan.Node {
+				n := has(wants("a", 0, "x"))
+				n.Layer = 3
+				return n
+			}()},
+			want: []string{"a: Update"},
+		},
+		"A field that somebody took over is taken back": {
+			reason: "drift of an owned field is corrected",
+			nodes:  []plan.Node{has(wants("a", 0, "x"), lost)},
+			want:   []string{"a: Correct data.a"},
+		},
+		"A field that the server never granted is no drift": {
+			reason:    "it prunes what a schema doesn't know; writing it again changes nothing",
+			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
+			tolerated: plan.Tolerated{"uid-x": object.Digest([]object.Path{"data.a"})},
+			want:      []string{"a: Keep"},
+		},
+		"Further fields than those never granted are drift": {
+			reason:    "what is tolerated is an exact set",
+			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
+			tolerated: plan.Tolerated{"uid-x": object.Digest([]object.Path{"data.c"})},
+			want:      []string{"a: Correct data.a"},
+		},
+		"A successor of what was tolerated is looked at afresh": {
+			reason:    "tolerance is for one incarnation",
+			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
+			tolerated: plan.Tolerated{"uid-of-before": object.Digest([]object.Path{"data.a"})},
+			want:      []string{"a: Correct data.a"},
+		},
+		"What is being deleted is waited for": {
+			reason: "a new object can't race the dying one for its name",
+			nodes:  []plan.Node{has(wants("a", 0, "x"), dying)},
+			want:   []string{"a: Wait ResourceDeleting: ConfigMap resource \"prod/x\" is being deleted; it is made anew once it is gone"},
+		},
+		"An external object is kept as it is": {
+			reason: "it is read and never written",
+			nodes:  []plan.Node{{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Observed: rendered("x"), Ready: true}},
+			want:   []string{"a: Keep"},
+		},
+		"An external object that is being deleted is no reason to wait": {
+			reason: "nobody here makes it anew",
+			nodes: []plan.Node{{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Ready: true, Observed: func() *unstructured.Unstructured {
+				o := rendered("x")
+				dying(o)
+				return o
+			}()}},
+			want: []string{"a: Keep"},
+		},
+		"An object of somebody else's is left alone": {
+			reason: "what stood in the way of the last write still does",
+			nodes:  []plan.Node{wants("a", 0, "x")},
+			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.NotOwned, Message: "not ours"}}},
+			want:   []string{"a: Wait NotOwned: not ours"},
+		},
+		"A kind that can't be read holds back its nodes alone": {
+			reason: "siblings go on",
+			nodes:  []plan.Node{{ID: "a", Kind: schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}}, wants("b", 0, "x")},
+			facts: plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{
+				{Version: "v1", Kind: "Gizmo"}: {Problem: plan.Problem{Reason: plan.WaitingForKind, Message: "unknown"}},
+			}},
+			want: []string{"a: Wait WaitingForKind: unknown", "b: Create"},
+		},
+		"A reference has its own luck": {
+			reason: "one object may be readable where the whole kind isn't",
+			nodes: []plan.Node{
+				{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Observed: rendered("x"), Ready: true},
+				wants("b", 0, "y"),
+			},
+			facts: plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{
+				configMap: {Problem: plan.Problem{Reason: plan.Forbidden, Message: "list configmaps"}},
+			}},
+			want: []string{"a: Keep", "b: Wait Forbidden: list configmaps"},
+		},
+		"Two nodes can't have one object": {
+			reason: "they would overwrite each other for ever, and nothing tells which of them is meant",
+			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "y")},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too", "c: Create",
+			},
+		},
+		"Nor can three": {
+			reason: "each is told of all the others",
+			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "x")},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which nodes b, c render too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which nodes a, c render too",
+				"c: Wait Rejected: renders ConfigMap prod/x, which nodes a, b render too",
+			},
+		},
+		"A name that may be what a Secret holds isn't told of either": {
+			reason: "whoever reads the instance needn't be allowed to read that",
+			nodes: []plan.Node{func() plan.Node {
+				n := wants("a", 0, "hunter2")
+				n.Conceals = true
+				return n
+			}(), wants("b", 0, "hunter2")},
+			want: []string{
+				"a: Wait Rejected: renders a ConfigMap (its name isn't told: it may be what a Secret holds), which node b renders too",
+				"b: Wait Rejected: renders a ConfigMap (its name isn't told: it may be what a Secret holds), which node a renders too",
+			},
+		},
+		"What one of two made before stays while they quarrel": {
+			reason: "the author meant to have it",
+			nodes:  []plan.Node{has(wants("a", 0, "x")), wants("b", 0, "x")},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too",
+			},
+		},
+		"A node that is held still has its object's name": {
+			reason: "its twin must not get through while it waits for something else",
+			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x")},
+			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.Unavailable, Message: "later"}}},
+			want: []string{
+				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
+				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too",
+			},
+		},
+		"What nothing wants is pruned once all is settled": {
+			reason: "last layer first, then by name",
+			nodes:  []plan.Node{has(wants("a", 0, "x"))},
+			facts: plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed,
+				stored(rendered("low"), "former", 0), stored(rendered("high2"), "former", 7), stored(rendered("high1"), "other", 7))},
+			want:  []string{"a: Keep"},
+			prune: []string{"high1", "high2", "low"},
+		},
+		"What a node made under another name goes when the new one is there": {
+			reason: "the node wants one object, and has it",
+			nodes:  []plan.Node{has(wants("a", 0, "new"))},
+			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "new")).Observed, stored(rendered("old"), "a", 0))},
+			want:   []string{"a: Keep"},
+			prune:  []string{"old"},
+		},
+		"Nothing is pruned while something is to be made": {
+			reason: "the old is kept until the new is there",
+			nodes:  []plan.Node{wants("a", 0, "new")},
+			facts:  plan.Facts{Owned: owned(stored(rendered("old"), "a", 0), stored(rendered("former"), "former", 0))},
+			want:   []string{"a: Create"},
+		},
+		"Nothing is pruned while a node can't be rendered": {
+			reason: "what it made may be wanted still",
+			nodes:  []plan.Node{has(wants("a", 0, "x")), waiting},
+			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed, stored(rendered("y"), "b", 1), stored(rendered("former"), "former", 0))},
+			want:   []string{"a: Keep", "b: Wait WaitingForField: b waits for unresolved a.status.id, since 2026-08-01T12:00:00Z, 1 attempt"},
+		},
+		"What is left out is pruned": {
+			reason: "includeWhen says that nobody wants it",
+			nodes:  []plan.Node{{ID: "a", Kind: configMap, Skipped: "includeWhen is false"}},
+			facts:  plan.Facts{Owned: owned(stored(rendered("x"), "a", 0))},
+			want:   []string{"a: Skip : includeWhen is false"},
+			prune:  []string{"x"},
+		},
+		"What isn't ready doesn't keep the rest from being pruned": {
+			reason: "all that is wanted is there",
+			nodes: []plan.Node{func() plan.Node {
+				n := has(wants("a", 0, "x"))
+				n.Ready, n.Unready = false, plan.Problem{Reason: plan.NotReady, Message: "0 of 1"}
+				return n
+			}()},
+			facts: plan.Facts{Owned: owned(stored(rendered("y"), "former", 0))},
+			want:  []string{"a: Keep"},
+			prune: []string{"y"},
+		},
+		"What somebody labelled by hand is never pruned": {
+			reason: "no node made it, so it is not ours to delete",
+			facts:  plan.Facts{Owned: owned(byHand, stored(rendered("y"), "former", 0))},
+			prune:  []string{"y"},
+		},
+		"What is in another set is never pruned": {
+			reason: "a cache may tell the past, the label on the object decides",
+			facts:  plan.Facts{Owned: owned(strange)},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.facts.Now, tc.facts.Instance = now, instance()
+			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, plan.History{Tolerated: tc.tolerated}, owner, v1alpha1.ChildManager)
+			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
+				t.Errorf("%s: steps (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.prune, names(got.Prune)); diff != "" {
+				t.Errorf("%s: prune (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// told is a line for each step.
+func told(p plan.Plan) []string {
+	var out []string
+	for _, s := range p.Steps {
+		line := fmt.Sprintf("%s: %s", s.Node, s.Action)
+		for _, path := range s.Lost {
+			if s.Action == plan.Correct {
+				line += " " + string(path)
+			}
+		}
+		if s.Problem.Message != "" {
+			line += fmt.Sprintf(" %s: %s", s.Problem.Reason, s.Problem.Message)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestComputeLeavesItsInputAlone(t *testing.T) {
+	node := has(wants("a", 0, "x"))
+	before := node.Object.DeepCopy()
+	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
+	if diff := cmp.Diff(before, node.Object); diff != "" {
+		t.Errorf("what is shared with caches must not change:\n%s", diff)
+	}
+}
+
+func TestWaitsOfOneNode(t *testing.T) {
+	node := plan.Node{ID: "b", Kind: configMap, Waits: []plan.Wait{
+		{Node: "b", Reason: plan.WaitingForField, On: "a.x"},
+		{Node: "b", Reason: plan.WaitingForField, On: "a.y", Timeout: time.Minute},
+	}}
+	facts := plan.Facts{Instance: instance(), Now: now, Waits: map[plan.WaitKey]time.Time{{Node: "b", On: "a.y"}: now.Add(-time.Minute)}}
+	got := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, facts, plan.History{}, owner, v1alpha1.ChildManager).Steps[0]
+	if got.Problem.Reason != plan.WaitTimeout {
+		t.Errorf("the worst names the reason: %s", got.Problem.Reason)
+	}
+	if !got.Waits[0].Since.Equal(now) || !got.Waits[1].Since.Equal(now.Add(-time.Minute)) {
+		t.Errorf("a wait is as old as the facts know, or new: %v", got.Waits)
+	}
+	for _, w := range node.Waits {
+		if !strings.Contains(got.Problem.Message, w.On) {
+			t.Errorf("%q doesn't tell of %s", got.Problem.Message, w.On)
+		}
+	}
+}
+
+func TestObject(t *testing.T) {
+	of := func(o *unstructured.Unstructured, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+		o = o.DeepCopy()
+		o.SetGroupVersionKind(gvk)
+		return o
+	}
+	secretKind := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	older := schema.GroupVersionKind{Version: "v1beta1", Kind: "ConfigMap"}
+	mine, byHand, other := stored(rendered("x"), "a", 0), rendered("y"), rendered("z")
+	secret, asOlder := of(mine, secretKind), of(mine, older)
+	facts := plan.Facts{Instance: instance(), Owned: map[string][]*unstructured.Unstructured{
+		"a": {mine, asOlder, secret}, "": {byHand}, "b": {other}, "c": {rendered("c1"), rendered("c2")},
+	}}
+	cases := map[string]struct {
+		node string
+		kind schema.GroupVersionKind
+		name string
+		want *unstructured.Unstructured
+	}{
+		"A node's object is found by kind and name":                    {"a", configMap, "x", mine},
+		"One of another kind is another":                               {"a", secretKind, "x", secret},
+		"It is read in the version that the node has it in":            {"a", older, "x", asOlder},
+		"Another node's object isn't the node's":                       {"a", configMap, "z", nil},
+		"One that was labelled by hand is whose node renders its name": {"a", configMap, "y", byHand},
+		"One that was labelled by hand needs its kind":                 {"a", secretKind, "y", nil},
+		"Without a name the only one of the kind is meant":             {"a", configMap, "", mine},
+		"Without a name none of several is meant":                      {"c", configMap, "", nil},
+		"Without a name none that was labelled by hand is meant":       {"new", configMap, "", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := facts.Only(tc.node, tc.kind)
+			if tc.name != "" {
+				got = facts.Object(tc.node, tc.kind, "prod", tc.name)
+			}
+			if got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestPatience(t *testing.T) {
+	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	blind := func(reason plan.Reason, ago time.Duration) plan.Blind {
+		return plan.Blind{Problem: plan.Problem{Reason: reason}, Since: now.Add(-ago)}
+	}
+	gizmo := schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}
+	external := func(b plan.Blind) plan.Facts {
+		return plan.Facts{External: map[plan.Need]plan.Look{{Kind: gizmo, Name: "x"}: {Blind: &b}, {Kind: gizmo, Name: "y"}: {}}}
+	}
+	own := func(b ...plan.Blind) plan.Facts {
+		f := plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{}}
+		for i, one := range b {
+			f.Unread[schema.GroupVersionKind{Version: fmt.Sprint("v", i), Kind: "Gizmo"}] = one
+		}
+		return f
+	}
+	cases := map[string]struct {
+		facts plan.Facts
+		want  time.Duration
+	}{
+		"With everything read there is nothing to wait for":   {plan.Facts{}, 0},
+		"A first read is given a moment":                      {own(blind(plan.Syncing, time.Second)), time.Second},
+		"The latest one counts":                               {own(blind(plan.Syncing, time.Second), blind(plan.Syncing, 0)), 2 * time.Second},
+		"One that takes long is told":                         {own(blind(plan.Syncing, time.Minute)), 0},
+		"What can't be read is told at once":                  {own(blind(plan.Forbidden, 0)), 0},
+		"A reference that is being looked up is waited for":   {external(blind(plan.Syncing, time.Second)), time.Second},
+		"A reference that can't be looked up is told at once": {external(blind(plan.WaitingForKind, 0)), 0},
+	}
+	for name, tc := range cases {
+		if got := max(tc.facts.Patience(now, 2*time.Second), 0); got != tc.want {
+			t.Errorf("%s: want %s, got %s", name, tc.want, got)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package plan_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+)
+
+func TestWhatWasToldAsPrunedIsToldWhileItIsThereAndUnwanted(t *testing.T) {
+	child := someone(func(o *unstructured.Unstructured) { owner.Mark(o, inventory.Place{Node: "n"}) })
+	told := []report.Blocker{{Node: "n", Hold: report.Hold{Object: report.ObjectOf(child)}}}
+	cases := map[string]struct {
+		there []*unstructured.Unstructured
+		steps []plan.Step
+		want  int
+	}{
+		"While it is there":                    {[]*unstructured.Unstructured{child}, []plan.Step{{Object: rendered("y")}}, 1},
+		"Not once it is gone":                  {nil, nil, 0},
+		"Not once it is wanted again":          {[]*unstructured.Unstructured{child}, []plan.Step{{Object: child}}, 0},
+		"Not while a node that waits keeps it": {[]*unstructured.Unstructured{child}, []plan.Step{{Current: child}}, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := plan.StillPruned(told, owned(tc.there...), tc.steps); len(got) != tc.want || len(told) != 1 {
+				t.Errorf("got %v of %v", got, told)
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+)
+
+func TestRecreation(t *testing.T) {
+	const immutable = `Job.batch "x" is invalid: spec.template: field is immutable`
+	recreate, anyway := plan.Recreation{Allowed: true}, plan.Recreation{Allowed: true, DataLoss: true}
+	cases := map[string]struct {
+		kind, annotation string
+		said             plan.Recreation
+		stays, external  bool
+		rejected         string
+		may              bool
+		hint             string // what it contains; "" for none
+	}{
+		"Nobody asks for it: a hint says how":             {kind: "Job", hint: "annotate it espalier.dev/recreate=true"},
+		"Nobody asks, and the refusal is of another sort": {kind: "Job", rejected: `Job.batch "x" is invalid: spec.completions: must be greater than 0`},
+		"The node asks":                                    {kind: "Job", said: recreate, may: true},
+		"The object asks":                                  {kind: "Job", annotation: "true", may: true},
+		"The annotation says something else":               {kind: "Job", annotation: "yes", hint: "annotate it espalier.dev/recreate=true"},
+		"What may hold data is asked for once":             {kind: "PersistentVolumeClaim", said: recreate, hint: "espalier.dev/recreate=allow-data-loss"},
+		"What may hold data asks once":                     {kind: "PersistentVolumeClaim", annotation: "true", hint: "espalier.dev/recreate=allow-data-loss"},
+		"What may hold data is asked for twice":            {kind: "PersistentVolumeClaim", said: anyway, may: true},
+		"What may hold data asks twice":                    {kind: "PersistentVolumeClaim", annotation: "allow-data-loss", may: true},
+		"A kind that nobody knows may hold data":           {kind: "Ledger", said: recreate, hint: "it may hold data"},
+		"What somebody wants to be kept counts like that":  {kind: "Job", said: recreate, stays: true, hint: "is to be kept"},
+		"What is to be kept, and may be lost all the same": {kind: "Job", said: anyway, stays: true, may: true},
+		"What isn't the instance's never is":               {kind: "Job", said: anyway, external: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			api := map[string]string{"Job": "batch/v1", "PersistentVolumeClaim": "v1", "Ledger": "x.example.com/v1"}[tc.kind]
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": api, "kind": tc.kind, "metadata": map[string]any{"name": "x"}}}
+			if tc.annotation != "" {
+				o.SetAnnotations(map[string]string{v1alpha1.RecreateAnnotation: tc.annotation})
+			}
+			if tc.rejected == "" {
+				tc.rejected = immutable
+			}
+			step := plan.Step{Current: o, Recreate: tc.said, Stays: tc.stays, External: tc.external}
+			may, hint := step.Recreates(tc.rejected)
+			if may != tc.may || !strings.Contains(hint, tc.hint) || (tc.hint == "") != (hint == "") {
+				t.Errorf("got %t, %q", may, hint)
+			}
+		})
+	}
+	if may, hint := (plan.Step{Recreate: anyway}).Recreates(immutable); may || hint != "" {
+		t.Errorf("what isn't there: got %t, %q", may, hint)
+	}
+}
+
+func TestWhatIsToBeCreatedAnewIsDeleted(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	child := func(name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "y", "uid": "uid-" + name}}}
+		change(o)
+		return o
+	}
+	plain := child("plain", func(*unstructured.Unstructured) {})
+	protected := child("protected", func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{v1alpha1.ProtectAnnotation: "the ledger"})
+	})
+	gone := metav1.NewTime(now)
+	going := child("going", func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&gone) })
+	instance := child("instance", func(*unstructured.Unstructured) {})
+	ask, held, _ := plan.Delete(plan.Remains{Instance: instance, Children: []*unstructured.Unstructured{plain, protected, going}, Now: now})
+	if len(ask) != 1 || ask[0] != plain {
+		t.Errorf("asked to go: %v", ask)
+	}
+	if by := held[protected]; by == nil || !strings.Contains(by.Message, "protected: the ledger") {
+		t.Errorf("what keeps the protected one is told as %v", by)
+	}
+	if _, told := held[going]; !told {
+		t.Error("what is going is asked again")
+	}
+}

@@ -1,0 +1,62 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+)
+
+func TestWhereChildrenAreLookedFor(t *testing.T) {
+	configMaps, secrets := configMap.GroupKind(), schema.GroupKind{Kind: "Secret"}
+	secret := secrets.WithVersion("v1")
+	elsewhere := rendered("x")
+	elsewhere.SetNamespace("elsewhere")
+	clusterWide := rendered("x")
+	clusterWide.SetNamespace("")
+	cases := map[string]struct {
+		written []schema.GroupVersionKind
+		nodes   []plan.Node
+		steps   []plan.Step
+		owned   []*unstructured.Unstructured
+		want    inventory.Inventory
+	}{
+		"Among the kinds that the composer names": {
+			written: []schema.GroupVersionKind{configMap, secret}, want: inventory.Of([]schema.GroupKind{configMaps, secrets}),
+		},
+		"Not among those of which all nodes are left out": {
+			written: []schema.GroupVersionKind{configMap, secret}, nodes: []plan.Node{wants("a", 0, "a"), {Kind: secret, Skipped: "no"}},
+			want: inventory.Of([]schema.GroupKind{configMaps}),
+		},
+		"Among those of which one is left out": {
+			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, Skipped: "no"}, wants("a", 0, "a"), {Kind: configMap, Skipped: "no"}},
+			want: inventory.Of([]schema.GroupKind{configMaps}),
+		},
+		"Nodes that have no objects of their own don't count": {
+			written: []schema.GroupVersionKind{secret}, nodes: []plan.Node{{Kind: secret, External: true}, {Kind: secret, Variable: true}, {Kind: secret, Skipped: "no"}},
+			want: inventory.Of(nil),
+		},
+		"Where something is about to be made": {
+			steps: []plan.Step{{}, {Object: elsewhere}}, want: inventory.Of([]schema.GroupKind{configMaps}, "elsewhere"),
+		},
+		"Where something is, also of a kind that is left out": {
+			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, Skipped: "no"}},
+			owned: []*unstructured.Unstructured{elsewhere}, want: inventory.Of([]schema.GroupKind{configMaps}, "elsewhere"),
+		},
+		"The instance's own namespace and none aren't named": {
+			owned: []*unstructured.Unstructured{rendered("a"), clusterWide}, want: inventory.Of([]schema.GroupKind{configMaps}),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := plan.WantedInventory(tc.written, tc.nodes, tc.steps, map[string][]*unstructured.Unstructured{"n": tc.owned}, "prod")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

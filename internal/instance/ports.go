@@ -1,0 +1,140 @@
+package instance
+
+import (
+	"context"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Cluster is the API server. A *kube.Client is one, and its comments are the contract: each
+// write is one request that carries the UID or the revision that it was decided on, and package
+// kube tells its errors apart.
+type Cluster interface {
+	LiveReader
+	Applier
+	DryRunner
+	InstanceWriter
+	Remover
+}
+
+// LiveReader reads what caches don't have.
+type LiveReader interface {
+	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	List(ctx context.Context, kind schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error)
+	WasOrphaned(ctx context.Context, o *unstructured.Unstructured) (bool, error)
+}
+
+// Applier applies objects. Create fails with kube.IsTaken where one of the name exists; the
+// others write the incarnation with the given UID and nothing else.
+type Applier interface {
+	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
+	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+	Share(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+	ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error)
+}
+
+// DryRunner asks what would come of a write.
+type DryRunner interface {
+	Try(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+	TryCreate(ctx context.Context, o *unstructured.Unstructured, manager string) error
+}
+
+// InstanceWriter writes the instance itself. Where the revision that was read isn't the last
+// any more, the error is one of kube.IsGone's and nothing is written.
+type InstanceWriter interface {
+	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
+	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
+}
+
+// Remover deletes children, changes those that stay, and explains refusals. What is gone
+// already is no error.
+type Remover interface {
+	DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+	Change(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) error
+	WhyNot(ctx context.Context, o *unstructured.Unstructured, verb string, err error) (kube.Reason, string)
+}
+
+// Kinds knows which kinds there are; a *kube.Kinds does.
+type Kinds interface {
+	KindStates
+	KindDetails
+}
+
+// KindStates says whether a kind is served, from what is known without a request where
+// possible.
+type KindStates interface {
+	CRD(schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool)
+	Standing(context.Context, schema.GroupKind) (schema.GroupVersionKind, kube.Standing, error)
+	Terminating(schema.GroupKind) bool
+}
+
+// KindDetails says how a kind is served.
+type KindDetails interface {
+	Resolve(context.Context, schema.GroupVersionKind) (kube.Resource, error)
+	Lookup(context.Context, schema.GroupVersionKind) (object.KindInfo, bool, error)
+}
+
+// Cache has writes show up in reads at once, without an event for the writer; a *watch.Hub is
+// one.
+type Cache interface {
+	// Write makes one write, and records its answer.
+	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
+	Record(o *unstructured.Unstructured, writer watch.Subscriber)
+}
+
+// ChildCache caches what instances consist of and refer to.
+type ChildCache interface {
+	Cache
+	// Forget ends a subscriber's watches.
+	Forget(watch.Subscriber)
+}
+
+// InstanceCache caches the instances themselves.
+type InstanceCache interface {
+	Cache
+	Served
+	RecordGone(kind schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
+}
+
+// Served reads the instances, and what their watch knows of their deletion.
+type Served interface {
+	Served(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	WasOrphaned(kind schema.GroupVersionKind, o *unstructured.Unstructured) bool
+	// Bypassed is the last state of an instance that the API server deleted although it had
+	// finalizers; nil if there is none.
+	Bypassed(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured
+	ForgetBypassed(kind schema.GroupVersionKind, namespace, name string)
+}
+
+// Lease is what one reconcile reads from the ChildCache. What it has read stays watched once
+// it is committed; one that is discarded leaves the watches of the last reconcile.
+type Lease interface {
+	CacheReader
+	Commit()
+	Discard()
+}
+
+// CacheReader reads from a cache, and watches what it reads. While the state is Synced, what
+// isn't among the objects doesn't exist.
+type CacheReader interface {
+	Want(watch.Target) watch.State
+	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
+	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
+	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
+}
+
+// Leases opens leases of a hub.
+func Leases(hub *watch.Hub) func(watch.Subscriber) Lease {
+	return func(s watch.Subscriber) Lease { return hub.Begin(s) }
+}

@@ -1,0 +1,38 @@
+package instance
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+)
+
+// startPropagation notes the time of a status write that an instance of a higher layer may read.
+func (r *Reconciler) startPropagation(s *reconcileState) {
+	if _, _, nested := inventory.InstanceOf(s.instance); nested {
+		r.Layers.Wrote(s.instance.GetUID(), r.Now())
+	}
+}
+
+// measurePropagation measures how long it took from the status writes of nested instances to this
+// instance's own, where this reconcile has observed a new status and has written its own. Where
+// it has written none, no value has propagated, and nothing is measured.
+func (r *Reconciler) measurePropagation(s *reconcileState, wrote bool) {
+	var revisions map[types.UID]string
+	for _, children := range s.facts.Owned {
+		for _, child := range children {
+			if !inventory.IsInstance(child) {
+				continue
+			}
+			uid, revision := child.GetUID(), child.GetResourceVersion()
+			if revisions == nil {
+				revisions = map[types.UID]string{}
+			}
+			revisions[uid] = revision
+			since, was := r.Layers.Taken(uid, s.facts.Now)
+			if was && wrote && s.memory.childRevisions[uid] != revision { // else an earlier reconcile has observed it, before the answer was there
+				r.Layers.Observe(child.GroupVersionKind().GroupKind(), r.Kind.GroupKind(), r.Now().Sub(since))
+			}
+		}
+	}
+	s.memory.childRevisions = revisions
+}

@@ -1,0 +1,51 @@
+package instance
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// prune deletes the children that nothing wants any more, in reverse order. The plan lists none
+// until everything that is wanted has been resolved and applied. Those that are terminating stay
+// in the status until they are gone.
+func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
+	before := report.ReadPruning(s.instance)
+	if len(s.plan.Prune) == 0 {
+		s.pruning = plan.StillPruned(before, s.facts.Owned, s.plan.Steps)
+		if s.recreating {
+			return // recreate still needs the usages and the trials
+		}
+		r.forgetUsages(s.key, s.memory)
+		if len(s.pruning) == 0 {
+			s.memory.tried = plan.Tried{} // all are gone
+		}
+		return
+	}
+	now := r.Now()
+	for _, o := range s.plan.Prune {
+		s.memory.updateTrial(o, func(t plan.Trial) plan.Trial { return t.Seen(o, now) })
+	}
+	r.observeTerminating(ctx, s, s.plan.Prune, now)
+	remains := plan.Remains{
+		Instance: s.instance, Children: s.plan.Prune, Tried: s.memory.tried,
+		Before: report.Status{Pruning: before}, Now: now,
+	}
+	if !r.observeUsages(s, &remains, s.plan.Prune...) {
+		s.pruning = before
+		return
+	}
+	pruning := plan.Prune(remains, s.plan.Policies)
+	if r.executeMove(ctx, s, pruning.Move) {
+		remains.Tried = s.memory.tried
+		pruning = plan.Prune(remains, s.plan.Policies)
+	}
+	s.pruning, s.pruneAfter = pruning.Objects, pruning.Retry
+	for _, b := range report.Unreported(before, s.pruning) {
+		if b.Reason.IsBlocker() && !b.Deepest().InProgress {
+			r.Events.Event(s.instance, telemetry.Warning, "PruneBlocked", blockerText(b))
+		}
+	}
+}

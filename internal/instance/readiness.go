@@ -1,0 +1,76 @@
+package instance
+
+import (
+	"sync"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Readiness is how an instance was at the end of its last reconcile.
+type Readiness struct {
+	// By is the composer that it was composed by.
+	By Composer
+	// Ready says whether it was ready, and Reason and Message why not.
+	Ready           bool
+	Reason, Message string
+}
+
+// ReadinessCache holds the readiness of the instances of a kind, for a rollout that waits for
+// them. It is safe for concurrent use; nil caches nothing. After a restart it fills as the
+// instances are reconciled.
+type ReadinessCache struct {
+	// Changed is called on each change; it must not block.
+	Changed func()
+
+	mu    sync.Mutex
+	byKey map[object.Key]Readiness
+}
+
+// Of returns the readiness of an instance, if it is known.
+func (c *ReadinessCache) Of(key object.Key) (Readiness, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is, known := c.byKey[key]
+	return is, known
+}
+
+func (c *ReadinessCache) note(key object.Key, is Readiness) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	if c.byKey == nil {
+		c.byKey = map[object.Key]Readiness{}
+	}
+	was, known := c.byKey[key]
+	c.byKey[key] = is
+	c.mu.Unlock()
+	if !known || was != is {
+		c.Changed()
+	}
+}
+
+func (c *ReadinessCache) forget(key object.Key) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byKey, key)
+}
+
+// noteReadiness caches the readiness of the instance at the end of a reconcile: by the author's
+// conditions if they say whether it is ready, and by the dialect's otherwise.
+func (r *Reconciler) noteReadiness(s *reconcileState, own, shown condition.Set) {
+	ready, said := shown.Get(v1alpha1.InstanceReady)
+	if !said {
+		ready, _ = own.Get(v1alpha1.InstanceReady)
+	}
+	is := Readiness{By: s.composer, Ready: ready.Status == condition.True}
+	if !is.Ready {
+		is.Reason, is.Message = ready.Reason, ready.Message
+	}
+	r.Readiness.note(s.key, is)
+}

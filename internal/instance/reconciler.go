@@ -1,0 +1,199 @@
+// Package instance reconciles instances, in all dialects alike: it claims them, watches, applies
+// and prunes what they consist of, reports their status and tears them down.
+//
+// What an instance should consist of comes from its Composer, and the words of its conditions
+// from its Dialect. The decisions are made in package plan, from values; this package gathers
+// the facts and carries the decisions out, through the ports of ports.go. Read Reconcile first,
+// then observe.go, act.go, prune.go, report.go and teardown.go.
+package instance
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// Reconciler serves the instances of one kind.
+type Reconciler struct {
+	Kind       schema.GroupVersionKind
+	Definition object.Definition
+	Dialect    Dialect
+	// Cluster writes the instances and what they consist of. Children caches the latter, and
+	// Lease opens a lease of it. All three use the rights of the instances' account.
+	Cluster  Cluster
+	Children ChildCache
+	Lease    func(watch.Subscriber) Lease
+	// Instances caches the instances themselves.
+	Instances InstanceCache
+	Kinds     Kinds
+	Events    telemetry.Recorder
+	Version   string
+	Now       func() time.Time
+	// Wake enqueues the definition: a kind that it didn't know has appeared, or an instance
+	// that it may wait for is gone.
+	Wake func()
+	// Usages tells which objects are in use; nil if there are none.
+	Usages Usages
+	// Readiness caches how each instance was after its last reconcile; it may be nil.
+	Readiness *ReadinessCache
+	// Layers measures how long values take from one layer of instances to the next; it may be
+	// nil.
+	Layers *telemetry.Layers
+
+	composer atomic.Pointer[Composer]
+	memories memories
+}
+
+// SetComposer replaces the composer; reconciles in flight finish with the one that they began
+// with.
+func (r *Reconciler) SetComposer(c Composer) { r.composer.Store(&c) }
+
+// reconcileState is what one reconcile of one instance has gathered and decided so far.
+type reconcileState struct {
+	key      object.Key
+	instance *unstructured.Unstructured
+	owner    inventory.Owner
+	composer Composer
+	lease    Lease
+	memory   *memory
+
+	// round counts the rounds of observing, deciding and acting, from 0.
+	round int
+	facts plan.Facts
+	// observedKinds are the kinds whose children have been read in this round.
+	observedKinds map[schema.GroupKind]bool
+	// unreadKinds are the kinds whose objects can't be read now.
+	unreadKinds []schema.GroupKind
+	// lookupErr is why a kind that was recorded can't be looked up.
+	lookupErr error
+	desired   plan.Desired
+	plan      plan.Plan
+	// claimProblem is why the instance can't be claimed, if it can't.
+	claimProblem plan.Problem
+	// recreating says that objects are to be deleted and created anew.
+	recreating bool
+	// pruning is what status.pruning says of objects that nothing wants and that aren't gone.
+	pruning []report.Blocker
+	// idleRounds counts the rounds that changed nothing.
+	idleRounds int
+	// requeueAfter and pruneAfter are when to reconcile again, the latter for pruning; 0 for no
+	// time.
+	requeueAfter, pruneAfter time.Duration
+	// errs are the failures of this reconcile that may pass when it is repeated.
+	errs []error
+}
+
+// Reconcile observes what is there, decides what to do and acts, for as long as the answers let
+// more resolve; then it prunes what nothing wants any more, and reports. An instance that is
+// being deleted takes a path of its own.
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+	s, out := r.load(ctx, key)
+	if out.Settled() {
+		return out
+	}
+	if why := r.Dialect.Suspended(s.instance); why != "" {
+		return r.reportSuspended(ctx, s, why)
+	}
+	if s.instance.GetDeletionTimestamp() != nil {
+		return r.tearDown(ctx, s)
+	}
+	if out := r.chooseComposer(s); out.Settled() {
+		return out
+	}
+	defer s.lease.Discard()      // the watches of the last reconcile stay, unless it is committed
+	s.requeueAfter = time.Second // unless the last round has nothing more to do
+	for s.round = range s.composer.Depth() + 1 {
+		if err := r.observe(ctx, s); err != nil {
+			return reconcile.Fail(err)
+		}
+		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
+		s.memory.noteContests(s.plan, s.facts.Now)
+		if out := r.claim(ctx, s); out.Settled() {
+			return out
+		}
+		if changed := r.act(ctx, s); !changed && !s.isUnsettled() {
+			break
+		}
+	}
+	if out := s.awaitFirstLists(r.Now()); out.Settled() {
+		return out
+	}
+	r.prune(ctx, s)
+	return r.report(ctx, s)
+}
+
+// isUnsettled says, after a round that has changed nothing, whether the composer may give another
+// answer in the next. An answer that changes each time is not asked for without end: the next
+// reconcile for its sake comes later and later.
+func (s *reconcileState) isUnsettled() bool {
+	s.idleRounds++
+	switch {
+	case !s.desired.Unsettled:
+		s.requeueAfter, s.memory.unsettledReconciles = 0, 0
+		return false
+	case s.idleRounds < mostIdle:
+		return true
+	}
+	s.requeueAfter = time.Second << s.memory.unsettledReconciles
+	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, mostRestless)
+	return false
+}
+
+// How often an answer that changes each time is asked for in one reconcile, and how many such
+// reconciles double the time to the next.
+const (
+	mostIdle     = 4
+	mostRestless = 6
+)
+
+// load reads the instance, and restores the watches of what it recorded. An instance that is gone
+// is forgotten.
+func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Outcome) {
+	cached, ok := r.Instances.Served(r.Kind, key.Namespace, key.Name)
+	if !ok {
+		if gone := r.bypassed(key); gone != nil {
+			return nil, r.tearDownBypassed(ctx, key, gone)
+		}
+		return nil, r.forget(key)
+	}
+	s := &reconcileState{
+		key:      key,
+		instance: cached,
+		owner:    inventory.OwnerOf(cached, r.Definition, r.Version),
+		memory:   r.memories.of(key, cached.GetUID()),
+	}
+	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
+		s.owner.Anchor = inventory.Anchor{Name: crd.Name, UID: crd.UID}
+	}
+	r.restoreWatches(ctx, s)
+	return s, reconcile.Outcome{}
+}
+
+// chooseComposer takes the current composer for the instance, and opens the lease.
+func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Outcome {
+	composer := r.composer.Load()
+	if composer == nil {
+		return reconcile.Done() // its definition says why; all instances are enqueued when it compiles
+	}
+	s.composer = Choose(*composer, s.instance)
+	if s.memory.composer != s.composer {
+		s.memory.composer, s.memory.truncatedWrites, s.memory.writtenStatus = s.composer, 0, ""
+	}
+	s.lease = r.Lease(watch.Subscriber{Key: s.key})
+	s.facts.Waits = reportedWaits(s.instance)
+	maps.Copy(s.facts.Waits, s.memory.waitingSince)
+	return reconcile.Outcome{}
+}

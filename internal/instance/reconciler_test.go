@@ -1,0 +1,33 @@
+package instance
+
+import (
+	"testing"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+)
+
+func TestAReconcileGoesAsDeepAsItsAnswersLetIt(t *testing.T) {
+	f := newFixture(t, configMap("a"), configMap("b", "a"), configMap("c", "b"))
+	f.reconcile()
+	f.wantCalls("update Web shop", "create ConfigMap a", "create ConfigMap b", "create ConfigMap c", "status Web shop")
+	f.wantCondition(v1alpha1.InstanceReady, "True")
+}
+
+func TestAnAnswerThatIsAnotherEachTimeIsNotAskedForWithoutEnd(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	composed := 0
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { composed++; d.Unsettled = true }
+	f.nodes.wanted = append(f.nodes.wanted, configMap("b"), configMap("c"), configMap("d"))
+	f.reconcile()
+	composed = 0
+	first := f.reconcile().After
+	second := f.reconcile().After
+	if composed != 2*mostIdle || second != 2*first {
+		t.Errorf("composed %d times, then after %s and %s", composed, first, second)
+	}
+	f.nodes.adjust = nil
+	if out := f.reconcile(); out.After != 0 {
+		t.Errorf("it is repeated in %s", out.After)
+	}
+}

@@ -1,0 +1,106 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// recreate deletes, in the foreground, objects whose updates the API server has rejected and
+// that may be created anew. A later reconcile creates them once they are gone. An object is
+// deleted only if the server would accept it as a new one, and nothing protects or uses it.
+func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []result) {
+	index := map[*unstructured.Unstructured]int{}
+	var rejected []*unstructured.Unstructured
+	for i, res := range results {
+		step := s.plan.Steps[i]
+		if !kube.IsInvalid(res.err) {
+			continue
+		}
+		may, hint := step.Recreates(res.err.Error())
+		if !may {
+			results[i].hint = hint
+			continue
+		}
+		if err := r.Cluster.TryCreate(ctx, step.Object, v1alpha1.ChildManager); err != nil {
+			if kube.Passes(err) {
+				s.errs = append(s.errs, err)
+			}
+			results[i].hint = "it is not recreated, since a new one would be refused as well: " + describeError(step, err)
+			continue
+		}
+		index[step.Current] = i
+		rejected = append(rejected, step.Current)
+	}
+	if len(rejected) == 0 {
+		return
+	}
+	s.recreating = true
+	now := r.Now()
+	remains := plan.Remains{Instance: s.instance, Children: rejected, Tried: s.memory.tried, Now: now}
+	if !r.observeUsages(s, &remains, rejected...) {
+		for _, i := range index {
+			results[i].hint = "it is recreated once it is known whether it is in use"
+		}
+		return
+	}
+	deletable, blocked, retry := plan.Delete(remains)
+	for o, by := range blocked {
+		results[index[o]].hint = blockedHint(by)
+	}
+	if retry > 0 {
+		s.pruneAfter = retry
+	}
+	for _, o := range deletable {
+		i := index[o]
+		results[i] = r.deleteForAnother(ctx, s, s.plan.Steps[i], results[i].err)
+	}
+}
+
+// deleteForAnother deletes an object that is to be created anew, and records an event.
+func (r *Reconciler) deleteForAnother(ctx context.Context, s *reconcileState, step plan.Step, rejected error) result {
+	o := step.Current
+	why := describeError(step, rejected)
+	c := &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o, metav1.DeletePropagationForeground) }}
+	r.send(ctx, c)
+	if r.noteAnswers(s, []*removalRequest{c}) {
+		return result{err: rejected, hint: fmt.Sprintf("it can't be deleted to be created anew: %s: %s", c.reason, c.message)}
+	}
+	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and created anew, since its update was rejected: %s", step.Node, describeObject(step), why))
+	problem := plan.Recreating(o, why)
+	return result{deleting: &problem}
+}
+
+// describeObject names a step's object, by its kind alone if the name may come from a Secret.
+func describeObject(step plan.Step) string {
+	if step.Conceals {
+		return step.Object.GetKind()
+	}
+	return object.KeyOf(step.Object).String()
+}
+
+// describeError is the text of an error about a step's object, without what may come from a
+// Secret.
+func describeError(step plan.Step, err error) string {
+	if step.Conceals {
+		return kube.Quiet(err).Error()
+	}
+	return kube.Plain(err).Error()
+}
+
+// blockedHint says why an object is not recreated; nil means that its deletion was accepted.
+func blockedHint(by *report.Blocker) string {
+	if by == nil {
+		return "its deletion was accepted and isn't observed yet"
+	}
+	return "it is not recreated: " + by.Message
+}

@@ -1,0 +1,77 @@
+package instance
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// observeReferences adds to the children the objects that the instance names as its own and that
+// lack the engine's labels. If one can't be read, its kind counts as unread.
+func (r *Reconciler) observeReferences(s *reconcileState) {
+	known := map[object.Key]bool{}
+	for _, objects := range s.facts.Owned {
+		for _, o := range objects {
+			known[object.KeyOf(o)] = true
+		}
+	}
+	for _, ref := range r.Dialect.References(s.instance) {
+		if known[ref.key()] || s.facts.IsUnread(ref.Kind.GroupKind()) {
+			continue
+		}
+		found, blind := r.readReference(s, ref)
+		switch {
+		case blind != nil:
+			s.unreadKinds = append(s.unreadKinds, ref.Kind.GroupKind())
+			s.facts.Unread[ref.Kind] = *blind
+		case found != nil:
+			s.addOwned(ref.nodeOf(found), found)
+		}
+	}
+}
+
+// readReference reads an object that an instance names as its own; nil if it isn't.
+func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Blind) {
+	found, state := s.lease.Object(ref.Kind, ref.Namespace, ref.Name)
+	if blind := unavailability(ref.Kind, state); blind != nil {
+		return nil, blind
+	}
+	if found == nil || !s.owner.Owns(found) || ref.nodeOf(found) == "" {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// observeRemainingReferences adds the objects that an instance names to what is left of it while
+// it is being deleted.
+func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan.Remains) {
+	for _, ref := range r.Dialect.References(s.instance) {
+		is := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }
+		if slices.ContainsFunc(remains.Children, is) {
+			continue
+		}
+		found, blind := r.readReference(s, ref)
+		switch {
+		case blind != nil && blind.Reason == plan.WaitingForKind: // there are none
+		case blind != nil:
+			remains.Unread[ref.Kind] = *blind
+		case found != nil:
+			remains.Children = append(remains.Children, found)
+		}
+	}
+}
+
+func (r Reference) key() object.Key {
+	return object.Key{Group: r.Kind.Group, Kind: r.Kind.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+func (r Reference) nodeOf(o *unstructured.Unstructured) string {
+	if r.Node != "" {
+		return r.Node
+	}
+	return inventory.Node(o)
+}

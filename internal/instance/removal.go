@@ -1,0 +1,97 @@
+package instance
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// executeMove deletes objects, removes the instance's marks from those that are orphaned, and
+// marks those that are retained, in parallel. What stays keeps no owner reference to the
+// instance. It notes the answers, and reports whether any request was refused.
+func (r *Reconciler) executeMove(ctx context.Context, s *reconcileState, m plan.Move) (refused bool) {
+	var requests []*removalRequest
+	for _, o := range m.Delete {
+		requests = append(requests, &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o, metav1.DeletePropagationBackground) }})
+	}
+	change := func(o *unstructured.Unstructured, to map[string]any) *removalRequest {
+		return &removalRequest{o: o, verb: "patch", do: func() error { return r.Cluster.Change(ctx, o, to, v1alpha1.ChildManager) }}
+	}
+	for _, o := range m.Release {
+		c := change(o, inventory.Released(o, s.instance))
+		c.releases = true
+		requests = append(requests, c)
+	}
+	for _, o := range m.Retain {
+		requests = append(requests, change(o, inventory.Retained(o, s.instance)))
+	}
+	for _, o := range m.Disown {
+		requests = append(requests, change(o, inventory.Disowned(o, s.instance)))
+	}
+	work := make([]func() error, len(requests))
+	for i, c := range requests {
+		work[i] = func() error { r.send(ctx, c); return nil }
+	}
+	s.errs = append(s.errs, inParallel(work)...)
+	return r.noteAnswers(s, requests)
+}
+
+// removalRequest is one request about an object that is to be deleted or left behind.
+type removalRequest struct {
+	o        *unstructured.Unstructured
+	verb     string
+	releases bool
+	do       func() error
+
+	answered bool
+	reason   report.Reason // why it was refused; empty if it wasn't
+	message  string
+}
+
+// send makes the request and explains its refusal.
+func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
+	err := c.do()
+	if errors.Is(err, kube.ErrChanged) {
+		return // the event of the change triggers the next reconcile
+	}
+	if err != nil {
+		reason, message := r.Cluster.WhyNot(ctx, c.o, c.verb, err)
+		c.reason, c.message = report.Reason(reason), message
+		logr.FromContextOrDiscard(ctx).Info("an object doesn't go", "object", object.KeyOf(c.o), "verb", c.verb, "reason", c.reason, "message", c.message)
+	}
+	c.answered = true // unless there was a panic, which is an error already
+}
+
+// noteAnswers remembers what was accepted and what was refused.
+func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) (refused bool) {
+	now := r.Now()
+	var released []*unstructured.Unstructured
+	for _, c := range requests {
+		switch {
+		case !c.answered:
+		case c.reason != "":
+			refused = true
+			s.memory.updateTrial(c.o, func(t plan.Trial) plan.Trial { return t.Refused(c.reason, c.message, c.o, now) })
+		default:
+			s.memory.updateTrial(c.o, func(t plan.Trial) plan.Trial { return t.Granted(now) })
+			if c.releases {
+				released = append(released, c.o)
+			}
+		}
+	}
+	if len(released) > 0 {
+		r.Events.Event(s.instance, telemetry.Normal, "Orphaned", "left in place, without the labels of this instance: "+listed(released))
+	}
+	return refused
+}

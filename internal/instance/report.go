@@ -1,0 +1,223 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// report writes the instance's status, if it says anything new, records events of transitions,
+// and says when to reconcile again. The lease is committed first: what this reconcile has read
+// stays watched.
+func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Outcome {
+	s.lease.Commit()
+	summary := plan.Summarize(s.plan, s.facts.Now)
+	if s.claimProblem.Reason != "" {
+		summary = summary.Without(s.claimProblem)
+	}
+	before, state := condition.Read(s.instance), report.StateOf(s.instance)
+	at := Moment{s.facts.Now, s.instance.GetGeneration()}
+	was := before
+	if s.desired.Author != nil {
+		was = s.memory.dialectConditions // the status holds the author's
+	}
+	conditions := r.Dialect.LiveConditions(was, s.desired, summary, at)
+	shown := s.authorConditions(before, conditions, &summary, at)
+	said := report.Status{
+		State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, s.facts.Now),
+		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
+	}
+	revision := s.instance.GetResourceVersion()
+	if out := r.writeStatus(ctx, s, said.Render(s.desired.Status, s.composer.Room())); out.Settled() {
+		if out.Err != nil {
+			r.recordStatusRefusal(s, out.Err)
+			return reconcile.Fail(errors.Join(append(s.errs, out.Err)...))
+		}
+		return out
+	}
+	r.noteReadiness(s, conditions, shown)
+	r.measurePropagation(s, s.instance.GetResourceVersion() != revision)
+	if len(s.facts.Unread) == 0 {
+		s.memory.forgetGone(s.facts.Owned)
+	}
+	s.memory.logWaits(logr.FromContextOrDiscard(ctx), summary.Waits, s.facts.Now)
+	r.recordResumed(s, state)
+	r.recordTransition(s, was, conditions)
+	r.recordDrift(s, was, conditions)
+	r.recordResults(s, before)
+	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
+		return reconcile.Fail(err)
+	}
+	return requeue(soonest(s.requeueAfter, s.pruneAfter, summary.Retry, s.desired.Again))
+}
+
+// soonest is the shortest of the delays; 0 is none.
+func soonest(delays ...time.Duration) time.Duration {
+	var out time.Duration
+	for _, d := range delays {
+		if d > 0 && (out == 0 || d < out) {
+			out = d
+		}
+	}
+	return out
+}
+
+// mostCuts is how often a status that was stored without some of its fields is written again
+// before the schema counts as the reason.
+const mostCuts = 3
+
+func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
+	out := make([]report.Waiting, len(waits))
+	for i, w := range waits {
+		out[i] = report.Waiting{Node: w.Node, Reason: string(w.Reason), On: w.On, Since: report.At(w.Since), Attempts: int64(w.Attempts(now))}
+	}
+	return out
+}
+
+// nodeProblems are why nodes aren't as they should be. Since when is taken from the memory, or
+// after a restart from the status.
+func (s *reconcileState) nodeProblems() []report.Problem {
+	known := s.memory.problems
+	if len(known) == 0 {
+		known = report.ReadProblems(s.instance)
+	}
+	s.memory.problems = plan.Problems(s.plan.Steps, known, s.facts.Now)
+	return s.memory.problems
+}
+
+// mostSkipped bounds the resources that the status lists as left out.
+const mostSkipped = 50
+
+func skipped(steps []plan.Step) []report.Skipped {
+	var out []report.Skipped
+	for _, step := range steps {
+		if l := step.LeftOut; l != nil && len(out) < mostSkipped {
+			out = append(out, report.Skipped{Node: step.Node, By: l.By, Condition: l.Condition, Inputs: l.Inputs})
+		}
+	}
+	return out
+}
+
+// writeStatus writes a status that says something new. It settles the reconcile if the write
+// fails.
+func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Outcome {
+	current, _, _ := unstructured.NestedFieldNoCopy(s.instance.Object, "status")
+	if equalJSON(current, status) {
+		return reconcile.Outcome{}
+	}
+	wanted := object.Digest(status)
+	if s.memory.writtenStatus == wanted && s.memory.storedStatus == object.Digest(current) {
+		return reconcile.Outcome{} // as written before, as far as the schema lets it
+	}
+	answer, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
+		return r.Cluster.WriteStatus(ctx, s.instance, status, v1alpha1.StatusManager)
+	})
+	if kube.IsGone(err) {
+		return reconcile.Overtaken()
+	}
+	if err != nil {
+		// The author's fields may come from a Secret.
+		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Quiet(err)))
+	}
+	s.memory.refusals.Granted(telemetry.FailedStatusUpdate)
+	s.memory.writtenStatus, s.memory.storedStatus = wanted, object.Digest(answer.Object["status"])
+	if s.memory.storedStatus != wanted && s.memory.truncatedWrites < mostCuts {
+		// A schema that was just changed takes the API server a moment to use.
+		s.memory.truncatedWrites++
+		s.memory.writtenStatus = ""
+		s.requeueAfter = time.Second << (2 * s.memory.truncatedWrites)
+	}
+	s.setInstance(answer)
+	r.startPropagation(s)
+	return reconcile.Outcome{}
+}
+
+// recordStatusRefusal records an event if the status can't be written and that doesn't pass by
+// itself.
+func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
+	if kube.IsLasting(err) {
+		s.memory.refusals.Refused(r.Events, s.instance, telemetry.FailedStatusUpdate, "the status doesn't tell how the instance is: "+err.Error())
+	}
+}
+
+// equalJSON compares as JSON: 3 and 3.0 are one number to the server.
+func equalJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// recordResults records the author's results as events, each once for as long as it lasts. After a
+// restart, results of an instance whose status is of its current generation aren't new.
+func (r *Reconciler) recordResults(s *reconcileState, before condition.Set) {
+	ready, _ := before.Get(v1alpha1.InstanceReady)
+	known := s.memory.recordedResults == nil && ready.ObservedGeneration == s.instance.GetGeneration()
+	said := make(map[plan.Result]bool, len(s.desired.Results))
+	for _, result := range s.desired.Results {
+		if !known && !said[result] && !s.memory.recordedResults[result] {
+			r.recordResult(s, result)
+		}
+		said[result] = true
+	}
+	s.memory.recordedResults = said
+}
+
+// recordResult records an event about the instance and, if it is for its users, its claim.
+func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
+	severity := telemetry.Normal
+	if result.Warning {
+		severity = telemetry.Warning
+	}
+	r.Events.Event(s.instance, severity, result.Reason, result.Message)
+	key, version, claimed := inventory.ClaimedBy(s.instance)
+	if !claimed || !result.Claim {
+		return
+	}
+	if claim, there := r.Instances.Served(key.GroupKind().WithVersion(version), key.Namespace, key.Name); there {
+		r.Events.Event(claim, severity, result.Reason, result.Message)
+	}
+}
+
+// recordTransition records an event when there is a problem that somebody may have to act on, and
+// one when it is over. What only lasts is no event.
+func (r *Reconciler) recordTransition(s *reconcileState, before, after condition.Set) {
+	was, _ := r.Dialect.Problem(before)
+	is, message := r.Dialect.Problem(after)
+	switch {
+	case is != "" && is != was:
+		s.memory.problemRecorded = true
+		r.Events.Event(s.instance, telemetry.Warning, is, message)
+	case is == "" && s.memory.problemRecorded && after.IsTrue(v1alpha1.InstanceReady):
+		s.memory.problemRecorded = false
+		r.Events.Event(s.instance, telemetry.Normal, "Ready", "all resources are there and ready again")
+	}
+}
+
+// recordDrift records an event when fields have drifted and are left so, when these are others,
+// and when there are none any more.
+func (r *Reconciler) recordDrift(s *reconcileState, before, after condition.Set) {
+	was, had := before.Get(v1alpha1.InstanceDrifted)
+	is, drifted := after.Get(v1alpha1.InstanceDrifted)
+	switch {
+	case drifted && was.Message != is.Message:
+		r.Events.Event(s.instance, telemetry.Warning, DriftDetected, is.Message)
+	case had && !drifted:
+		r.Events.Event(s.instance, telemetry.Normal, "DriftEnded", "all fields are as they are wanted again")
+	}
+}

@@ -1,0 +1,147 @@
+package report_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+)
+
+type props = map[string]apiextensionsv1.JSONSchemaProps
+
+func author(fields props) *apiextensionsv1.JSONSchemaProps {
+	return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: fields}
+}
+
+func TestWhoseFieldsAreWhose(t *testing.T) {
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array", "problems": "array"}
+	whole := report.AllRoom
+	whole.Skipped = true
+	with := func(more map[string]string) map[string]string {
+		out := map[string]string{}
+		for _, in := range []map[string]string{ours, more} {
+			for field, kind := range in {
+				out[field] = kind
+			}
+		}
+		return out
+	}
+	cases := map[string]struct {
+		author *apiextensionsv1.JSONSchemaProps
+		want   map[string]string
+		room   report.Room
+	}{
+		"Without fields of the author's the engine's are there": {nil, ours, whole},
+		"The engine's come to the author's":                     {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
+		"An author's field named waiting wins": {
+			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.Room{Deletion: true, Pruning: true, Problems: true, Skipped: true},
+		},
+		"And one named deletion": {
+			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.Room{Waiting: true, Pruning: true, Problems: true, Skipped: true},
+		},
+		"And one named problems": {
+			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.Room{Waiting: true, Deletion: true, Pruning: true, Skipped: true},
+		},
+		"And one named skipped": {
+			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllRoom,
+		},
+		"State and conditions are the dialect's": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, whole},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]string{}
+			for field, s := range report.Schema(tc.author).Properties {
+				got[field] = s.Type
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.room, report.RoomIn(tc.author)); diff != "" {
+				t.Errorf("room (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func example() report.Status {
+	at := metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC))
+	held := report.Hold{
+		Object: report.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: "data"},
+		Reason: report.HeldByFinalizer, Message: "held", Since: report.At(at.Time.Add(1234567 * time.Microsecond)),
+		Finalizers: []report.Finalizer{{Name: "example.com/guard", Managers: []string{"kubectl-edit"}}},
+	}
+	return report.Status{
+		State:      v1alpha1.InstanceDeleting,
+		Conditions: condition.Set{{Type: "Ready", Status: condition.False, Reason: "Deleting", LastTransitionTime: &at, ObservedGeneration: 3}},
+		Waiting:    []report.Waiting{{Node: "a", Reason: "WaitingForField", On: "b.status.c", Since: report.At(at.Time), Attempts: 2}},
+		Deletion: &report.Deletion{
+			StartedAt: report.At(at.Time), Policy: report.Background, Total: 5, Removed: 2, Remaining: 3, Percent: 40, Progress: "2/5", Wave: 2, Waves: 3, Blocked: 1,
+			Blockers: []report.Blocker{{
+				Node:  "low",
+				Hold:  report.Hold{Object: report.Object{APIVersion: "a/v1", Kind: "Low", Name: "x"}, Reason: report.ChildBlocked, Message: "waits", Since: held.Since},
+				Cause: &held,
+			}},
+		},
+		Pruning:  []report.Blocker{{Node: "old", Hold: report.Hold{Object: held.Object, Reason: report.Deleting, Message: "is going", Since: held.Since}}},
+		Problems: []report.Problem{{Node: "web", Reason: "Rejected", Message: "update rejected: no", Since: report.At(at.Time)}},
+	}
+}
+
+func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+	said := example()
+	o := &unstructured.Unstructured{Object: map[string]any{"status": said.Render(map[string]any{"id": "vpc-1"}, report.AllRoom)}}
+	if diff := cmp.Diff(said, report.Read(o.DeepCopy())); diff != "" { // the copy finds what an API machinery can't hold
+		t.Errorf("-written +read:\n%s", diff)
+	}
+	if id, _, _ := unstructured.NestedString(o.Object, "status", "id"); id != "vpc-1" {
+		t.Error("the author's field is gone")
+	}
+}
+
+func TestWhatHasNoRoomIsTheAuthors(t *testing.T) {
+	own := map[string]any{"waiting": "mine", "deletion": "mine", "pruning": "mine", "problems": "mine"}
+	got := example().Render(own, report.Room{})
+	for field, want := range own {
+		if got[field] != want {
+			t.Errorf("%s is %v", field, got[field])
+		}
+	}
+}
+
+func TestWhatSomebodyElseWroteIsNothing(t *testing.T) {
+	for name, value := range map[string]any{
+		"a text": "soon", "a list of texts": []any{"a"}, "a map of another form": map[string]any{"startedAt": int64(3)}, "nothing": nil, "empty": map[string]any{},
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"deletion": value, "waiting": value, "pruning": value, "problems": value}}}
+		if got := report.ReadDeletion(o); got != nil {
+			t.Errorf("%s: a deletion is read: %v", name, got)
+		}
+		if got := report.ReadPruning(o); len(got) > 0 {
+			t.Errorf("%s: something is pruned: %v", name, got)
+		}
+		if got := report.ReadWaiting(o); len(got) > 0 {
+			t.Errorf("%s: waits are read: %v", name, got)
+		}
+		if got := report.ReadProblems(o); len(got) > 0 {
+			t.Errorf("%s: problems are read: %v", name, got)
+		}
+	}
+}
+
+func TestAnEarlierStateIsNotKept(t *testing.T) {
+	before := example().Render(nil, report.AllRoom)
+	got := report.Status{State: v1alpha1.InstanceActive}.Render(before, report.AllRoom)
+	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
+		if _, there := got[field]; there {
+			t.Errorf("%s is still told", field)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package instance
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+func TestTheStatusIsWrittenOnlyIfItSaysSomethingNew(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.pass(time.Hour)
+	f.reconcile()
+	f.wantCalls()
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = "vpc-1" }
+	f.reconcile()
+	f.wantCalls("status Web shop")
+	f.reconcile()
+	f.wantCalls()
+	f.memories = memories{} // a restart
+	f.reconcile()
+	f.wantCalls()
+}
+
+func TestAStatusThatCannotBeWritten(t *testing.T) {
+	cases := map[string]struct {
+		err    error
+		failed bool
+		event  string
+	}{
+		"One that was overtaken waits for the event":   {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, ""},
+		"A failure that passes is tried again":         {apierrors.NewTooManyRequests("later", 1), true, ""},
+		"A lasting one is told as an event":            {invalid("spec.x: hunter2 is wrong"), true, "Warning FailedStatusUpdate: the status doesn't tell how the instance is"},
+		"A webhook's conflict is told as an event too": {refusedByWebhook(named(webKind, "prod", "shop")), true, "Warning FailedStatusUpdate"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, configMap("a"))
+			f.fail["status Web shop"] = tc.err
+			out := f.reconcile()
+			if (out.Err != nil) != tc.failed || out.Err == nil && out.After == 0 {
+				t.Errorf("got %+v", out)
+			}
+			if tc.event == "" && len(f.events) > 0 {
+				t.Errorf("events: %q", f.events)
+			}
+			if tc.event != "" {
+				f.wantEvent(tc.event)
+			}
+			if strings.Contains(strings.Join(f.events, " "), "hunter2") {
+				t.Errorf("an event quotes what was sent: %q", f.events)
+			}
+			f.reconcile()
+			if len(f.events) > 0 {
+				t.Errorf("it is told again: %q", f.events)
+			}
+		})
+	}
+}
+
+func TestAStatusThatComesBackCutIsWrittenAgainAFewTimes(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["unknown"] = "pruned by the schema" }
+	f.answer = func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "status", "unknown") }
+	written := 0
+	for range 10 {
+		out := f.reconcile()
+		if slices.Contains(f.calls, "status Web shop") {
+			written++
+			if out.After == 0 && written <= mostCuts {
+				t.Error("no time is set to write it again")
+			}
+		}
+		f.pass(out.After)
+	}
+	if written != mostCuts+1 {
+		t.Errorf("written %d times, want %d", written, mostCuts+1)
+	}
+}
+
+func TestAProblemIsAnEventOnceAndSoIsItsEnd(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.nodes.wanted[0].Object.Object["data"] = map[string]any{"a": "c"}
+	f.fail["update ConfigMap a"] = invalid("no")
+	f.reconcile()
+	f.wantEvent("Warning Rejected")
+	f.reconcile()
+	if len(f.events) > 0 {
+		t.Errorf("it is told again: %q", f.events)
+	}
+	f.fail = nil
+	f.reconcile()
+	f.wantEvent("Normal Ready: all resources are there and ready again")
+}
+
+func TestAuthorsResultsAreEventsOnceForAsLongAsTheyLast(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	say := func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes"}, {Warning: true, Reason: "Old", Message: "it is old", Claim: true}}
+	}
+	f.nodes.adjust = say
+	f.reconcile()
+	f.wantEvent("Normal Sized: three nodes")
+	f.wantEvent("Warning Old: it is old")
+	f.reconcile()
+	if len(f.events) > 0 {
+		t.Errorf("they are told again: %q", f.events)
+	}
+	f.nodes.adjust = nil
+	f.reconcile()
+	f.nodes.adjust = say
+	f.reconcile()
+	f.wantEvent("Normal Sized: three nodes")
+}
+
+func TestAfterARestartResultsThatLastAreNoEvents(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes"}}
+	}
+	f.reconcile()
+	f.memories = memories{}
+	f.reconcile()
+	if len(f.events) > 0 {
+		t.Errorf("events: %q", f.events)
+	}
+}
+
+func TestResultsForAClaimsUsersAreEventsOfTheClaimToo(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.Definition.Dialect = object.CompositeDialect
+	f.put(named(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "WebClaim"}, "prod", "mine"))
+	f.change(shop, func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedMap(o.Object, map[string]any{"apiVersion": "example.org/v1", "kind": "WebClaim", "namespace": "prod", "name": "mine"}, "spec", "claimRef")
+	})
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes", Claim: true}}
+	}
+	f.reconcile()
+	told := slices.DeleteFunc(f.events, func(e string) bool { return e != "Normal Sized: three nodes" })
+	if len(told) != 2 {
+		t.Errorf("told %d times, want of the composite and of its claim", len(told))
+	}
+}
+
+func TestAuthorsConditionsTakeThePlaceOfTheDialects(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	said := plan.Said{Conditions: []v1alpha1.Condition{{Type: "Healthy", Status: condition.True, Reason: "Fine"}}, Types: []string{"Healthy"}}
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+		d.Author = func(condition.Set) plan.Said { return said }
+	}
+	f.reconcile()
+	f.wantCondition("Healthy", "True Fine")
+	if _, there := condition.Read(f.shop()).Get(v1alpha1.InstanceReady); there {
+		t.Error("the dialect's own condition is there")
+	}
+	said = plan.Said{Problems: []string{"Healthy: division by zero"}, Partial: true, Types: []string{"Healthy"}}
+	f.reconcile()
+	f.wantCondition("Healthy", "True Fine")
+	f.wantEvent("Warning ConditionFailed: Healthy: division by zero")
+	if got, _, _ := unstructured.NestedString(f.shop().Object, "status", "state"); got != string(v1alpha1.InstanceError) {
+		t.Errorf("state %q", got)
+	}
+}

@@ -1,0 +1,105 @@
+package instance
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// applyOnto applies a step's object onto the incarnation that is there, without the fields that
+// are left to other managers. If the node takes no fields over, it succeeds only if no other
+// manager has set one.
+func (r *Reconciler) applyOnto(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	wanted := withoutOmitted(step)
+	return r.write(s, step.Object, func() (*unstructured.Unstructured, error) {
+		if step.Refuses {
+			return r.Cluster.Share(ctx, wanted, current.GetUID(), v1alpha1.ChildManager)
+		}
+		return r.Cluster.Update(ctx, wanted, current.GetUID(), v1alpha1.ChildManager)
+	})
+}
+
+// withoutOmitted is a step's object without the fields that are left to other managers.
+func withoutOmitted(step plan.Step) *unstructured.Unstructured {
+	if len(step.Omit) == 0 {
+		return step.Object
+	}
+	return &unstructured.Unstructured{Object: object.Without(step.Object.Object, step.Omit)}
+}
+
+// fieldConflict is the result of an apply that found fields which another manager has set to
+// other values. It costs one read to name the manager: the server does so in a text only.
+func (r *Reconciler) fieldConflict(ctx context.Context, step plan.Step, current *unstructured.Unstructured, fields []string) result {
+	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
+	by := somebody
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who has set a field", "object", describeObject(step), "error", err.Error())
+	} else {
+		by = othersWithDifferent(live, step.Object)
+	}
+	return result{conflict: &plan.Refused{
+		Wanted: inventory.Applied(step.Object), Seen: plan.Appearance(current), Problem: plan.Conflict(step.Object, fields, by),
+	}, holder: current}
+}
+
+// holdConflict notes that a node waits for another manager to give up a field. It is tried again
+// when the object changes or something else is wanted. An object that isn't the instance's yet
+// is watched by its name.
+func (s *reconcileState) holdConflict(step plan.Step, by *unstructured.Unstructured, refused plan.Refused) {
+	s.facts.Problems[step.Node] = refused.Problem
+	if !s.owner.Owns(by) {
+		s.setObstacle(step.Node, by, refused.Problem)
+		b := s.memory.obstacles[step.Node]
+		b.Refused = &refused
+		s.memory.obstacles[step.Node] = b
+		return
+	}
+	if s.memory.history.Refusals == nil {
+		s.memory.history.Refusals = plan.Refusals{}
+	}
+	s.memory.history.Refusals[by.GetUID()] = refused
+}
+
+// noteGranted notes what follows from a successful write: which fields the server doesn't let
+// us own, that there is no conflict, and that nothing has drifted.
+func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) {
+	child := answer.GetUID()
+	lost := plan.Lost(step.Object, answer, v1alpha1.ChildManager)
+	m.noteUngranted(child, step.Ours(lost))
+	delete(m.history.Refusals, child)
+	if left := step.Left(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.Omit) == 0 {
+		m.noteSighting(child, plan.Sighting{Of: plan.Glance(answer, left)})
+	} else {
+		delete(m.history.Sightings, child)
+	}
+}
+
+// inspectDrift finds out which fields of a step that only reports drift were changed, and by
+// which manager: a field that the server doesn't let us own hasn't been changed. It costs two
+// requests, when drift is first seen.
+func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
+	log := logr.FromContextOrDiscard(ctx).WithValues("object", describeObject(step))
+	seen := plan.Sighting{Of: plan.Glance(step.Current, step.Look), Drifted: step.Look, By: somebody}
+	if granted, err := r.Cluster.Try(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
+		log.V(1).Info("can't tell which fields were changed", "error", err.Error())
+	} else {
+		never := plan.Lost(step.Object, granted, v1alpha1.ChildManager)
+		seen.Drifted = slices.DeleteFunc(slices.Clone(step.Look), func(p object.Path) bool { return slices.Contains(never, p) })
+	}
+	if len(seen.Drifted) == 0 {
+		return result{sighting: &seen}
+	}
+	if live, err := r.Cluster.Get(ctx, step.Current.GroupVersionKind(), step.Current.GetNamespace(), step.Current.GetName()); err != nil {
+		log.V(1).Info("can't tell who changed a field", "error", err.Error())
+	} else {
+		seen.By = othersWithDifferent(live, step.Object)
+	}
+	return result{sighting: &seen}
+}

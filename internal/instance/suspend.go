@@ -1,0 +1,75 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// Suspended says that an annotation suspends the instance. It can be deleted all the same: to
+// stop changes is not to ask for it to stay.
+func (Graphs) Suspended(instance *unstructured.Unstructured) string {
+	if instance.GetDeletionTimestamp() != nil || !suspended(instance) {
+		return ""
+	}
+	return fmt.Sprintf("nothing is changed while the annotation %s is %q; remove it to go on",
+		v1alpha1.ReconcileAnnotation, instance.GetAnnotations()[v1alpha1.ReconcileAnnotation])
+}
+
+// suspended says whether the annotation suspends an instance. Other values have no effect.
+func suspended(instance *unstructured.Unstructured) bool {
+	value := instance.GetAnnotations()[v1alpha1.ReconcileAnnotation]
+	return strings.EqualFold(value, v1alpha1.ReconcileSuspended) || strings.EqualFold(value, v1alpha1.ReconcileDisabled)
+}
+
+// SuspendedConditions says that it isn't known any more whether the resources are as wanted. All
+// other conditions stay. Where the conditions are the author's, it changes only those that are
+// there.
+func (Graphs) SuspendedConditions(set condition.Set, why string, at Moment) condition.Set {
+	_, own := set.Get(v1alpha1.InstanceManaged)
+	authors := len(set) > 0 && !own
+	for _, kind := range []string{v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady} {
+		if _, there := set.Get(kind); authors && !there {
+			continue
+		}
+		set = at.Mark(set, v1alpha1.Condition{Type: kind, Status: condition.False, Reason: Suspended, Message: why})
+	}
+	return set
+}
+
+// Suspended is the reason of conditions while an instance is suspended.
+const Suspended = "ReconciliationSuspended"
+
+// reportSuspended writes, once, that an instance is suspended; every other field of its status
+// stays. What its inventory names stays watched; an event of the instance itself resumes it.
+func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why string) reconcile.Outcome {
+	said := report.Read(s.instance)
+	was := said.State
+	said.State = r.Dialect.State(v1alpha1.InstanceSuspended)
+	said.Conditions = r.Dialect.SuspendedConditions(said.Conditions, why, Moment{r.Now(), s.instance.GetGeneration()})
+	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
+	if out := r.writeStatus(ctx, s, said.Render(author, r.room(s))); out.Settled() {
+		r.recordStatusRefusal(s, out.Err)
+		return out
+	}
+	r.Readiness.note(s.key, Readiness{Reason: Suspended, Message: why})
+	if said.State != "" && was != said.State {
+		r.Events.Event(s.instance, telemetry.Normal, "Suspended", "asked for by "+r.annotatedBy(ctx, s, v1alpha1.ReconcileAnnotation))
+	}
+	return reconcile.Done()
+}
+
+// recordResumed records an event if the instance was suspended before.
+func (r *Reconciler) recordResumed(s *reconcileState, before v1alpha1.InstanceState) {
+	if before == v1alpha1.InstanceSuspended {
+		r.Events.Event(s.instance, telemetry.Normal, "Resumed", "the instance is looked after again")
+	}
+}

@@ -1,0 +1,244 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// tearDown removes the children of an instance that is being deleted, in reverse order, and then
+// its finalizer. It needs the instance's inventory and what the children carry, and nothing else:
+// no definition, no graph, no expressions. The status says what is about to be done before it is
+// done. Events of the children trigger the next reconcile; nothing is polled.
+func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Outcome {
+	remains, err := r.observeRemains(ctx, s)
+	if err != nil {
+		return reconcile.Fail(err)
+	}
+	removal := plan.Teardown(remains)
+	if out := r.reportDeletion(ctx, s, removal); out.Settled() {
+		return out
+	}
+	refused, out := r.advanceTeardown(ctx, s, removal)
+	if out.Settled() {
+		return out
+	}
+	if refused {
+		remains.Before, remains.Tried = s.reportedStatus(), s.memory.tried
+		removal = plan.Teardown(remains)
+		if out := r.reportDeletion(ctx, s, removal); out.Settled() {
+			return out
+		}
+	}
+	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
+		return reconcile.Fail(err) // nothing else triggers another reconcile
+	}
+	return requeue(soonest(s.requeueAfter, removal.Retry))
+}
+
+// advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
+// instance's finalizer.
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused bool, out reconcile.Outcome) {
+	if !removal.Done {
+		return r.executeMove(ctx, s, removal.Move), reconcile.Outcome{}
+	}
+	if out = r.findUnansweredWrites(ctx, s); out.Settled() {
+		return false, out
+	}
+	out = r.removeFinalizers(ctx, s)
+	return !out.Settled(), out
+}
+
+// reportedStatus is what was reported last: by the status or, where that has no room for it, by
+// what this process remembers.
+func (s *reconcileState) reportedStatus() report.Status {
+	status := report.Read(s.instance)
+	if status.Deletion == nil {
+		status.Deletion = s.memory.deletion
+	}
+	return status
+}
+
+// requeue ends the reconcile and asks for another after so long; 0 waits for an event.
+func requeue(d time.Duration) reconcile.Outcome {
+	if d > 0 {
+		return reconcile.Wait(d)
+	}
+	return reconcile.Done()
+}
+
+// observeRemains gathers what is left of an instance, from caches, and what earlier reconciles
+// know. The lease is committed at once: whatever this reconcile comes to, what is left stays
+// watched.
+func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (plan.Remains, error) {
+	policy, err := r.deletionPolicy(ctx, s)
+	if err != nil {
+		return plan.Remains{}, err
+	}
+	s.lease = r.Lease(watch.Subscriber{Key: s.key})
+	defer s.lease.Commit()
+	remains := plan.Remains{
+		Instance: s.instance, Policy: policy, Before: s.reportedStatus(),
+		Released: inventory.IsReleasedElsewhere(s.instance, r.Definition),
+		Unread:   map[schema.GroupVersionKind]plan.Blind{}, Now: r.Now(),
+	}
+	for _, gk := range r.recordedKinds(s, &remains) {
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		if err != nil {
+			s.lookupErr = err
+			remains.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
+		}
+		if err != nil || standing == kube.Gone {
+			continue // of a kind that is gone there are no objects
+		}
+		children, state := s.lease.Children(gvk, s.owner.ID())
+		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
+			continue // the kind is gone since it was looked up
+		}
+		if blind := unavailability(gvk, state); blind != nil {
+			remains.Unread[gvk] = *blind
+		}
+		for _, child := range children {
+			if inventory.Node(child) != "" {
+				remains.Children = append(remains.Children, child)
+			}
+		}
+	}
+	r.observeRemainingReferences(s, &remains)
+	r.observeUsages(s, &remains, append(slices.Clone(remains.Children), s.instance)...)
+	r.observeTerminating(ctx, s, append(slices.Clone(remains.Children), s.instance), remains.Now)
+	remains.Tried = s.memory.tried
+	return remains, nil
+}
+
+// recordedKinds lists the kinds that an instance has children of. If somebody has changed the
+// inventory, the kinds that its composer writes are added.
+func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remains) []schema.GroupKind {
+	recorded := inventory.Read(s.instance)
+	if inventory.Intact(s.instance, s.owner) {
+		return recorded.GroupKinds()
+	}
+	composer := r.composer.Load()
+	if composer == nil {
+		remains.Forged = true
+		return recorded.GroupKinds()
+	}
+	var kinds []schema.GroupKind
+	for _, gvk := range (*composer).Written() {
+		kinds = append(kinds, gvk.GroupKind())
+	}
+	return recorded.Grow(inventory.Of(kinds)).GroupKinds()
+}
+
+// deletionPolicy is the propagation policy that the deletion of the instance asked for. The status
+// holds it once it has been written; a second deletion may ask to orphan.
+func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (report.Policy, error) {
+	before := report.ReadDeletion(s.instance)
+	switch {
+	case s.memory.policy == report.Orphan:
+	case slices.Contains(s.instance.GetFinalizers(), orphanFinalizer), r.Instances.WasOrphaned(r.Kind, s.instance):
+		s.memory.policy = report.Orphan
+	case before != nil && before.Policy != "":
+		s.memory.policy = before.Policy
+	case s.memory.policy == "":
+		orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
+		if err != nil {
+			return "", err // nothing is touched before it is known
+		}
+		s.memory.policy = report.Background
+		if orphaned {
+			s.memory.policy = report.Orphan
+		}
+	}
+	return s.memory.policy, nil
+}
+
+// removeFinalizers removes the definition's finalizers, of whatever incarnation. If others keep
+// the instance, the next reconcile reports that. It doesn't settle the reconcile when it is
+// refused.
+func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) reconcile.Outcome {
+	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
+	answer, err := r.Cluster.RemoveFinalizers(ctx, s.instance, ours, v1alpha1.InstanceManager)
+	if kube.IsGone(err) {
+		return reconcile.Done()
+	}
+	if err != nil {
+		reason, message := r.Cluster.WhyNot(ctx, s.instance, "patch", err)
+		s.memory.updateTrial(s.instance, func(t plan.Trial) plan.Trial {
+			return t.Refused(report.Reason(reason), "the finalizer can't be taken off: "+message, s.instance, r.Now())
+		})
+		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
+		return reconcile.Outcome{}
+	}
+	if len(answer.GetFinalizers()) > 0 {
+		r.Instances.Record(answer, watch.Subscriber{Key: s.key})
+		s.memory.updateTrial(answer, func(plan.Trial) plan.Trial { return plan.Trial{Noticed: r.Now()} })
+		return reconcile.Wait(finalizerPatience)
+	}
+	r.Instances.RecordGone(r.Kind, s.key.Namespace, s.key.Name, string(s.instance.GetUID()), watch.Subscriber{Key: s.key})
+	r.Children.Forget(watch.Subscriber{Key: s.key})
+	r.Layers.Forget(s.instance.GetUID())
+	r.memories.forget(s.key)
+	r.forgetUsages(s.key, nil)
+	return reconcile.Done()
+}
+
+// finalizerPatience is how long others may take to remove their finalizers before it is looked up
+// who put them on.
+const finalizerPatience = 100 * time.Millisecond
+
+// orphanFinalizer is put on by the API server for the garbage collector when a
+// deletion asks for dependents to be left in place.
+const orphanFinalizer = "orphan"
+
+// observeTerminating notes since when objects have been terminating, and looks up who put on the
+// finalizers of those that stay: caches hold our own managed fields only.
+func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, objects []*unstructured.Unstructured, now time.Time) {
+	lookups := 0
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() == nil {
+			continue
+		}
+		t := s.memory.updateTrial(o, func(t plan.Trial) plan.Trial { return t.Seen(o, now) })
+		if now.Sub(t.Noticed) < lookupDelay(o) || t.Knows(o) || lookups == mostLookups {
+			continue
+		}
+		if o.GetUID() == s.instance.GetUID() && slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
+			continue // our own finalizer keeps it
+		}
+		lookups++
+		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+		if err == nil && live.GetUID() == o.GetUID() {
+			s.memory.updateTrial(o, func(t plan.Trial) plan.Trial { t.Finalizers = finalizersOf(live); return t })
+		}
+	}
+}
+
+// lookupDelay is how long an object may be terminating before its finalizers are looked up. An
+// instance reports its own blockers, unless no controller serves it.
+func lookupDelay(o *unstructured.Unstructured) time.Duration {
+	if slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
+		return nestedPatience
+	}
+	return finalizerPatience
+}
+
+// nestedPatience is when the finalizers of a nested instance are looked up, shortly before they
+// are reported.
+const nestedPatience = 12 * time.Second
+
+// mostLookups bounds how many objects a reconcile reads to name who put on their finalizers.
+const mostLookups = 10

@@ -1,0 +1,496 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// deleted is a fixture with a and b, which depends on a, whose Web is being deleted.
+func deleted(t *testing.T) *fixture {
+	f := newReconciled(t, configMap("a"), configMap("b", "a"))
+	f.delete()
+	return f
+}
+
+func (f *fixture) annotate(key object.Key, name, value string) {
+	f.change(key, func(o *unstructured.Unstructured) {
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[name] = value
+		o.SetAnnotations(annotations)
+	})
+}
+
+// until reconciles until a call shows up, and passes the time in between.
+func (f *fixture) until(call string) {
+	f.t.Helper()
+	for range 20 {
+		if out := f.reconcile(); slices.Contains(f.calls, call) {
+			return
+		} else if out.After > 0 {
+			f.pass(out.After)
+		}
+	}
+	f.t.Fatalf("no request %q; the last were %q", call, f.calls)
+}
+
+// reconcileFor reconciles so many times, with time for others in between.
+func (f *fixture) reconcileFor(times int) {
+	for range times {
+		out := f.reconcile()
+		f.pass(max(out.After, time.Second))
+	}
+}
+
+func TestAnInstanceIsTakenApartInReverseOrderAndGoesLast(t *testing.T) {
+	f := deleted(t)
+	f.reconcile()
+	f.wantCalls("read the deletion of Web shop", "status Web shop", "delete ConfigMap b")
+	f.wantCondition(v1alpha1.InstanceReady, "False Deleting: its resources are being deleted, in reverse order: 0 of 2 are gone")
+	f.reconcile()
+	f.wantCalls("delete ConfigMap a")
+	f.reconcile()
+	f.wantCalls("remove finalizers of Web shop")
+	if len(f.objects) > 0 {
+		t.Errorf("left: %v", f.objects)
+	}
+	if f.watched != nil {
+		t.Errorf("still watched: %q", f.watched)
+	}
+	f.reconcile()
+	f.wantCalls("wake the definition") // it may wait for its instances to be gone
+}
+
+func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
+	cases := map[string]struct {
+		err     error
+		deletes bool
+		settled bool
+	}{
+		"One that was overtaken waits for the event":  {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, true},
+		"A failure that passes is tried again":        {apierrors.NewTooManyRequests("later", 1), false, true},
+		"A lasting refusal doesn't keep the instance": {invalid("no"), true, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := deleted(t)
+			f.fail["status Web shop"] = tc.err
+			out := f.reconcile()
+			if got := slices.Contains(f.calls, "delete ConfigMap b"); got != tc.deletes {
+				t.Errorf("requests: %q", f.calls)
+			}
+			if tc.settled && out.After == 0 && out.Err == nil {
+				t.Errorf("nothing brings the next reconcile: %+v", out)
+			}
+		})
+	}
+	t.Run("What fails for long doesn't keep it either", func(t *testing.T) {
+		f := deleted(t)
+		f.fail["status Web shop"] = apierrors.NewTooManyRequests("later", 1)
+		f.pass(statusPatience)
+		f.reconcile()
+		if !slices.Contains(f.calls, "delete ConfigMap b") {
+			t.Errorf("requests: %q", f.calls)
+		}
+	})
+}
+
+func TestAStatusWithoutRoomForTheDeletionHasTheConditionsOnly(t *testing.T) {
+	f := deleted(t)
+	f.Cluster = narrow{fakeCluster{f.fake}}
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceReady, "False Deleting")
+	if !slices.Contains(f.calls, "delete ConfigMap b") {
+		t.Errorf("requests: %q", f.calls)
+	}
+	f.reconcile()
+	f.wantCalls("delete ConfigMap a")
+}
+
+// narrow is a server that rejects the engine's fields in a status.
+type narrow struct{ fakeCluster }
+
+func (n narrow) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
+	if _, has := status[report.DeletionField]; has {
+		return nil, invalid("status.deletion must be a string")
+	}
+	return n.fakeCluster.WriteStatus(ctx, o, status, manager)
+}
+
+func TestWhatBlocksADeletionIsReported(t *testing.T) {
+	cases := map[string]struct {
+		given func(*fixture)
+		want  string
+	}{
+		"A finalizer, with who put it on": {func(f *fixture) {
+			f.change(keyOf("b"), func(o *unstructured.Unstructured) {
+				o.SetFinalizers([]string{"other/keeps"})
+				theirs := fieldsEntry("other-controller", map[string]any{})
+				theirs.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{"v:\"other/keeps\"":{}}}}`)}
+				o.SetManagedFields(append(o.GetManagedFields(), theirs))
+			})
+		}, "b Finalizer: held by finalizer other/keeps, put on by other-controller"},
+		"A refusal": {func(f *fixture) { f.fail["delete ConfigMap b"] = errors.New("no deletions today") },
+			"b DeniedByWebhook: no deletions today"},
+		"A usage": {func(f *fixture) {
+			f.uses = map[object.Key][]usage.Use{keyOf("b"): {{Usage: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
+		}, "b Protected: in use: the shop is open"},
+		"A usage that may be there": {func(f *fixture) {
+			f.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Forbidden, Message: "usages are forbidden"}}
+			f.change(keyOf("b"), func(o *unstructured.Unstructured) {
+				labels := o.GetLabels()
+				labels["crossplane.io/in-use"] = "true"
+				o.SetLabels(labels)
+			})
+		}, "b Protected: it is marked as in use, and by whom can't be told: usages are forbidden"},
+		"A protection of the instance": {func(f *fixture) { f.annotate(shop, v1alpha1.ProtectAnnotation, "precious") },
+			"shop Protected: protected: precious"},
+		"A kind that can't be read": {func(f *fixture) {
+			f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "no"}}
+		}, " Forbidden: what is left of it can't be told: no"},
+		"A kind that can't be looked up": {func(f *fixture) { f.kindsErr = errors.New("discovery is down") },
+			" OutOfReach: what is left of it can't be told: discovery is down"},
+		"A record that somebody has changed, without a definition": {func(f *fixture) {
+			f.annotate(shop, v1alpha1.ApplySetKindsAnnotation, "Secret")
+			f.composer.Store(nil)
+		}, "shop OutOfReach: somebody has changed what it recorded of its objects"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := deleted(t)
+			tc.given(f)
+			f.reconcileFor(5)
+			got := f.blockers()
+			if len(got) == 0 || !strings.HasPrefix(got[0], tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if f.objects[keyOf("a")] == nil {
+				t.Error("what b stands on is gone")
+			}
+		})
+	}
+}
+
+func TestABlockerIsAnnouncedOnce(t *testing.T) {
+	f := deleted(t)
+	f.fail["delete ConfigMap b"] = errors.New("no deletions today")
+	f.reconcile()
+	f.wantCalls("read the deletion of Web shop", "status Web shop", "delete ConfigMap b", "status Web shop")
+	f.wantEvent("Warning DeletionBlocked: ConfigMap prod/b: DeniedByWebhook: no deletions today")
+	f.pass(time.Second)
+	f.reconcile()
+	if len(f.events) > 0 {
+		t.Errorf("it is told again: %q", f.events)
+	}
+}
+
+func TestARefusalThatCannotBeToldEndsTheReconcile(t *testing.T) {
+	f := deleted(t)
+	f.fail["delete ConfigMap b"] = errors.New("no")
+	f.Cluster = &second{fakeCluster: fakeCluster{f.fake}}
+	if out := f.reconcile(); out.Err == nil && out.After == 0 {
+		t.Errorf("got %+v", out)
+	}
+}
+
+// second is a server whose second write of a status is overtaken.
+type second struct {
+	fakeCluster
+	writes int
+}
+
+func (s *second) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
+	if s.writes++; s.writes == 2 {
+		return nil, apierrors.NewConflict(webs, "shop", errors.New("changed"))
+	}
+	return s.fakeCluster.WriteStatus(ctx, o, status, manager)
+}
+
+func TestADeletionPastItsLimitIsStalled(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	f.nodes.defaults.Timeout = time.Minute
+	f.reconcile()
+	f.delete()
+	f.fail["delete ConfigMap a"] = errors.New("no deletions today")
+	f.reconcile()
+	f.pass(time.Minute)
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceStalled, "True DeletionTimeout")
+	f.wantEvent("Warning DeletionTimeout")
+}
+
+func TestAForcedDeletionLeavesBehindWhatBlocksIt(t *testing.T) {
+	for name, force := range map[string]func(*fixture){
+		"For as long as the instance says":   func(f *fixture) { f.annotate(shop, v1alpha1.ForceAfterAnnotation, "1m") },
+		"For as long as the definition says": func(f *fixture) { f.annotate(shop, v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m0s") },
+		"By name":                            func(f *fixture) { f.annotate(shop, v1alpha1.ForceDeleteAnnotation, "ConfigMap/b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := deleted(t)
+			force(f)
+			f.fail["delete ConfigMap b"] = errors.New("no deletions today")
+			var events []string
+			for range 10 {
+				f.reconcile()
+				events = append(events, f.events...)
+				f.pass(time.Minute)
+			}
+			if f.shop() != nil || f.objects[keyOf("b")] == nil {
+				t.Errorf("left: %v", f.objects)
+			}
+			if text := strings.Join(events, "\n"); !strings.Contains(text, "Warning ForceDeleted: asked for by ") || !strings.Contains(text, "left behind: ConfigMap prod/b") {
+				t.Errorf("events: %s", text)
+			}
+		})
+	}
+}
+
+func TestADeletionThatOrphansReleasesTheChildren(t *testing.T) {
+	cases := map[string]func(*fixture){
+		"As a former revision tells": func(f *fixture) { f.orphaned = true },
+		"As the garbage collector's mark": func(f *fixture) {
+			f.change(shop, func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), orphanFinalizer)) })
+		},
+		"As the status tells after a restart": func(f *fixture) {
+			f.change(shop, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedMap(o.Object, map[string]any{"startedAt": "2026-08-01T12:00:00.000Z", "policy": "Orphan", "total": int64(0)}, "status", "deletion")
+			})
+			f.memories = memories{}
+		},
+	}
+	for name, given := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := deleted(t)
+			given(f)
+			f.until("remove finalizers of Web shop")
+			for _, name := range []string{"a", "b"} {
+				if o := f.objects[keyOf(name)]; o == nil || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" {
+					t.Errorf("%s: %v", name, o)
+				}
+			}
+		})
+	}
+}
+
+func TestNothingIsTouchedBeforeThePolicyIsKnown(t *testing.T) {
+	f := deleted(t)
+	f.fail["read the deletion of Web shop"] = errors.New("the connection is lost")
+	if out := f.reconcile(); out.Err == nil {
+		t.Error("it isn't tried again")
+	}
+	f.wantCalls("read the deletion of Web shop")
+}
+
+func TestWhatIsRetainedStaysForTheNextIncarnation(t *testing.T) {
+	f := deleted(t)
+	f.annotate(shop, v1alpha1.DeletionPolicyAnnotation, "b=Retain")
+	f.until("remove finalizers of Web shop")
+	b := f.objects[keyOf("b")]
+	if b == nil || b.GetAnnotations()[v1alpha1.RetainedFromAnnotation] != "i" || b.GetLabels()[v1alpha1.ApplySetPartOfLabel] == "" {
+		t.Errorf("got %v", b)
+	}
+}
+
+func TestAProtectedChildThatIsLeftBehindIsDisowned(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	f.crds = map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{webKind.GroupKind(): {ObjectMeta: metav1.ObjectMeta{Name: "webs.example.org", UID: "crd"}}}
+	f.reconcile()
+	f.annotate(keyOf("a"), v1alpha1.ProtectAnnotation, "precious")
+	f.annotate(shop, v1alpha1.ForceAfterAnnotation, "1m")
+	f.delete()
+	f.pass(time.Hour)
+	f.until("change ConfigMap a")
+	f.until("remove finalizers of Web shop")
+	if refs := f.objects[keyOf("a")].GetOwnerReferences(); len(refs) > 0 {
+		t.Errorf("owner references: %v", refs)
+	}
+}
+
+func TestAFinalizerThatCannotBeRemovedIsReported(t *testing.T) {
+	f := deleted(t)
+	f.fail["remove finalizers of Web shop"] = errors.New("no")
+	f.until("remove finalizers of Web shop")
+	if got := f.blockers(); len(got) != 1 || got[0] != "shop DeniedByWebhook: the finalizer can't be taken off: no" {
+		t.Errorf("got %q", got)
+	}
+	f.fail = nil
+	f.pass(time.Minute)
+	f.until("remove finalizers of Web shop")
+	if f.shop() != nil {
+		t.Error("it is there still")
+	}
+}
+
+func TestAnInstanceThatGoesMeanwhileIsDone(t *testing.T) {
+	f := deleted(t)
+	f.fail["remove finalizers of Web shop"] = apierrors.NewNotFound(webs, "shop")
+	f.until("remove finalizers of Web shop")
+	f.wantCalls("remove finalizers of Web shop")
+}
+
+func TestOtherControllersFinalizersAreReportedAfterAWhile(t *testing.T) {
+	f := deleted(t)
+	f.change(shop, func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), "other/keeps")) })
+	f.until("remove finalizers of Web shop")
+	f.reconcileFor(5)
+	if got := f.blockers(); len(got) != 1 || !strings.HasPrefix(got[0], "shop Finalizer: held by finalizer other/keeps") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestADeletionNeedsNoDefinition(t *testing.T) {
+	f := deleted(t)
+	f.composer.Store(nil)
+	f.until("delete ConfigMap b")
+	f.until("delete ConfigMap a")
+	f.until("remove finalizers of Web shop")
+}
+
+func TestWithADefinitionAChangedRecordIsMadeUpFor(t *testing.T) {
+	f := deleted(t)
+	f.annotate(shop, v1alpha1.ApplySetKindsAnnotation, "Secret")
+	f.until("delete ConfigMap b")
+}
+
+func TestOfAKindThatIsGoneThereAreNoObjects(t *testing.T) {
+	for name, given := range map[string]func(*fixture){
+		"No server knows it": func(f *fixture) { f.gone = map[string]bool{"ConfigMap": true} },
+		"Its watch finds it first": func(f *fixture) {
+			f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := deleted(t)
+			given(f)
+			f.until("remove finalizers of Web shop")
+		})
+	}
+}
+
+func TestAWriteWithoutAnAnswerIsLookedForBeforeTheInstanceGoes(t *testing.T) {
+	lost := func(t *testing.T) *fixture {
+		f := newReconciled(t, configMap("a"))
+		f.nodes.wanted = append(f.nodes.wanted, configMap("b"))
+		f.fail["create ConfigMap b"] = errors.New("the connection is lost")
+		f.reconcile()
+		f.delete()
+		f.until("delete ConfigMap a")
+		return f
+	}
+	t.Run("An object that was made is taken apart too", func(t *testing.T) {
+		f := lost(t)
+		made := newReconciled(t, configMap("b")).objects[keyOf("b")]
+		f.Cluster = &late{fakeCluster: fakeCluster{f.fake}, object: made}
+		f.until("list ConfigMap all")
+		f.until("delete ConfigMap b")
+		f.until("remove finalizers of Web shop")
+	})
+	t.Run("Where nothing was made the instance goes", func(t *testing.T) {
+		f := lost(t)
+		f.reconcile()
+		f.wantCalls("list ConfigMap all", "remove finalizers of Web shop")
+	})
+	t.Run("It is looked for once", func(t *testing.T) {
+		f := lost(t)
+		f.fail["remove finalizers of Web shop"] = errors.New("no")
+		f.reconcile()
+		f.pass(time.Minute)
+		f.until("remove finalizers of Web shop")
+		if slices.Contains(f.calls, "list ConfigMap all") {
+			t.Errorf("requests: %q", f.calls)
+		}
+	})
+	t.Run("It stays while it can't be told", func(t *testing.T) {
+		f := lost(t)
+		f.fail["list ConfigMap all"] = errors.New("the connection is lost")
+		if out := f.reconcile(); out.Err == nil {
+			t.Error("it isn't tried again")
+		}
+		f.wantCalls("list ConfigMap all")
+	})
+	t.Run("Of a kind that is gone nothing was", func(t *testing.T) {
+		f := lost(t)
+		f.gone = map[string]bool{"ConfigMap": true}
+		f.reconcile()
+		f.wantCalls("remove finalizers of Web shop")
+	})
+}
+
+// late is a server that has an object whose event is still on its way to the cache.
+type late struct {
+	fakeCluster
+	object *unstructured.Unstructured
+}
+
+func (l *late) List(ctx context.Context, kind schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error) {
+	if l.object != nil {
+		l.put(l.object)
+		l.object = nil
+	}
+	return l.fakeCluster.List(ctx, kind, selector)
+}
+
+func TestAnInstanceThatWasDeletedPastItsFinalizerIsCleared(t *testing.T) {
+	bypassed := func(t *testing.T) *fixture {
+		f := newReconciled(t, configMap("a"), configMap("b", "a"))
+		f.last = f.shop()
+		delete(f.objects, shop)
+		return f
+	}
+	t.Run("Its children go in reverse order", func(t *testing.T) {
+		f := bypassed(t)
+		f.reconcile()
+		f.wantCalls("delete ConfigMap b")
+		f.reconcile()
+		f.wantCalls("delete ConfigMap a")
+		f.reconcile()
+		f.wantCalls("wake the definition")
+		if f.last != nil {
+			t.Error("it is remembered still")
+		}
+	})
+	t.Run("What can't be looked up is tried again", func(t *testing.T) {
+		f := bypassed(t)
+		f.kindsErr = errors.New("discovery is down")
+		if out := f.reconcile(); out.Err == nil {
+			t.Errorf("got %+v", out)
+		}
+	})
+	t.Run("Without our finalizer it went as it should", func(t *testing.T) {
+		f := bypassed(t)
+		f.last = f.last.DeepCopy()
+		f.last.SetFinalizers([]string{"other/keeps"})
+		f.reconcile()
+		f.wantCalls("wake the definition")
+	})
+	t.Run("What it left is the next instance's of its name", func(t *testing.T) {
+		f := bypassed(t)
+		next := named(webKind, "prod", "shop")
+		next.SetUID("next")
+		next.SetGeneration(1)
+		f.put(next)
+		f.reconcile()
+		if f.last != nil {
+			t.Error("it is remembered still")
+		}
+	})
+}

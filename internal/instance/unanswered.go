@@ -1,0 +1,53 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// findUnansweredWrites lists the children from the API server itself before the instance's
+// finalizer is removed, if the outcome of one of its writes is unknown: an object may have been
+// created whose event hasn't arrived, and that no owner reference takes along. It settles the
+// reconcile if there is such an object.
+func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState) reconcile.Outcome {
+	if !s.memory.writeUnanswered {
+		return reconcile.Outcome{}
+	}
+	found := false
+	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		if err == nil && standing == kube.Gone {
+			continue
+		}
+		var children []unstructured.Unstructured
+		if err == nil {
+			children, err = r.Cluster.List(ctx, gvk, v1alpha1.ApplySetPartOfLabel+"="+s.owner.ID())
+		}
+		if err != nil {
+			return reconcile.Fail(fmt.Errorf("look for objects whose creation was not answered: %w", err))
+		}
+		for i := range children {
+			if inventory.Node(&children[i]) != "" {
+				r.Children.Record(&children[i], watch.Subscriber{Key: s.key})
+				found = true
+			}
+		}
+	}
+	if found {
+		return reconcile.Wait(unansweredRetry)
+	}
+	s.memory.writeUnanswered = false
+	return reconcile.Outcome{}
+}
+
+// unansweredRetry is when a reconcile is repeated that has found objects which the cache lacked.
+const unansweredRetry = 100 * time.Millisecond

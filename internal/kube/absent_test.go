@@ -1,0 +1,85 @@
+package kube_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/kube"
+)
+
+// listing is a server that lists kinds of one version, and parts of them.
+type listing struct {
+	server
+	kinds []string
+}
+
+func (l listing) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+	out := &metav1.APIResourceList{}
+	for _, kind := range l.kinds {
+		out.APIResources = append(out.APIResources, metav1.APIResource{Name: kind + "s", Kind: kind}, metav1.APIResource{Name: kind + "s/status", Kind: "PartOf" + kind})
+	}
+	return out, l.err
+}
+
+func TestOnlyAKindOfAVersionThatTheServerIsBuiltWithCannotCome(t *testing.T) {
+	observed := func(by kube.Server) func(*kube.Kinds) {
+		return func(k *kube.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), by) }
+	}
+	cases := map[string]struct {
+		reason string
+		before func(*kube.Kinds)
+		absent bool
+	}{
+		"The server is built with it": {"another release of it would have to be installed", observed(kube.BuiltIn), true},
+		"It is that of a CustomResourceDefinition": {"the next may define the kind", func(k *kube.Kinds) {
+			observed(kube.CustomResources)(k)
+			k.Observe(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Gadget" }))
+		}, false},
+		"Another server has it":    {"that one may get the kind at any time", observed(kube.Aggregated), false},
+		"Nobody says who has it":   {"APIServices may not be read", func(*kube.Kinds) {}, false},
+		"Nobody has it":            {"it may come", func(k *kube.Kinds) { k.GroupsKnown(true) }, false},
+		"The server isn't so sure": {"it was built with it before", func(k *kube.Kinds) { observed(kube.BuiltIn)(k); observed(kube.Aggregated)(k) }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			kinds := kube.NewKinds(listing{kinds: []string{"Widget", "Gadget"}})
+			tc.before(kinds)
+			for range 3 { // also from memory
+				got, known, err := kinds.Lookup(t.Context(), gizmo)
+				if err != nil || known || got.Absent != tc.absent {
+					t.Fatalf("%s: got %+v, %t, %v", tc.reason, got, known, err)
+				}
+				if tc.absent {
+					if diff := cmp.Diff([]string{"Gadget", "Widget"}, got.Siblings); diff != "" {
+						t.Error(diff)
+					}
+				}
+			}
+			kinds.ObserveGroup(gizmo.GroupVersion(), kube.BuiltIn)
+			if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.Absent {
+				t.Errorf("now the server is built with it: got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestAKindMayComeWithAnotherAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := &listing{kinds: []string{"Widget"}}
+		kinds := kube.NewKinds(is)
+		kinds.ObserveGroup(gizmo.GroupVersion(), kube.BuiltIn)
+		if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.Absent {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		is.kinds = append(is.kinds, "Gizmo")
+		<-time.After(kube.BuiltInAge)
+		if r, err := kinds.Resolve(t.Context(), gizmo); err != nil || r.GVR.Resource != "Gizmos" {
+			t.Errorf("got %v, %v", r, err)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+// Package crd reads CustomResourceDefinitions: which kind they serve, in which versions and with which schemas, and
+// which definition of ours they belong to.
+//
+// Pure: it decides from values alone.
+package crd
+
+import (
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// Kind is the kind of CustomResourceDefinitions themselves.
+var Kind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+
+// GroupKind is the kind that a CustomResourceDefinition is of.
+func GroupKind(c *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
+	return schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
+}
+
+// Decode reads a CustomResourceDefinition from an answer of the API server.
+func Decode(u *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
+	out := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
+		return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", u.GetName(), err)
+	}
+	return out, nil
+}
+
+// IsCompared says whether the CustomResourceDefinition is one that a definition of ours
+// is compared with: then all of it counts.
+func IsCompared(c *apiextensionsv1.CustomResourceDefinition) bool {
+	if _, ours := c.Labels[v1alpha1.OwnedLabel]; ours {
+		return true
+	}
+	_, signed := c.Annotations[v1alpha1.AppliedAnnotation]
+	return signed && metav1.GetControllerOfNoCopy(c) != nil
+}
+
+// Establishing says why the API server doesn't serve the kind yet.
+func Establishing(c *apiextensionsv1.CustomResourceDefinition) string {
+	for _, cond := range c.Status.Conditions {
+		if cond.Status == apiextensionsv1.ConditionFalse {
+			return fmt.Sprintf("%s: %s", cond.Type, cond.Message)
+		}
+	}
+	return "waiting for the API server to serve the kind"
+}
+
+// Hub is the version that objects are stored in.
+func Hub(c *apiextensionsv1.CustomResourceDefinition) string {
+	for _, v := range c.Spec.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// Outdated lists the versions, other than the one that is stored now, in which objects may
+// still be stored.
+func Outdated(c *apiextensionsv1.CustomResourceDefinition) []string {
+	var out []string
+	for _, name := range c.Status.StoredVersions {
+		if name != Hub(c) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,25 @@
+package crd
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// Serves says whether a CustomResourceDefinition serves a version of its kind.
+func Serves(c *apiextensionsv1.CustomResourceDefinition, version string) bool {
+	return slices.ContainsFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == version && v.Served
+	})
+}
+
+// SchemaOf is the schema of a version, as a compiler reads it; nil if it has none.
+func SchemaOf(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
+	for _, v := range c.Spec.Versions {
+		if v.Name == version && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+			return OpenAPI(v.Schema.OpenAPIV3Schema)
+		}
+	}
+	return nil
+}

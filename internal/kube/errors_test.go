@@ -1,0 +1,145 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/espalier-dev/espalier/internal/kube"
+)
+
+var (
+	gizmos  = schema.GroupResource{Group: "example.com", Resource: "gizmos"}
+	gizmo   = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gizmo"}
+	invalid = func(path *field.Path) error {
+		return apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{field.Invalid(path, "u", "field is immutable")})
+	}
+)
+
+func TestWhatAnErrorMeans(t *testing.T) {
+	cases := map[string]struct {
+		err    error
+		reason kube.Reason
+		gone   bool
+	}{
+		"The kind isn't served": {
+			err: fmt.Errorf("apply: %w", &kube.Unavailable{Kind: gizmo}), reason: kube.ReasonWaitingForKind,
+		},
+		"The controller may not": {
+			err: apierrors.NewForbidden(gizmos, "x", errors.New("no role")), reason: kube.ReasonForbidden,
+		},
+		"The object is invalid": {
+			err: invalid(field.NewPath("spec", "size")), reason: kube.ReasonRejected,
+		},
+		"The name has another incarnation": {
+			err: invalid(field.NewPath("metadata", "uid")), reason: kube.ReasonRejected, gone: true,
+		},
+		"The object is gone": {
+			err: apierrors.NewNotFound(gizmos, "x"), reason: kube.ReasonUnavailable, gone: true,
+		},
+		"The object has changed or exists": {
+			err: apierrors.NewConflict(gizmos, "x", errors.New("another UID")), reason: kube.ReasonUnavailable, gone: true,
+		},
+		"A webhook refuses it in its own words": {
+			err: &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: 409, Reason: "This resource is in use", Message: "admission webhook denied the request",
+			}}, reason: kube.ReasonUnavailable,
+		},
+		"The request is malformed": {
+			err: apierrors.NewBadRequest("no such field"), reason: kube.ReasonRejected,
+		},
+		"The server has no time": {
+			err: apierrors.NewTooManyRequests("later", 1), reason: kube.ReasonUnavailable,
+		},
+		"The server is broken": {
+			err: apierrors.NewInternalError(errors.New("oops")), reason: kube.ReasonUnavailable,
+		},
+		"The network is": {
+			err: errors.New("connection refused"), reason: kube.ReasonUnavailable,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			reason, message := kube.Explain(tc.err)
+			if reason != tc.reason || message == "" {
+				t.Errorf("want %s, got %s: %s", tc.reason, reason, message)
+			}
+			if got := kube.IsGone(tc.err); got != tc.gone {
+				t.Errorf("gone: want %t, got %t", tc.gone, got)
+			}
+			if got := kube.Passes(tc.err); got != (tc.reason == kube.ReasonUnavailable) {
+				t.Errorf("may it work when it is repeated: got %t", got)
+			}
+		})
+	}
+	if !kube.IsUnavailable(fmt.Errorf("x: %w", &kube.Unavailable{Kind: gizmo})) || kube.IsUnavailable(apierrors.NewNotFound(gizmos, "x")) {
+		t.Error("a missing kind is told from a missing object")
+	}
+}
+
+func TestDiscreetNamesEachAnswer(t *testing.T) {
+	const secret = "hunter2"
+	cases := map[string]struct {
+		reason string
+		err    error
+		want   string
+	}{
+		"An answer with a reason": {"it names itself", apierrors.NewTimeoutError(secret, 1), "the API server answers Timeout"},
+		"An answer that names fields": {
+			"fields are no values", apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{field.Invalid(field.NewPath("data"), secret, "no")}),
+			"the API server answers Invalid; data: FieldValueInvalid",
+		},
+		"An answer without a reason": {
+			"what can't be decoded is answered so", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "illegal base64 data in " + secret}},
+			"the API server answers 500 Internal Server Error, without a reason",
+		},
+		"An answer with neither reason nor code": {"a proxy's, say", &apierrors.StatusError{}, "the API server answers without a reason"},
+		"No answer": {
+			"the URL has the object's name", &url.Error{Op: "Patch", URL: "https://cluster/" + secret, Err: errors.New("connection refused")},
+			"the API server does not answer: connection refused",
+		},
+		"No answer in time": {"it is a matter of patience", fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), "the API server does not answer in time"},
+		"No kind":           {"it quotes nothing of the object", &kube.Unavailable{Kind: gizmo}, (&kube.Unavailable{Kind: gizmo}).Error()},
+		"No request":        {"its text may quote anything", errors.New(secret), "the request failed before the API server answered"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := kube.Discreet(tc.err); got != tc.want {
+				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			}
+			if quiet := kube.Quiet(tc.err); quiet.Error() != tc.want || !errors.Is(quiet, tc.err) {
+				t.Errorf("want the same error in other words, got %v", quiet)
+			}
+		})
+	}
+}
+
+func TestAPlainErrorIsTheSameInFewerWords(t *testing.T) {
+	pod := map[string]any{"Containers": []any{map[string]any{"Name": "c", "Env": "hunter2"}}}
+	long := apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{
+		field.Invalid(field.NewPath("spec", "template"), pod, "field is immutable"), field.Invalid(field.NewPath("metadata", "uid"), "u", "field is immutable"),
+	})
+	got := kube.Plain(long)
+	const want = `Gizmo.example.com "x" is invalid: [spec.template: Invalid value: field is immutable, metadata.uid: Invalid value: "u": field is immutable]`
+	if reason, message := kube.Explain(long); got.Error() != want || reason != kube.ReasonRejected || message != want {
+		t.Errorf("got %v, %s: %s", got, reason, message)
+	}
+	if !apierrors.IsInvalid(got) || !kube.IsGone(got) || !errors.Is(got, long) {
+		t.Error("it is another error")
+	}
+	if short := errors.New("short"); kube.Plain(short) != short || kube.Plain(nil) != nil {
+		t.Error("an error that is plain is wrapped")
+	}
+}
+
+func reasonOf(err error) kube.Reason {
+	reason, _ := kube.Explain(err)
+	return reason
+}

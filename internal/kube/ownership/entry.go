@@ -1,0 +1,94 @@
+// Package ownership reads who owns which fields of an object, as metadata.managedFields of
+// server-side apply tells it.
+//
+// What a manager owns is a fieldpath.Set of structured-merge-diff, the library with which the
+// API server writes managed fields. Union, difference and intersection are those of the
+// library. This package decodes and encodes entries, answers who owns a path, and compares a
+// set with values: which fields of a value are not in it, which are, and which of these are
+// different on the object.
+//
+// In a set a field is a member, has members below it, or both. A field that is a member and has
+// none below it is owned as a whole. A set has no schema, so that an item of a list is found by
+// what its path element says.
+//
+// Pure: it decides from values alone.
+package ownership
+
+import (
+	"iter"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Entry is one entry of an object's managed fields.
+type Entry struct {
+	Manager     string
+	Operation   metav1.ManagedFieldsOperationType
+	Subresource string
+
+	fields map[string]any
+}
+
+// Entries are the managed fields of an object. Their fields are not decoded before they are
+// asked for, and nothing is copied: every reconcile reads the entries of every child.
+func Entries(o *unstructured.Unstructured) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		metadata, _ := o.Object["metadata"].(map[string]any)
+		entries, _ := metadata["managedFields"].([]any)
+		for _, e := range entries {
+			raw, _ := e.(map[string]any)
+			if !yield(EntryOf(raw)) {
+				return
+			}
+		}
+	}
+}
+
+// EntryOf is an entry as it is in the JSON of an object.
+func EntryOf(raw map[string]any) Entry {
+	manager, _ := raw["manager"].(string)
+	operation, _ := raw["operation"].(string)
+	subresource, _ := raw["subresource"].(string)
+	fields, _ := raw["fieldsV1"].(map[string]any)
+	return Entry{Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Subresource: subresource, fields: fields}
+}
+
+// Fields are what the entry owns.
+func (e Entry) Fields() *fieldpath.Set {
+	set, ok := setOf(e.fields)
+	if !ok {
+		return &fieldpath.Set{}
+	}
+	return set
+}
+
+// Applied are the fields that a manager has applied to an object, but not to a subresource. The
+// set is empty if there are none.
+func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
+	for e := range Entries(o) {
+		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+			return e.Fields()
+		}
+	}
+	return &fieldpath.Set{}
+}
+
+// Managers are the managers of an object with an entry that matches, sorted and each once.
+func Managers(o *unstructured.Unstructured, matches func(Entry) bool) []string {
+	var names []string
+	for e := range Entries(o) {
+		if !slices.Contains(names, e.Manager) && matches(e) {
+			names = append(names, e.Manager)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Owners are the managers that own a path or something below it, sorted and each once.
+func Owners(o *unstructured.Unstructured, path fieldpath.Path) []string {
+	return Managers(o, func(e Entry) bool { return Owns(e.Fields(), path) })
+}

@@ -1,0 +1,170 @@
+package ownership
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Missing lists what of a field of a map is not in the set of the map, in the order of names. A
+// branch without any field in the set is listed by its leaves. Null asks for nothing in an apply
+// configuration, and is not listed. The paths begin with that of the map.
+func Missing(name string, v any, set *fieldpath.Set, at object.Path) []object.Path {
+	if v == nil {
+		return nil
+	}
+	below, owned := child(set, fieldpath.PathElement{FieldName: &name})
+	switch {
+	case !owned:
+		return leaves(v, at.Field(name))
+	case below == nil:
+		return nil
+	}
+	return missingBelow(v, below, at.Field(name))
+}
+
+func missingBelow(v any, set *fieldpath.Set, at object.Path) (missing []object.Path) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			missing = append(missing, Missing(name, v[name], set, at)...)
+		}
+	case []any:
+		for i, item := range v {
+			switch below, owned := itemOf(set, i, item); {
+			case !owned:
+				missing = append(missing, at.Index(i))
+			case below != nil:
+				missing = append(missing, missingBelow(item, below, at.Index(i))...)
+			}
+		}
+	}
+	return missing
+}
+
+// leaves are the paths of the leaves of a value.
+func leaves(v any, at object.Path) []object.Path {
+	fields, ok := v.(map[string]any)
+	if !ok || len(fields) == 0 {
+		return []object.Path{at}
+	}
+	var out []object.Path
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if fields[name] != nil {
+			out = append(out, leaves(fields[name], at.Field(name))...)
+		}
+	}
+	return out
+}
+
+// Overlaps says whether a value has a field that is in a set. Lists are compared as a whole.
+func Overlaps(v any, set *fieldpath.Set) bool {
+	fields, isMap := v.(map[string]any)
+	if !isMap {
+		return true
+	}
+	for name, v := range fields {
+		if below, owned := child(set, fieldpath.PathElement{FieldName: &name}); owned && (below == nil || Overlaps(v, below)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Differs says whether a field of wanted that is in a set is otherwise on the live object. Lists
+// are compared as a whole.
+func Differs(wanted, live map[string]any, set *fieldpath.Set) bool {
+	for name, v := range wanted {
+		below, owned := child(set, fieldpath.PathElement{FieldName: &name})
+		if !owned {
+			continue
+		}
+		fields, isMap := v.(map[string]any)
+		has, _ := live[name].(map[string]any)
+		if below != nil && isMap && has != nil {
+			if Differs(fields, has, below) {
+				return true
+			}
+		} else if !reflect.DeepEqual(v, live[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Extract is the part of a value that is in a set. It shares what is owned as a whole with the
+// value.
+func Extract(v any, set *fieldpath.Set) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for name, v := range v {
+			if below, owned := child(set, fieldpath.PathElement{FieldName: &name}); owned {
+				out[name] = extractBelow(v, below)
+			}
+		}
+		return out
+	case []any:
+		out := []any{}
+		for i, item := range v {
+			if below, owned := itemOf(set, i, item); owned {
+				out = append(out, extractBelow(item, below))
+			}
+		}
+		return out
+	}
+	return v
+}
+
+func extractBelow(v any, set *fieldpath.Set) any {
+	if set == nil {
+		return v
+	}
+	return Extract(v, set)
+}
+
+// itemOf is child for the item of a list.
+func itemOf(set *fieldpath.Set, index int, item any) (below *fieldpath.Set, owned bool) {
+	set.Children.Iterate(func(e fieldpath.PathElement) { // All does not end when the loop does
+		if !owned && isItem(e, index, item) {
+			below, owned = set.Children.Get(e)
+		}
+	})
+	if owned {
+		return below, true
+	}
+	for e := range set.Members.All() {
+		if isItem(e, index, item) {
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+// isItem says whether a path element selects an item of a list. A key that the item leaves out
+// was defaulted by the server, and matches anything.
+func isItem(e fieldpath.PathElement, index int, item any) bool {
+	switch {
+	case e.Key != nil:
+		fields, isMap := item.(map[string]any)
+		if !isMap {
+			return false
+		}
+		for _, key := range *e.Key {
+			if v, has := fields[key.Name]; has && !value.Equals(key.Value, value.NewValueInterface(v)) {
+				return false
+			}
+		}
+		return true
+	case e.Value != nil:
+		return value.Equals(*e.Value, value.NewValueInterface(item))
+	case e.Index != nil:
+		return *e.Index == index
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Collector reports, for each kind that is served, how much there is to do.
+func (e *Engine) Collector() prometheus.Collector { return collector{e.queue} }
+
+type collector struct{ queue *workQueue }
+
+func describe(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("espalier_queue_"+name, help, []string{"group", "kind"}, nil)
+}
+
+var (
+	depthDesc   = describe("depth", "Objects that wait to be reconciled.")
+	activeDesc  = describe("active", "Reconciles in flight.")
+	retriesDesc = describe("retries", "Objects whose last reconcile failed and is repeated.")
+)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	out <- depthDesc
+	out <- activeDesc
+	out <- retriesDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	for kind, n := range c.queue.counts() {
+		gauge := func(d *prometheus.Desc, v int) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), kind.Group, kind.Kind)
+		}
+		gauge(depthDesc, n.depth)
+		gauge(activeDesc, n.active)
+		gauge(retriesDesc, n.failing)
+	}
+}
+
+// Kinds are those that controllers run for, in no order.
+func (e *Engine) Kinds() []schema.GroupVersionKind {
+	e.queue.mu.Lock()
+	defer e.queue.mu.Unlock()
+	var out []schema.GroupVersionKind
+	for l := range e.queue.kinds {
+		if !slices.Contains(out, l.controller.Kind) {
+			out = append(out, l.controller.Kind)
+		}
+	}
+	return out
+}
+
+// kindCounts is how much work there is.
+type kindCounts struct{ depth, active, failing int }
+
+// counts counts by kind: a kind has two queues while a controller that is being stopped ends its last reconciles and its
+// successor waits for that.
+func (q *workQueue) counts() map[schema.GroupKind]kindCounts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := map[schema.GroupKind]kindCounts{}
+	for l := range q.kinds {
+		kind := l.controller.Kind.GroupKind()
+		n := out[kind]
+		out[kind] = kindCounts{n.depth + l.depth, n.active + l.active, n.failing + l.failing}
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// metrics are the values of a collector by the name and labels of their series.
+func metrics(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := []string{f.GetName()}
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			out[strings.Join(labels, " ")] = m.GetGauge().GetValue()
+		}
+	}
+	return out
+}
+
+func TestMetricsSumUpTheLanesOfAKind(t *testing.T) {
+	onWorld(t, 10, func(_ *world, e *Engine) {
+		e.Start(widget, reconciles(hangs), nil)
+		parts := e.Start(part, reconciles(func(_ context.Context, key object.Key) reconcile.Outcome {
+			if key.Name == "bad" {
+				return reconcile.Fail(errors.New("no"))
+			}
+			return reconcile.Done()
+		}), nil)
+		parts.Wake(key("good"), watch.Normal)
+		parts.Wake(key("bad"), watch.Normal)
+		synctest.Wait()
+		go e.Start(widget, &witness{}, nil) // has a lane already, and waits for the passes of the first
+		synctest.Wait()
+		e.running[widget.GroupKind()].Wake(widgetKey(0), watch.Normal) // too late
+		want := map[string]float64{
+			"espalier_queue_active test.dev Widget": 3, "espalier_queue_depth test.dev Widget": 0, "espalier_queue_retries test.dev Widget": 0,
+			"espalier_queue_active test.dev Part": 0, "espalier_queue_depth test.dev Part": 0, "espalier_queue_retries test.dev Part": 1,
+		}
+		if diff := cmp.Diff(want, metrics(t, e.Collector())); diff != "" {
+			t.Errorf("while a successor waits (-want +got):\n%s", diff)
+		}
+		<-time.After(stopGrace)
+		synctest.Wait()
+	})
+}
+
+func TestMetricsTellWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOver(newWorld(0), Config{})
+		c := e.Start(widget, &witness{}, nil)
+		for n := range 7 {
+			c.Wake(widgetKey(n), watch.Priority(n%3))
+			c.Wake(widgetKey(n), watch.Urgent)
+		}
+		if got := metrics(t, e.Collector())["espalier_queue_depth test.dev Widget"]; got != 7 {
+			t.Errorf("7 objects wait, not %v", got)
+		}
+		c.Stop()
+		if diff := cmp.Diff(map[string]float64{}, metrics(t, e.Collector())); diff != "" {
+			t.Errorf("what isn't served has no metrics (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package queue
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// stopGrace is how long Stop lets reconciles in flight end by themselves. Nearly all need less, and what they were about
+// to write needn't be found out again; whoever replaces the controller waits as long.
+const stopGrace = 5 * time.Second
+
+// Controller is one kind being served. It has an identity of its own: stopping
+// it can't hit a successor for the same kind.
+type Controller struct {
+	Kind       schema.GroupVersionKind
+	engine     *Engine
+	queue      *kindQueue
+	reconciler Reconciler
+
+	// life is the context of its reconciles.
+	life context.Context
+	end  context.CancelFunc
+
+	stopping atomic.Bool
+	stopped  chan struct{}
+
+	// started is closed once serving is there: a controller can be found, and
+	// stopped, a moment before.
+	started chan struct{}
+	serving *watch.Serving
+}
+
+// Start serves a kind with a reconciler, in place of the controller that served it before. That is stopped first, as by
+// Stop, so that the two never work on one object at once. The reconciler is called for every object that exists, and must
+// not itself start or stop its own kind.
+//
+// Changed, unless nil, is called when the state of the kind's watch changes. It must not block. It may be called before
+// Start returns, and once more after a stop.
+func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func()) *Controller {
+	c := &Controller{Kind: kind, engine: e, reconciler: r, started: make(chan struct{}), stopped: make(chan struct{})}
+	c.life, c.end = context.WithCancel(e.life)
+	c.queue = e.queue.open(c)
+	for previous := e.register(c); previous != nil; previous = e.register(c) {
+		previous.Stop()
+	}
+	c.serving = e.Hub.Serve(kind, func(key object.Key, cause watch.Cause) {
+		switch {
+		case key.Name != "":
+			c.Wake(key, cause.Priority)
+		case changed != nil:
+			changed()
+		}
+	})
+	close(c.started)
+	return c
+}
+
+// register makes the controller its kind's, unless another still is, which it
+// returns.
+func (e *Engine) register(c *Controller) (previous *Controller) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	previous = e.running[c.Kind.GroupKind()]
+	if previous == nil {
+		e.running[c.Kind.GroupKind()] = c
+	}
+	return previous
+}
+
+// Wake enqueues an object.
+func (c *Controller) Wake(key object.Key, p watch.Priority) { c.queue.Add(key, p) }
+
+// State is the state of the kind's watch.
+func (c *Controller) State() watch.State {
+	<-c.started
+	return c.serving.State()
+}
+
+// Stop stops serving the kind. It returns once the reconciles in flight have ended, by themselves or, after stopGrace,
+// because their context does. It starts nothing, and may be called again, also when the kind has a new controller, which
+// it leaves alone.
+func (c *Controller) Stop() {
+	if !c.stopping.CompareAndSwap(false, true) {
+		<-c.stopped
+		return
+	}
+	defer close(c.stopped)
+	<-c.started
+	c.serving.Stop()
+	c.awaitDrained(c.queue.Close())
+	// The queue dropped the reconciles that would have seen instances go and forgotten them: nobody else would drop
+	// their leases. A successor looks at every object and leases anew, so only now may it start, and also because it
+	// works on the same objects.
+	c.engine.Hub.ForgetKind(c.Kind.GroupKind())
+	c.engine.mu.Lock()
+	delete(c.engine.running, c.Kind.GroupKind())
+	c.engine.mu.Unlock()
+}
+
+// awaitDrained waits until the reconciles in flight have ended, and ends their context after stopGrace.
+func (c *Controller) awaitDrained(over <-chan struct{}) {
+	defer c.end()
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case <-over:
+	case <-grace.C:
+		c.end()
+		<-over
+	}
+}

@@ -1,0 +1,87 @@
+// Package queue runs a controller for each served kind: it watches the kind,
+// queues what changed, and hands it to workers that all kinds share.
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// Reconciler makes one object true. It is called for one key at a time, and for
+// different keys at once.
+type Reconciler interface {
+	Reconcile(ctx context.Context, key object.Key) reconcile.Outcome
+}
+
+// Config is what an engine needs.
+type Config struct {
+	Hub *watch.Hub
+	// Workers is how many objects are worked on side by side, of all kinds
+	// together. Of two or more one kind can't have all: some are kept for kinds
+	// that have none.
+	Workers int
+	// Timeout bounds one reconcile of one object.
+	Timeout time.Duration
+	Log     logr.Logger
+	// Observe is called after each reconcile; optional.
+	Observe func(reconcile.Pass)
+}
+
+// Engine runs controllers. It is safe for concurrent use.
+type Engine struct {
+	Config
+	queue *workQueue
+
+	// life is the context of all reconciles, from before Run, which ends it: controllers
+	// may be started earlier, and each derives its own.
+	life context.Context
+	end  context.CancelFunc
+
+	mu sync.Mutex
+	// running has a kind's controller from its start until its last reconcile has ended.
+	running map[schema.GroupKind]*Controller
+}
+
+// New returns an engine that does nothing before Run.
+func New(c Config) *Engine {
+	if c.Workers <= 0 {
+		c.Workers = 1
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = time.Minute
+	}
+	e := &Engine{Config: c, queue: newWorkQueue(c.Workers), running: map[schema.GroupKind]*Controller{}}
+	e.life, e.end = context.WithCancel(context.Background())
+	return e
+}
+
+// Run works until the context ends, and returns when all reconciles have ended.
+func (e *Engine) Run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for range e.Workers {
+		workers.Go(e.worker)
+	}
+	<-ctx.Done()
+	e.end()
+	e.queue.ShutDown()
+	workers.Wait()
+	return nil
+}
+
+// Enqueue wakes an object's controller. An object of a kind that nobody serves is ignored.
+func (e *Engine) Enqueue(s watch.Subscriber, cause watch.Cause) {
+	e.mu.Lock()
+	c := e.running[s.GroupKind()]
+	e.mu.Unlock()
+	if c != nil {
+		c.Wake(s.Key, cause.Priority)
+	}
+}

@@ -1,0 +1,225 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+func TestAStopWaitsForPassesInFlight(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		pass   reconciles
+		want   time.Duration
+	}{
+		"One that ends soon ends by itself": {
+			reason: "what it is about to write needn't be found out again",
+			pass: func(ctx context.Context, _ object.Key) reconcile.Outcome {
+				<-time.After(stopGrace / 2)
+				return reconcile.Fail(ctx.Err())
+			},
+			want: stopGrace / 2,
+		},
+		"One that hangs is cut short after the grace": {
+			reason: "a successor waits for it, and so may a person",
+			pass:   hangs,
+			want:   stopGrace,
+		},
+		"One that hears nobody is waited for": {
+			reason: "a successor would work on the same object",
+			pass: func(context.Context, object.Key) reconcile.Outcome {
+				<-time.After(4 * stopGrace)
+				return reconcile.Fail(errors.New("no"))
+			},
+			want: 4 * stopGrace,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := funcr.New(func(_, args string) { t.Errorf("the stop isn't a failure, but is logged as one: %s", args) }, funcr.Options{})
+				e := engineOver(newWorld(10), Config{Workers: 4, Log: log})
+				end := run(t, e)
+				c := e.Start(widget, tc.pass, nil)
+				synctest.Wait()
+				began := time.Now()
+				var stops sync.WaitGroup
+				for range 2 { // the second waits as the first does
+					stops.Go(func() {
+						c.Stop()
+						if took := time.Since(began); took != tc.want {
+							t.Errorf("%s: the stop took %s, want %s", tc.reason, took, tc.want)
+						}
+					})
+				}
+				stops.Wait()
+				end()
+			})
+		})
+	}
+}
+
+func TestAFailureIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failures atomic.Int32
+		log := funcr.New(func(_, _ string) { failures.Add(1) }, funcr.Options{})
+		e := engineOver(newWorld(1), Config{Workers: 4, Timeout: time.Second, Log: log})
+		end := run(t, e)
+		e.Start(widget, reconciles(hangs), nil)
+		<-time.After(time.Second)
+		synctest.Wait()
+		if n := failures.Load(); n != 1 {
+			t.Errorf("a pass that took too long was logged %d times", n)
+		}
+		<-time.After(time.Second)
+		end() // cuts another short
+		if n := failures.Load(); n != 1 {
+			t.Errorf("a pass that the end of the engine cut short was logged")
+		}
+	})
+}
+
+func TestAControllerMayStopBeforeTheEngineRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOver(newWorld(3), Config{Workers: 4})
+		first := e.Start(widget, &witness{pass: func(object.Key) { t.Error("a stopped controller works") }}, nil)
+		first.Wake(widgetKey(0), watch.Urgent)
+		first.Stop()
+		w := &witness{}
+		e.Start(widget, w, nil)
+		end := run(t, e)
+		synctest.Wait()
+		if got := w.count(); got != 3 {
+			t.Errorf("its successor looked at %d of 3 objects", got)
+		}
+		end()
+	})
+}
+
+func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
+	onWorld(t, 10, func(_ *world, e *Engine) {
+		var ended atomic.Int32
+		c := e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Outcome {
+			<-ctx.Done()
+			<-time.After(time.Second) // it puts its things in order
+			ended.Add(1)
+			return reconcile.Done()
+		}), nil)
+		synctest.Wait()
+		e.end()
+		e.queue.ShutDown() // as Run does
+		c.Stop()
+		if n := ended.Load(); n != 3 {
+			t.Errorf("the stop returned when %d of 3 passes had ended", n)
+		}
+		c.Stop()
+	})
+}
+
+// leases wants the parts of each widget that there is, as the reconciler of
+// instances does.
+func leases(hub *watch.Hub, took time.Duration) reconciles {
+	return func(_ context.Context, key object.Key) reconcile.Outcome {
+		if _, ok := hub.Served(widget, key.Namespace, key.Name); !ok {
+			hub.Forget(watch.Subscriber{Key: key})
+			return reconcile.Done()
+		}
+		if took > 0 {
+			<-time.After(took)
+		}
+		lease := hub.Begin(watch.Subscriber{Key: key})
+		lease.Want(watch.ChildrenOf(part, key.Name))
+		lease.Commit()
+		return reconcile.Done()
+	}
+}
+
+func TestNoLeaseOutlivesItsController(t *testing.T) {
+	const widgets, grace = 10, 24 * time.Hour
+	cases := map[string]func(w *world, e *Engine){
+		"A controller that is stopped": func(_ *world, e *Engine) {
+			c := e.Start(widget, leases(e.Hub, 0), nil)
+			synctest.Wait()
+			c.Stop()
+		},
+		"Kind and controller go at once, with passes in flight": func(w *world, e *Engine) {
+			c := e.Start(widget, leases(e.Hub, time.Second), nil)
+			<-time.After(time.Minute)
+			for n := range 4 {
+				c.Wake(widgetKey(n), watch.Urgent)
+			}
+			synctest.Wait()
+			w.dropKind()
+			e.Hub.KindChanged(widget.GroupKind(), watch.KindDeleted)
+			synctest.Wait()
+			c.Stop()
+		},
+		"A controller is replaced while a deletion waits for its pass": func(w *world, e *Engine) {
+			old := e.Start(widget, leases(e.Hub, time.Second), nil)
+			<-time.After(time.Minute)
+			for n := range 4 {
+				old.Wake(widgetKey(n), watch.Urgent)
+			}
+			synctest.Wait()
+			w.remove(widgets - 1)
+			synctest.Wait()
+			e.Start(widget, leases(e.Hub, 0), nil)
+			synctest.Wait()
+			for n := range widgets - 1 {
+				w.remove(n)
+			}
+		},
+	}
+	for name, play := range cases {
+		t.Run(name, func(t *testing.T) {
+			onWorld(t, widgets, func(w *world, e *Engine) {
+				play(w, e)
+				<-time.After(grace)
+				for _, s := range e.Hub.Stats() {
+					if s.Kind == part {
+						t.Errorf("parts are still watched, for %d subscribers", s.Subscribers)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkStop measures a stop while ten thousand objects wait for a reconcile and each has another that is
+// delayed; one is being reconciled. The budget is 50 ms.
+func BenchmarkStop(b *testing.B) {
+	const objects = 10_000
+	for b.Loop() {
+		b.StopTimer()
+		e := engineOver(newWorld(0), Config{Workers: 1, Log: logr.Discard()})
+		end := run(b, e)
+		busy := make(chan struct{})
+		e.Start(part, reconciles(func(ctx context.Context, k object.Key) reconcile.Outcome {
+			close(busy)
+			return hangs(ctx, k)
+		}), nil).Wake(key("slow"), watch.Urgent)
+		<-busy
+		c := e.Start(widget, &witness{}, nil)
+		for n := range objects {
+			k := widgetKey(n)
+			c.Wake(k, watch.Priority(n%3))
+			c.queue.AddAfter(k, time.Hour, watch.Background)
+		}
+		b.StartTimer()
+		c.Stop()
+		b.StopTimer()
+		end()
+		b.StartTimer()
+	}
+}

@@ -1,0 +1,76 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// worker reconciles until the queue is shut down.
+func (e *Engine) worker() {
+	for {
+		t, ok := e.queue.Get()
+		if !ok {
+			return
+		}
+		if t.kind.controller.life.Err() == nil {
+			e.reconcile(t)
+		}
+		t.Done()
+	}
+}
+
+// reconcile calls the reconciler and turns its outcome into what comes next.
+func (e *Engine) reconcile(t work) {
+	c, key := t.kind.controller, t.key()
+	ctx, cancel := context.WithTimeout(c.life, e.Timeout)
+	defer cancel()
+	log := e.Log.WithValues("kind", key.Kind, "namespace", key.Namespace, "name", key.Name)
+	ctx = logr.NewContext(ctx, log)
+	began := time.Now()
+	out := recoverPanics(ctx, c.reconciler, key)
+	if e.Observe != nil {
+		e.Observe(reconcile.Pass{
+			Kind: c.Kind, Key: key, Waited: began.Sub(t.request.since), Began: began, Took: time.Since(began), Outcome: out,
+		})
+	}
+	if out.Err == nil {
+		t.Forget(out.After)
+		return
+	}
+	if !c.isStopping() {
+		log.Error(out.Err, "reconcile failed; it is repeated with a growing delay")
+	}
+	t.AddRateLimited(out.After)
+}
+
+// isStopping tells whether the controller is being stopped, or the whole engine. What
+// fails then is nobody's concern: it was cut short, or a successor meets it again.
+func (c *Controller) isStopping() bool { return c.stopping.Load() || c.life.Err() != nil }
+
+// recoverPanics turns a panic into a failure: a mistake in handling one object must
+// not stop all others.
+func recoverPanics(ctx context.Context, r Reconciler, key object.Key) (out reconcile.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = reconcile.Fail(fmt.Errorf("%s\n%s", panicMessage(p), debug.Stack()))
+		}
+	}()
+	return r.Reconcile(ctx, key)
+}
+
+// panicMessage says what a reconcile panicked with: the text of a mistake in the program, and of anything else its type
+// alone, for its values may hold what a Secret holds.
+func panicMessage(with any) string {
+	if mistake, ok := with.(runtime.Error); ok {
+		return fmt.Sprintf("panic: %v", mistake)
+	}
+	return fmt.Sprintf("panic with a %T", with)
+}

@@ -1,0 +1,180 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+var (
+	widget = schema.GroupVersionKind{Group: "test.dev", Version: "v1", Kind: "Widget"}
+	part   = schema.GroupVersionKind{Group: "test.dev", Version: "v1", Kind: "Part"}
+)
+
+// widgetKey is the key of a widget in a world.
+func widgetKey(n int) object.Key {
+	return object.Key{Group: widget.Group, Kind: widget.Kind, Name: fmt.Sprint("w", n)}
+}
+
+// world holds widgets, which only ever go, and no parts.
+type world struct {
+	mu      sync.Mutex
+	widgets map[string]bool
+	watches []chan apiwatch.Event
+	// gone says that there is no kind of widgets any more.
+	gone bool
+}
+
+func newWorld(widgets int) *world {
+	w := &world{widgets: map[string]bool{}}
+	for n := range widgets {
+		w.widgets[widgetKey(n).Name] = true
+	}
+	return w
+}
+
+// remove deletes a widget.
+func (w *world) remove(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := widgetKey(n).Name
+	delete(w.widgets, name)
+	for _, events := range w.watches {
+		events <- apiwatch.Event{Type: apiwatch.Deleted, Object: widgetObject(name, "2")}
+	}
+}
+
+// dropKind deletes the kind of the widgets, and them with it.
+func (w *world) dropKind() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.widgets)
+	w.gone = true
+}
+
+func (w *world) resolve(_ context.Context, kind schema.GroupVersionKind) (watch.Resource, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if kind == part {
+		return watch.Resource{GVR: part.GroupVersion().WithResource("parts")}, nil
+	}
+	if w.gone {
+		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Gone: true}
+	}
+	return watch.Resource{GVR: widget.GroupVersion().WithResource("widgets")}, nil
+}
+
+func (w *world) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	if r.Resource == "parts" {
+		return shelf{world: newWorld(0)}
+	}
+	return shelf{world: w}
+}
+
+// shelf is where the objects of one kind are found.
+type shelf struct {
+	dynamic.NamespaceableResourceInterface
+	world *world
+}
+
+func (s shelf) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.list(), nil
+}
+
+func (w *world) list() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetResourceVersion("1")
+	for name := range w.widgets {
+		list.Items = append(list.Items, *widgetObject(name, "1"))
+	}
+	return list
+}
+
+func (s shelf) Watch(_ context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	list := s.world.list()
+	events := make(chan apiwatch.Event, 2*len(list.Items)+1) // those at the start, their ends, and the bookmark
+	if options.SendInitialEvents != nil && *options.SendInitialEvents {
+		for i := range list.Items {
+			events <- apiwatch.Event{Type: apiwatch.Added, Object: &list.Items[i]}
+		}
+		end := &unstructured.Unstructured{Object: map[string]any{}}
+		end.SetResourceVersion("1")
+		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		events <- apiwatch.Event{Type: apiwatch.Bookmark, Object: end}
+	}
+	s.world.watches = append(s.world.watches, events)
+	return apiwatch.NewProxyWatcher(events), nil
+}
+
+func widgetObject(name, version string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(widget)
+	o.SetName(name)
+	o.SetResourceVersion(version)
+	return o
+}
+
+// engineOver returns an engine over a world; both wait to be run.
+func engineOver(w *world, c Config) *Engine {
+	var e *Engine
+	c.Hub = watch.New(watch.Config{
+		Client: w, Managed: "part-of", Resolve: w.resolve,
+		Enqueue: func(s watch.Subscriber, cause watch.Cause) { e.Enqueue(s, cause) },
+	})
+	e = New(c)
+	return e
+}
+
+// run runs the engine with its hub; end ends both and waits for that.
+func run(t testing.TB, e *Engine) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = e.Hub.Run(ctx) })
+	running.Go(func() { _ = e.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// onWorld runs a test against an engine with four workers over a world.
+func onWorld(t *testing.T, widgets int, test func(w *world, e *Engine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(widgets)
+		e := engineOver(w, Config{Workers: 4, Log: logr.Discard()})
+		end := run(t, e)
+		test(w, e)
+		end()
+	})
+}
+
+// reconciles makes a reconciler of a function.
+type reconciles func(ctx context.Context, key object.Key) reconcile.Outcome
+
+func (f reconciles) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+	return f(ctx, key)
+}
+
+// hangs is a pass that ends with its context only.
+func hangs(ctx context.Context, _ object.Key) reconcile.Outcome {
+	<-ctx.Done()
+	return reconcile.Fail(ctx.Err())
+}

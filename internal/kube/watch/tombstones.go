@@ -1,0 +1,65 @@
+package watch
+
+import (
+	"math"
+	"time"
+)
+
+// tombstones are the incarnations that are known to be gone before the watch has delivered
+// their deletion, so that an event that is on its way does not bring them back. They are
+// removed once the watch delivers it, or after a while.
+type tombstones struct {
+	byUID map[string]tombstone
+	uids  []string // in order of time
+}
+
+type tombstone struct {
+	below uint64 // revisions under this one are of the incarnation that is gone
+	at    time.Time
+}
+
+// forever marks an incarnation that no revision revives.
+const forever = math.MaxUint64
+
+func (t *tombstones) add(uid string, below uint64, now time.Time) {
+	t.gc(now)
+	if uid == "" {
+		return
+	}
+	ensure(&t.byUID, uid, func() tombstone {
+		t.uids = append(t.uids, uid)
+		return tombstone{}
+	})
+	t.byUID[uid] = tombstone{below, now}
+}
+
+// gc removes the tombstones that have expired, and returns whether any are left.
+func (t *tombstones) gc(now time.Time) (left bool) {
+	for len(t.uids) > 0 && t.expired(t.uids[0], now) {
+		delete(t.byUID, t.uids[0])
+		t.uids = t.uids[1:]
+	}
+	if len(t.uids) == 0 {
+		*t = tombstones{} // with its memory
+	}
+	return len(t.uids) > 0
+}
+
+// has says whether a revision of an incarnation is one that is gone.
+func (t *tombstones) has(uid string, revision uint64) bool {
+	gone, ok := t.byUID[uid]
+	return ok && revision < gone.below
+}
+
+// expired is true also of tombstones that aren't there.
+func (t *tombstones) expired(uid string, now time.Time) bool {
+	return now.Sub(t.byUID[uid].at) >= provisional
+}
+
+// remove removes the tombstone of an incarnation whose deletion the watch delivered, and
+// returns whether there was one.
+func (t *tombstones) remove(uid string) (known bool) {
+	_, known = t.byUID[uid]
+	delete(t.byUID, uid)
+	return known
+}

@@ -1,0 +1,198 @@
+package watch
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Writing announces a write to an object, because the watch is often faster
+// than the answer: until done is called, events of the object don't wake the
+// writer. Then the last of them does that is not the echo of an answer that was
+// recorded in the meantime.
+//
+// Write is how it is used. Done must be called, and soon; calling it again does nothing.
+func (h *Hub) Writing(gvk schema.GroupVersionKind, namespace, name string, writer Subscriber) (done func()) {
+	h.mu.RLock()
+	k := h.kinds[gvk]
+	h.mu.RUnlock()
+	if k == nil {
+		return func() {}
+	}
+	w := &write{name: objectName{namespace, name}, writer: writer}
+	k.writes.begin(w, time.Now())
+	return sync.OnceFunc(func() {
+		for _, event := range k.writes.finish(w, time.Now()) {
+			event.wake(event.cause)
+		}
+	})
+}
+
+// Write makes one write to an object. Its answer is in the caches when it returns,
+// and its echo doesn't wake the writer; what others change at the same time does.
+func (h *Hub) Write(o *unstructured.Unstructured, writer Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	done := h.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	defer done()
+	answer, err := do()
+	if err == nil {
+		h.Record(answer, writer)
+	}
+	return answer, err
+}
+
+// Three things keep the echo of a write from its writer. They know different things, so that
+// none replaces another:
+//
+//   - The store (sawOlder) has the answer before the event. Its invariant: a state of an object
+//     leads to one transition, whether an answer or the watch brings it first, and a state that
+//     somebody else wrote between two of ours leads to one more. It holds for all subscribers,
+//     however late the event is. Each store has revisions of its own, since each watch delivers
+//     at its own time.
+//   - An in-flight write (withhold, finish) has the event before the answer, when nothing tells
+//     an echo from a change by somebody else. Its invariant: between begin and finish no event
+//     of the object wakes the writer; at finish the last event that is not an own write wakes it,
+//     if there is one. So no change is lost, and none waits longer than the write.
+//   - The echo window keeps the answers of a write that has ended. It is for events that a store
+//     took before the answer and routes after finish, and for own writes that a store meets in
+//     a list, which it routes since a list does not show what others wrote before. Nothing but
+//     cost depends on it: if it is too short, the writer reconciles once more and finds nothing
+//     to do.
+//
+// The first use of the window could go, if a transition carried the writes that were in flight
+// when its store took it. The second could not.
+
+// inFlightWrites are the writes to a kind's objects that await their answers, and
+// those that ended within the echo window. It is safe for concurrent use.
+type inFlightWrites struct {
+	mu      sync.Mutex
+	writes  map[objectName][]*write
+	ended   []*write    // in order of time
+	gcTimer *time.Timer // set while there are any
+}
+
+// echoWindow is how long the answers of a write that ended are kept.
+const echoWindow = time.Second
+
+type write struct {
+	name     objectName
+	writer   Subscriber
+	answers  []incarnation
+	withheld []withheldEvent
+	end      time.Time // zero until it ended
+}
+
+// incarnation is a state of an object that an event and an answer both name.
+type incarnation struct {
+	uid      string
+	revision uint64 // forever, if it is gone
+}
+
+type withheldEvent struct {
+	incarnation
+	cause Cause
+	wake  func(Cause)
+}
+
+func (f *inFlightWrites) begin(w *write, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gc(now)
+	ensure(&f.writes, w.name, func() []*write { return nil })
+	f.writes[w.name] = append(f.writes[w.name], w)
+}
+
+// gc removes the writes whose echo window is over. The lock is held.
+func (f *inFlightWrites) gc(now time.Time) {
+	n := 0
+	for n < len(f.ended) && !f.ended[n].end.After(now.Add(-echoWindow)) {
+		f.remove(f.ended[n])
+		n++
+	}
+	if f.ended = f.ended[n:]; len(f.ended) == 0 {
+		f.ended = nil // with its memory
+	}
+}
+
+// gcLater removes what has ended by a timer, since there may be no later write that does. The
+// lock is held.
+func (f *inFlightWrites) gcLater() {
+	if f.gcTimer != nil {
+		return
+	}
+	f.gcTimer = time.AfterFunc(2*echoWindow, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.gcTimer = nil
+		f.gc(time.Now())
+		if len(f.ended) > 0 {
+			f.gcLater()
+		}
+	})
+}
+
+func (f *inFlightWrites) remove(w *write) {
+	others := slices.DeleteFunc(f.writes[w.name], func(o *write) bool { return o == w })
+	if f.writes[w.name] = others; len(others) == 0 {
+		delete(f.writes, w.name)
+	}
+}
+
+// finish ends a write. Of the events that were withheld it returns the last that is not an own
+// write.
+func (f *inFlightWrites) finish(w *write, now time.Time) []withheldEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.end = now
+	f.ended = append(f.ended, w)
+	f.gcLater()
+	others := slices.DeleteFunc(w.withheld, func(e withheldEvent) bool { return f.isOwn(w.name, w.writer, e.incarnation) })
+	w.withheld = nil
+	return others[max(0, len(others)-1):]
+}
+
+// isOwn says whether a state is the answer to a write of a subscriber. The lock is held.
+func (f *inFlightWrites) isOwn(name objectName, writer Subscriber, state incarnation) bool {
+	return slices.ContainsFunc(f.writes[name], func(w *write) bool {
+		return w.writer == writer && slices.Contains(w.answers, state)
+	})
+}
+
+// addAnswer adds an answer to the writer's writes to the object.
+func (f *inFlightWrites) addAnswer(name objectName, writer Subscriber, answer incarnation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.writes[name] {
+		if w.writer == writer && w.end.IsZero() {
+			w.answers = append(w.answers, answer)
+		}
+	}
+}
+
+// withhold says whether an event is not to wake a subscriber now: it is the echo of an own
+// write, or a write of the subscriber to the object is in flight, which keeps it until finish.
+func (f *inFlightWrites) withhold(name objectName, from Subscriber, e withheldEvent) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.isOwn(name, from, e.incarnation) {
+		return true
+	}
+	inFlight := false
+	for _, w := range f.writes[name] {
+		if w.writer == from && w.end.IsZero() {
+			w.withheld = append(w.withheld, e)
+			inFlight = true
+		}
+	}
+	return inFlight
+}
+
+// stateOf is what an event or an answer says the object is now.
+func stateOf(t transition) incarnation {
+	if t.is == nil {
+		return incarnation{uidOf(t.was), forever}
+	}
+	return incarnation{uidOf(t.is), revisionOf(t.is)}
+}

@@ -1,0 +1,66 @@
+package managed
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+)
+
+// Bindings reads and writes Bindings on the API server, each time under the conditions that
+// *kube.Client documents.
+type Bindings interface {
+	Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
+	Replace(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
+	Delete(ctx context.Context, o *unstructured.Unstructured) error
+}
+
+// Resources writes managed resources; *kube.Client does.
+type Resources interface {
+	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
+	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
+}
+
+// Secrets applies connection secrets; *kube.Client does.
+type Secrets interface {
+	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
+	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+}
+
+// Configs writes configurations of providers; *kube.Client does.
+type Configs interface {
+	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
+}
+
+// Cache holds the objects that are served, and takes the answers to writes; *watch.Hub is
+// one.
+type Cache interface {
+	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	Forget(s watch.Subscriber)
+	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
+	Record(o *unstructured.Unstructured, writer watch.Subscriber)
+}
+
+// Lease reads from caches. Once it is committed, a change of what was read enqueues who
+// holds it; *watch.Lease is one.
+type Lease interface {
+	Reads
+	Commit()
+	Discard()
+}
+
+// Reads are what a Lease reads.
+type Reads interface {
+	Want(t watch.Target) watch.State
+	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
+	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
+	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
+}

@@ -1,0 +1,517 @@
+package managed
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/managed/port"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+var (
+	errDead    = errors.New("the process has died")
+	unsynced   = watch.State{Phase: watch.Syncing}
+	forbidden  = watch.State{Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "cannot list"}
+	errRefused = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "db", errors.New("no"))
+)
+
+type edit = func(*unstructured.Unstructured)
+
+func annotated(key, value string) edit {
+	return func(o *unstructured.Unstructured) {
+		all := o.GetAnnotations()
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = value
+		o.SetAnnotations(all)
+	}
+}
+
+func set(value any, path ...string) edit {
+	return func(o *unstructured.Unstructured) { _ = unstructured.SetNestedField(o.Object, value, path...) }
+}
+
+func deleted(o *unstructured.Unstructured) {
+	now := metav1.NewTime(start)
+	o.SetDeletionTimestamp(&now)
+}
+
+// existing is a world in which the database exists for good.
+func existing(t *testing.T, edits ...edit) *world {
+	t.Helper()
+	w := newWorld(database)
+	for _, e := range edits {
+		w.Change(databaseKey, e)
+	}
+	w.settle(t)
+	w.Events, w.now = nil, start.Add(time.Hour)
+	return w
+}
+
+func TestACreationStoresItsIntentBeforeTheCallAndItsTokenBeforeAPoll(t *testing.T) {
+	w := newWorld(database)
+	w.cloud.slow = 2
+	var open []string
+	w.cloud.during = func(verb external.Verb) error {
+		op := w.spec(t).Operation
+		open = append(open, fmt.Sprintf("%s: %s %s, resume %q", verb, op.Verb, op.Request, op.Resume))
+		return nil
+	}
+	out, writes := w.reconcile(t)
+	want := []string{
+		"patch Database prod/db",         // the finalizer
+		"apply Binding k-db",             // the key is taken
+		"update Binding k-db",            // nothing was there before
+		"update Binding k-db",            // the intent
+		"call Create db",                 //
+		"update Binding k-db",            // the token
+		"call poll db",                   //
+		"update-status Database prod/db", // in progress
+	}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{`Create: Create "small", resume ""`, `poll: Create "small", resume "db"`}, open); diff != "" {
+		t.Errorf("stored at the time of the call (-want +got):\n%s", diff)
+	}
+	if out.Err != nil || out.After < 5*time.Second || out.After > 6*time.Second {
+		t.Errorf("it polls as the API wants to be asked: %+v", out)
+	}
+	w.now = w.now.Add(out.After)
+	_, writes = w.reconcile(t)
+	want = []string{
+		"call poll db",
+		"update Binding k-db",    // bound
+		"patch Database prod/db", // the external name
+		"patch Database prod/db", // what the API has chosen
+		"update-status Database prod/db",
+	}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("requests once it is done (-want +got):\n%s", diff)
+	}
+	o := w.Object(databaseKey)
+	zone, _, _ := unstructured.NestedString(o.Object, "spec", "forProvider", "zone")
+	at, _, _ := unstructured.NestedString(o.Object, "status", "atProvider", "request")
+	if name := o.GetAnnotations()[resource.ExternalNameAnnotation]; name != "db" || zone != "a" || at != `"small"` {
+		t.Errorf("external name %q, zone %q, atProvider %q", name, zone, at)
+	}
+	if out, writes := w.reconcile(t); len(writes) > 0 || out.Err != nil || out.After < time.Minute {
+		t.Errorf("at rest: %q, %+v", writes, out)
+	}
+}
+
+var capabilities = map[string]external.Caps{
+	"named by the caller": {Naming: external.CallerAssigned, Marked: true},
+	"with tokens":         {Naming: external.ProviderAssigned, TokenTTL: time.Hour},
+	"found by marks":      {Naming: external.ProviderAssigned, Findable: true, Marked: true},
+}
+
+// TestACrashAnywhereCreatesOneThing ends the process before and after each request, and in
+// each call, of a creation and of the deletion that follows.
+func TestACrashAnywhereCreatesOneThing(t *testing.T) {
+	for name, caps := range capabilities {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after the request: %t", name, after), func(t *testing.T) {
+				crashes := 0
+				for n := 1; ; n++ {
+					w := newWorld(database)
+					w.cloud.caps, w.cloud.slow = caps, 1
+					died := w.life(t, n, after)
+					if w.cloud.created != 1 || len(w.cloud.things) != 0 {
+						t.Errorf("died in request %d: %d were created, and %d are left", n, w.cloud.created, len(w.cloud.things))
+					}
+					if !died {
+						break
+					}
+					crashes++
+				}
+				if crashes < 12 {
+					t.Errorf("it died %d times only", crashes)
+				}
+			})
+		}
+	}
+}
+
+// life creates the database and deletes it, and dies in the n-th request; it says whether it
+// came to that.
+func (w *world) life(t *testing.T, n int, after bool) (died bool) {
+	t.Helper()
+	requests := 0
+	crash := func() error {
+		if requests++; requests >= n && !died {
+			died, w.cloud.dead = true, errDead
+		}
+		return w.cloud.dead
+	}
+	reads := func(request string) bool { return strings.HasPrefix(request, "get ") }
+	w.Before = func(request string) error {
+		if after || reads(request) {
+			return w.cloud.dead
+		}
+		return crash()
+	}
+	w.After = func(request string) error {
+		if !after || reads(request) {
+			return nil
+		}
+		return crash()
+	}
+	w.cloud.during = func(verb external.Verb) error {
+		if verb == "poll" {
+			return nil
+		}
+		return crash()
+	}
+	restart := func() { w.cloud.dead = nil }
+	for range 40 {
+		out, _ := w.reconcile(t)
+		restart()
+		w.now = w.now.Add(max(out.After, time.Second))
+		if strings.HasPrefix(w.condition(resource.Ready), "True") {
+			break
+		}
+	}
+	w.Change(databaseKey, deleted)
+	for range 40 {
+		out, _ := w.reconcile(t)
+		restart()
+		w.now = w.now.Add(max(out.After, time.Second))
+		if w.Object(databaseKey) == nil {
+			return died
+		}
+	}
+	t.Errorf("died in request %d: it is never gone: %s", n, w.condition(resource.Synced))
+	return died
+}
+
+func TestReconcile(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		// given changes a world in which the database exists, or, if new, doesn't yet.
+		new    bool
+		given  func(t *testing.T, w *world)
+		writes []string
+		synced string
+		fails  bool
+		after  time.Duration
+		events []string
+	}{
+		"The spec changes": {
+			reason: "the update's intent is stored before its call",
+			given:  func(_ *testing.T, w *world) { w.Change(databaseKey, set("large", "spec", "forProvider", "size")) },
+			writes: []string{"update Binding k-db", "call Update db", "update Binding k-db", "update-status Database prod/db"},
+			synced: "True ReconcileSuccess: ", after: time.Minute,
+		},
+		"Nothing changes": {
+			reason: "it is polled, and costs no request",
+			given:  func(*testing.T, *world) {},
+			synced: "True ReconcileSuccess: ", after: time.Minute,
+		},
+		"A reconcile is requested": {
+			reason: "that it was handled is said in the status",
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, annotated(resource.ReconcileRequestedAtAnnotation, "now"))
+			},
+			writes: []string{"update-status Database prod/db"},
+			synced: "True ReconcileSuccess: ", after: time.Minute,
+		},
+		"It is paused": {
+			reason: "nothing is looked up, and nobody is connected to",
+			given: func(_ *testing.T, w *world) {
+				w.cloud.unconnected = errRefused
+				w.Change(databaseKey, annotated(resource.PausedAnnotation, "true"))
+			},
+			writes: []string{"update-status Database prod/db"},
+			synced: "False ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is looked at or changed",
+			events: []string{"Warning ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is looked at or changed"},
+		},
+		"Credentials are missing": {
+			reason: "it is an error that the status shows, and is retried",
+			given: func(_ *testing.T, w *world) {
+				w.cloud.unconnected = errors.New("there is no Secret prod/credentials")
+			},
+			writes: []string{"update-status Database prod/db"},
+			synced: "False ReconcileError: there is no Secret prod/credentials", fails: true,
+			events: []string{"Warning ReconcileError: there is no Secret prod/credentials"},
+		},
+		"Credentials are being read": {
+			reason: "it is no failure: an event brings the next reconcile",
+			given:  func(_ *testing.T, w *world) { w.cloud.unconnected = port.ErrNotYet },
+			synced: "True ReconcileSuccess: ",
+		},
+		"The external API can't be asked": {
+			reason: "nothing follows from what isn't seen",
+			given:  func(_ *testing.T, w *world) { w.cloud.blind = errors.New("timeout") },
+			writes: []string{"update-status Database prod/db"},
+			synced: "False ReconcileError: look at the external resource: timeout", fails: true,
+			events: []string{"Warning ReconcileError: look at the external resource: timeout"},
+		},
+		"What was observed is being read": {
+			reason: "as with credentials",
+			given:  func(_ *testing.T, w *world) { w.cloud.blind = port.ErrNotYet },
+			synced: "True ReconcileSuccess: ",
+		},
+		"The external API throttles": {
+			reason: "the call is repeated, and not before the API wants it",
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, set("large", "spec", "forProvider", "size"))
+				w.cloud.refuses = &external.OpError{Class: external.Rejected, Code: "Throttled", RetryAfter: 30 * time.Second}
+			},
+			writes: []string{"update Binding k-db", "call Update db", "update Binding k-db", "update-status Database prod/db"},
+			synced: "False ReconcileError: Throttled: ", fails: true, after: 30 * time.Second,
+			events: []string{"Warning ReconcileError: Throttled: "},
+		},
+		"It is only observed, and isn't there": {
+			reason: "what the policies don't allow isn't done",
+			new:    true,
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, set([]any{"Observe"}, "spec", "managementPolicies"))
+			},
+			writes: []string{"patch Database prod/db", "apply Binding u-db-1", "update-status Database prod/db"},
+			synced: "False ReconcileError: the external resource does not exist, and spec.managementPolicies doesn't allow to create it",
+			after:  time.Minute,
+			events: []string{"Warning ReconcileError: the external resource does not exist, and spec.managementPolicies doesn't allow to create it"},
+		},
+		"Bindings aren't read yet": {
+			reason: "nothing is asked before it is known what was asked",
+			given:  func(_ *testing.T, w *world) { w.Kinds[Kind.GroupKind()] = fakekube.Kind{State: unsynced} },
+			synced: "True ReconcileSuccess: ",
+		},
+		"The cache hasn't heard of its Binding": {
+			reason: "the key is its own: the Binding is found, and nothing is created",
+			given:  func(_ *testing.T, w *world) { w.Uncached[bindingKey] = true },
+			writes: []string{"apply Binding k-db"},
+			synced: "True ReconcileSuccess: ", after: time.Minute,
+		},
+		"Somebody else has the key": {
+			reason: "the end of that is an event, and nothing is asked meanwhile",
+			new:    true,
+			given: func(t *testing.T, w *world) {
+				other := newWorld(strings.Replace(database, "uid: db-1", "uid: db-0", 1))
+				other.settle(t)
+				w.Add(other.Object(bindingKey))
+			},
+			writes: []string{"patch Database prod/db", "apply Binding k-db", "update-status Database prod/db"},
+			synced: `False NameReserved: database "db" in eu belongs to Database prod/db`,
+			events: []string{`Warning NameReserved: database "db" in eu belongs to Database prod/db`},
+		},
+		"It is deleted": {
+			reason: "the finalizer goes once the external resource is gone",
+			given:  func(_ *testing.T, w *world) { w.Change(databaseKey, deleted) },
+			writes: []string{"update Binding k-db", "call Delete db", "update Binding k-db", "update Binding k-db", "update Binding k-db", "patch Database prod/db"},
+			synced: "gone",
+		},
+		"It is deleted, and its external resource stays": {
+			reason: "the author wants it to",
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, set("Orphan", "spec", "deletionPolicy"))
+				w.Change(databaseKey, deleted)
+			},
+			writes: []string{"update Binding k-db", "patch Database prod/db"},
+			synced: "gone",
+		},
+		"Somebody else has changed it": {
+			reason: "the event of that brings the next reconcile",
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, set("large", "spec", "forProvider", "size"))
+				w.Before = func(request string) error {
+					if request == "update-status Database prod/db" {
+						w.Change(databaseKey, annotated("a", "b"))
+					}
+					return nil
+				}
+			},
+			writes: []string{"update Binding k-db", "call Update db", "update Binding k-db", "update-status Database prod/db"},
+			synced: "True ReconcileSuccess: ", after: 10 * time.Second,
+		},
+		"Somebody else has changed its Binding": {
+			reason: "no call is made on what isn't stored",
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, set("large", "spec", "forProvider", "size"))
+				w.Before = func(request string) error {
+					if strings.HasPrefix(request, "update Binding") {
+						w.Change(bindingKey, annotated("a", "b"))
+					}
+					return nil
+				}
+			},
+			writes: []string{"update Binding k-db"},
+			synced: "True ReconcileSuccess: ", after: 10 * time.Second,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(database)
+			if !tc.new {
+				w = existing(t)
+			}
+			tc.given(t, w)
+			out, writes := w.reconcile(t)
+			if diff := cmp.Diff(tc.writes, writes); diff != "" {
+				t.Errorf("%s: requests (-want +got):\n%s", tc.reason, diff)
+			}
+			if got := w.condition(resource.Synced); got != tc.synced {
+				t.Errorf("%s: Synced is %q, want %q", tc.reason, got, tc.synced)
+			}
+			if (out.Err != nil) != tc.fails || out.After < tc.after || out.After > tc.after+tc.after/9 {
+				t.Errorf("%s: %+v", tc.reason, out)
+			}
+			if diff := cmp.Diff(tc.events, w.Events); diff != "" {
+				t.Errorf("%s: events (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestAFailedRequestIsReportedAndRepeated(t *testing.T) {
+	for _, request := range []string{"patch Database prod/db", "apply Binding", "update Binding", "update-status Database prod/db"} {
+		t.Run(request, func(t *testing.T) {
+			w := newWorld(database)
+			w.Before = func(made string) error {
+				if strings.HasPrefix(made, request) {
+					return errRefused
+				}
+				return nil
+			}
+			if out, _ := w.reconcile(t); !errors.Is(out.Err, errRefused) {
+				t.Errorf("the outcome is %+v", out)
+			}
+			if len(w.cloud.things) > 0 && !strings.HasPrefix(request, "update-status") && request != "patch Database prod/db" {
+				t.Errorf("%d were created", len(w.cloud.things))
+			}
+			w.Before = nil
+			w.settle(t)
+			if got := w.condition(resource.Synced); w.cloud.created != 1 || got != "True ReconcileSuccess: " {
+				t.Errorf("%d were created, and it says %q", w.cloud.created, got)
+			}
+		})
+	}
+}
+
+func TestAnAssignedIdentityIsReserved(t *testing.T) {
+	w := newWorld(database)
+	w.cloud.caps = capabilities["found by marks"]
+	w.settle(t)
+	reservations := func() (out []object.Key) {
+		for _, key := range w.Keys() {
+			if o := w.Object(key); key.Kind == Kind.Kind && isReservation(o) {
+				out = append(out, key)
+			}
+		}
+		return out
+	}
+	first := reservations()
+	if len(first) != 1 {
+		t.Fatalf("the reservations are %v", first)
+	}
+	w.Remove(first[0])
+	w.settle(t)
+	if diff := cmp.Diff(first, reservations()); diff != "" {
+		t.Errorf("after somebody has deleted it (-want +got):\n%s", diff)
+	}
+	w.Change(databaseKey, deleted)
+	w.settle(t)
+	if w.Object(databaseKey) != nil || len(w.cloud.things) > 0 {
+		t.Errorf("%d are left, and it says %s", len(w.cloud.things), w.condition(resource.Synced))
+	}
+}
+
+func TestWhatIsLeftOfAnotherIncarnationIsEnqueued(t *testing.T) {
+	w := existing(t)
+	w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetUID("db-2") })
+	w.enqueued = nil
+	w.reconcile(t)
+	if diff := cmp.Diff([]object.Key{bindingKey}, w.enqueued); diff != "" {
+		t.Errorf("when it was recreated (-want +got):\n%s", diff)
+	}
+	w.Remove(databaseKey)
+	w.enqueued, w.asked = nil, true
+	w.reconcile(t)
+	if diff := cmp.Diff([]object.Key{bindingKey}, w.enqueued); diff != "" || w.asked || w.Watched[databaseKey] != nil {
+		t.Errorf("when it has gone: asks for usages %t, watches %q (-want +got):\n%s", w.asked, w.Watched[databaseKey], diff)
+	}
+}
+
+func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
+	of := usage.Use{Usage: object.Key{Kind: "Usage", Namespace: "prod", Name: "u"}, UID: "u-1", Reason: "the ledger"}
+	leaving := of
+	leaving.Leaving = true
+	const inUse = "False InUse: the external resource stays while it is in use: the ledger (Usage prod/u); it goes when the usage has gone"
+	cases := map[string]struct {
+		reason string
+		given  func(*testing.T, *world)
+		synced string
+		asked  bool
+	}{
+		"in use":         {"no call is made", func(_ *testing.T, w *world) { w.uses = []usage.Use{of} }, inUse, true},
+		"a usage leaves": {"it blocks nothing any more", func(_ *testing.T, w *world) { w.uses = []usage.Use{leaving} }, "gone", true},
+		"not in use":     {"it goes", func(*testing.T, *world) {}, "gone", true},
+		"usages are being read": {
+			"whoever asked is enqueued when they are known",
+			func(_ *testing.T, w *world) { w.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Syncing}} }, "True ReconcileSuccess: ", true,
+		},
+		"usages can't be read, and it is marked": {
+			"it is most likely in use",
+			func(_ *testing.T, w *world) {
+				w.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Forbidden, Message: "cannot list usages"}}
+				w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"crossplane.io/in-use": "true"}) })
+			},
+			"False InUse: the external resource stays while it is marked as in use, and by whom can't be told: cannot list usages", true,
+		},
+		"usages can't be read, and it isn't marked": {
+			"it is most likely not in use",
+			func(_ *testing.T, w *world) { w.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Forbidden}} }, "gone", true,
+		},
+		"its deletion has begun": {
+			"what was begun goes on",
+			func(_ *testing.T, w *world) {
+				w.uses = []usage.Use{of}
+				w.Change(bindingKey, set(string(binding.BindingDeleting), "spec", "phase"))
+			}, "gone", false,
+		},
+		"the call of its deletion was made": {
+			"what was begun goes on",
+			func(t *testing.T, w *world) {
+				w.cloud.slow = 9
+				w.reconcile(t)
+				w.uses = []usage.Use{of}
+			}, "Unknown OperationInProgress: deleting the external resource, since 2026-05-01T11:00:00Z", false,
+		},
+		"the external resource stays anyway": {
+			"it is orphaned",
+			func(_ *testing.T, w *world) {
+				w.uses = []usage.Use{of}
+				w.Change(databaseKey, set("Orphan", "spec", "deletionPolicy"))
+			}, "gone", false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := existing(t)
+			w.Change(databaseKey, deleted)
+			tc.given(t, w)
+			w.reconcile(t)
+			if got := w.condition(resource.Synced); got != tc.synced || w.asked != tc.asked {
+				t.Errorf("%s: asks %t, and Synced is %q", tc.reason, w.asked, got)
+			}
+		})
+	}
+}

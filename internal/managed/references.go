@@ -1,0 +1,169 @@
+package managed
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/espalier-dev/espalier/internal/managed/port"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// resolve stores what fields of spec.forProvider take of other managed resources.
+// An error says which of them isn't there, or has no identity yet; its event brings
+// the next reconcile. A resource that is being deleted needs none.
+func (r *Reconciler) resolve(ctx context.Context, s *reconcileState) error {
+	if s.object.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	forProvider, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
+	found := map[string]any{}
+	for _, ref := range r.Port.References {
+		values, err := s.lookUp(ref, forProvider)
+		if err != nil {
+			return fmt.Errorf("spec.forProvider.%s: %w", ref.Field, err)
+		}
+		if len(values) == 0 {
+			continue
+		}
+		if ref.List {
+			found[ref.Field] = values
+		} else {
+			found[ref.Field] = values[0]
+		}
+		if same(forProvider[ref.Field], found[ref.Field]) {
+			delete(found, ref.Field)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return r.patch(ctx, s, map[string]any{"spec": map[string]any{"forProvider": found}})
+}
+
+func same(a, b any) bool { return object.Digest(a) == object.Digest(b) }
+
+// target is one of those that a field refers to.
+type target struct {
+	namespace, name, policy string
+	optional                bool
+	found                   *unstructured.Unstructured
+}
+
+// lookUp returns what a field takes; nothing if it has what it needs, or refers to
+// nobody.
+func (s *reconcileState) lookUp(ref port.Reference, forProvider map[string]any) ([]any, error) {
+	targets, err := s.targets(ref, forProvider)
+	if err != nil || len(targets) == 0 {
+		return nil, err
+	}
+	if isSet(forProvider[ref.Field]) && !slices.ContainsFunc(targets, func(t target) bool { return t.policy == "Always" }) {
+		return nil, nil
+	}
+	extract := ref.Extract
+	if extract == nil {
+		extract = func(o *unstructured.Unstructured) string { return o.GetAnnotations()[resource.ExternalNameAnnotation] }
+	}
+	var values []any
+	for _, t := range targets {
+		value := ""
+		if t.found != nil {
+			value = extract(t.found)
+		}
+		switch {
+		case value != "":
+			values = append(values, value)
+		case t.optional:
+		case t.found == nil:
+			return nil, fmt.Errorf("there is no %s %s/%s", ref.To.Kind, t.namespace, t.name)
+		default:
+			return nil, fmt.Errorf("%s %s/%s has no identity yet", ref.To.Kind, t.namespace, t.name)
+		}
+	}
+	return values, nil
+}
+
+func isSet(value any) bool {
+	list, isList := value.([]any)
+	return value != nil && value != "" && (!isList || len(list) > 0)
+}
+
+// targets are those that a field names, or else those that it selects, each watched.
+func (s *reconcileState) targets(ref port.Reference, forProvider map[string]any) ([]target, error) {
+	var out []target
+	named := forProvider[cmp.Or(ref.Ref, ref.Field+"Ref")]
+	list, isList := named.([]any)
+	if !isList && named != nil {
+		list = []any{named}
+	}
+	for _, item := range list {
+		m, _ := item.(map[string]any)
+		t := s.targetOf(m)
+		if t.name == "" {
+			continue
+		}
+		found, err := s.Get(ref.To, t.namespace, t.name)
+		if err != nil {
+			return nil, err
+		}
+		t.found = found
+		out = append(out, t)
+	}
+	selector, _ := forProvider[cmp.Or(ref.Selector, ref.Field+"Selector")].(map[string]any)
+	if len(out) > 0 || selector == nil {
+		return out, nil
+	}
+	return s.selected(ref, selector)
+}
+
+func (s *reconcileState) targetOf(m map[string]any) target {
+	t := target{namespace: s.object.GetNamespace()}
+	t.name, _ = m["name"].(string)
+	if ns, _ := m["namespace"].(string); ns != "" {
+		t.namespace = ns
+	}
+	t.policy, _, _ = unstructured.NestedString(m, "policy", "resolve")
+	resolution, _, _ := unstructured.NestedString(m, "policy", "resolution")
+	t.optional = resolution == "Optional"
+	return t
+}
+
+// selected are those that a selector matches, by name; of a field for one, the
+// first.
+func (s *reconcileState) selected(ref port.Reference, selector map[string]any) ([]target, error) {
+	like := s.targetOf(selector)
+	match, _, _ := unstructured.NestedStringMap(selector, "matchLabels")
+	all, state := s.lease.Matching(ref.To, like.namespace, labels.SelectorFromSet(match))
+	if err := readable(state); err != nil {
+		return nil, fmt.Errorf("objects of kind %s: %w", ref.To.Kind, err)
+	}
+	if siblings, _, _ := unstructured.NestedBool(selector, "matchControllerRef"); siblings {
+		mine := metav1.GetControllerOf(s.object)
+		all = slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
+			theirs := metav1.GetControllerOf(o)
+			return mine == nil || theirs == nil || mine.UID != theirs.UID
+		})
+	}
+	if len(all) == 0 {
+		if like.optional {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("no %s matches the selector", ref.To.Kind)
+	}
+	if !ref.List {
+		all = all[:1]
+	}
+	var out []target
+	for _, o := range all {
+		t := like
+		t.name, t.found = o.GetName(), o
+		out = append(out, t)
+	}
+	return out, nil
+}

@@ -1,0 +1,183 @@
+package managed
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/managed/port"
+	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// second is another network, of the same labels.
+var second = strings.NewReplacer("name: net,", "name: second,", "net-1", "net-2", "net-7", "net-8").Replace(network)
+
+func forProvider(field string, value any) edit { return set(value, "spec", "forProvider", field) }
+
+// controlled gives an object the controller that all such objects have.
+func controlled(o *unstructured.Unstructured) {
+	yes := true
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "App", Name: "a", UID: "app-1", Controller: &yes}})
+}
+
+func TestReferencesAreResolvedBeforeAnythingIsAsked(t *testing.T) {
+	ref := func(with ...any) map[string]any {
+		m := map[string]any{"name": "net"}
+		for i := 0; i < len(with); i += 2 {
+			m[with[i].(string)] = with[i+1]
+		}
+		return m
+	}
+	tier := map[string]any{"matchLabels": map[string]any{"tier": "data"}}
+	const ok = "True ReconcileSuccess: "
+	cases := map[string]struct {
+		reason  string
+		objects []string
+		given   func(*world)
+		network any
+		peers   any
+		synced  string
+	}{
+		"by name": {
+			"the external name of the other is stored", []string{network},
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref())) }, "net-7", nil, ok,
+		},
+		"by selector": {
+			"the first by name is taken", []string{second, network},
+			func(w *world) { w.Change(databaseKey, forProvider("networkSelector", tier)) }, "net-7", nil, ok,
+		},
+		"all by selector": {
+			"a list takes all", []string{network, second},
+			func(w *world) { w.Change(databaseKey, forProvider("peersSelector", tier)) }, nil, []any{"net-7", "net-8"}, ok,
+		},
+		"a list of names": {
+			"each is resolved", []string{network, second},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("peerRefs", []any{ref("name", "second"), ref(), map[string]any{}}))
+			}, nil, []any{"net-8", "net-7"}, ok,
+		},
+		"another namespace": {
+			"a reference may say which", []string{strings.Replace(network, "namespace: prod", "namespace: infra", 1)},
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra"))) }, "net-7", nil, ok,
+		},
+		"a value is set": {
+			"it stays, whatever is referred to", []string{network},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkRef", ref()))
+				w.Change(databaseKey, forProvider("network", "mine"))
+			}, "mine", nil, ok,
+		},
+		"a value is to be resolved always": {
+			"the policy says so", []string{network},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkRef", ref("policy", map[string]any{"resolve": "Always"})))
+				w.Change(databaseKey, forProvider("network", "mine"))
+			}, "net-7", nil, ok,
+		},
+		"nothing has the name": {
+			"nothing is asked of the external API", nil,
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref())) }, nil, nil,
+			"False ReconcileError: spec.forProvider.network: there is no Network prod/net",
+		},
+		"nothing has the name, which is optional": {
+			"it goes without", nil,
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkRef", ref("policy", map[string]any{"resolution": "Optional"})))
+			}, nil, nil, ok,
+		},
+		"the other has no identity yet": {
+			"its event brings the next reconcile", []string{strings.Replace(network, "crossplane.io/external-name", "x", 1)},
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref())) }, nil, nil,
+			"False ReconcileError: spec.forProvider.network: Network prod/net has no identity yet",
+		},
+		"nothing matches": {
+			"nothing is asked of the external API", nil,
+			func(w *world) { w.Change(databaseKey, forProvider("networkSelector", tier)) }, nil, nil,
+			"False ReconcileError: spec.forProvider.network: no Network matches the selector",
+		},
+		"nothing matches, and needn't": {
+			"it goes without", nil,
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"policy": map[string]any{"resolution": "Optional"}}))
+			}, nil, nil, ok,
+		},
+		"a sibling": {
+			"only those of the same controller match", []string{network, second},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchControllerRef": true}))
+				w.Change(databaseKey, controlled)
+				second := networkKey
+				second.Name = "second"
+				w.Change(second, controlled)
+			}, "net-8", nil, ok,
+		},
+		"the kind is forbidden": {
+			"nothing follows from what isn't read", []string{network},
+			func(w *world) {
+				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
+				w.Change(databaseKey, forProvider("networkRef", ref()))
+			}, nil, nil, "False ReconcileError: spec.forProvider.network: Network prod/net: it can't be read: Forbidden: cannot list",
+		},
+		"the kind is forbidden, and selected from": {
+			"nothing follows from what isn't read", []string{network},
+			func(w *world) {
+				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
+				w.Change(databaseKey, forProvider("networkSelector", tier))
+			}, nil, nil, "False ReconcileError: spec.forProvider.network: objects of kind Network: it can't be read: Forbidden: cannot list",
+		},
+		"the kind is being read": {
+			"that is no failure", []string{network},
+			func(w *world) {
+				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: unsynced}
+				w.Change(databaseKey, forProvider("networkRef", ref()))
+			}, nil, nil, " : ",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(append(tc.objects, database)...)
+			tc.given(w)
+			w.reconcile(t)
+			got, _, _ := unstructured.NestedFieldCopy(w.Object(databaseKey).Object, "spec", "forProvider", "network")
+			if diff := cmp.Diff(tc.network, got); diff != "" {
+				t.Errorf("%s: network (-want +got):\n%s", tc.reason, diff)
+			}
+			peers, _, _ := unstructured.NestedFieldCopy(w.Object(databaseKey).Object, "spec", "forProvider", "peers")
+			if diff := cmp.Diff(tc.peers, peers); diff != "" {
+				t.Errorf("%s: peers (-want +got):\n%s", tc.reason, diff)
+			}
+			if got := w.condition(resource.Synced); got != tc.synced || (w.cloud.created == 1) != (tc.synced == ok) {
+				t.Errorf("%s: %d were created, and Synced is %q", tc.reason, w.cloud.created, got)
+			}
+		})
+	}
+}
+
+func TestWhatIsDeletedNeedsNoReferences(t *testing.T) {
+	w := newWorld(database, network)
+	w.Change(databaseKey, forProvider("networkRef", map[string]any{"name": "net"}))
+	w.settle(t)
+	w.Remove(networkKey)
+	w.Change(databaseKey, deleted)
+	w.settle(t)
+	if got := w.condition(resource.Synced); got != "gone" || len(w.cloud.things) > 0 {
+		t.Errorf("%d are left, and Synced is %q", len(w.cloud.things), got)
+	}
+}
+
+func TestTheClientReadsObjectsFromCaches(t *testing.T) {
+	w := newWorld(database, network)
+	s := &reconcileState{lease: w.Begin(watch.Subscriber{Key: databaseKey})}
+	var objects port.Objects = s
+	if o, err := objects.Get(networkKind, "prod", "net"); err != nil || o.GetName() != "net" {
+		t.Errorf("got %v, %v", o, err)
+	}
+	if o, err := objects.Get(networkKind, "prod", "none"); o != nil || err != nil {
+		t.Errorf("got %v, %v", o, err)
+	}
+}

@@ -1,0 +1,102 @@
+package managed
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// report writes the status, if it says anything new, and says when to look again.
+func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Outcome {
+	before := condition.Read(s.object)
+	generation := s.object.GetGeneration()
+	conditions := before
+	for kind, said := range map[string]operation.Said{resource.Synced: step.Synced, resource.Ready: step.Ready} {
+		if said.Reason != "" {
+			conditions = conditions.Mark(v1alpha1.Condition{
+				Type: kind, Status: said.Status, Reason: said.Reason, Message: said.Message, ObservedGeneration: generation,
+			}, r.Now())
+		}
+	}
+	status, _, _ := unstructured.NestedMap(s.object.Object, "status")
+	next := maps.Clone(status)
+	if next == nil {
+		next = map[string]any{}
+	}
+	if len(conditions) > 0 {
+		next["conditions"] = sorted(conditions).Unstructured()
+	}
+	if step.Synced.Reason != "" { // what Synced said before isn't about this generation
+		next["observedGeneration"] = generation
+		if requested := s.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; requested != "" {
+			next["lastHandledReconcileAt"] = requested
+		}
+	}
+	if look := s.state.Look; look != nil && look.Presence == external.Present && look.AtProvider != nil && isOurs(s, step) {
+		next["atProvider"] = look.AtProvider
+	}
+	if object.Digest(status) != object.Digest(next) {
+		answer, err := r.write(s, s.object, func() (*unstructured.Unstructured, error) {
+			return r.Resources.WriteStatus(ctx, s.object, next, Manager)
+		})
+		if kube.IsGone(err) {
+			return reconcile.Overtaken()
+		}
+		if err != nil {
+			return reconcile.Fail(fmt.Errorf("write status: %w", err))
+		}
+		s.object = answer
+		r.recordTransition(s, before, conditions)
+	}
+	switch {
+	case step.Err != nil:
+		return reconcile.FailUntil(step.Err, step.After)
+	case step.After > 0:
+		return reconcile.Wait(jittered(step.After))
+	}
+	return reconcile.Done()
+}
+
+// isOurs says that what was seen is bound: of what is somebody else's nothing is shown
+// that others would build on.
+func isOurs(s *reconcileState, step operation.Step) bool {
+	return s.state.Binding != nil && s.state.Binding.Ref != "" && step.Synced.Reason != resource.Conflict
+}
+
+// sorted puts Ready first.
+func sorted(s condition.Set) condition.Set {
+	if len(s) > 1 && s[0].Type != resource.Ready {
+		if ready, ok := s.Get(resource.Ready); ok {
+			return append(condition.Set{ready}, s.Drop(resource.Ready)...)
+		}
+	}
+	return s
+}
+
+// recordTransition records an event where Synced becomes False, or False for another reason.
+func (r *Reconciler) recordTransition(s *reconcileState, before, after condition.Set) {
+	was, _ := before.Get(resource.Synced)
+	is, _ := after.Get(resource.Synced)
+	if is.Status == condition.False && (was.Status != is.Status || was.Reason != is.Reason) {
+		r.Events.Event(s.object, telemetry.Warning, is.Reason, is.Message)
+	}
+}
+
+// jittered spreads looks that would otherwise come all at once.
+func jittered(d time.Duration) time.Duration {
+	return d + rand.N(d/10+1)
+}

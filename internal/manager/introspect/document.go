@@ -1,0 +1,47 @@
+package introspect
+
+import (
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+)
+
+// Watch is one watch as it is told to others. Programs read it: fields may be
+// added, and keep their names and meanings. All of them are always there.
+type Watch struct {
+	Group       string    `json:"group"` // empty for the core group
+	Version     string    `json:"version"`
+	Kind        string    `json:"kind"`
+	Selection   string    `json:"selection"` // which objects of the kind: all, managed, one …, labelled …
+	State       string    `json:"state"`     // Syncing, Synced or Unavailable
+	Reason      string    `json:"reason"`    // of Unavailable
+	Message     string    `json:"message"`   // the same for people
+	Since       time.Time `json:"since"`     // when state or reason last changed
+	Generation  int64     `json:"generation"`
+	Subscribers int       `json:"subscribers"`
+	Objects     int       `json:"objects"`
+	Events      uint64    `json:"events"`
+	AgeSeconds  int64     `json:"ageSeconds"`
+	As          string    `json:"as"` // by whose rights; empty for the program's own
+}
+
+// Watches are the documents of watches, in their order. There is always a list,
+// if an empty one.
+func Watches(stats []watch.KindStats) []Watch {
+	out := make([]Watch, 0, len(stats))
+	for _, s := range stats {
+		out = append(out, Watch{
+			Group: s.Kind.Group, Version: s.Kind.Version, Kind: s.Kind.Kind,
+			Selection: s.Selection,
+			State:     string(s.State.Phase), Reason: string(s.State.Reason), Message: s.State.Message,
+			Since:      s.State.Since.UTC().Truncate(time.Millisecond),
+			Generation: s.State.Generation, Subscribers: s.Subscribers,
+			Objects: s.Objects, Events: s.Events,
+			AgeSeconds: int64(s.Age / time.Second), As: s.As,
+		})
+	}
+	return out
+}
+
+// Unavailable tells whether the kind can't be watched now.
+func (w Watch) Unavailable() bool { return w.State == string(watch.Unavailable) }

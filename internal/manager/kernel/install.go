@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+)
+
+// planInstall decides how this program's own CustomResourceDefinitions and others are
+// installed beside those that there are.
+func (k *Kernel) planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]install.Step, error) {
+	all := []fs.FS{espalier.CRDs}
+	if k.options.Installs != nil {
+		all = append(all, k.options.Installs(current)...)
+	}
+	var wanted []*unstructured.Unstructured
+	for _, files := range all {
+		found, err := documents(files)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, found...)
+	}
+	return install.Plan(wanted, current)
+}
+
+// Always installs the same CustomResourceDefinitions, whatever there is.
+func Always(files []fs.FS) func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
+	return func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS { return files }
+}
+
+// documents reads the YAML files of a file system, one object each.
+func documents(files fs.FS) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &o.Object); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, o)
+		return nil
+	})
+	return out, err
+}
+
+// install writes the CustomResourceDefinitions that aren't as they should be, all of them
+// or, as far as can be known beforehand, none.
+func (k *Kernel) install(ctx context.Context) error {
+	steps, err := k.planInstall(k.CRDs.Get)
+	if err != nil {
+		return err
+	}
+	if err := install.Error(steps); err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if s.Action == install.KeepForeign {
+			log := k.options.Log
+			if len(s.MissingVersions) == 0 && len(s.MissingFields) == 0 {
+				log = log.V(1)
+			}
+			log.Info("CustomResourceDefinition was installed by another program and is left as it is",
+				"name", s.Wanted.GetName(), "missingVersions", s.MissingVersions, "missingFields", s.MissingFields)
+		}
+	}
+	if err := carryOut(ctx, k.Client.DryRun(), steps); err != nil {
+		return fmt.Errorf("nothing was installed: %w", err)
+	}
+	return carryOut(ctx, k.Client, steps)
+}
+
+// CheckInstall decides what Run would install, without writing anything. The error says
+// why Run would install nothing.
+func (k *Kernel) CheckInstall(ctx context.Context) ([]install.Step, error) {
+	known, err := k.CRDs.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := k.planInstall(func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+		found, exists := known[name]
+		return found, exists
+	})
+	if err != nil {
+		return nil, err
+	}
+	return steps, errors.Join(install.Error(steps), carryOut(ctx, k.Client.DryRun(), steps))
+}
+
+// carryOut carries out the steps of a plan. On a client that only tries, it finds out
+// whether the API server would accept them.
+func carryOut(ctx context.Context, client *kube.Client, steps []install.Step) error {
+	var failed []error
+	for _, s := range steps {
+		var err error
+		switch s.Action {
+		case install.Create:
+			if _, err = client.Create(ctx, s.Wanted, v1alpha1.InstanceManager); kube.IsTaken(err) {
+				err = nil // another process of this program is installing
+			}
+		case install.Update:
+			_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)
+		case install.Unchanged, install.KeepForeign, install.Refused:
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("install CustomResourceDefinition %s: %w", s.Wanted.GetName(), err))
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,126 @@
+package observe_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/observe"
+)
+
+func TestChanges(t *testing.T) {
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	top := func(children ...observe.Node) observe.Node {
+		return observe.Node{Exists: true, Kind: "Top", Name: "demo", Ready: observe.False, Reason: "NotReady", Created: &start, Children: children}
+	}
+	waiting := observe.Node{Node: "vpc", Ready: observe.Unsaid, Reason: "WaitingForField", Waits: []observe.Wait{{On: "net.status.id", Since: start, Attempts: 1}}}
+	made := observe.Node{Node: "vpc", Exists: true, Kind: "Vpc", Name: "main", Ready: observe.False, Reason: "Creating", Message: "soon"}
+	held := made
+	held.Reason, held.Removal = "Finalizer", &report.Blocker{Hold: report.Hold{Reason: report.HeldByFinalizer, Message: "held by finalizer x", Since: report.At(start)}}
+	unseen := observe.Node{Node: "logs", Exists: true, Unseen: true, Kind: "Bucket", Removal: &report.Blocker{}}
+	deleting := func(removed int64) observe.Node {
+		return observe.Node{Exists: true, Kind: "Top", Name: "demo", Reason: "Deleting", Deleted: &start, Deletion: &report.Deletion{Removed: removed, Total: 2}}
+	}
+	tests := map[string]struct {
+		before, after observe.Node
+		want          []string
+	}{
+		"time alone changes nothing": {
+			before: top(waiting), after: top(waiting), want: nil,
+		},
+		"what was waited for takes the place of its row": {
+			before: top(waiting), after: top(made),
+			want: []string{"Vpc                main             False   Creating: soon"},
+		},
+		"another row says what it waits for": {
+			before: top(), after: top(waiting),
+			want: []string{"(vpc)              of Top demo      -       WaitingForField: net.status.id"},
+		},
+		"what is gone is told": {
+			before: top(made), after: top(), want: []string{"Vpc                main             gone"},
+		},
+		"what isn't waited for any more is told": {
+			before: top(made, waiting), after: top(made),
+			want: []string{"(vpc)              of Top demo      no longer waited for"},
+		},
+		"why something isn't going is told, and time alone changes nothing of that": {
+			before: top(made), after: top(held),
+			want: []string{"Vpc                main             False   Finalizer: held by finalizer x"},
+		},
+		"how far a deletion is": {
+			before: deleting(0), after: deleting(1),
+			want: []string{"Top                demo                     Deleting: 1 of 2 removed"},
+		},
+		"what was only known to be in the way is not gone": {
+			before: top(unseen), after: top(),
+			want: []string{"Bucket                              no longer in the way"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			var log observe.Log
+			for _, c := range observe.Changes(observe.Rows(tt.before, start), observe.Rows(tt.after, start.Add(time.Hour))) {
+				got = append(got, log.Line(c))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLinesAreInLine tells of rows with long names: from the first line on, what all of them say
+// begins in the same column.
+func TestLinesAreInLine(t *testing.T) {
+	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	tree := func(ready observe.Ready) []observe.Row {
+		children := []observe.Node{
+			{Node: "a", Exists: true, Kind: "HorizontalPodAutoscaler", Name: "a", Ready: ready},
+			{Node: "b", Exists: true, Kind: "Pod", Namespace: "elsewhere", Name: "a-name-of-more-than-sixteen-characters", Ready: ready},
+			{Node: "c", Exists: true, Kind: "Pöd", Name: "c", Ready: ready},
+		}
+		return observe.Rows(observe.Node{Exists: true, Kind: "Top", Namespace: "default", Name: "demo", Ready: ready, Children: children}, start)
+	}
+	var log observe.Log
+	log.See(tree(observe.False))
+	columns := map[int]bool{}
+	for _, c := range append(observe.Changes(tree(observe.False), tree(observe.True)), observe.Changes(tree(observe.True), nil)...) {
+		line := log.Line(c)
+		for _, word := range []string{"True", "gone"} {
+			if before, _, found := strings.Cut(line, word); found {
+				columns[utf8.RuneCountInString(before)] = true
+			}
+		}
+	}
+	if len(columns) != 1 {
+		t.Errorf("what they say begins in columns %v", columns)
+	}
+}
+
+func TestAge(t *testing.T) {
+	tests := map[string]struct {
+		d    time.Duration
+		want string
+	}{
+		"a clock that runs ahead gives no negative age": {-time.Second, "0s"},
+		"seconds up to two minutes":                     {119 * time.Second, "119s"},
+		"minutes and seconds while they are few":        {3*time.Minute + 5*time.Second, "3m5s"},
+		"whole minutes without a zero":                  {5 * time.Minute, "5m"},
+		"minutes up to two hours":                       {119 * time.Minute, "119m"},
+		"hours and minutes while they are few":          {2*time.Hour + 5*time.Minute, "2h5m"},
+		"hours up to two days":                          {47 * time.Hour, "47h"},
+		"days":                                          {72 * time.Hour, "3d"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := observe.Age(tt.d); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

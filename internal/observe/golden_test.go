@@ -1,0 +1,69 @@
+package observe_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+// TestGoldens reads testdata: objects.yaml, the root first, and now, the time. Expected is how
+// they look as a table and, where an archive has a place for it, as a table of 80 columns, as
+// the notes below it, as what holds them up, and as JSON. A fresh archive gets all of them.
+func TestGoldens(t *testing.T) {
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
+		now, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Input["now"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree := observe.Build(world(t, a.Input["objects.yaml"]), now)
+		rows := observe.Rows(tree, now)
+		a.Got("table", observe.Table(rows, 0))
+		for _, view := range []struct{ name, text string }{
+			{"narrow", observe.Table(rows, 80)},
+			{"notes", strings.Join(observe.Notes(rows, 80), "\n")},
+			{"blockers", observe.HoldupOf(tree).Text(now)},
+			{"json", string(tree.JSON())},
+		} {
+			if a.Wants(view.name) || a.Fresh() {
+				a.Got(view.name, view.text)
+			}
+		}
+	})
+}
+
+// world reads objects, the root first.
+func world(t *testing.T, text string) observe.World {
+	t.Helper()
+	w := observe.World{Instances: map[types.UID][]*unstructured.Unstructured{}, Children: map[string][]*unstructured.Unstructured{}, Definitions: map[types.NamespacedName]*unstructured.Unstructured{}}
+	for _, doc := range strings.Split(text, "\n---\n") {
+		o := &unstructured.Unstructured{}
+		raw, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.UnmarshalJSON(raw); err != nil {
+			t.Fatalf("%v\n%s", err, doc)
+		}
+		if o.GetKind() == "ResourceGraphDefinition" && w.Root != nil {
+			w.Definitions[types.NamespacedName{Name: o.GetName()}] = o
+			continue
+		}
+		if w.Root == nil {
+			w.Root = o
+			continue
+		}
+		id := o.GetLabels()["applyset.kubernetes.io/part-of"]
+		if w.Root.GetKind() == "ResourceGraphDefinition" && o.GetKind() == "Site" {
+			w.Instances[w.Root.GetUID()] = append(w.Instances[w.Root.GetUID()], o)
+		}
+		w.Children[id] = append(w.Children[id], o)
+	}
+	return w
+}

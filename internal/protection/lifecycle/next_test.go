@@ -1,0 +1,252 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/protection/lifecycle"
+)
+
+func read(t testing.TB, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+type change = func(*unstructured.Unstructured)
+
+const named = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: u, namespace: prod, uid: u-1, generation: 3}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
+  by: {apiVersion: apps/v1, kind: Deployment, resourceRef: {name: using}}
+`
+
+// claimed is the usage once it carries what it is to.
+func claimed(o *unstructured.Unstructured) {
+	o.SetFinalizers([]string{v1beta1.Finalizer})
+	o.SetAnnotations(map[string]string{v1beta1.DetailsAnnotation: "Deployment/using uses ConfigMap/used", v1beta1.UserAnnotation: "Deployment.apps/using/by-1"})
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "using", UID: "by-1"}})
+}
+
+func deleting(o *unstructured.Unstructured) {
+	at := metav1.Unix(1, 0)
+	o.SetDeletionTimestamp(&at)
+}
+
+func replaying(o *unstructured.Unstructured) {
+	_ = unstructured.SetNestedField(o.Object, true, "spec", "replayDeletion")
+}
+
+func marked(o *unstructured.Unstructured) { o.SetLabels(map[string]string{v1beta1.InUseLabel: "true"}) }
+
+func tried(o *unstructured.Unstructured) {
+	o.SetAnnotations(map[string]string{v1beta1.DeletionAttemptAnnotation: "Foreground"})
+}
+
+func ofNamed(o *unstructured.Unstructured) {
+	_ = unstructured.SetNestedField(o.Object, "used", "spec", "of", "resourceRef", "name")
+}
+
+func controlled(by types.UID) change {
+	return func(o *unstructured.Unstructured) {
+		yes := true
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "x/v1", Kind: "App", Name: "app", UID: by, Controller: &yes}})
+	}
+}
+
+func partOf(set string) change {
+	return func(o *unstructured.Unstructured) {
+		o.SetLabels(map[string]string{"applyset.kubernetes.io/part-of": set})
+	}
+}
+
+func object1(kind, name string, uid types.UID, with ...change) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion("v1")
+	if kind == "Deployment" {
+		o.SetAPIVersion("apps/v1")
+	}
+	o.SetKind(kind)
+	o.SetNamespace("prod")
+	o.SetName(name)
+	o.SetUID(uid)
+	for _, f := range with {
+		f(o)
+	}
+	return o
+}
+
+func used(with ...change) lifecycle.Lookup {
+	return lifecycle.Lookup{Object: object1("ConfigMap", "used", "of-1", with...)}
+}
+
+func using(with ...change) lifecycle.Lookup {
+	return lifecycle.Lookup{Object: object1("Deployment", "using", "by-1", with...)}
+}
+
+func TestNext(t *testing.T) {
+	const selecting = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: u, namespace: prod}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {namespace: data, matchLabels: {a: b}}}
+  by: {apiVersion: apps/v1, kind: Deployment, resourceSelector: {matchControllerRef: true}}
+`
+	elsewhere := object1("ConfigMap", "used", "of-1")
+	elsewhere.SetNamespace("data")
+	changes := func(path ...string) func(lifecycle.Step) any {
+		return func(s lifecycle.Step) any {
+			v, _, _ := unstructured.NestedFieldNoCopy(s.Change, path...)
+			return v
+		}
+	}
+	message := func(s lifecycle.Step) any { return s.Ready.Reason + ": " + s.Ready.Message }
+	policy := func(s lifecycle.Step) any { return string(s.Policy) }
+	nothing := func(s lifecycle.Step) any { return s.Ready.Reason }
+	cases := map[string]struct {
+		reason string
+		text   string
+		with   []change
+		facts  lifecycle.Facts
+		do     lifecycle.Do
+		look   func(lifecycle.Step) any
+		want   any
+	}{
+		"A selector is resolved": {
+			reason: "once, to what it finds first", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{elsewhere}}},
+			do: lifecycle.Write, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used", "namespace": "data"},
+		},
+		"One for siblings takes those of the same controller": {
+			reason: "others have the labels as well", text: selecting, with: []change{ofNamed, controlled("app-1")},
+			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{
+				object1("Deployment", "other", "by-0", controlled("app-2")), object1("Deployment", "using", "by-1", controlled("app-1")),
+			}}},
+			do: lifecycle.Write, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
+		},
+		"One for siblings takes those of the same instance": {
+			reason: "parts of an instance may have no controller", text: selecting, with: []change{ofNamed, partOf("set-1")},
+			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("Deployment", "using", "by-1", partOf("set-1"))}}},
+			do:    lifecycle.Write, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
+		},
+		"One whose objects can't be read is told": {
+			reason: "it isn't said that there is none", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unknown: "forbidden"}},
+			do: lifecycle.Rest, look: message, want: "Unavailable: spec.of.resourceSelector can't be resolved: forbidden",
+		},
+		"One that finds nothing is told": {
+			reason: "somebody may have misspelt it", text: selecting,
+			do: lifecycle.Rest, look: message, want: "Unavailable: spec.of.resourceSelector matches no ConfigMap",
+		},
+		"One whose objects are being read isn't": {
+			reason: "that takes a moment", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unknown: lifecycle.Reading}}, do: lifecycle.Rest, look: nothing, want: "",
+		},
+		"It is claimed first": {
+			reason: "nothing is marked that nobody would take off", text: named, facts: lifecycle.Facts{Of: used(), By: using()},
+			do: lifecycle.Write, look: changes("metadata", "finalizers"), want: []string{v1beta1.Finalizer},
+		},
+		"It goes with who uses it": {
+			reason: "the garbage collector sees to that, and so do we", text: named, facts: lifecycle.Facts{Of: used(), By: using()},
+			do: lifecycle.Write, look: changes("metadata", "ownerReferences"), want: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "using", UID: "by-1"}},
+		},
+		"What is used is marked": {
+			reason: "so that the API server asks", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(), By: using()},
+			do: lifecycle.Mark, look: changes("metadata", "labels", v1beta1.InUseLabel), want: "true",
+		},
+		"Then it is available": {
+			reason: "all is done", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Rest, look: message, want: "Available: ",
+		},
+		"What isn't there is told": {
+			reason: "it may come", text: named, with: []change{claimed}, facts: lifecycle.Facts{By: using()},
+			do: lifecycle.Rest, look: message, want: "Unavailable: there is no ConfigMap used, which is used",
+		},
+		"It is removed when who used it has gone": {
+			reason: "it is of no use", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.Remove,
+		},
+		"also when the garbage collector has noticed": {
+			reason: "it takes off a reference to an owner that is gone, if the usage has another", text: named,
+			with: []change{claimed, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.Remove,
+		},
+		"but not when another is named": {
+			reason: "it is to be claimed by that", text: named,
+			with: []change{claimed, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(o.Object, "other", "spec", "by", "resourceRef", "name")
+			}}, facts: lifecycle.Facts{Of: used(marked), By: using(func(o *unstructured.Unstructured) { o.SetName("other"); o.SetUID("by-2") })},
+			do: lifecycle.Write, look: changes("metadata", "annotations", v1beta1.UserAnnotation), want: "Deployment.apps/other/by-2",
+		},
+		"or another has the name": {
+			reason: "the garbage collector would remove it", text: named, with: []change{claimed},
+			facts: lifecycle.Facts{Of: used(marked), By: using(func(o *unstructured.Unstructured) { o.SetUID("by-2") })}, do: lifecycle.Remove,
+		},
+		"but not while that can't be told": {
+			reason: "nothing follows", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: lifecycle.Lookup{Unknown: "forbidden"}},
+			do: lifecycle.Rest, look: message, want: "Unavailable: cannot determine whether there is Deployment using, which uses ConfigMap used: forbidden",
+		},
+		"Deleted with its composite it stays until who uses it has gone": {
+			reason: "the order is what it is there for", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), Together: true},
+			do: lifecycle.Rest, look: message, want: "Deleting: it stays until Deployment using has gone, which uses ConfigMap used",
+		},
+		"Deleted by somebody it goes": {
+			reason: "they know", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), Last: true}, do: lifecycle.Unmark,
+			look: changes("metadata", "labels"), want: map[string]any{v1beta1.InUseLabel: nil},
+		},
+		"and leaves the mark to others": {
+			reason: "they are still there", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Release,
+		},
+		"A circle is broken": {
+			reason: "each would wait for the other", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(), By: using(), Together: true, Circular: true}, do: lifecycle.Release,
+		},
+		"A deletion that was refused is forgotten": {
+			reason: "much later somebody else's usage may want it replayed", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(tried), Last: true}, do: lifecycle.Unmark,
+			look: changes("metadata", "annotations"), want: map[string]any{v1beta1.DeletionAttemptAnnotation: nil},
+		},
+		"or made again, after the mark is off": {
+			reason: "the webhook would refuse it again", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried), Last: true}, do: lifecycle.Unmark,
+			look: changes("metadata", "annotations"), want: nil,
+		},
+		"with the policy that was asked for": {
+			reason: "it is the same deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), Last: true}, do: lifecycle.Replay, look: policy, want: "Foreground",
+		},
+		"but not while others use it": {
+			reason: "it would be refused", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried)}, do: lifecycle.Release,
+		},
+		"and not if nobody has tried": {
+			reason: "nobody wants it gone", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(), Last: true}, do: lifecycle.Release,
+		},
+		"and once": {
+			reason: "it was made", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), Last: true, Replayed: true}, do: lifecycle.Release,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := tc.facts
+			f.Usage = read(t, tc.text)
+			for _, c := range tc.with {
+				c(f.Usage)
+			}
+			f.Use, _ = usage.Read(f.Usage)
+			step := lifecycle.Next(f)
+			if step.Do != tc.do {
+				t.Fatalf("%s: it does %s, not %s: %+v", tc.reason, step.Do, tc.do, step)
+			}
+			if tc.look == nil {
+				return
+			}
+			if diff := cmp.Diff(tc.want, tc.look(step)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package protection
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/protection/lifecycle"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// Manager is the field manager of what is written about usages.
+const Manager = "espalier.dev/usage"
+
+// Reconciler serves the usages of one kind.
+type Reconciler struct {
+	Kind    schema.GroupVersionKind
+	Index   *Index
+	Writer  Writer
+	Deleter Deleter
+	Kinds   Kinds
+	Cache   Cache
+	// Watch opens a lease on what a reconcile reads.
+	Watch  func(watch.Subscriber) Lease
+	Events telemetry.Recorder
+	Now    func() time.Time
+}
+
+// reconcileState is what one reconcile of a usage works on.
+type reconcileState struct {
+	key      object.Key
+	usage    *unstructured.Unstructured
+	lease    Lease
+	replayed bool
+}
+
+// mostSteps bounds a reconcile. A life takes five from nothing to rest.
+const mostSteps = 16
+
+// Reconcile gathers what is known, carries out one step after the other until there is
+// nothing more to do for now, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+	o, ok := r.Cache.Served(r.Kind, key.Namespace, key.Name)
+	if !ok {
+		r.Cache.Forget(watch.Subscriber{Key: key})
+		return reconcile.Done()
+	}
+	s := &reconcileState{key: key, usage: o, lease: r.Watch(watch.Subscriber{Key: key})}
+	defer s.lease.Commit()
+	for range mostSteps {
+		facts := r.gather(ctx, s)
+		step := lifecycle.Next(facts)
+		if step.Do == lifecycle.Rest {
+			return r.report(ctx, s, step)
+		}
+		if out := r.carryOut(ctx, s, facts, step); out.Settled() {
+			return out
+		}
+	}
+	return reconcile.Fail(fmt.Errorf("%s does not come to rest", key))
+}
+
+// carryOut makes the one request of a step.
+func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, facts lifecycle.Facts, step lifecycle.Step) reconcile.Outcome {
+	of := facts.Of.Object
+	var err error
+	switch step.Do {
+	case lifecycle.Write:
+		err = r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.Patch(ctx, s.usage, step.Change, Manager) })
+	case lifecycle.Release:
+		err = r.release(ctx, s, facts)
+	case lifecycle.Mark, lifecycle.Unmark:
+		_, err = r.Cache.Write(of, watch.Subscriber{Key: s.key}, func() (*unstructured.Unstructured, error) {
+			return r.Writer.Mark(ctx, of, step.Change, Manager)
+		})
+	case lifecycle.Replay:
+		s.replayed = true
+		err = r.Deleter.DeleteWith(ctx, of, step.Policy)
+		if err == nil {
+			r.Events.Event(s.usage, telemetry.Normal, "ReplayDeletion", "deleted, as was asked for while it was in use: "+object.KeyOf(of).String())
+		}
+	case lifecycle.Remove:
+		if err = r.Deleter.Delete(ctx, s.usage); err == nil {
+			return reconcile.Done() // its event brings the next reconcile
+		}
+	case lifecycle.Rest:
+	}
+	switch {
+	case kube.IsGone(err):
+		return reconcile.Overtaken()
+	case err != nil:
+		err = fmt.Errorf("%s: %w", step.Do, kube.Quiet(err))
+		logr.FromContextOrDiscard(ctx).Info("a step about a usage fails", "usage", s.key.String(), "step", step.Do, "error", err.Error())
+		return reconcile.Fail(err)
+	case step.Do == lifecycle.Release:
+		return reconcile.Done()
+	}
+	return reconcile.Outcome{}
+}
+
+// write makes one write to the usage. Its answer is in the caches, and in the index, when
+// it returns.
+func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructured, error)) error {
+	answer, err := r.Cache.Write(s.usage, watch.Subscriber{Key: s.key}, do)
+	if err != nil {
+		return err
+	}
+	s.usage = answer
+	r.Index.Refresh(r.Kind, s.key)
+	return nil
+}
+
+// release removes the finalizer. If it was the last, the usage is gone for everybody
+// who reads from now on.
+func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifecycle.Facts) error {
+	writer := watch.Subscriber{Key: s.key}
+	defer r.Cache.Writing(r.Kind, s.key.Namespace, s.key.Name, writer)()
+	answer, err := r.Writer.RemoveFinalizers(ctx, s.usage, facts.Finalizers(), Manager)
+	switch {
+	case err != nil:
+		return err
+	case len(answer.GetFinalizers()) > 0:
+		r.Cache.Record(answer, writer)
+	default:
+		r.Cache.RecordGone(r.Kind, s.key.Namespace, s.key.Name, string(s.usage.GetUID()), writer)
+		r.Cache.Forget(writer)
+	}
+	r.Index.Refresh(r.Kind, s.key)
+	return nil
+}
+
+// report writes the condition, if it says anything new.
+func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecycle.Step) reconcile.Outcome {
+	before := condition.Read(s.usage)
+	if step.Ready.Type == "" {
+		return reconcile.Done()
+	}
+	conditions := before.Mark(step.Ready, r.Now())
+	status, _, _ := unstructured.NestedMap(s.usage.Object, "status")
+	next := step.Status(status, conditions)
+	if object.Digest(status) == object.Digest(next) {
+		return reconcile.Done()
+	}
+	err := r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.WriteStatus(ctx, s.usage, next, Manager) })
+	switch {
+	case kube.IsGone(err):
+		return reconcile.Overtaken()
+	case err != nil:
+		return reconcile.Fail(fmt.Errorf("write status: %w", err))
+	}
+	r.recordTransition(s, before, step)
+	return reconcile.Done()
+}
+
+// recordTransition records an event where the reason of the condition has changed.
+func (r *Reconciler) recordTransition(s *reconcileState, before condition.Set, step lifecycle.Step) {
+	was, _ := before.Get(lifecycle.ReadyCondition)
+	if was.Reason == step.Ready.Reason {
+		return
+	}
+	switch step.Ready.Reason {
+	case lifecycle.Available:
+		r.Events.Event(s.usage, telemetry.Normal, "UsageConfigured", "what it is of is kept from being deleted")
+	case lifecycle.Deleting:
+		r.Events.Event(s.usage, telemetry.Normal, "WaitingUsingDeleted", step.Ready.Message)
+	default:
+		r.Events.Event(s.usage, telemetry.Warning, step.Ready.Reason, step.Ready.Message)
+	}
+}

@@ -1,0 +1,106 @@
+package protection
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
+)
+
+var (
+	usageKind     = usage.Kinds[0]
+	configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	appKind       = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "App"}
+	usageKey      = object.Key{Group: usageKind.Group, Kind: "Usage", Namespace: "prod", Name: "u"}
+	usedKey       = object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "used"}
+	userKey       = object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "user"}
+	askerKey      = object.Key{Group: "example.org", Kind: "App", Namespace: "prod", Name: "asker"}
+)
+
+const (
+	used = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: used, namespace: prod, uid: used-1, labels: {tier: data}}`
+	user = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: user, namespace: prod, uid: user-1, labels: {tier: web}}`
+	usageByUser = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: u, namespace: prod, uid: usage-1, generation: 2}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: user}}`
+	usageForReason = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: u, namespace: prod, uid: usage-1, generation: 2}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
+  reason: the ledger
+  replayDeletion: true`
+)
+
+// world is a cluster with the controller of usages.
+type world struct {
+	*fakekube.Cluster
+	r        *Reconciler
+	enqueued []object.Key
+}
+
+func newWorld(t *testing.T, objects ...string) *world {
+	t.Helper()
+	w := &world{Cluster: fakekube.New(objects...)}
+	w.Kinds[usageKind.GroupKind()] = fakekube.Kind{CRD: &apiextensionsv1.CustomResourceDefinition{}}
+	client := w.Client()
+	index := NewIndex(w, w, func(key object.Key) { w.enqueued = append(w.enqueued, key) })
+	w.r = &Reconciler{
+		Kind: usageKind, Index: index, Writer: client, Deleter: client, Kinds: w, Cache: w, Events: w,
+		Watch: func(s watch.Subscriber) Lease { return w.Begin(s) },
+		Now:   func() time.Time { return time.Unix(1000, 0) },
+	}
+	index.Watch(usageKind)
+	w.hear()
+	return w
+}
+
+// hear lets the index hear of the usages as they are.
+func (w *world) hear() {
+	for _, key := range w.Keys() {
+		if key.Kind == usageKind.Kind {
+			w.Notify(usageKind, key.Namespace, key.Name)
+		}
+	}
+}
+
+// reconcile is one reconcile of the usage, and returns what it wrote.
+func (w *world) reconcile(t *testing.T) (reconcile.Outcome, []string) {
+	t.Helper()
+	w.Writes()
+	out := w.r.Reconcile(context.Background(), usageKey)
+	if !out.Settled() {
+		t.Error("the reconcile ended without an outcome")
+	}
+	return out, w.Writes()
+}
+
+// ready is the usage's condition as "Status Reason: message".
+func (w *world) ready() string {
+	o := w.Object(usageKey)
+	if o == nil {
+		return "gone"
+	}
+	c, _ := condition.Read(o).Get("Ready")
+	return string(c.Status) + " " + c.Reason + ": " + c.Message
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// rights are what the API server says of the controllers' rights, and what was asked of it.
+type rights struct {
+	user      string
+	lacks     []rbac.Need
+	err       error
+	asked     []time.Time
+	rechecked []schema.GroupResource
+	missing   []definition.Missing
+}
+
+func (r *rights) User(context.Context) string { return r.user }
+
+func (r *rights) Lacks(context.Context, []rbac.Need, time.Time) ([]rbac.Need, error) {
+	r.asked = append(r.asked, time.Now())
+	return r.lacks, r.err
+}
+
+func (r *rights) Recheck(resource schema.GroupResource) { r.rechecked = append(r.rechecked, resource) }
+
+func (r *rights) Missing() []definition.Missing { return r.missing }
+
+func (r *rights) ActingAs(string) []object.Key {
+	return []object.Key{{Kind: "Definition", Name: "acts"}}
+}
+
+func newPermissionsOf(r *rights) (p *permissions, logged, woken *[]string) {
+	logged, woken = new([]string), new([]string)
+	p = newPermissions(nil, funcr.New(func(_, args string) { *logged = append(*logged, args) }, funcr.Options{}))
+	p.account, p.watches, p.registry = r, r, r
+	p.wake = func(key object.Key) { *woken = append(*woken, key.String()) }
+	return p, logged, woken
+}
+
+var list = rbac.Need{Verb: "list", Group: "kro.run", Resource: "apps"}
+
+func TestMissingRightsAreLoggedWhenTheyChange(t *testing.T) {
+	r := &rights{user: "controllers"}
+	p, logged, _ := newPermissionsOf(r)
+	steps := []struct {
+		reason string
+		lacks  []rbac.Need
+		err    error
+		want   string
+		notes  string
+	}{
+		{"it isn't known", nil, errors.New("timeout"), "cannot determine what the controllers may do", "cannot determine what the controllers may do: timeout"},
+		{"it still isn't known", nil, errors.New("timeout"), "", "cannot determine what the controllers may do: timeout"},
+		{"one is missing", []rbac.Need{list}, nil, "the controllers lack rights", "controllers lacks: list apps.kro.run"},
+		{"it is still missing", []rbac.Need{list}, nil, "", "controllers lacks: list apps.kro.run"},
+		{"it was granted", nil, nil, "have been granted the rights", ""},
+		{"nothing is missing", nil, nil, "", ""},
+	}
+	for _, step := range steps {
+		*logged = nil
+		r.lacks, r.err = step.lacks, step.err
+		complete := p.ask(t.Context(), time.Now())
+		if complete != (step.err == nil && len(step.lacks) == 0) {
+			t.Errorf("%s: complete is %t", step.reason, complete)
+		}
+		if got := strings.Join(*logged, "\n"); !strings.Contains(got, step.want) || (got == "") != (step.want == "") {
+			t.Errorf("%s: logged %q", step.reason, got)
+		}
+		if got := strings.Join(p.notes(), "\n"); got != step.notes {
+			t.Errorf("%s: the notes are %q", step.reason, got)
+		}
+	}
+	if diff := cmp.Diff([]schema.GroupResource{{Group: "kro.run", Resource: "apps"}}, r.rechecked); diff != "" {
+		t.Errorf("watches that may be forbidden (-want +got):\n%s", diff)
+	}
+	p, logged, _ = newPermissionsOf(r)
+	if p.ask(t.Context(), time.Now()); !strings.Contains(strings.Join(*logged, ""), "have all rights") {
+		t.Errorf("at first: %q", *logged)
+	}
+}
+
+func TestWhatDefinitionsLackIsListedAfterWhatTheControllersLack(t *testing.T) {
+	r := &rights{lacks: []rbac.Need{list}, missing: []definition.Missing{
+		{Definition: object.Key{Name: "apps"}, Needs: []rbac.Need{list}},
+		{Definition: object.Key{Namespace: "prod", Name: "shops"}, User: "team", Needs: []rbac.Need{list}},
+	}}
+	p, _, _ := newPermissionsOf(r)
+	p.ask(t.Context(), time.Now())
+	want := []string{
+		"the controllers lacks: list apps.kro.run",
+		"the controllers lacks, for definition apps: list apps.kro.run",
+		"team lacks, for definition prod/shops: list apps.kro.run",
+	}
+	if diff := cmp.Diff(want, p.notes()); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	if got := remedy("me"); got != "espalier rbac --controllers --user me | kubectl apply -f -" && !strings.HasPrefix(got, "espalier rbac --controllers ") {
+		t.Errorf("the remedy is %q", got)
+	}
+}
+
+func TestRightsAreAskedForAsLongAsSomeAreMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rights{lacks: []rbac.Need{list}}
+		p, _, woken := newPermissionsOf(r)
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.run(ctx)
+		synctest.Wait()
+		p.run(ctx) // another call does it, so that this one returns
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		var at []time.Duration
+		for _, asked := range r.asked {
+			at = append(at, asked.Sub(began))
+		}
+		if diff := cmp.Diff([]time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, at); diff != "" {
+			t.Errorf("asked with growing delay (-want +got):\n%s", diff)
+		}
+		r.lacks, r.asked = nil, nil
+		p.permitted("")
+		p.permitted("")
+		synctest.Wait()
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if len(r.asked) == 0 || len(r.asked) > 2 {
+			t.Errorf("after something else was granted it is asked %d times", len(r.asked))
+		}
+		p.permitted("team")
+		if diff := cmp.Diff([]string{"Definition acts", "Definition acts", "Definition acts"}, *woken); diff != "" {
+			t.Errorf("definitions that are enqueued (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+)
+
+// Publisher writes CustomResourceDefinitions.
+type Publisher struct {
+	Cluster *kube.Client
+	// Published is called with each CustomResourceDefinition that was written, before its event arrives.
+	Published func(*apiextensionsv1.CustomResourceDefinition)
+}
+
+// Readiness is whether the API server serves one of a definition's kinds.
+type Readiness struct {
+	// Ready says that the API server serves the kind as it is wanted.
+	Ready bool
+	// Reason and Message say why it isn't ready.
+	Reason  Reason
+	Message string
+	// Unknown says that it is only waited for.
+	Unknown bool
+}
+
+// Reason says why a kind isn't ready, in one word.
+type Reason string
+
+// Reasons of a kind that isn't ready, in every dialect.
+const (
+	NotOwned     Reason = "KindNotOwned"
+	Establishing Reason = "Establishing"
+	Refused      Reason = "Failed"
+	Terminating  Reason = "Terminating"
+)
+
+// Wanted is a CustomResourceDefinition that a definition wants to publish.
+type Wanted struct {
+	CRD *apiextensionsv1.CustomResourceDefinition
+	// Owner says of a CustomResourceDefinition whose it is, as the end of a sentence; empty if it is the definition's
+	// own or may become its own.
+	Owner func(*apiextensionsv1.CustomResourceDefinition) string
+	// Review says whether the CRD may be written in place of the current one, which is nil if there is none. It may
+	// change CRD, and otherwise sets Readiness. Optional.
+	Review func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error)
+
+	// Readiness is what became of it.
+	Readiness Readiness
+}
+
+// publish makes the API server serve the kinds of a definition, unless they are another's. Refused says that the failure
+// is worth reporting.
+func (r *Reconciler) publish(ctx context.Context, key object.Key, s Session) (refused bool, failed error) {
+	wanted, failed := s.Wanted(ctx)
+	for _, w := range wanted {
+		if err := r.publishOne(ctx, key, w); err != nil {
+			failed = errors.Join(failed, err)
+		}
+		refused = refused || w.Readiness.Reason == Refused
+	}
+	return refused, failed
+}
+
+func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) error {
+	current, exists := r.Kinds.CRD(crd.GroupKind(w.CRD))
+	if exists {
+		if readiness, blocked := w.blockedBy(current); blocked {
+			w.Readiness = readiness
+			return nil
+		}
+	}
+	if w.Review != nil {
+		if write, err := w.Review(ctx, current); err != nil || !write {
+			return err
+		}
+	}
+	readiness, taken, err := r.publisher().Apply(ctx, w.CRD, current)
+	w.Readiness = readiness
+	if err != nil || !taken {
+		return err
+	}
+	// Two kinds may have the same plural: Vpc and VPC, say.
+	found, err := r.publisher().Find(ctx, w.CRD.Name)
+	if apierrors.IsNotFound(err) {
+		r.Wake(key)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if readiness, blocked := w.blockedBy(found); blocked {
+		w.Readiness = readiness
+	} // else it is the definition's, and its event is on its way
+	return nil
+}
+
+func (r *Reconciler) publisher() Publisher {
+	return Publisher{Cluster: r.Cluster, Published: r.Published}
+}
+
+// blockedBy says whether a CustomResourceDefinition that exists keeps the wanted one from being published.
+func (w *Wanted) blockedBy(current *apiextensionsv1.CustomResourceDefinition) (Readiness, bool) {
+	owner := w.Owner(current)
+	switch {
+	case crd.GroupKind(current) != crd.GroupKind(w.CRD):
+		return notOwned("CustomResourceDefinition %s has the plural of %s already and is of kind %s: it %s. Choose another kind or plural",
+			current.Name, w.CRD.Spec.Names.Kind, current.Spec.Names.Kind, cmp.Or(owner, "is left alone")), true
+	case owner != "":
+		return notOwned("CustomResourceDefinition %s %s; it is left alone. Choose another kind or group", current.Name, owner), true
+	case current.DeletionTimestamp != nil:
+		return terminating(), true
+	}
+	return Readiness{}, false
+}
+
+func notOwned(format string, args ...any) Readiness {
+	return Readiness{Reason: NotOwned, Message: fmt.Sprintf(format, args...)}
+}
+
+// terminating is the readiness of a kind whose former CustomResourceDefinition is being deleted.
+func terminating() Readiness {
+	return Readiness{Unknown: true, Reason: Terminating, Message: "the former CustomResourceDefinition is being deleted; it is made anew once it is gone"}
+}
+
+// ReadinessOf is the readiness of a kind whose CustomResourceDefinition is as it is wanted.
+func ReadinessOf(c *apiextensionsv1.CustomResourceDefinition) Readiness {
+	if crd.Established(c) {
+		return Readiness{Ready: true}
+	}
+	return Readiness{Unknown: true, Reason: Establishing, Message: crd.Establishing(c)}
+}
+
+// Apply applies a CustomResourceDefinition, if the current one, nil for none, isn't as
+// wanted already. An event follows when it is established. Taken says that there is one of the name that wasn't known. An
+// error asks for another attempt; where the reason of the readiness is Refused, it is worth reporting.
+func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (readiness Readiness, taken bool, err error) {
+	u, err := install.Configuration(wanted)
+	if err != nil {
+		return Readiness{}, false, err
+	}
+	if current != nil && install.AsApplied(current, u) {
+		return ReadinessOf(current), false, nil
+	}
+	var answer *unstructured.Unstructured
+	if current == nil {
+		answer, err = p.Cluster.Create(ctx, u, v1alpha1.InstanceManager)
+	} else {
+		answer, err = p.Cluster.Update(ctx, u, current.UID, v1alpha1.InstanceManager)
+	}
+	readiness = Readiness{Unknown: true, Reason: Establishing, Message: "waiting for the API server to serve the kind"}
+	switch {
+	case err == nil:
+		written, err := crd.Decode(answer)
+		if err != nil {
+			return readiness, false, err
+		}
+		p.Published(written)
+		if current != nil {
+			readiness = ReadinessOf(written) // otherwise its event tells when it is established
+		}
+		return readiness, false, nil
+	case current == nil && kube.IsTaken(err):
+		return readiness, true, nil
+	case kube.IsGone(err):
+		return readiness, false, nil // its event brings the next pass
+	case !kube.Passes(err):
+		return Readiness{Reason: Refused, Message: err.Error()}, false, nil
+	case kube.IsRefused(err):
+		readiness = Readiness{Reason: Refused, Message: err.Error()}
+	}
+	return readiness, false, fmt.Errorf("apply %s: %w", object.KeyOf(u), err)
+}
+
+// Find reads the CustomResourceDefinition that has a name from the API server.
+func (p Publisher) Find(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	o, err := p.Cluster.Get(ctx, crd.Kind, "", name)
+	if err != nil {
+		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	return crd.Decode(o)
+}
+
+// Delete deletes a CustomResourceDefinition, unless it is going already.
+func (p Publisher) Delete(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
+	if c.DeletionTimestamp != nil {
+		return nil
+	}
+	if err := p.Cluster.Delete(ctx, reference(c)); err != nil {
+		return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// DeleteUnchanged deletes a CustomResourceDefinition, if nobody has changed it since it
+// was read. Otherwise the error is one of cluster.IsGone's.
+func (p Publisher) DeleteUnchanged(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
+	if err := p.Cluster.DeleteUnchanged(ctx, reference(c)); err != nil {
+		return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+func reference(c *apiextensionsv1.CustomResourceDefinition) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(crd.Kind)
+	o.SetName(c.Name)
+	o.SetUID(c.UID)
+	o.SetResourceVersion(c.ResourceVersion)
+	return o
+}

@@ -1,0 +1,296 @@
+// Package serving turns definitions into served kinds, whatever their dialect: it has a definition compiled, publishes
+// the CustomResourceDefinitions of its kinds, starts their controllers, and reports; when the definition is deleted, it
+// ends its kinds one after the other and lets it go.
+//
+// A dialect (internal/graph/definition, internal/composition/establish) supplies what a definition compiles to, what
+// composes its instances, and the words of its status: a Session for each reconcile. Pure parts are in the folders
+// beside: install (what is written), revision (what is served), ending (what is done next about a deleted definition).
+package serving
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/queue"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/serving/ending"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/writer"
+)
+
+// Config is what the controllers of definitions need, in every dialect.
+type Config struct {
+	// Kind is the kind of the definitions.
+	Kind    schema.GroupVersionKind
+	Cluster *kube.Client
+	Kinds   *kube.Kinds
+	Hub     *watch.Hub
+	Engine  *queue.Engine
+	Events  telemetry.Recorder
+	Now     func() time.Time
+	// Published is called with each CustomResourceDefinition that was written, before its event arrives.
+	Published func(*apiextensionsv1.CustomResourceDefinition)
+	// Held wraps the reconciler of instances, so that it does nothing while there is a Hold. Definitions themselves are
+	// reconciled all the same.
+	Held func(schema.GroupVersionKind, queue.Reconciler) queue.Reconciler
+	// MoreColumns lets kubectl get show more of the kinds than the dialect's columns.
+	MoreColumns bool
+}
+
+// Wake asks for another reconcile of a definition.
+func (c *Config) Wake(key object.Key) {
+	c.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Normal})
+}
+
+// Dialect knows definitions of one kind.
+type Dialect interface {
+	// Managers are the field managers of what is written to a definition: its finalizers, and its status.
+	Managers() (object, status string)
+	// Open begins a reconcile of a definition that exists.
+	Open(*Definition) Session
+	// Forget stops what runs for a definition that is gone, and drops what is known of it.
+	Forget(object.Key)
+}
+
+// Definition is the definition of one reconcile, with how to write to it.
+type Definition struct {
+	Key object.Key
+	*writer.Object
+	writer writer.Writer
+}
+
+// WriteStatus replaces the definition's status, unless it is the same already.
+func (d *Definition) WriteStatus(ctx context.Context, status map[string]any) (wrote bool, out reconcile.Outcome) {
+	return d.writer.WriteStatus(ctx, d.Object, status)
+}
+
+// Session is one reconcile of one definition. Its methods are called in this order; each goes as far as the one before
+// it allows, and what served before goes on serving until there is something better. An outcome that is settled ends the
+// reconcile.
+type Session interface {
+	// Finalizers are those that the definition must have before anything is done for it.
+	Finalizers() []string
+	// Compile finds what the definition comes to.
+	Compile(context.Context) reconcile.Outcome
+	// Wanted are the CustomResourceDefinitions that are to be published, if any can be.
+	Wanted(context.Context) ([]*Wanted, error)
+	// Serve starts the controllers of the kinds that are served, and hands over to them what composes instances.
+	Serve(context.Context) error
+	// Report writes the status and whatever follows from the reconcile. Failed is why a kind could not be published,
+	// and served what Serve returned.
+	Report(ctx context.Context, failed, served error) reconcile.Outcome
+
+	// Endings are, of a definition that is deleted, how its kinds end, in order. They replace all of the above.
+	Endings(context.Context) []*Ending
+	// ReportEnding reports what a deleted definition waits for: instances that remain, or, without any, the
+	// CustomResourceDefinition of the kind.
+	ReportEnding(ctx context.Context, e *Ending, remaining *Remaining) reconcile.Outcome
+
+	// Close is called last, always.
+	Close()
+}
+
+// Ending is how one of a deleted definition's kinds ends.
+type Ending struct {
+	ending.Policy
+	// Finalizer is removed from the definition when the kind has ended. Without it on the definition the kind is not
+	// looked at.
+	Finalizer string
+	// CRD is the CustomResourceDefinition, nil for none, and Kind the kind in the version in which instances are read;
+	// unless there is none, as Unreadable says.
+	CRD        *apiextensionsv1.CustomResourceDefinition
+	Kind       schema.GroupVersionKind
+	Unreadable string
+	Running    *Running
+	// Serve goes on serving the instances, or begins to.
+	Serve func(context.Context)
+	// Before does what is left to do before the finalizer is removed; optional.
+	Before func(ctx context.Context, orphaned bool) reconcile.Outcome
+}
+
+// Reconciler serves the definitions of one kind.
+type Reconciler struct {
+	Config
+	Dialect Dialect
+
+	refusals sync.Map // of object.Key: *telemetry.Refusals
+}
+
+// Reconcile compiles a definition, publishes its kinds, serves them, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+	d, found := r.load(key)
+	if !found {
+		r.Dialect.Forget(key)
+		r.refusals.Delete(key)
+		r.Hub.Forget(watch.Subscriber{Key: key})
+		return reconcile.Done()
+	}
+	s := r.Dialect.Open(d)
+	defer s.Close()
+	if d.GetDeletionTimestamp() != nil {
+		return r.end(ctx, d, s)
+	}
+	if out := d.writer.AddFinalizers(ctx, d.Object, s.Finalizers()...); out.Settled() {
+		return out
+	}
+	if out := s.Compile(ctx); out.Settled() {
+		return out
+	}
+	refused, failed := r.publish(ctx, key, s)
+	served := s.Serve(ctx) // what was published before is served all the same
+	if failed != nil && !refused {
+		return reconcile.Fail(errors.Join(failed, served))
+	}
+	return s.Report(ctx, failed, served)
+}
+
+// load finds a definition in the cache.
+func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
+	o, found := r.Hub.Served(r.Kind, key.Namespace, key.Name)
+	if !found {
+		return nil, false
+	}
+	refusals, _ := r.refusals.LoadOrStore(key, &telemetry.Refusals{})
+	manager, status := r.Dialect.Managers()
+	return &Definition{
+		Key:    key,
+		Object: &writer.Object{Unstructured: o, Refusals: refusals.(*telemetry.Refusals)},
+		writer: writer.Writer{Cluster: r.Cluster, Caches: r.Hub, Events: r.Events, Manager: manager, StatusManager: status},
+	}, true
+}
+
+// end ends the kinds of a deleted definition, one after the other, and lets it go.
+func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Outcome {
+	endings := s.Endings(ctx)
+	for _, e := range endings {
+		if !slices.Contains(d.GetFinalizers(), e.Finalizer) {
+			continue
+		}
+		orphaned, out := r.endKind(ctx, d, s, e)
+		if out.Settled() {
+			return out
+		}
+		if e.Before != nil {
+			if out := e.Before(ctx, orphaned); out.Settled() {
+				return out
+			}
+		}
+		if out := d.writer.RemoveFinalizers(ctx, d.Object, e.Finalizer); out.Settled() {
+			return out
+		}
+	}
+	for _, e := range endings {
+		e.Running.Stop()
+	}
+	r.Hub.Forget(watch.Subscriber{Key: d.Key})
+	return reconcile.Done()
+}
+
+// endKind takes the steps toward the end of a kind, until it has ended or has to wait.
+func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *Ending) (orphaned bool, out reconcile.Outcome) {
+	for {
+		left := r.remaining(d, e)
+		switch step := ending.Next(factsOf(e, left)); step.Do {
+		case ending.KeepServing:
+			e.Serve(ctx)
+			return false, r.reportRemaining(ctx, s, e, left)
+		case ending.DeleteInstances:
+			e.Serve(ctx)
+			failed := e.Running.delete(ctx, r.Cluster, e.Kind, left.Objects)
+			left.Refused = e.Running.refused
+			out := r.reportRemaining(ctx, s, e, left)
+			if failed != nil && out.Err == nil {
+				return false, reconcile.Fail(failed)
+			}
+			return false, out
+		case ending.Stop:
+			e.Running.Stop()
+		case ending.DeleteCRD:
+			if err := r.deleteCRD(ctx, e.CRD); kube.IsGone(err) {
+				return false, reconcile.Overtaken()
+			} else if err != nil {
+				return false, reconcile.Fail(err)
+			}
+			if !e.AwaitCRD {
+				return false, reconcile.Outcome{}
+			}
+			return false, s.ReportEnding(ctx, e, nil)
+		case ending.AwaitCRD:
+			return false, s.ReportEnding(ctx, e, nil)
+		case ending.Finish:
+			return step.Orphaned, reconcile.Outcome{}
+		}
+	}
+}
+
+// remaining reads the instances of a kind. What is read wakes the definition when an instance comes or goes, or when the
+// instances can be read again.
+func (r *Reconciler) remaining(d *Definition, e *Ending) *Remaining {
+	out := &Remaining{State: watch.State{Phase: watch.Synced}}
+	if e.CRD == nil || !crd.Established(e.CRD) {
+		return out
+	}
+	out.Kind = e.CRD.Spec.Names.Kind
+	if e.Unreadable != "" {
+		out.State = watch.State{Phase: watch.Unavailable, Message: e.Unreadable}
+		return out
+	}
+	lease := r.Hub.Begin(watch.Subscriber{Key: d.Key})
+	defer lease.Commit()
+	out.Objects, out.State = lease.Matching(e.Kind, "", labels.Everything())
+	return out
+}
+
+func factsOf(e *Ending, left *Remaining) ending.Facts {
+	f := ending.Facts{
+		Policy: e.Policy, CRD: ending.Absent, Instances: len(left.Objects), InstancesUnknown: !left.Known(),
+		Stopped: e.Running.Controller == nil,
+	}
+	switch {
+	case e.CRD == nil:
+	case e.CRD.DeletionTimestamp != nil:
+		f.CRD = ending.Terminating
+	case crd.Established(e.CRD):
+		f.CRD = ending.Established
+	default:
+		f.CRD = ending.Pending
+	}
+	return f
+}
+
+// reportRemaining has the dialect report what remains, if that is due. While instances are being read for the first time
+// nothing is reported: it takes a moment only.
+func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, left *Remaining) reconcile.Outcome {
+	if left.State.Phase == watch.Syncing {
+		return reconcile.Done() // the lease wakes the definition
+	}
+	count := left.count(r.Now())
+	if wait := count.Due(e.Running.reported, r.Now()); wait > 0 {
+		return reconcile.Wait(wait)
+	}
+	out := s.ReportEnding(ctx, e, left)
+	if out.Err == nil {
+		e.Running.reported = count
+	}
+	return out
+}
+
+// deleteCRD deletes a CustomResourceDefinition. One that was never served may be served in the next moment, and have
+// instances that nobody has counted: it is deleted only if it has not changed.
+func (r *Reconciler) deleteCRD(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
+	if crd.Established(c) {
+		return r.publisher().Delete(ctx, c)
+	}
+	return r.publisher().DeleteUnchanged(ctx, c)
+}

@@ -1,0 +1,151 @@
+// Package writer writes to the object of a reconcile: its finalizers, its status and other fields. It is the one place
+// that decides what the API server's answer means for the reconcile.
+//
+// A write that names a revision or an incarnation of the object can be answered with 409 for three reasons:
+//
+//   - stale: the object was changed or deleted meanwhile (kube.IsGone). The event of that brings the next reconcile.
+//   - exists: another object has the name (kube.IsTaken). Only creations meet it, so not here.
+//   - refused: an admission webhook answers with that code (kube.IsRefused). No event follows, so the reconcile
+//     fails and is repeated with backoff.
+//
+// Each answer is in the caches when a method returns, and its echo does not wake the writer.
+package writer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// Cluster writes to the API server; a *kube.Client does.
+type Cluster interface {
+	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
+	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
+}
+
+// Caches take the answers of writes; a *watch.Hub does.
+type Caches interface {
+	Writing(kind schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
+	Record(o *unstructured.Unstructured, writer watch.Subscriber)
+	RecordGone(kind schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
+}
+
+// Writer writes for one controller. It is safe for concurrent use.
+type Writer struct {
+	Cluster Cluster
+	Caches  Caches
+	Events  telemetry.Recorder
+	// Manager is the field manager of all writes but those of a status, and StatusManager theirs.
+	Manager, StatusManager string
+}
+
+// Object is the object of a reconcile. It belongs to that reconcile.
+type Object struct {
+	// Unstructured is the last known revision. It is shared with caches and must not be changed.
+	*unstructured.Unstructured
+	// Refusals is what was recorded of writes to the object that were refused. It outlasts the reconcile; without it
+	// nothing is recorded.
+	Refusals *telemetry.Refusals
+}
+
+func (o *Object) subscriber() watch.Subscriber {
+	return watch.Subscriber{Key: object.KeyOf(o.Unstructured)}
+}
+
+// AddFinalizers adds the finalizers that the object lacks. The outcome is settled if the reconcile cannot go on.
+func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Outcome {
+	next := slices.Clone(o.GetFinalizers())
+	for _, f := range finalizers {
+		if !slices.Contains(next, f) {
+			next = append(next, f)
+		}
+	}
+	if len(next) == len(o.GetFinalizers()) {
+		return reconcile.Outcome{}
+	}
+	err := w.Write(o, func() (*unstructured.Unstructured, error) {
+		return w.Cluster.SetFinalizers(ctx, o.Unstructured, next, w.Manager)
+	})
+	return w.answered(o, err, telemetry.FailedFinalizer, "add "+named(finalizers), "nothing is done for the object until it has it")
+}
+
+// RemoveFinalizers removes those of the finalizers that the object has. If none is left of an object that is being
+// deleted, the object is gone. The outcome is settled if the reconcile cannot go on.
+func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Outcome {
+	has := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return !slices.Contains(o.GetFinalizers(), f) })
+	if len(has) == 0 {
+		return reconcile.Outcome{}
+	}
+	done := w.Caches.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())
+	answer, err := w.Cluster.RemoveFinalizers(ctx, o.Unstructured, has, w.Manager)
+	switch {
+	case err != nil:
+	case len(answer.GetFinalizers()) == 0 && o.GetDeletionTimestamp() != nil:
+		w.Caches.RecordGone(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), string(o.GetUID()), o.subscriber())
+	default:
+		w.Caches.Record(answer, o.subscriber())
+		o.Unstructured = answer
+	}
+	done()
+	return w.answered(o, err, telemetry.FailedFinalizer, "remove "+named(has), "the object stays until it is removed")
+}
+
+// WriteStatus replaces the object's status, unless it is the same already. The outcome is settled if it could not be
+// written.
+func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]any) (wrote bool, out reconcile.Outcome) {
+	if object.Digest(o.Object["status"]) == object.Digest(status) {
+		return false, reconcile.Outcome{}
+	}
+	err := w.Write(o, func() (*unstructured.Unstructured, error) {
+		return w.Cluster.WriteStatus(ctx, o.Unstructured, status, w.StatusManager)
+	})
+	out = w.answered(o, err, telemetry.FailedStatusUpdate, "write the status", "what it says is not up to date")
+	return err == nil, out
+}
+
+// Write makes another write to the object, with whose answer the reconcile goes on.
+func (w Writer) Write(o *Object, do func() (*unstructured.Unstructured, error)) error {
+	defer w.Caches.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())()
+	answer, err := do()
+	if err != nil {
+		return err
+	}
+	w.Caches.Record(answer, o.subscriber())
+	o.Unstructured = answer
+	return nil
+}
+
+// answered is what the answer to a write means for the reconcile. A refusal that does not pass by itself is recorded as
+// an event, once: the object's status may be the very thing that cannot be written.
+func (w Writer) answered(o *Object, err error, reason, what, consequence string) reconcile.Outcome {
+	switch {
+	case err == nil:
+		if o.Refusals != nil {
+			o.Refusals.Granted(reason)
+		}
+		return reconcile.Outcome{}
+	case kube.IsGone(err):
+		return reconcile.Overtaken()
+	case o.Refusals != nil && kube.IsLasting(err):
+		o.Refusals.Refused(w.Events, o.Unstructured, reason, fmt.Sprintf("cannot %s, and %s: %s%s", what, consequence, kube.Discreet(err), kube.Remedy(err)))
+	}
+	return reconcile.Fail(fmt.Errorf("%s: %w", what, kube.Quiet(err)))
+}
+
+func named(finalizers []string) string {
+	if len(finalizers) == 1 {
+		return "finalizer " + finalizers[0]
+	}
+	return "finalizers " + strings.Join(finalizers, ", ")
+}

@@ -1,0 +1,183 @@
+package writer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/writer"
+)
+
+// fake is an API server with one object, and caches and events that keep what they are given.
+type fake struct {
+	err   error // of the next write
+	calls []string
+}
+
+func (f *fake) call(format string, args ...any) {
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+}
+
+func (f *fake) answer(o *unstructured.Unstructured, change func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	out := o.DeepCopy()
+	out.SetResourceVersion("2")
+	change(out)
+	return out, nil
+}
+
+func (f *fake) SetFinalizers(_ context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
+	f.call("set finalizers %s as %s", strings.Join(finalizers, ","), manager)
+	return f.answer(o, func(o *unstructured.Unstructured) { o.SetFinalizers(finalizers) })
+}
+
+func (f *fake) RemoveFinalizers(_ context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error) {
+	f.call("remove finalizers %s as %s", strings.Join(finalizers, ","), manager)
+	return f.answer(o, func(o *unstructured.Unstructured) {
+		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(has string) bool { return slices.Contains(finalizers, has) }))
+	})
+}
+
+func (f *fake) WriteStatus(_ context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
+	f.call("write status %v as %s", status, manager)
+	return f.answer(o, func(o *unstructured.Unstructured) { o.Object["status"] = status })
+}
+
+func (f *fake) Writing(schema.GroupVersionKind, string, string, watch.Subscriber) func() {
+	f.call("writing")
+	return func() { f.call("written") }
+}
+
+func (f *fake) Record(o *unstructured.Unstructured, writer watch.Subscriber) {
+	f.call("record %s at %s for %s", o.GetName(), o.GetResourceVersion(), writer.Key.Name)
+}
+
+func (f *fake) RecordGone(_ schema.GroupVersionKind, _, name, uid string, _ watch.Subscriber) {
+	f.call("record that %s (%s) is gone", name, uid)
+}
+
+func (f *fake) Event(_ runtime.Object, severity telemetry.Severity, reason, message string) {
+	f.call("event %v %s: %s", severity, reason, message)
+}
+
+var widgets = schema.GroupResource{Group: "example.com", Resource: "widgets"}
+
+func TestWrites(t *testing.T) {
+	const f1, f2 = "example.com/one", "example.com/two"
+	add := func(w writer.Writer, o *writer.Object) reconcile.Outcome {
+		return w.AddFinalizers(context.Background(), o, f1, f2)
+	}
+	remove := func(w writer.Writer, o *writer.Object) reconcile.Outcome {
+		return w.RemoveFinalizers(context.Background(), o, f1)
+	}
+	status := func(w writer.Writer, o *writer.Object) reconcile.Outcome {
+		_, out := w.WriteStatus(context.Background(), o, map[string]any{"phase": "new"})
+		return out
+	}
+	stale := apierrors.NewConflict(widgets, "w", errors.New("changed"))
+	forbidden := apierrors.NewForbidden(widgets, "w", errors.New("no role"))
+	for name, tc := range map[string]struct {
+		do         func(writer.Writer, *writer.Object) reconcile.Outcome
+		finalizers []string
+		deleting   bool
+		err        error
+		calls      []string
+		settled    bool
+		fails      bool
+	}{
+		"missing finalizers are added to those that others have put on": {
+			do: add, finalizers: []string{"other", f1},
+			calls: []string{"writing", "set finalizers other," + f1 + "," + f2 + " as manager", "record w at 2 for w", "written"},
+		},
+		"nothing is sent when no finalizer is missing": {do: add, finalizers: []string{f2, f1}},
+		"a stale write waits for the event": {
+			do: add, err: stale, settled: true,
+			calls: []string{"writing", "set finalizers " + f1 + "," + f2 + " as manager", "written"},
+		},
+		"a lasting refusal is an event": {
+			do: status, err: forbidden, settled: true, fails: true,
+			calls: []string{"writing", "write status map[phase:new] as status-manager", "written", "event Warning FailedStatusUpdate: cannot write the status, and what it says is not up to date"},
+		},
+		"a server that does not answer is no event": {
+			do: remove, finalizers: []string{f1}, err: errors.New("connection refused"), settled: true, fails: true,
+			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "written"},
+		},
+		"only what is there is removed": {do: remove, finalizers: []string{"other"}},
+		"an object that keeps others' finalizers stays": {
+			do: remove, finalizers: []string{f1, "other"}, deleting: true,
+			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record w at 2 for w", "written"},
+		},
+		"the last finalizer of a deleted object takes it away": {
+			do: remove, finalizers: []string{f1}, deleting: true,
+			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record that w (uid) is gone", "written"},
+		},
+		"the last finalizer of another does not": {
+			do: remove, finalizers: []string{f1},
+			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record w at 2 for w", "written"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "status": map[string]any{"phase": "old"}}}
+			u.SetName("w")
+			u.SetUID("uid")
+			u.SetFinalizers(tc.finalizers)
+			if tc.deleting {
+				now := metav1.Now()
+				u.SetDeletionTimestamp(&now)
+			}
+			f, refusals := &fake{err: tc.err}, &telemetry.Refusals{}
+			o := &writer.Object{Unstructured: u, Refusals: refusals}
+			out := tc.do(writer.Writer{Cluster: f, Caches: f, Events: f, Manager: "manager", StatusManager: "status-manager"}, o)
+			if out.Settled() != tc.settled || (out.Err != nil) != tc.fails {
+				t.Errorf("settled %t, error %v", out.Settled(), out.Err)
+			}
+			if !slices.EqualFunc(f.calls, tc.calls, strings.HasPrefix) {
+				t.Errorf("want\n  %s\ngot\n  %s", strings.Join(tc.calls, "\n  "), strings.Join(f.calls, "\n  "))
+			}
+		})
+	}
+}
+
+func TestARefusalIsRecordedOnceUntilTheWriteIsGranted(t *testing.T) {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
+	f, refusals := &fake{}, &telemetry.Refusals{}
+	w := writer.Writer{Cluster: f, Caches: f, Events: f}
+	events := func() (n int) {
+		for _, call := range f.calls {
+			if strings.HasPrefix(call, "event") {
+				n++
+			}
+		}
+		return n
+	}
+	for i, step := range []struct {
+		err  error
+		want int
+	}{
+		{apierrors.NewForbidden(widgets, "w", errors.New("no role")), 1},
+		{apierrors.NewForbidden(widgets, "w", errors.New("no role")), 1},
+		{nil, 1},
+		{apierrors.NewForbidden(widgets, "w", errors.New("no role")), 2},
+	} {
+		f.err = step.err
+		w.WriteStatus(context.Background(), &writer.Object{Unstructured: u, Refusals: refusals}, map[string]any{"n": int64(i)})
+		if got := events(); got != step.want {
+			t.Errorf("attempt %d: %d events, want %d", i, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/apiextensions/v1beta1"
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
+)
+
+var (
+	role        = v1alpha1.GroupVersion.WithKind("Role")
+	xrd         = v1.GroupVersion.WithKind(v1.DefinitionKind)
+	composition = v1.GroupVersion.WithKind(v1.CompositionKind)
+	revision    = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
+	function    = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
+	environment = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind)
+	inUse       = protection.GroupVersion.WithKind(protection.UsageKind)
+
+	managedOfMarket = []schema.GroupVersionKind{bucket, network, role}
+)
+
+// market are shops, which are claimed, and have a bucket, a role that can't be told before
+// the bucket has its address, and a counter, which is a composite with a network; and
+// stalls, which are composites of a namespace with a bucket.
+var market = `
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: function-patch-and-transform}
+spec: {package: "example.com/function-patch-and-transform:v1"}
+---
+apiVersion: apiextensions.crossplane.io/v1beta1
+kind: EnvironmentConfig
+metadata: {name: fairground}
+data: {place: {size: 12, open: true}}
+` + "---" +
+	suite.XRD("v1", "XShop", "size: {type: string}", "url: {type: string}", "claimNames: {kind: Shop, plural: shops}") + "---" +
+	suite.XRD("v2", "Counter", "cidr: {type: string}", "id: {type: string}", "scope: Namespaced") + "---" +
+	suite.XRD("v2", "Stall", "", "url: {type: string}", "scope: Namespaced") + `---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-shop, annotations: {example.com/of: somebody}}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: XShop}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: bucket
+        base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, spec: {forProvider: {versioning: false}}}
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.claimRef.namespace, toFieldPath: metadata.namespace}
+        - {type: ToCompositeFieldPath, fromFieldPath: status.atProvider.url, toFieldPath: status.url}
+      - name: writer
+        base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Role, spec: {forProvider: {trust: writers}}}
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.claimRef.namespace, toFieldPath: metadata.namespace}
+        - {type: FromCompositeFieldPath, fromFieldPath: status.url, toFieldPath: "spec.forProvider.policies[0]", policy: {fromFieldPath: Required}}
+      - name: counter
+        base: {apiVersion: $GROUP/v1alpha1, kind: Counter, spec: {cidr: 10.0.0.0/16}}
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.claimRef.namespace, toFieldPath: metadata.namespace}
+  - step: ready
+    functionRef: {name: function-auto-ready}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-counter}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Counter}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: network
+        base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Network}
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.cidr, toFieldPath: spec.forProvider.cidr}
+        - {type: ToCompositeFieldPath, fromFieldPath: status.atProvider.id, toFieldPath: status.id}
+  - step: ready
+    functionRef: {name: function-auto-ready}
+`
+
+// stalls is their composition, whose second state has the bucket keep what is overwritten.
+const stalls = `
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-stall, labels: {team: a}}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Stall}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: bucket
+        base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, spec: {forProvider: {versioning: false}}}
+        patches:
+        - {type: ToCompositeFieldPath, fromFieldPath: status.atProvider.url, toFieldPath: status.url}
+  - step: ready
+    functionRef: {name: function-auto-ready}
+`
+
+// trade are a shop and two stalls, one of which stays with its revision, and is in use.
+const trade = `
+apiVersion: $GROUP/v1alpha1
+kind: Shop
+metadata: {name: shop, namespace: $NS, labels: {team: a}}
+spec: {size: small}
+---
+apiVersion: $GROUP/v1alpha1
+kind: Stall
+metadata: {name: stays, namespace: $NS}
+spec: {crossplane: {compositionUpdatePolicy: Manual}}
+---
+apiVersion: $GROUP/v1alpha1
+kind: Stall
+metadata: {name: follows, namespace: $NS}
+spec: {}
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: stays, namespace: $NS}
+spec:
+  reason: it is open
+  of: {apiVersion: $GROUP/v1alpha1, kind: Stall, resourceRef: {name: stays}}
+`
+
+// traded makes a plane with a market, and stops its controllers.
+func traded(t *testing.T, sky *cloud.Cloud) plane {
+	t.Helper()
+	config := testkit.Exclusive(t)
+	p := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	stop := p.run(t, sky)
+	p.put(t, market)
+	p.put(t, stalls)
+	p.put(t, trade)
+	p.trades(t)
+	first := field(p.Get(t, p.kind("Stall"), p.ns, "stays"), "spec", "crossplane", "compositionRevisionRef", "name")
+	p.put(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
+	p.Await(t, p.kind("Stall"), p.ns, "follows", func(o *unstructured.Unstructured) error {
+		if now := field(o, "spec", "crossplane", "compositionRevisionRef", "name"); now == first {
+			return errors.New("it doesn't follow yet")
+		}
+		return nil
+	})
+	p.trades(t)
+	stop()
+	return p
+}
+
+// trades waits until all of the market is ready, and every part is the present one's whose
+// part it is.
+func (p plane) trades(t *testing.T) {
+	t.Helper()
+	shop := p.AwaitReady(t, p.kind("Shop"), p.ns, "shop")
+	whole := p.AwaitReady(t, p.kind("XShop"), "", field(shop, "spec", "resourceRef", "name"))
+	counter := p.part(t, whole, p.kind("Counter"))
+	p.AwaitReady(t, counter.GroupVersionKind(), p.ns, counter.GetName())
+	parts := []*unstructured.Unstructured{p.part(t, whole, bucket), p.part(t, whole, role), p.part(t, counter, network)}
+	for _, name := range []string{"stays", "follows"} {
+		parts = append(parts, p.part(t, p.AwaitReady(t, p.kind("Stall"), p.ns, name), bucket))
+	}
+	for _, o := range parts {
+		p.AwaitReady(t, o.GroupVersionKind(), p.ns, o.GetName())
+	}
+	for _, c := range p.list(t, composition, "") {
+		for _, r := range p.list(t, revision, "") {
+			if r.GetLabels()[v1.CompositionNameLabel] == c.GetName() {
+				p.owned(t, revision, "", r.GetName(), c)
+			}
+		}
+	}
+	p.Await(t, inUse, p.ns, "stays", func(o *unstructured.Unstructured) error {
+		if got := testkit.ReasonOf(o, "Ready"); got != "Available" {
+			return fmt.Errorf("the usage is %s", got)
+		}
+		return nil
+	})
+}
+
+// part waits for the part of a composite that is of a kind, as the composite says, and
+// until it says so itself.
+func (p plane) part(t *testing.T, of *unstructured.Unstructured, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	t.Helper()
+	name := ""
+	p.Await(t, of.GroupVersionKind(), of.GetNamespace(), of.GetName(), func(o *unstructured.Unstructured) error {
+		for _, at := range [][]string{{"spec", "resourceRefs"}, {"spec", "crossplane", "resourceRefs"}} {
+			refs, _, _ := unstructured.NestedSlice(o.Object, at...)
+			for _, ref := range refs {
+				if ref, ok := ref.(map[string]any); ok && ref["kind"] == gvk.Kind {
+					name, _ = ref["name"].(string)
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("it has no %s yet", gvk.Kind)
+	})
+	return p.owned(t, gvk, p.ns, name, of)
+}
+
+// owned waits until an object is controlled by another, in its present incarnation.
+func (p plane) owned(t *testing.T, gvk schema.GroupVersionKind, namespace, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	return p.Await(t, gvk, namespace, name, func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("it isn't there")
+		}
+		if owner := metav1.GetControllerOf(o); owner == nil || owner.UID != by.GetUID() {
+			return fmt.Errorf("it is controlled by %v, not by %s %s", owner, by.GetName(), by.GetUID())
+		}
+		return nil
+	})
+}
+
+func field(o *unstructured.Unstructured, path ...string) string {
+	value, _, _ := unstructured.NestedString(o.Object, path...)
+	return value
+}
+
+// inventory is what there is of the market's objects, by kind, with what counts of each.
+func (p plane) inventory(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	note := func(gvk schema.GroupVersionKind, namespace string, says func(*unstructured.Unstructured) string) {
+		for name, o := range p.list(t, gvk, namespace) {
+			out[gvk.Kind+" "+name] = says(o)
+		}
+	}
+	spec := func(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object["spec"]) }
+	for _, gvk := range slices.Concat(managedOfMarket, []schema.GroupVersionKind{p.kind("Shop"), p.kind("Counter"), p.kind("Stall"), inUse}) {
+		note(gvk, p.ns, spec)
+	}
+	note(p.kind("XShop"), "", spec)
+	for _, gvk := range []schema.GroupVersionKind{composition, revision, xrd, function} {
+		note(gvk, "", spec)
+	}
+	note(environment, "", func(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object["data"]) })
+	return out
+}
+
+// close loses the market, and nothing in the cloud: as if the cluster had been lost.
+// Controllers may run, and are held meanwhile.
+func (p plane) close(t *testing.T) {
+	t.Helper()
+	p.putHold(t, "close")
+	p.resting(t, "close")
+	p.eraseMarket(t)
+	for _, name := range []string{"xshops.", "counters.", "stalls."} {
+		p.Delete(t, xrd, "", name+p.group)
+		p.AwaitGone(t, xrd, "", name+p.group)
+	}
+	p.Delete(t, hold, "", "close")
+}
+
+// eraseMarket deletes what is in the market, and what it is composed by.
+func (p plane) eraseMarket(t *testing.T) {
+	t.Helper()
+	for _, gvk := range slices.Concat([]schema.GroupVersionKind{inUse}, managedOfMarket, []schema.GroupVersionKind{p.kind("Counter"), p.kind("Stall")}) {
+		for _, o := range p.list(t, gvk, p.ns) {
+			p.erase(t, o)
+		}
+	}
+	for _, o := range p.list(t, p.kind("XShop"), "") {
+		p.erase(t, o)
+	}
+	for _, o := range p.list(t, p.kind("Shop"), p.ns) {
+		p.erase(t, o)
+	}
+	for _, b := range p.bindings(t) {
+		p.erase(t, b)
+	}
+	for _, gvk := range []schema.GroupVersionKind{revision, composition, function, environment} {
+		for _, o := range p.list(t, gvk, "") {
+			p.erase(t, o)
+		}
+	}
+}
+
+// sell deletes all of the market as its users would.
+func (p plane) sell(t *testing.T, sky *cloud.Cloud) {
+	t.Helper()
+	p.Delete(t, inUse, p.ns, "stays")
+	p.AwaitGone(t, inUse, p.ns, "stays")
+	p.Delete(t, p.kind("Shop"), p.ns, "shop")
+	for _, name := range []string{"stays", "follows"} {
+		p.Delete(t, p.kind("Stall"), p.ns, name)
+		p.AwaitGone(t, p.kind("Stall"), p.ns, name)
+	}
+	p.AwaitGone(t, p.kind("Shop"), p.ns, "shop")
+	if left := serials(sky); len(left) > 0 {
+		t.Errorf("left in the cloud: %v", left)
+	}
+	p.awaitNoBindings(t)
+	for _, name := range []string{"xshops.", "counters.", "stalls."} {
+		p.Delete(t, xrd, "", name+p.group)
+		p.AwaitGone(t, xrd, "", name+p.group)
+	}
+	for _, o := range p.list(t, composition, "") {
+		p.erase(t, o)
+	}
+	p.Delete(t, function, "", "function-patch-and-transform")
+	p.Delete(t, environment, "", "fairground")
+}
+
+// changed waits until a field of an object isn't any more what it was.
+func changed(was *unstructured.Unstructured, path ...string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if field(o, path...) == field(was, path...) {
+			return fmt.Errorf("it is still %s", field(was, path...))
+		}
+		return nil
+	}
+}
+
+// awaitRevision waits for the first revision of the stalls' composition.
+func (p plane) awaitRevision(t *testing.T) {
+	t.Helper()
+	err := testkit.AwaitAny(t.Context(), p.Of(t, revision, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		if len(objects) == 0 {
+			return errors.New("there is no revision yet")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,166 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli"
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+)
+
+// call runs the program against a plane.
+func (p plane) call(t *testing.T, verb string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = cli.Main(t.Context(), append([]string{verb, "--kubeconfig", p.kubeconfig(t)}, args...), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// managers are who owns fields of an object, sorted.
+func managers(o *unstructured.Unstructured) []string {
+	var out []string
+	for _, e := range o.GetManagedFields() {
+		out = append(out, e.Manager+"/"+e.Subresource)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// TestARolloutGoesOnInAnotherCluster exports while half of the instances have been reached.
+func TestARolloutGoesOnInAnotherCluster(t *testing.T) {
+	const edition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-box}
+spec:
+  rollout: {waves: [{percent: 50, pause: 1h}]}
+  schema: {apiVersion: v1alpha1, kind: Box, group: $GROUP, status: {edition: "${content.data.edition}"}}
+  resources:
+    - id: content
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {edition: WORD}}
+`
+	config := testkit.Exclusive(t)
+	from := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	definition := from.text("$ID-box")
+	stop := from.run(t, nil)
+	from.put(t, strings.Replace(edition, "WORD", "one", 1))
+	from.AwaitReady(t, suite.RGD, "", definition)
+	names := []string{"a", "b", "c", "d"}
+	for _, name := range names {
+		from.put(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: "+name+", namespace: $NS}\n")
+		from.AwaitReady(t, from.kind("Box"), from.ns, name)
+	}
+	from.put(t, strings.Replace(edition, "WORD", "two", 1))
+	halfway := func(o *unstructured.Unstructured) error {
+		rollout, _, _ := unstructured.NestedMap(o.Object, "status", "rollout")
+		if rollout["phase"] != "Pausing" || rollout["ready"] != int64(2) {
+			return errors.New("isn't half way")
+		}
+		return nil
+	}
+	from.Await(t, suite.RGD, "", definition, halfway)
+	stop()
+	raw := from.export(t, archive.Selection{Definitions: []string{definition}})
+
+	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	stop = to.run(t, nil)
+	defer func() { stop() }()
+	if err := to.importer(t, to.config, raw, "x").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := to.Await(t, suite.RGD, "", definition, halfway)
+	if issued, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); issued != 2 {
+		t.Errorf("%d revisions were issued", issued)
+	}
+	for _, revision := range []string{"-r00001", "-r00002"} {
+		to.AwaitReady(t, schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}, "", definition+revision)
+	}
+	for _, name := range names {
+		was, _, _ := unstructured.NestedString(from.Get(t, from.kind("Box"), from.ns, name).Object, "status", "edition")
+		to.Await(t, to.kind("Box"), to.ns, name, func(o *unstructured.Unstructured) error {
+			if is, _, _ := unstructured.NestedString(o.Object, "status", "edition"); is != was {
+				return fmt.Errorf("is edition %q, and was %q", is, was)
+			}
+			return testkit.IsReady(o)
+		})
+	}
+}
+
+func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
+	sky := open()
+	from := stocked(t, sky)
+	there, made, changed := serials(sky), calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate)
+	file := filepath.Join(t.TempDir(), "export.yaml")
+	if code, _, errs := from.call(t, "export", "--output", file, "-n", from.ns); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the export is %v, %v", info.Mode(), err)
+	}
+
+	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	t.Log("without the program's kinds nothing is written")
+	if code, _, errs := to.call(t, "import", file); code != 3 || !strings.Contains(errs, "kind Hold of espalier.dev/v1alpha1 isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	stop := to.run(t, sky)
+	defer func() { stop() }()
+	if code, out, errs := to.call(t, "import", "--dry-run", file); code != 0 || !strings.Contains(out, "create Store "+to.ns) {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := to.call(t, "import", file); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	to.ready(t)
+	if diff := cmp.Diff(there, serials(sky)); diff != "" {
+		t.Errorf("in the cloud, -before +after:\n%s", diff)
+	}
+	if c, u := calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate); c != made || u != changed {
+		t.Errorf("the cloud was asked for %d creations and %d updates", c-made, u-changed)
+	}
+	to.bound(t, len(from.bindings(t)))
+	if got := to.Get(t, to.kind("Store"), to.ns, to.store()).GetLabels()["team"]; got != "a" {
+		t.Errorf("the store's label is %q", got)
+	}
+	for _, o := range []*unstructured.Unstructured{to.Get(t, bucket, to.ns, to.store()), to.Get(t, to.kind("Store"), to.ns, to.store())} {
+		if got, want := managers(o), managers(from.Get(t, o.GroupVersionKind(), from.ns, o.GetName())); !cmp.Equal(got, want) {
+			t.Errorf("the fields of %s are owned by %v, and were by %v", o.GetKind(), got, want)
+		}
+	}
+	t.Log("imported again, there is nothing to do")
+	if code, _, errs := to.call(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	t.Log("a restart changes nothing")
+	stop()
+	stop = to.run(t, sky)
+	to.ready(t)
+
+	t.Log("deleted on the new side, all goes")
+	to.Delete(t, to.kind("Store"), to.ns, to.store())
+	to.Delete(t, bucket, to.ns, to.alone())
+	to.AwaitGone(t, to.kind("Store"), to.ns, to.store())
+	to.AwaitGone(t, bucket, to.ns, to.alone())
+	if left := serials(sky); len(left) > 0 {
+		t.Errorf("left in the cloud: %v", left)
+	}
+	to.awaitNoBindings(t)
+
+	from.eraseStock(t) // the next test's cloud is another
+	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
+		from.erase(t, from.Get(t, suite.RGD, "", from.text(name)))
+	}
+}

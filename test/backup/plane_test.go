@@ -1,0 +1,302 @@
+package backup
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/backup"
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/providers/sandbox"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+var (
+	bucket  = v1alpha1.GroupVersion.WithKind("Bucket")
+	network = v1alpha1.GroupVersion.WithKind("Network")
+	binding = espalier.GroupVersion.WithKind(espalier.BindingKind)
+	hold    = espalier.GroupVersion.WithKind(espalier.HoldKind)
+
+	kindsOfStock = []schema.GroupVersionKind{bucket, network}
+)
+
+// plane is an API server with or without controllers.
+type plane struct {
+	*testkit.World
+	config *rest.Config
+	group  string
+	ns     string
+}
+
+func newPlane(t *testing.T, config *rest.Config) plane {
+	t.Helper()
+	return plane{World: testkit.NewWorld(t, config), config: config}
+}
+
+// in is the plane for a story of its own: a namespace, and a group of kinds.
+func (p plane) in(ns, group string) plane {
+	p.ns, p.group = ns, group
+	return p
+}
+
+func (p plane) kind(name string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: p.group, Version: "v1alpha1", Kind: name}
+}
+
+func (p plane) text(yaml string) string {
+	return strings.NewReplacer("$GROUP", p.group, "$NS", p.ns, "$ID", strings.SplitN(p.group, ".", 2)[0]).Replace(yaml)
+}
+
+func (p plane) put(t *testing.T, yaml string) {
+	t.Helper()
+	p.Apply(t, p.text(yaml))
+}
+
+// run starts the controllers and returns how to stop them. Without a cloud nobody looks
+// after managed resources.
+func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
+	t.Helper()
+	var providers []managed.Provider
+	if sky != nil {
+		providers = append(providers, sandbox.Provider(sky))
+	}
+	c := suite.Start(t, server.Options{Config: p.config, AllowCRDDeletion: true, Usages: true, Providers: providers})
+	if err := c.AwaitServing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("the controllers ended: %v", err)
+		}
+	}
+}
+
+// definitions are a store that has a shelf, which has a bucket that we name, a network
+// that the cloud names, and a note about them.
+const definitions = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-shelf}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Shelf, group: $GROUP, spec: {versioning: boolean | default=false}, status: {url: "${bucket.status.atProvider.url}"}}
+  resources:
+    - id: bucket
+      template: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, metadata: {name: "${schema.metadata.name}"}, spec: {forProvider: {versioning: "${schema.spec.versioning}"}}}
+    - id: network
+      template: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Network, metadata: {name: "${schema.metadata.name}"}, spec: {forProvider: {cidr: 10.0.0.0/16}}}
+    - id: note
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {url: "${bucket.status.atProvider.url}", network: "${network.status.atProvider.id}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-a-store}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Store, group: $GROUP, status: {url: "${shelf.status.url}"}}
+  resources:
+    - id: shelf
+      template: {apiVersion: $GROUP/v1alpha1, kind: Shelf, metadata: {name: "${schema.metadata.name}"}, spec: {versioning: true}}
+`
+
+// stock is a store, and a bucket of nobody's.
+const stock = `
+apiVersion: $GROUP/v1alpha1
+kind: Store
+metadata: {name: main-$NS, namespace: $NS, labels: {team: a}}
+---
+apiVersion: sandbox.espalier.dev/v1alpha1
+kind: Bucket
+metadata: {name: alone-$NS, namespace: $NS, annotations: {example.com/of: somebody}}
+spec: {forProvider: {}}
+`
+
+func (p plane) store() string { return "main-" + p.ns }
+func (p plane) alone() string { return "alone-" + p.ns }
+
+// ready waits until all of the stock is.
+func (p plane) ready(t *testing.T) {
+	t.Helper()
+	p.AwaitReady(t, p.kind("Store"), p.ns, p.store())
+	p.AwaitReady(t, network, p.ns, p.store())
+	p.AwaitReady(t, bucket, p.ns, p.store())
+	p.AwaitReady(t, bucket, p.ns, p.alone())
+}
+
+// stocked makes a plane with definitions and stock, and stops its controllers.
+func stocked(t *testing.T, sky *cloud.Cloud) plane {
+	t.Helper()
+	config := testkit.Exclusive(t)
+	p := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	stop := p.run(t, sky)
+	p.put(t, definitions)
+	p.AwaitReady(t, suite.RGD, "", p.text("$ID-a-store"))
+	p.put(t, stock)
+	p.ready(t)
+	stop()
+	return p
+}
+
+// open opens a cloud that names buckets as they are asked, and networks itself.
+func open() *cloud.Cloud {
+	return cloud.New(cloud.Options{Journal: &cloud.Journal{}, Behaviours: map[cloud.Type]cloud.Behaviour{
+		cloud.TypeNetwork: {Naming: cloud.ProviderAssigned},
+	}})
+}
+
+// serials are what there is in the cloud, by type and identity.
+func serials(sky *cloud.Cloud) map[string]int64 {
+	out := map[string]int64{}
+	for _, r := range sky.Admin().Resources() {
+		out[string(r.Type)+" "+r.ID] = r.Serial
+	}
+	return out
+}
+
+// calls counts what was asked of the cloud that had an effect.
+func calls(sky *cloud.Cloud, v cloud.Verb) int {
+	return len(sky.Journal().Select(cloud.Did(v), cloud.HadEffect))
+}
+
+// export writes an export of the plane.
+func (p plane) export(t *testing.T, selection archive.Selection) []byte {
+	t.Helper()
+	from, err := backup.Connect(p.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	e := backup.Export{Cluster: from, Selection: selection, Version: "test", ID: "x" + p.ns, Now: time.Now(), Say: t.Logf}
+	if _, err := e.Run(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// importer prepares an import over a connection.
+func (p plane) importer(t *testing.T, config *rest.Config, raw []byte, holder string) *backup.Import {
+	t.Helper()
+	file, err := archive.Decode(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := backup.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &backup.Import{Cluster: to, File: file, Holder: holder, Patience: testkit.Patience, Say: t.Logf}
+}
+
+// list are the objects of a kind, by namespace and name.
+func (p plane) list(t *testing.T, gvk schema.GroupVersionKind, namespace string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	list, err := p.Of(t, gvk, namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		out[list.Items[i].GetNamespace()+"/"+list.Items[i].GetName()] = &list.Items[i]
+	}
+	return out
+}
+
+// bindings are those of the plane's namespace.
+func (p plane) bindings(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	var out []*unstructured.Unstructured
+	for _, b := range p.list(t, binding, "") {
+		if owner, _ := archive.Owner(b); owner.Namespace == p.ns {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// awaitNoBindings waits until none is left.
+func (p plane) awaitNoBindings(t *testing.T) {
+	t.Helper()
+	err := testkit.AwaitAny(t.Context(), p.Of(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+		if n := len(p.bindings(t)); n > 0 {
+			return fmt.Errorf("%d Bindings are left", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// bound checks that each managed resource has its Binding, under its own UID.
+func (p plane) bound(t *testing.T, want int) {
+	t.Helper()
+	got := p.bindings(t)
+	if len(got) != want {
+		t.Errorf("there are %d Bindings, not %d", len(got), want)
+	}
+	for _, b := range got {
+		owner, uid := archive.Owner(b)
+		live := p.Get(t, archive.OwnerKind(b), owner.Namespace, owner.Name)
+		if live == nil || live.GetUID() != uid {
+			t.Errorf("Binding %s is of %s with UID %s, which isn't there", b.GetName(), owner, uid)
+		}
+	}
+}
+
+// vanish deletes all of the stock, and its definitions, and nothing in the cloud: as
+// if the cluster had been lost. Controllers may run, and are held meanwhile.
+func (p plane) vanish(t *testing.T) {
+	t.Helper()
+	p.putHold(t, "vanish")
+	p.resting(t, "vanish")
+	p.eraseStock(t)
+	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
+		p.Delete(t, suite.RGD, "", p.text(name))
+		p.AwaitGone(t, suite.RGD, "", p.text(name))
+	}
+	p.Delete(t, hold, "", "vanish")
+}
+
+// eraseStock deletes the stock and its Bindings, and nothing in the cloud.
+func (p plane) eraseStock(t *testing.T) {
+	t.Helper()
+	for _, gvk := range []schema.GroupVersionKind{p.kind("Store"), p.kind("Shelf"), bucket, network, suite.ConfigMap} {
+		for _, o := range p.list(t, gvk, p.ns) {
+			p.erase(t, o)
+		}
+	}
+	for _, b := range p.bindings(t) {
+		p.erase(t, b)
+	}
+}
+
+// erase deletes an object whatever its finalizers say.
+func (p plane) erase(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	r := p.Of(t, o.GroupVersionKind(), o.GetNamespace())
+	if _, err := r.Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}
+
+// kubeconfig writes how to reach the plane to a file.
+func (p plane) kubeconfig(t *testing.T) string {
+	t.Helper()
+	return testkit.Kubeconfig(t, p.config)
+}

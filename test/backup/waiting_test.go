@@ -1,0 +1,93 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// operator is a definition that composes a kind of an operator that isn't installed, and one that its
+// instance installs.
+const operator = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-early}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Early, group: $GROUP}
+  resources:
+    - id: note
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}}
+    - id: crd
+      template:
+        apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: gadgets.own.$GROUP}
+        spec:
+          group: own.$GROUP
+          scope: Namespaced
+          names: {kind: Gadget, plural: gadgets}
+          versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+    - id: gadget
+      template: {apiVersion: own.$GROUP/v1, kind: Gadget, metadata: {name: "${schema.metadata.name}"}}
+    - id: foo
+      template: {apiVersion: later.$GROUP/v1, kind: Foo, metadata: {name: "${schema.metadata.name}"}}
+`
+
+// TestADefinitionOfAKindThatIsNotInstalledIsRestored exports a definition that waits for a kind, and
+// restores it where the kind isn't served either: it waits there as it did.
+func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
+	config := testkit.Exclusive(t)
+	p := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	stop := p.run(t, nil)
+	defer func() { stop() }()
+	definition := p.text("$ID-early")
+	p.put(t, operator)
+	p.AwaitReady(t, suite.RGD, "", definition)
+	p.put(t, "apiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: bird, namespace: $NS}\n")
+	gadget := schema.GroupVersionKind{Group: "own." + p.group, Version: "v1", Kind: "Gadget"}
+	there := func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("isn't there")
+		}
+		return nil
+	}
+	p.Await(t, suite.ConfigMap, p.ns, "bird", there)
+	p.Await(t, gadget, p.ns, "bird", there)
+
+	raw := p.export(t, archive.Selection{Definitions: []string{definition}})
+	file, err := archive.Decode(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := p.text("kind Foo of later.$GROUP/v1 isn't served here")
+	if notes := strings.Join(file.Header.Notes, "\n"); !strings.Contains(notes, note) {
+		t.Errorf("the notes are %q, without %q", notes, note)
+	}
+	p.Delete(t, p.kind("Early"), p.ns, "bird")
+	p.AwaitGone(t, p.kind("Early"), p.ns, "bird")
+	p.Delete(t, suite.RGD, "", definition)
+	p.AwaitGone(t, suite.RGD, "", definition)
+
+	if err := p.importer(t, config, raw, "x").Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.AwaitReady(t, suite.RGD, "", definition)
+	p.Await(t, suite.ConfigMap, p.ns, "bird", there)
+	p.Await(t, suite.CRD, "", "gadgets."+gadget.Group, func(o *unstructured.Unstructured) error {
+		if o == nil || testkit.Condition(o, "Established") != "True" {
+			return errors.New("isn't established")
+		}
+		return nil
+	})
+	p.Await(t, gadget, p.ns, "bird", there)
+	p.Delete(t, p.kind("Early"), p.ns, "bird")
+	p.AwaitGone(t, p.kind("Early"), p.ns, "bird")
+}

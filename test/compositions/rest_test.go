@@ -1,0 +1,168 @@
+package compositions
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// unwritten checks that nothing writes an object, although it is reconciled.
+func unwritten(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
+	t.Helper()
+	var counts []int64
+	comesToRest(t, 3500*time.Millisecond, func() string {
+		counts = append(counts, calls.Load())
+		return get().GetResourceVersion()
+	})
+	if last := len(counts) - 1; counts[last] == counts[last-1] {
+		t.Error("it was not reconciled")
+	}
+}
+
+// comesToRest waits for a period in which something does not change. What changes on and on
+// never does; what a busy machine delays only takes longer.
+func comesToRest(t *testing.T, period time.Duration, get func() string) {
+	t.Helper()
+	for began := time.Now(); ; {
+		before := get()
+		rest(t, period)
+		after := get()
+		if before == after {
+			return
+		}
+		if time.Since(began) > testkit.Patience {
+			t.Fatalf("it changes on and on: from %s to %s", before, after)
+		}
+	}
+}
+
+func TestAFunctionThatNeverSaysTheSameIsNotAskedWithoutEnd(t *testing.T) {
+	s := suite.Begin(t)
+	var calls atomic.Int64
+	provide(t, s, func(seen) answer {
+		return answer{resources: map[string]map[string]any{"store": configMap("", nil)}, status: map[string]any{"count": calls.Add(1)}}
+	})
+	kind := newCoded(t, s)
+	shop := s.Await(t, kind, s.NS, "shop", available)
+	rest(t, 8*time.Second)
+	if n := calls.Load(); n > 40 {
+		t.Errorf("it is called %d times in 8 s", n)
+	}
+	if n := s.Get(t, kind, s.NS, "shop").GetGeneration(); n != shop.GetGeneration() {
+		t.Errorf("its spec is written")
+	}
+}
+
+func TestATimeToLiveOfNothingMuchIsNotTakenAtItsWord(t *testing.T) {
+	s := suite.Begin(t)
+	var calls atomic.Int64
+	provide(t, s, func(seen) answer {
+		calls.Add(1)
+		return answer{resources: map[string]map[string]any{"store": configMap("", nil)}, ttl: time.Millisecond}
+	})
+	s.Put(t, coded)
+	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Await(t, s.Kind("Coded"), s.NS, "shop", available)
+	before := calls.Load()
+	rest(t, 3*time.Second)
+	if n := calls.Load() - before; n > 10 {
+		t.Errorf("it is called %d times in 3 s", n)
+	}
+}
+
+// What the schema doesn't know, what it knows otherwise, and conditions of every name.
+func TestAStatusThatTheSchemaCutsIsWrittenOnce(t *testing.T) {
+	s := suite.Begin(t)
+	var calls atomic.Int64
+	provide(t, s, func(seen) answer {
+		calls.Add(1)
+		return answer{
+			ttl: time.Second, resources: map[string]map[string]any{"store": configMap("", nil)},
+			status: map[string]any{
+				"address": "here", "count": 3.0, "unknown": map[string]any{"a": int64(1)},
+				"conditions": []any{map[string]any{"type": "Ready", "status": "False"}}, "crossplane": map[string]any{"pendingResources": "none"},
+			},
+			conditions: []*fnv1.Condition{
+				{Type: "Stalled", Status: fnv1.Status_STATUS_CONDITION_TRUE, Reason: "Slow"},
+				{Type: "Backed-Up", Status: fnv1.Status_STATUS_CONDITION_FALSE, Reason: "No"},
+			},
+		}
+	})
+	kind := newCoded(t, s)
+	shop := s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		if err := hasCondition(o, "Stalled", "True", "Slow"); err != nil {
+			return err
+		}
+		return available(o)
+	})
+	if text(shop, "status", "address") != "here" {
+		t.Errorf("status is %v", shop.Object["status"])
+	}
+	unwritten(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+}
+
+func TestACompositeSaysThatItsRevisionIsGone(t *testing.T) {
+	s := suite.Begin(t)
+	kind := newShop(t, s)
+	for _, crossplane := range []string{
+		`{"compositionUpdatePolicy":"Manual","compositionRevisionRef":{"name":"gone"}}`,
+		`{"compositionUpdatePolicy":"Automatic","compositionRevisionSelector":{"matchLabels":{"channel":"none"}}}`,
+	} {
+		s.Patch(t, kind, s.NS, "shop", `{"spec":{"crossplane":`+crossplane+`}}`)
+		s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+			return hasCondition(o, "Synced", "False", "ReconcileError", "revision")
+		})
+		if left := parts(t, s, "shop"); len(left) != 2 {
+			t.Errorf("there is left %v", left)
+		}
+	}
+}
+
+// A Secret of somebody else's has the name of the one that a composite publishes to.
+func TestDetailsThatCannotBePublishedAreNotSaidToBe(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, strings.Replace(strings.Replace(nest, "functionRef: {name: function-auto-ready}", "functionRef: {name: $ID-function}", 1), "connectionSecretKeys: [password]", "", 1))
+	var calls atomic.Int64
+	again(t, s, &calls)
+	s.Put(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: theirs}, data: {password: dGhlaXJz}}`)
+	xtop := s.Kind("XTop")
+	s.Put(t, `
+apiVersion: $GROUP/v1alpha1
+kind: XTop
+metadata: {name: $ID-shop}
+spec: {size: small, writeConnectionSecretToRef: {namespace: $NS, name: theirs}}`)
+	s.Await(t, xtop, "", s.Name("shop"), func(o *unstructured.Unstructured) error {
+		return hasCondition(o, "Synced", "False", "ReconcileError", "exists already")
+	})
+	unwritten(t, &calls, func() *unstructured.Unstructured {
+		o := s.Get(t, xtop, "", s.Name("shop"))
+		if at := text(o, "status", "connectionDetails", "lastPublishedTime"); at != "" {
+			t.Errorf("published at %s", at)
+		}
+		return o
+	})
+	if got := text(s.Get(t, suite.Secret, s.NS, "theirs"), "data", "password"); got != "dGhlaXJz" {
+		t.Errorf("their Secret has %s", got)
+	}
+}
+
+// again provides a step that publishes a password, and looks again every second.
+func again(t *testing.T, s suite.Suite, calls *atomic.Int64) {
+	provideRaw(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		calls.Add(1)
+		out := &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Ttl: durationpb.New(time.Second)}, Desired: r.GetDesired()}
+		if out.Desired.GetComposite() == nil {
+			out.Desired.Composite = &fnv1.Resource{}
+		}
+		out.Desired.Composite.ConnectionDetails = map[string][]byte{"password": []byte("ours")}
+		return out, nil
+	})
+}

@@ -1,0 +1,139 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// calls counts the calls of functions for composites, by whether their name begins with
+// "again".
+type calls struct {
+	pipeline.Runner
+	once, again *atomic.Int64
+}
+
+func (c calls) Run(ctx context.Context, name string, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	metadata := r.GetObserved().GetComposite().GetResource().GetFields()["metadata"].GetStructValue()
+	if strings.HasPrefix(metadata.GetFields()["name"].GetStringValue(), "again") {
+		c.again.Add(1)
+	} else {
+		c.once.Add(1)
+	}
+	return c.Runner.Run(ctx, name, r)
+}
+
+// lasting is a kind whose functions' answers hold for two seconds.
+var lasting = definitionOf("Lasting", "Namespaced", "") +
+	strings.Replace(composition("lasting", "Lasting", part("a")+part("b")),
+		"functionRef: {name: function-auto-ready}", "functionRef: {name: function-auto-ready}, input: {apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 2s}", 1)
+
+// TestSweepCompositesAtRestCostNothing makes a crowd of composites, and looks whether
+// anything is asked of the API server or of a function afterwards, and after a restart.
+func TestSweepCompositesAtRestCostNothing(t *testing.T) {
+	const idle, ttl, steps = 5 * time.Second, 2 * time.Second, 2
+	many, few := testkit.Size(60, 1000), 20
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	var (
+		once, again atomic.Int64
+	)
+	ns := testkit.Namespace(t, config)
+	counter := testkit.Counter{Counts: func(r *http.Request) bool { return !isOfOthers(r.URL.Path, ns) }}
+	options := server.Options{Config: counter.Wrap(config), Around: func(r pipeline.Runner) pipeline.Runner { return calls{r, &once, &again} }}
+	stop := runWith(t, options)
+	defer func() { stop() }()
+	define(t, w)
+	w.Apply(t, lasting)
+
+	began := time.Now()
+	crowd(t, w, ns, "Five", "once", many)
+	crowd(t, w, ns, "Lasting", "again", few)
+	took := time.Since(began)
+	testkit.Say(t, "rest: %d composites of five are made in %s, with %d calls of functions", many, took.Round(time.Millisecond), once.Load())
+
+	rest := func(when string) {
+		t.Helper()
+		settle(t, func() int64 { return int64(counter.Now().Total) + once.Load() })
+		before, called, lasted := counter.Now(), once.Load(), again.Load()
+		<-time.After(idle)
+		cost, more := counter.Since(before), again.Load()-lasted
+		testkit.Say(t, "rest: %s, %d composites in %s: %d requests, %d calls; and %d calls for %d whose answers hold for %s", when, many, idle, cost.Total, once.Load()-called, more, few, ttl)
+		if cost.Total > 0 || once.Load() > called {
+			t.Errorf("%s there were %d requests (%s) and %d calls", when, cost.Total, cost, once.Load()-called)
+		}
+		if most := int64(few) * steps * int64(idle/ttl+1); more > most || more == 0 {
+			t.Errorf("%s there were %d calls for answers that hold for %s, not 1 to %d", when, more, ttl, most)
+		}
+	}
+	rest("afterwards")
+
+	stop()
+	var writes atomic.Int64
+	crash := testkit.NewCrash(0)
+	crash.Log = func(request string) {
+		if !isOfOthers(request, ns) && !strings.Contains(request, "/late-") {
+			writes.Add(1)
+			t.Error("the restart wrote:", request)
+		}
+	}
+	options.Config = crash.Wrap(counter.Wrap(config))
+	called := once.Load()
+	stop = runWith(t, options)
+	crowd(t, w, ns, "Five", "late", 1) // what was there before is looked at before
+	rest("after a restart")
+	testkit.Say(t, "rest: the restart over %d composites made %d writes and %d calls", many+few, writes.Load(), once.Load()-called)
+}
+
+// crowd makes composites and waits until all are ready.
+func crowd(t *testing.T, w *testkit.World, ns, of, prefix string, n int) {
+	t.Helper()
+	const atOnce = 50
+	for from := 0; from < n; from += atOnce {
+		text, to := "", min(n, from+atOnce)
+		for i := from; i < to; i++ {
+			text += fmt.Sprintf("---\napiVersion: sweep.example.com/v1alpha1\nkind: %s\nmetadata: {name: %s-%04d, namespace: %s, labels: {batch: %s-%d}}\nspec: {value: one, crossplane: {compositionRef: {name: sweep-%s}}}\n",
+				of, prefix, i, ns, prefix, from, strings.ToLower(of))
+		}
+		w.Apply(t, text)
+		err := testkit.AwaitAny(t.Context(), w.Of(t, kind(of), ns), metav1.ListOptions{LabelSelector: fmt.Sprintf("batch=%s-%d", prefix, from)}, func(objects map[string]*unstructured.Unstructured) error {
+			if len(objects) < to-from {
+				return errors.New("not all are there")
+			}
+			for _, o := range objects {
+				if err := testkit.IsReady(o); err != nil {
+					return fmt.Errorf("%s: %w", o.GetName(), err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// settle waits until there has been nothing new to count for two seconds.
+func settle(t *testing.T, count func() int64) {
+	t.Helper()
+	last, since := count(), time.Now()
+	testkit.Poll(t, "there is nothing new", func() bool {
+		if now := count(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 2*time.Second
+	})
+}

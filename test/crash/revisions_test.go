@@ -1,0 +1,271 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+const waves = "rollout: {waves: [{percent: 50, pause: 1h}]}"
+
+// edition is a definition of boxes that says which edition it is.
+func edition(group, word, more string) string {
+	return fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %[1]s}
+spec:
+  %[3]s
+  schema: {apiVersion: v1alpha1, kind: Box, group: %[1]s, spec: {a: string}, status: {edition: "${content.data.edition}"}}
+  resources:
+    - id: content
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {edition: %[2]s}}
+`, group, word, more)
+}
+
+// TestRevisionsServeAcrossRestarts restarts the controllers while the definition is broken,
+// and while a rollout is under way: what served goes on serving.
+func TestRevisionsServeAcrossRestarts(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	rgd := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
+	box4 := []string{"a", "b", "c", "d"}
+	put := func(names ...string) {
+		for _, name := range names {
+			w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\n", group, name, ns))
+		}
+	}
+	editionOf := func(o *unstructured.Unstructured) string {
+		word, _, _ := unstructured.NestedString(o.Object, "status", "edition")
+		return word
+	}
+	is := func(name, word string) {
+		t.Helper()
+		w.Await(t, box, ns, name, func(o *unstructured.Unstructured) error {
+			if o == nil || editionOf(o) != word {
+				return errors.New("is not edition " + word)
+			}
+			return testkit.IsReady(o)
+		})
+	}
+	status := func(so func(map[string]any) bool) {
+		t.Helper()
+		w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
+			if said, _, _ := unstructured.NestedMap(o.Object, "status"); !so(said) {
+				return errors.New("does not say so")
+			}
+			return nil
+		})
+	}
+	stop := run(t, config)
+	defer func() { stop() }()
+	w.Apply(t, edition(group, "one", waves))
+	w.AwaitReady(t, rgd, "", group)
+	put(box4...)
+	for _, name := range box4 {
+		is(name, "one")
+	}
+
+	t.Log("in the middle of a rollout")
+	w.Apply(t, edition(group, "two", waves))
+	pausing := func(s map[string]any) bool {
+		rollout, _ := s["rollout"].(map[string]any)
+		ready, _ := rollout["ready"].(int64)
+		return rollout["phase"] == "Pausing" && ready >= 2 && s["servingRevision"] == int64(1) // one that comes may belong to the wave
+	}
+	status(pausing)
+	paused := testkit.Show(w.Get(t, rgd, "", group))
+	want := map[string]string{}
+	for _, name := range box4 {
+		want[name] = editionOf(w.Get(t, box, ns, name))
+	}
+	stop()
+	stop = run(t, config)
+	patch := `{"spec":{"a":"b"}}`
+	w.Patch(t, box, ns, "d", patch)
+	w.AwaitReady(t, box, ns, "d") // it is looked at last
+	if now := testkit.Show(w.Get(t, rgd, "", group)); now != paused {
+		t.Errorf("the definition was %s and is %s", paused, now)
+	}
+	put("new")
+	w.AwaitReady(t, box, ns, "new")
+	status(pausing)
+	for name, word := range want {
+		is(name, word)
+	}
+
+	t.Log("and its waves make no sense after the restart: all are composed as before")
+	stop()
+	w.Apply(t, edition(group, "two", "rollout: {waves: [{percent: 50}, {percent: 20}]}"))
+	stop = run(t, config)
+	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
+		if reason := testkit.ReasonOf(o, "GraphRevisionsResolved"); reason != "InvalidRollout" {
+			return errors.New("it says " + reason)
+		}
+		return nil
+	})
+	for _, name := range box4 {
+		w.Delete(t, configMap, ns, name)
+	}
+	for name, word := range want {
+		w.Await(t, configMap, ns, name, func(o *unstructured.Unstructured) error {
+			if o == nil {
+				return errors.New("is gone")
+			}
+			if made, _, _ := unstructured.NestedString(o.Object, "data", "edition"); made != word {
+				return errors.New("is of edition " + made + ", not " + word)
+			}
+			return nil
+		})
+	}
+
+	t.Log("the newest content is broken, and nothing is remembered: the one that served serves")
+	w.Apply(t, edition(group, "two", ""))
+	for _, name := range box4 {
+		is(name, "two")
+	}
+	w.Apply(t, edition(group, `"${nothing}"`, ""))
+	status(func(s map[string]any) bool { return s["state"] == "Inactive" && s["servingRevision"] == int64(2) })
+	stop()
+	stop = run(t, config)
+	put("late")
+	is("late", "two")
+	if list := w.Get(t, definition.RevisionKind, "", group+"-r00003"); list != nil {
+		t.Error("what doesn't compile is a revision")
+	}
+
+	t.Log("its revisions go with it")
+	for _, name := range append(box4, "new", "late") {
+		w.Delete(t, box, ns, name)
+		w.AwaitGone(t, box, ns, name)
+	}
+	w.Delete(t, rgd, "", group)
+	w.AwaitGone(t, rgd, "", group)
+	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00001")
+	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00002")
+}
+
+// TestACrashIssuesNoRevisionTwice stops the controllers after each write of the life of a
+// definition that is made, and changed while two instances follow it in waves.
+func TestACrashIssuesNoRevisionTwice(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	writes, points := 0, 0
+	for n := 0; n == 0 || n <= writes; n += testkit.Size(3, 1) {
+		crash := testkit.NewCrash(n)
+		stop := crash.Revive(config, func(c *rest.Config) func() { return run(t, c) })
+		group, ns := testkit.Group(t), testkit.Namespace(t, config)
+		liveWith(t, w, group, ns)
+		if n == 0 {
+			writes = crash.Writes() + 1
+		} else {
+			points++
+		}
+		stop()
+	}
+	testkit.Say(t, "sweep: %d crash points in the life of a definition with revisions", points)
+}
+
+// liveWith makes a definition and changes it, and looks at its revisions.
+func liveWith(t *testing.T, w *testkit.World, group, ns string) {
+	t.Helper()
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	rgd := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
+	const quick = "rollout: {waves: [{percent: 50}]}"
+	w.Apply(t, edition(group, "one", quick))
+	w.AwaitReady(t, rgd, "", group)
+	for _, name := range []string{"a", "b"} {
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\n", group, name, ns))
+		w.AwaitReady(t, box, ns, name)
+	}
+	w.Apply(t, edition(group, "two", quick))
+	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
+		serving, _, _ := unstructured.NestedInt64(o.Object, "status", "servingRevision")
+		issued, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision")
+		if serving != 2 || issued != 2 {
+			return fmt.Errorf("revision %d of %d serves", serving, issued)
+		}
+		return testkit.IsReady(o)
+	})
+	for _, name := range []string{"a", "b"} {
+		w.Await(t, box, ns, name, func(o *unstructured.Unstructured) error {
+			if word, _, _ := unstructured.NestedString(o.Object, "status", "edition"); word != "two" {
+				return errors.New("is edition " + word)
+			}
+			return testkit.IsReady(o)
+		})
+	}
+	for _, revision := range []string{"-r00001", "-r00002"} {
+		w.AwaitReady(t, definition.RevisionKind, "", group+revision)
+	}
+}
+
+// TestARevisionServesOnAfterARestartThoughAKindHasChanged changes the type of what a
+// definition shows of a kind that it composes.
+func TestARevisionServesOnAfterARestartThoughAKindHasChanged(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	outer := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Outer"}
+	inner := func(kind string) string {
+		return suite.CRDText(group, "v1", "Inner", "{type: object, properties: {spec: {type: object, properties: {a: {type: string}}}, status: {type: object, properties: {size: {type: "+kind+"}}}}}")
+	}
+	put := func(a string) {
+		t.Helper()
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Outer\nmetadata: {name: x, namespace: %s}\nspec: {a: %s}\n", group, ns, a))
+		w.Await(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Inner"}, ns, "x", func(o *unstructured.Unstructured) error {
+			if got, _, _ := unstructured.NestedString(objectOf(o), "spec", "a"); got != a {
+				return fmt.Errorf("a is %q", got)
+			}
+			return nil
+		})
+	}
+	stop := run(t, config)
+	w.Apply(t, inner("string"))
+	w.Apply(t, fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %[1]s}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Outer, group: %[1]s, spec: {a: string}, status: {size: "${inner.status.size}"}}
+  resources:
+    - id: inner
+      template: {apiVersion: %[1]s/v1, kind: Inner, metadata: {name: "${schema.metadata.name}"}, spec: {a: "${schema.spec.a}"}}
+`, group))
+	w.AwaitReady(t, definitionKind, "", group)
+	put("one")
+	w.Apply(t, inner("integer"))
+	w.Await(t, definitionKind, "", group, func(o *unstructured.Unstructured) error {
+		if reason := testkit.ReasonOf(o, "KindReady"); reason != "BreakingChange" {
+			return errors.New("KindReady is " + reason)
+		}
+		return nil
+	})
+	put("two")
+	stop()
+	stop = run(t, config)
+	defer func() { stop() }()
+	put("three")
+	w.Delete(t, outer, ns, "x")
+	w.AwaitGone(t, outer, ns, "x")
+	w.Delete(t, definitionKind, "", group)
+	w.AwaitGone(t, definitionKind, "", group)
+}
+
+// objectOf is what an object holds; nothing for none.
+func objectOf(o *unstructured.Unstructured) map[string]any {
+	if o == nil {
+		return nil
+	}
+	return o.Object
+}

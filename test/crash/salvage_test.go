@@ -1,0 +1,75 @@
+package crash
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// early uses a kind that comes later, and then has another field than is written.
+const early = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-early}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Early, group: $GROUP, spec: {value: string | default=one}, status: {value: "${sibling.data.a}"}}
+  resources:
+    - id: late
+      template: {apiVersion: $GROUP/v1alpha1, kind: Late, metadata: {name: late}, spec: {colour: red}}
+    - id: sibling
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: "${schema.spec.value}"}}
+`
+
+var laterKind = suite.CRDText("$GROUP", "v1alpha1", "Late", "{type: object, properties: {spec: {type: object, properties: {color: {type: string}}}}}")
+
+func TestADefinitionThatNoLongerFitsAKindServesTheRestAfterARestart(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	id, _, _ := strings.Cut(group, ".")
+	kind, name := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Early"}, id+"-early"
+	put := func(text string) {
+		t.Helper()
+		w.Apply(t, strings.NewReplacer("$GROUP", group, "$NS", ns, "$ID", id).Replace(text))
+	}
+	definition := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
+	shows := func(value string) {
+		t.Helper()
+		w.Await(t, kind, ns, "x", func(o *unstructured.Unstructured) error {
+			got, _, _ := unstructured.NestedString(o.Object, "status", "value")
+			if reason := testkit.ReasonOf(o, "Ready"); got != value || reason != "WaitingForKind" {
+				return fmt.Errorf("it shows %q and is %s", got, reason)
+			}
+			return nil
+		})
+	}
+	const instance = "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\nspec: {value: %s}\n"
+
+	stop := run(t, config)
+	put(early)
+	put(fmt.Sprintf(instance, "one"))
+	shows("one")
+	put(laterKind)
+	w.Await(t, definition, "", name, func(o *unstructured.Unstructured) error {
+		if text := testkit.Message(o, "GraphAccepted"); testkit.Condition(o, "GraphAccepted") != "False" || !strings.Contains(text, `there is no field "colour" here; did you mean "color"?`) {
+			return fmt.Errorf("GraphAccepted says %q", text)
+		}
+		return nil
+	})
+	stop()
+
+	stop = run(t, config)
+	defer stop()
+	put(fmt.Sprintf(instance, "two"))
+	shows("two")
+	w.Delete(t, kind, ns, "x")
+	w.AwaitGone(t, kind, ns, "x")
+	w.Delete(t, definition, "", name)
+	w.AwaitGone(t, definition, "", name)
+}

@@ -1,0 +1,126 @@
+package crash
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// usedDefinition has two nodes of which one uses the other, two that use each other, and
+// one that the instance protects itself by.
+var usedDefinition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: sweep-used}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Used, group: sweep.example.com}
+  resources:
+    - {id: a, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-a}}}
+    - {id: b, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-b}, data: {of: "${a.metadata.name}"}}}
+    - {id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-c}}}` +
+	usageNode("ab", "b", "a") + usageNode("ac", "a", "c") + usageNode("ca", "c", "a") +
+	suite.UsageNode("whole", "x-whole", "{reason: because, of: {apiVersion: sweep.example.com/v1alpha1, kind: Used, resourceRef: {name: x}}}")
+
+func usageNode(id, of, by string) string {
+	return suite.UsageNode(id, "x-"+id, "{of: "+suite.RefTo(of)+", by: "+suite.RefTo(by)+"}")
+}
+
+const (
+	usedInstance = "apiVersion: sweep.example.com/v1alpha1\nkind: Used\nmetadata: {name: x, namespace: $NS}\n"
+	heldUsage    = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: held, namespace: $NS}
+spec: {reason: the ledger, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: x-c}}}
+`
+	tried      = `{"metadata":{"annotations":{"usage.crossplane.io/deletion-attempt-with-policy":"Background"}}}`
+	replaying  = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: used, namespace: $NS}\n"
+	replayedBy = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: x, namespace: $NS}
+spec: {reason: because, replayDeletion: true, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}}
+`
+)
+
+// usedReady waits until the instance and its usages are ready.
+func usedReady(t *testing.T, w *testkit.World, ns string) {
+	t.Helper()
+	w.AwaitReady(t, kind("Used"), ns, "x")
+	for _, name := range []string{"x-ab", "x-ac", "x-ca", "x-whole"} {
+		w.AwaitReady(t, usage.Kinds[0], ns, name)
+	}
+}
+
+func usageReady(name string) func(*testing.T, *testkit.World, string) {
+	return func(t *testing.T, w *testkit.World, ns string) { w.AwaitReady(t, usage.Kinds[0], ns, name) }
+}
+
+func removeUsage(name string) func(*testing.T, *testkit.World, string) {
+	return func(t *testing.T, w *testkit.World, ns string) { w.Delete(t, usage.Kinds[0], ns, name) }
+}
+
+var usageScenarios = []scenario{
+	{hard: true, name: "create with usages", act: apply(usedInstance), settled: usedReady},
+	{
+		hard: true, name: "delete with usages", before: both(apply(usedInstance), usedReady),
+		act: remove(kind("Used"), metav1.DeletePropagationBackground), settled: gone(kind("Used")),
+	},
+	{
+		hard: true, name: "delete what is in use", before: both(both(apply(usedInstance), usedReady), both(apply(heldUsage), usageReady("held"))),
+		act: both(both(remove(kind("Used"), metav1.DeletePropagationBackground),
+			told(kind("Used"), "x-c", report.Protected)), removeUsage("held")),
+		settled: gone(kind("Used")),
+	},
+	{
+		name: "replay a deletion", before: both(both(apply(replaying), apply(replayedBy)), both(usageReady("x"), mend(configMap, "used", tried))),
+		act: removeUsage("x"), settled: both(goneOf(configMap, "used"), gone(usage.Kinds[0])),
+	},
+}
+
+// TestSweepOfUsages is a sweep where usages are served. It is the last in this package:
+// once their kinds are there they are watched.
+func TestSweepOfUsages(t *testing.T) {
+	config := testkit.Exclusive(t)
+	w := testkit.NewWorld(t, config)
+	stop := runWith(t, server.Options{Config: config, Usages: true})
+	define(t, w)
+	w.Apply(t, usedDefinition)
+	w.AwaitReady(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", "sweep-used")
+	stop()
+	points := 0
+	for _, s := range usageScenarios {
+		t.Run(s.name, func(t *testing.T) {
+			want, writes := converge(t, config, w, s, testkit.Namespace(t, config), 0)
+			for _, n := range s.points(writes) {
+				points++
+				ns := testkit.Namespace(t, config)
+				got, _ := converge(t, config, w, s, ns, n)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("after a crash at write %d of %d the world differs (-without +with):\n%s", n, writes, diff)
+				}
+				if left, _ := w.Of(t, usage.Kinds[0], ns).List(t.Context(), metav1.ListOptions{}); s.name != "create with usages" && len(left.Items) > 0 {
+					t.Errorf("after a crash at write %d of %d there are %v", n, writes, namesOf(left))
+				}
+			}
+			t.Logf("%d writes", writes)
+		})
+	}
+	testkit.Say(t, "sweep of usages: %d crash points", points)
+}
+
+func namesOf(list *unstructured.UnstructuredList) (names []string) {
+	for i := range list.Items {
+		names = append(names, list.Items[i].GetName())
+	}
+	return names
+}

@@ -1,0 +1,178 @@
+package creation
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/providers/postgresql/postgrestest"
+	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+var (
+	role     = v1alpha1.GroupVersion.WithKind("Role")
+	database = v1alpha1.GroupVersion.WithKind("Database")
+)
+
+// TestSweepTheControllersDieAfterEveryWrite about a role whose password is rotated and about
+// a database.
+func TestSweepTheControllersDieAfterEveryWrite(t *testing.T) {
+	pg, err := postgrestest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pg.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	config := testkit.Exclusive(t)
+	l := login{world: testkit.NewWorld(t, config), config: config, pg: pg}
+	writes := l.live(t, 0)
+	lives := 1
+	for n := 1; n <= writes && !t.Failed(); n += testkit.Size(9, 1) {
+		l.live(t, n)
+		lives++
+	}
+	testkit.Say(t, "postgresql: %d lives of a role and a database, the controllers dying after one of %d writes", lives, writes)
+}
+
+// login is a role, whose password is rotated, and a database of it.
+type login struct {
+	world  *testkit.World
+	config *rest.Config
+	pg     *postgrestest.Server
+}
+
+const loginText = `
+apiVersion: v1
+kind: Secret
+metadata: {name: login, namespace: %[1]s}
+stringData: {username: %[2]s, password: "%[3]s"}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: default, namespace: %[1]s}
+spec: {host: 127.0.0.1, port: %[4]d, credentials: {secretRef: {name: login}}, tls: {mode: disable}}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: Role
+metadata: {name: %[1]s, namespace: %[1]s}
+spec:
+  providerConfigRef: {kind: ProviderConfig, name: default}
+  forProvider: {login: true, passwordRotation: {token: %[5]s}}
+  writeConnectionSecretToRef: {name: connection}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: Database
+metadata: {name: %[1]s, namespace: %[1]s}
+spec:
+  providerConfigRef: {kind: ProviderConfig, name: default}
+  forProvider: {owner: %[1]s, connectionLimit: %[6]d}
+`
+
+// live creates, changes and deletes it, with a crash after the n-th write, and returns how many there were.
+func (l login) live(t *testing.T, n int) int {
+	t.Helper()
+	name := testkit.Namespace(t, l.config)
+	crash := testkit.NewCrash(n)
+	stop := crash.Revive(l.config, func(c *rest.Config) func() {
+		return start(t, server.Options{Config: c, Providers: []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: true})}})
+	})
+	defer stop()
+	for generation, token := range []string{"one", "two"} {
+		l.world.Apply(t, fmt.Sprintf(loginText, name, postgrestest.Superuser, postgrestest.Password, l.pg.Port, token, 5+generation))
+		l.world.Await(t, role, name, name, usable(generation+1))
+		l.world.Await(t, database, name, name, usable(generation+1))
+		l.opens(t, n, name, token)
+	}
+	if got := l.ask(t, `SELECT datconnlimit::text || (shobj_description(oid, 'pg_database') LIKE 'managed by espalier: %') FROM pg_database WHERE datname = $1`, name); got != "6true" {
+		t.Errorf("crash at %d: the database is %s", n, got)
+	}
+	for _, kind := range []schema.GroupVersionKind{database, role} {
+		l.world.Delete(t, kind, name, name)
+		l.world.AwaitGone(t, kind, name, name)
+	}
+	if got := l.ask(t, `SELECT ((SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1))::text`, name); got != "0" {
+		t.Errorf("crash at %d: %s things are left", n, got)
+	}
+	l.clear(t, name)
+	return crash.Writes()
+}
+
+// opens waits until the Secret has a password for a request to rotate, and checks
+// that it opens.
+func (l login) opens(t *testing.T, n int, name, token string) {
+	t.Helper()
+	var password string
+	l.world.Await(t, suite.Secret, name, "connection", func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return fmt.Errorf("does not exist")
+		}
+		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+		asked, _ := base64.StdEncoding.DecodeString(data["passwordRotation"])
+		if data["nextPassword"] != "" || string(asked) != token {
+			return fmt.Errorf("the password was made for %q", asked)
+		}
+		raw, err := base64.StdEncoding.DecodeString(data["password"])
+		password = string(raw)
+		return err
+	})
+	conn, err := l.pg.Connect(t.Context(), name, password, "postgres")
+	if err != nil {
+		t.Fatalf("crash at %d: the password in the Secret doesn't open: %v", n, err)
+	}
+	conn.Close(context.Background())
+}
+
+func (l login) ask(t *testing.T, query, name string) string {
+	t.Helper()
+	conn, err := l.pg.Connect(t.Context(), postgrestest.Superuser, postgrestest.Password, "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var answer string
+	if err := conn.QueryRow(t.Context(), query, name).Scan(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// usable checks that a generation has been seen to, and that the object is ready.
+func usable(generation int) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if err := synced(int64(generation))(o); err != nil {
+			return err
+		}
+		return testkit.IsReady(o)
+	}
+}
+
+// clear waits until nothing is left of a life on the API server.
+func (l login) clear(t *testing.T, name string) {
+	t.Helper()
+	err := testkit.AwaitAny(t.Context(), l.world.Of(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		for key, o := range objects {
+			if owner, _, _ := unstructured.NestedString(o.Object, "spec", "owner", "name"); strings.HasPrefix(owner, name) {
+				return fmt.Errorf("Binding %s is left: %v", key, o.Object["spec"])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

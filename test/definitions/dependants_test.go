@@ -1,0 +1,134 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// TestAChangeThatWouldBreakWhoComposesAKindNamesThem takes a field away that another
+// definition reads: that one is named as long as it does, and compiled anew when the change
+// goes ahead all the same.
+func TestAChangeThatWouldBreakWhoComposesAKindNamesThem(t *testing.T) {
+	s := begin(t)
+	low := func(status, annotations string) {
+		t.Helper()
+		s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-low, annotations: {`+annotations+`}}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Low, group: $GROUP, spec: {text: string | default=x}, status: {`+status+`}}
+  resources: [{id: note, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-low"}, data: {text: "${schema.spec.text}"}}}]
+`)
+	}
+	high := func(reads string) {
+		t.Helper()
+		s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-high}
+spec:
+  schema: {apiVersion: v1alpha1, kind: High, group: $GROUP, status: {seen: "${low.status.`+reads+`}"}}
+  resources: [{id: low, template: {apiVersion: $GROUP/v1alpha1, kind: Low, metadata: {name: "${schema.metadata.name}"}}}]
+`)
+	}
+	const former, latter, allowed = `former: "${note.data.text}"`, `latter: "${note.data.text}"`, `kro.run/allow-breaking-changes: "true"`
+	low(former, "")
+	s.Active(t, "low")
+	high("former")
+	s.Active(t, "high")
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: High\nmetadata: {name: x, namespace: $NS}\n")
+	s.AwaitReady(t, s.Kind("High"), s.NS, "x")
+	refused := func(names bool) func(*unstructured.Unstructured) error {
+		return func(o *unstructured.Unstructured) error {
+			told := testkit.Message(o, "KindReady")
+			named := strings.Contains(told, "ResourceGraphDefinition "+s.Name("high")+": ") && strings.Contains(told, "low.status.former")
+			if testkit.ReasonOf(o, "KindReady") != "BreakingChange" || named != names {
+				return errors.New("KindReady says " + testkit.ReasonOf(o, "KindReady") + ": " + told)
+			}
+			return nil
+		}
+	}
+	seen := func(what string) func(*unstructured.Unstructured) error {
+		return func(o *unstructured.Unstructured) error {
+			if got, _, _ := unstructured.NestedString(o.Object, "status", "seen"); got != what {
+				return errors.New("it has seen " + got)
+			}
+			return testkit.IsReady(o)
+		}
+	}
+
+	low(latter, "")
+	s.Await(t, rgd, "", s.Name("low"), refused(true))
+	s.Await(t, s.Kind("High"), s.NS, "x", seen("x")) // what served before goes on
+
+	low(former+", "+latter, "")
+	s.Active(t, "low")
+	low(latter, "")
+	s.Await(t, rgd, "", s.Name("low"), refused(true))
+	high("latter")
+	s.Await(t, rgd, "", s.Name("low"), refused(false))
+
+	low(latter, allowed)
+	s.Active(t, "low")
+	s.Await(t, s.Kind("High"), s.NS, "x", seen("x"))
+	low(former, allowed)
+	s.Active(t, "low")
+	s.Await(t, rgd, "", s.Name("high"), func(o *unstructured.Unstructured) error {
+		if got := testkit.Message(o, "GraphAccepted"); testkit.Condition(o, "GraphAccepted") != "False" || !strings.Contains(got, "latter") {
+			return errors.New("it wasn't compiled anew: " + got)
+		}
+		return nil
+	})
+}
+
+// TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack learns of a kind only when others have
+// come to rely on what nobody knew the type of.
+func TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack(t *testing.T) {
+	s := begin(t)
+	const lower = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-lower}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Lower, group: $GROUP, status: {size: "${late.status.size}"}}
+  resources: [{id: late, template: {apiVersion: $GROUP/v1, kind: Late, metadata: {name: "${schema.metadata.name}"}}}]
+`
+	const upper = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-upper}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Upper, group: $GROUP}
+  resources:
+    - {id: lower, template: {apiVersion: $GROUP/v1alpha1, kind: Lower, metadata: {name: "${schema.metadata.name}"}}}
+    - {id: content, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${%s}"}}}
+`
+	late := suite.CRDText("$GROUP", "v1", "Late", "{type: object, properties: {status: {type: object, properties: {size: {type: integer}}}}}")
+	s.Put(t, lower)
+	s.Active(t, "lower")
+	s.Put(t, fmt.Sprintf(upper, "lower.status.size"))
+	s.Active(t, "upper")
+	s.Put(t, late)
+	s.Await(t, rgd, "", s.Name("lower"), all(field("Inactive", "status", "state"),
+		conditionIs("KindReady", "False", "BreaksDependants", s.Name("upper"), "spec.resources[1].template.data.size", "the expression is an integer; expected a string")))
+	s.Active(t, "upper")
+
+	t.Log("it is typed once nobody is against it")
+	s.Put(t, fmt.Sprintf(upper, "string(lower.status.size)"))
+	s.Active(t, "lower", "upper")
+	crd := s.Get(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "lowers."+s.Group)
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if got, _, _ := unstructured.NestedString(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "properties", "size", "type"); got != "integer" {
+		t.Errorf("its size is %q", got)
+	}
+	s.Active(t, "upper")
+}

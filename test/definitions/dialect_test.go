@@ -1,0 +1,196 @@
+package definitions
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// What manifests and suites that others wrote for the dialect rest on.
+
+const worded = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-worded}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: PodInfo
+    plural: podinfos
+    group: $GROUP
+    metadata: {nameValidation: maxLength=5}
+    spec: {secret: boolean | default=false, twin: string | default=other}
+  resources:
+    - {id: one, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-one"}}}
+    - {id: two, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-${schema.spec.twin}"}}}
+    - id: three
+      includeWhen: ["${schema.spec.secret}"]
+      deletionPolicy: Orphaned
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "${schema.metadata.name}-three"}}
+`
+
+const wordedInstance = "\napiVersion: $GROUP/v1alpha1\nkind: PodInfo\nmetadata: {name: x, namespace: $NS}\n"
+
+// refused checks that the API server refuses an object, and why.
+func refused(t *testing.T, s suite.Suite, what, text, why string) {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.TryApply(t, o); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestTheAuthorSaysThePluralAndTheNames(t *testing.T) {
+	s := begin(t)
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	s.Await(t, crdKind, "", "podinfos."+s.Group, all(field("podinfos", "spec", "names", "plural")))
+	refused(t, s, "a name that is too long", s.Text("\napiVersion: $GROUP/v1alpha1\nkind: PodInfo\nmetadata: {name: far-too-long, namespace: $NS}\n"), "metadata.name")
+	s.Put(t, wordedInstance)
+	s.AwaitReady(t, s.Kind("PodInfo"), s.NS, "x")
+}
+
+// kindsAre checks what kinds an instance says that it has objects of.
+func kindsAre(want string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("does not exist")
+		}
+		if got := o.GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; got != want {
+			return errors.New("it has objects of " + got)
+		}
+		return nil
+	}
+}
+
+func TestAnInstanceNamesNoKindThatIsLeftOut(t *testing.T) {
+	s := begin(t)
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	s.Put(t, wordedInstance)
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(testkit.IsReady, kindsAre("ConfigMap")))
+
+	t.Log("it names it before there is one, and no longer than there is one")
+	s.Put(t, wordedInstance+"spec: {secret: true}\n")
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(testkit.IsReady, kindsAre("ConfigMap,Secret")))
+	secret := s.Get(t, suite.Secret, s.NS, "x-three")
+	if got := secret.GetAnnotations()["internal.kro.run/deletion-policy"]; got != "Orphaned" {
+		t.Errorf("what is left in place says %q", got)
+	}
+	s.Put(t, wordedInstance+"spec: {secret: false}\n")
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(testkit.IsReady, kindsAre("ConfigMap")))
+	s.Await(t, suite.Secret, s.NS, "x-three", func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("is deleted, and should be left in place")
+		}
+		if _, marked := o.GetAnnotations()["internal.kro.run/deletion-policy"]; marked {
+			return errors.New("is marked still")
+		}
+		return nil
+	})
+}
+
+func TestNeitherOfTwoNodesTakesWhatSomebodyElseHas(t *testing.T) {
+	s := begin(t)
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	s.Put(t, "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-one, namespace: $NS}\ndata: {of: somebody}\n")
+	before := s.Get(t, configMap, s.NS, "x-one")
+	s.Put(t, wordedInstance+"spec: {twin: one}\n")
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(field("ERROR", "status", "state"), conditionIs("ResourcesReady", "False", "Rejected", "one", "two", "render")))
+	s.Delete(t, s.Kind("PodInfo"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("PodInfo"), s.NS, "x")
+	if after := s.Get(t, configMap, s.NS, "x-one"); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Error("what somebody else had was written")
+	}
+}
+
+func TestDeletionPoliciesAreForTemplates(t *testing.T) {
+	s := begin(t)
+	refused(t, s, "a reference that is to be left in place", s.Text(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-refused}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Refused, group: $GROUP}
+  resources:
+    - {id: there, deletionPolicy: Orphaned, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: there}}}
+`), "deletionPolicy is only supported on template resources")
+}
+
+var revisionOf = schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}
+
+func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
+	s := begin(t)
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	name := s.Name("worded") + "-r00001"
+	first := s.Get(t, revisionOf, "", name)
+	policy := metav1.DeletePropagationOrphan
+	if err := s.Of(t, rgd, "").Delete(t.Context(), s.Name("worded"), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitGone(t, rgd, "", s.Name("worded"))
+	s.Await(t, revisionOf, "", name, func(o *unstructured.Unstructured) error {
+		switch {
+		case o == nil || o.GetDeletionTimestamp() != nil:
+			return errors.New("is deleted")
+		case len(o.GetOwnerReferences()) > 0:
+			return errors.New("is owned by who is gone")
+		}
+		return nil
+	})
+
+	t.Log("the next definition of the name goes on with it")
+	s.Put(t, worded)
+	s.Active(t, "worded")
+	s.Await(t, rgd, "", s.Name("worded"), all(field(int64(1), "status", "lastIssuedRevision")))
+	if again := s.Get(t, revisionOf, "", name); again.GetUID() != first.GetUID() || len(again.GetOwnerReferences()) == 0 {
+		t.Errorf("it goes on with %s of %v; the revision was %s", again.GetUID(), again.GetOwnerReferences(), first.GetUID())
+	}
+}
+
+func TestAnItemThatCantBeUpdatedIsTold(t *testing.T) {
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-fixed}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Fixed, group: $GROUP, spec: {value: string}}
+  resources:
+    - id: parts
+      forEach: [{slot: "${['a', 'b']}"}]
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: "${schema.metadata.name}-${slot}"}
+        immutable: ${slot == 'a'}
+        data: {value: "${schema.spec.value}"}
+`)
+	s.Active(t, "fixed")
+	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: x, namespace: $NS}\nspec: {value: VALUE}\n"
+	s.Put(t, strings.Replace(instance, "VALUE", "first", 1))
+	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
+
+	t.Log("its sibling is updated, and the item stays as it was")
+	s.Put(t, strings.Replace(instance, "VALUE", "second", 1))
+	s.Await(t, s.Kind("Fixed"), s.NS, "x", all(field("ERROR", "status", "state"),
+		conditionIs("ResourcesReady", "False", "Rejected", "parts[x-a]: item "+s.NS+"/x-a: update rejected: ")))
+	s.Await(t, configMap, s.NS, "x-b", all(field("second", "data", "value")))
+	s.Await(t, configMap, s.NS, "x-a", all(field("first", "data", "value")))
+	s.Put(t, strings.Replace(instance, "VALUE", "first", 1))
+	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
+}

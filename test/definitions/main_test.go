@@ -1,0 +1,28 @@
+// Package definitions tests definitions of graphs as their authors meet them: what is accepted,
+// which kind is served, and how revisions are issued, rolled out and rolled back.
+package definitions
+
+import (
+	"os"
+	"testing"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+
+var (
+	begin     = suite.Begin
+	rgd       = suite.RGD
+	rg        = suite.RG
+	crdKind   = suite.CRD
+	configMap = suite.ConfigMap
+
+	exists      = suite.Exists
+	all         = suite.All
+	field       = suite.Field
+	conditionIs = suite.ConditionIs
+)
+
+type check = suite.Check

@@ -1,0 +1,148 @@
+package deletion
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// TestDefinitionsAreDeletedWhileTheNestIs deletes the definitions, in every order,
+// while the nest waits for a held leaf: nothing of them is needed any more, and
+// they wait until the last of their instances has gone.
+func TestDefinitionsAreDeletedWhileTheNestIs(t *testing.T) {
+	for _, order := range [][]string{
+		{"low", "mid", "top"}, {"low", "top", "mid"}, {"mid", "low", "top"}, {"mid", "top", "low"}, {"top", "low", "mid"}, {"top", "mid", "low"},
+	} {
+		t.Run(strings.Join(order, ", "), func(t *testing.T) {
+			s := home(t)
+			build(t, s)
+			finalizers(t, s, leaf(s), "x-leaf", guard)
+			s.Delete(t, s.Kind("Top"), s.NS, "x")
+			for _, name := range order {
+				s.Delete(t, suite.RGD, "", s.Name(name))
+			}
+			for _, name := range order {
+				s.Await(t, suite.RGD, "", s.Name(name), counts(1))
+			}
+			awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+			finalizers(t, s, leaf(s), "x-leaf")
+			awaitNestGone(t, s)
+			for _, name := range order {
+				s.AwaitGone(t, suite.RGD, "", s.Name(name))
+			}
+			for _, kind := range layers {
+				s.AwaitGone(t, suite.CRD, "", kindCRD(s, kind))
+			}
+			awaitGone(t, s, leaf(s), "x-below")
+		})
+	}
+}
+
+const anotherTop = "apiVersion: $GROUP/v1alpha1\nkind: Top\nmetadata: {name: other, namespace: $NS}\n"
+
+// TestDefinitionsOfLivingInstancesWaitAndCountThem deletes the definitions of two
+// nests, which live on until somebody deletes them.
+func TestDefinitionsOfLivingInstancesWaitAndCountThem(t *testing.T) {
+	s := home(t)
+	build(t, s)
+	s.Put(t, anotherTop)
+	s.AwaitReady(t, s.Kind("Top"), s.NS, "other")
+	before := uids(t, s)
+	definitions := []string{"low", "mid", "top"}
+	for _, name := range definitions {
+		s.Delete(t, suite.RGD, "", s.Name(name))
+	}
+	for _, name := range definitions {
+		s.Await(t, suite.RGD, "", s.Name(name), counts(2))
+	}
+	s.Delete(t, s.Kind("Top"), s.NS, "other")
+	for _, name := range definitions {
+		s.Await(t, suite.RGD, "", s.Name(name), counts(1))
+	}
+	after := uids(t, s)
+	for object, uid := range before {
+		if strings.HasPrefix(object, "x") && after[object] != uid {
+			t.Errorf("%s was %s and is %s", object, uid, after[object])
+		}
+	}
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	awaitNestGone(t, s)
+	for _, name := range definitions {
+		s.AwaitGone(t, suite.RGD, "", s.Name(name))
+	}
+	for _, kind := range layers {
+		s.AwaitGone(t, suite.CRD, "", kindCRD(s, kind))
+	}
+}
+
+// TestDefinitionsThatComeBackFindTheirInstances lets the definitions go from over
+// living instances, and from over one that is being deleted, and brings them back.
+func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
+	leave := func(t *testing.T, s suite.Suite) {
+		t.Helper()
+		for _, name := range []string{"top", "mid", "low"} {
+			patch := `{"metadata":{"annotations":{"kro.run/allow-orphans":"true"}}}`
+			s.Patch(t, suite.RGD, "", s.Name(name), patch)
+			s.Delete(t, suite.RGD, "", s.Name(name))
+		}
+		for _, name := range []string{"top", "mid", "low"} {
+			s.AwaitGone(t, suite.RGD, "", s.Name(name))
+		}
+	}
+	back := func(t *testing.T, s suite.Suite) {
+		t.Helper()
+		s.Put(t, nest)
+		s.Active(t, "low", "mid", "top")
+	}
+	t.Run("alive, as they were", func(t *testing.T) {
+		s := home(t)
+		build(t, s)
+		before := uids(t, s)
+		leave(t, s)
+		back(t, s)
+		for i, kind := range layers {
+			definition := s.Get(t, suite.RGD, "", s.Name([]string{"low", "mid", "top"}[i]))
+			s.Await(t, s.Kind(kind), s.NS, "x", labelled("kro.run/resource-graph-definition-id", string(definition.GetUID())))
+			s.AwaitReady(t, s.Kind(kind), s.NS, "x")
+		}
+		after := uids(t, s)
+		for object, uid := range before {
+			if after[object] != uid {
+				t.Errorf("%s was %s and is %s", object, uid, after[object])
+			}
+		}
+		s.Delete(t, s.Kind("Top"), s.NS, "x")
+		awaitNestGone(t, s)
+		awaitGone(t, s, leaf(s), "x-below")
+	})
+	t.Run("deleted in the meantime", func(t *testing.T) {
+		s := home(t)
+		build(t, s)
+		leave(t, s)
+		s.Delete(t, s.Kind("Top"), s.NS, "x")
+		back(t, s)
+		awaitNestGone(t, s)
+		awaitGone(t, s, leaf(s), "x-below")
+	})
+	t.Run("in the middle of a deletion", func(t *testing.T) {
+		s := home(t)
+		build(t, s)
+		finalizers(t, s, leaf(s), "x-leaf", guard)
+		s.Delete(t, s.Kind("Top"), s.NS, "x")
+		awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+		since := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since
+		leave(t, s)
+		finalizers(t, s, leaf(s), "x-leaf")
+		awaitGone(t, s, leaf(s), "x-leaf")
+		finalizers(t, s, leaf(s), "x-below", guard)
+		back(t, s)
+		awaitBlocked(t, s, "x-below", report.HeldByFinalizer, guard)
+		if now := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since; now.Before(since.Time) {
+			t.Errorf("Top is blocked since %s, and was since %s before", now, since)
+		}
+		finalizers(t, s, leaf(s), "x-below")
+		awaitNestGone(t, s)
+	})
+}

@@ -1,0 +1,151 @@
+package layout
+
+import (
+	"encoding/json"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// apart are the modules that are not in the workspace: what they require is not what the others do.
+var apart = []string{"controlplane", "hack/protogen"}
+
+// driver is PostgreSQL's, which only those compile who serve its kinds.
+const driver = "github.com/jackc/pgx/v5"
+
+// TestWhatIsImportedCompilesNoMore looks at what a program compiles that imports a package of the
+// library.
+func TestWhatIsImportedCompilesNoMore(t *testing.T) {
+	engine := []string{"internal/instance", "internal/graph", "internal/composition", "internal/serving", "internal/server"}
+	cases := map[string]struct {
+		// internal are the packages of internal/ that are compiled; nil if no list is kept.
+		internal []string
+		// never is what is not compiled: packages of this repository, or import paths.
+		never []string
+	}{
+		"sdk/managed":          {internal: []string{"internal/managed/port"}, never: []string{driver, "providers", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}},
+		"sdk/managed/external": {internal: []string{}, never: []string{driver, "providers"}},
+		"sdk/managed/resource": {internal: []string{}, never: []string{driver, "providers"}},
+		"sdk/function":         {internal: []string{}, never: []string{driver, "providers", "k8s.io"}},
+		// The conformance kit runs the machine that serves a client, and serve runs its controller.
+		"sdk/managed/conformance": {never: append([]string{driver, "providers"}, engine...)},
+		"sdk/managed/serve":       {never: []string{driver, "providers", "internal/graph", "internal/composition", "internal/server"}},
+		"providers/sandbox":       {internal: []string{"internal/managed/port"}, never: []string{driver}},
+		"providers/postgresql":    {internal: []string{"internal/managed/port"}},
+	}
+	all := packages(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := all[module+name]
+			if p == nil {
+				t.Fatal("there is no such package")
+			}
+			var internal []string
+			for _, path := range p.Deps {
+				local, ours := strings.CutPrefix(path, module)
+				if ours && within(local, "internal") {
+					internal = append(internal, local)
+				}
+				for _, never := range tc.never {
+					if within(path, never) || ours && within(local, never) {
+						t.Errorf("it compiles %s", path)
+					}
+				}
+			}
+			slices.Sort(internal)
+			if tc.internal != nil && !slices.Equal(internal, tc.internal) {
+				t.Errorf("of internal/ it compiles %v, not %v", internal, tc.internal)
+			}
+		})
+	}
+	// What is looked for above is there to be found.
+	if program := all[module+"cmd/espalier"]; program == nil || !slices.Contains(program.Deps, driver) || !slices.Contains(program.Deps, module+"internal/server") {
+		t.Error("the program compiles neither the driver nor the controllers")
+	}
+}
+
+// manifest is what is read of a go.mod or of go.work.
+type manifest struct {
+	Module  struct{ Path string }
+	Require []struct{ Path string }
+	Replace []struct{ Old, New struct{ Path string } }
+	Use     []struct{ DiskPath string }
+}
+
+func manifestOf(t *testing.T, args ...string) (out manifest) {
+	t.Helper()
+	raw, err := goCommand(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// modules are the folders of the repository's modules.
+func modules(t *testing.T) (out []string) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "bin" || entry.Name() == "testdata"):
+			return filepath.SkipDir
+		case entry.Name() == "go.mod":
+			folder, err := filepath.Rel(root, filepath.Dir(path))
+			out = append(out, filepath.ToSlash(folder))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTheWorkspaceHasEveryModule(t *testing.T) {
+	used := slices.Clone(apart)
+	for _, u := range manifestOf(t, "work", "edit", "-json").Use {
+		used = append(used, filepath.ToSlash(filepath.Clean(u.DiskPath)))
+	}
+	slices.Sort(used)
+	if found := slices.Sorted(slices.Values(modules(t))); !slices.Equal(found, used) {
+		t.Errorf("the modules are %v; in the workspace, or apart from it, are %v", found, used)
+	}
+}
+
+// TestModulesRequireEachOtherOneWay keeps the root module free of the others, so that who requires
+// it gets along without their versions, and has each module find the others in the repository.
+func TestModulesRequireEachOtherOneWay(t *testing.T) {
+	for _, folder := range modules(t) {
+		m := manifestOf(t, "mod", "edit", "-json", filepath.Join(folder, "go.mod"))
+		if want := strings.TrimSuffix(module+folder, "/."); m.Module.Path != want {
+			t.Errorf("the module in %s is %s, not %s", folder, m.Module.Path, want)
+		}
+		for _, r := range m.Require {
+			if !within(r.Path, strings.TrimSuffix(module, "/")) {
+				continue
+			}
+			if folder == "." || strings.HasPrefix(folder, "providers/") && r.Path != strings.TrimSuffix(module, "/") {
+				t.Errorf("%s requires %s", folder, r.Path)
+			}
+			replaced := false
+			for _, p := range m.Replace {
+				local := strings.TrimPrefix(strings.TrimPrefix(p.Old.Path, strings.TrimSuffix(module, "/")), "/")
+				replaced = replaced || p.Old.Path == r.Path && filepath.Join(folder, p.New.Path) == filepath.Join(".", local)
+			}
+			if !replaced {
+				t.Errorf("%s requires %s and does not replace it with its folder", folder, r.Path)
+			}
+		}
+		if folder == "." && len(m.Replace) > 0 {
+			t.Errorf("the root module replaces %v, which is ignored where it is required", m.Replace)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+// Package permissions tests by whose rights instances are looked after, on a real API server
+// that grants them.
+package permissions
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+
+// definition composes two kinds, and reads one object by its name and others by their
+// labels.
+const definition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-site}
+spec:
+  serviceAccount: {namespace: $NS, name: builder}
+  schema:
+    apiVersion: v1alpha1
+    kind: Site
+    group: $GROUP
+    spec: {text: string}
+    status: {notes: "${size(notes)}"}
+  resources:
+    - id: settings
+      externalRef: {apiVersion: v1, kind: Secret, metadata: {name: settings, namespace: $NS}}
+    - id: notes
+      externalRef: {apiVersion: v1, kind: Event, metadata: {selector: {matchLabels: {$ID-of: site}}}}
+    - id: page
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-page"}, data: {text: "${schema.spec.text}", from: "${settings.metadata.name}"}}
+    - id: account
+      template: {apiVersion: v1, kind: ServiceAccount, metadata: {name: "${schema.metadata.name}-${page.data.from}"}}
+`
+
+const instance = `
+apiVersion: $GROUP/v1alpha1
+kind: Site
+metadata: {name: x, namespace: $NS}
+spec: {text: %s}
+`
+
+// ofInstancesOnly are the rights to tell of instances, and to do nothing for them.
+const ofInstancesOnly = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-instances}
+rules: [{apiGroups: [$GROUP], resources: [sites, sites/status], verbs: [get, list, patch, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-instances}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-instances}
+subjects: [{kind: ServiceAccount, namespace: $NS, name: builder}]
+`
+
+// TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount begins with none, learns what
+// is lacking, grants what is printed, and leads an instance through its life with that.
+func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Put(t, definition)
+	s.Active(t, "site")
+	told := s.Await(t, suite.RGD, "", s.Name("site"), permissions("False", "Forbidden"))
+	for _, lack := range []string{
+		"system:serviceaccount:" + s.NS + ":builder", "create, delete, get, list, patch and watch configmaps;", "list and watch secrets named settings",
+		"list and watch events;", "update sites." + s.Group + "/status", "espalier rbac " + s.Name("site"),
+	} {
+		if got := testkit.Message(told, "PermissionsGranted"); !strings.Contains(got, lack) {
+			t.Errorf("it doesn't tell of %q: %s", lack, got)
+		}
+	}
+
+	s.Put(t, fmt.Sprintf(instance, "one"))
+	s.Put(t, ofInstancesOnly)
+	s.Await(t, s.Kind("Site"), s.NS, "x", forbidden)
+	if list, err := s.Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"}); err != nil || len(list.Items) > 0 {
+		t.Errorf("somebody has made its page, by rights of his own: %v, %v", list, err)
+	}
+
+	s.Apply(t, printed(t, s, s.Name("site")))
+	s.Await(t, suite.RGD, "", s.Name("site"), permissions("True", "Granted"))
+	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
+	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("one"))
+
+	s.Put(t, fmt.Sprintf(instance, "two"))
+	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
+	s.Patch(t, suite.ConfigMap, s.NS, "x-page", `{"data": {"text": "drifted"}}`)
+	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
+	s.Delete(t, s.Kind("Site"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Site"), s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-page")
+}
+
+// TestRightsThatAreTakenAwayAreMissed revokes what was granted, and gives the instances
+// into the controller's own charge then.
+func TestRightsThatAreTakenAwayAreMissed(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Put(t, definition)
+	s.Active(t, "site")
+	s.Apply(t, printed(t, s, s.Name("site")))
+	s.Put(t, fmt.Sprintf(instance, "one"))
+	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
+
+	s.Put(t, ofInstancesOnly)
+	binding := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}
+	s.Delete(t, binding, "", "espalier:"+s.Name("site"))
+	as := rest.CopyConfig(s.Config)
+	as.Impersonate.UserName = "system:serviceaccount:" + s.NS + ":builder"
+	testkit.Poll(t, "the API server forbids", func() bool {
+		_, err := testkit.NewWorld(t, as).Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{})
+		return apierrors.IsForbidden(err)
+	})
+	s.Put(t, fmt.Sprintf(instance, "two"))
+	s.Await(t, s.Kind("Site"), s.NS, "x", forbidden)
+	if got := s.Get(t, suite.ConfigMap, s.NS, "x-page"); text("one")(got) != nil {
+		t.Errorf("somebody has written to it: %s", testkit.Show(got))
+	}
+
+	s.Put(t, strings.Replace(definition, "serviceAccount: {namespace: $NS, name: builder}", "", 1))
+	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
+	s.Await(t, suite.RGD, "", s.Name("site"), permissions("True", "Granted"))
+	s.Delete(t, s.Kind("Site"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Site"), s.NS, "x")
+}
+
+// TestADefinitionInANamespaceHasNoSayOverOthersAccounts names one of another namespace.
+func TestADefinitionInANamespaceHasNoSayOverOthersAccounts(t *testing.T) {
+	s := suite.Begin(t)
+	const group = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGroup
+metadata: {name: site, namespace: $NS}
+spec:
+  serviceAccount: {name: builder%s}
+  schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP}
+  resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: page}}%s}]
+`
+	s.Put(t, fmt.Sprintf(group, ", namespace: kube-system", ", includeWhen: [oops]"))
+	s.Await(t, suite.RG, s.NS, "site", func(o *unstructured.Unstructured) error {
+		if got := testkit.Message(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "takes service accounts of that namespace only") || !strings.Contains(got, "spec.resources[0].includeWhen[0]: ") {
+			return errors.New("it says " + got)
+		}
+		return nil
+	})
+	s.Put(t, fmt.Sprintf(group, "", ""))
+	s.AwaitReady(t, suite.RG, s.NS, "site")
+	told := s.Await(t, suite.RG, s.NS, "site", permissions("False", "Forbidden"))
+	if got := testkit.Message(told, "PermissionsGranted"); !strings.Contains(got, "'espalier rbac site --namespace "+s.NS+"'") {
+		t.Errorf("the command that it tells of finds no definition: %s", got)
+	}
+}
+
+func permissions(status, reason string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if got := testkit.Condition(o, "PermissionsGranted") + " " + testkit.ReasonOf(o, "PermissionsGranted"); got != status+" "+reason {
+			return fmt.Errorf("PermissionsGranted is %s: %s", got, testkit.Message(o, "PermissionsGranted"))
+		}
+		return nil
+	}
+}
+
+// forbidden says whether an instance tells that something is forbidden.
+func forbidden(o *unstructured.Unstructured) error {
+	if got := testkit.Message(o, "Ready"); !strings.Contains(got, "forbidden") {
+		return errors.New("it says " + got)
+	}
+	return nil
+}
+
+func text(want string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if got, _, _ := unstructured.NestedString(o.Object, "data", "text"); got != want {
+			return fmt.Errorf("it says %q", got)
+		}
+		return nil
+	}
+}
+
+// printed is what espalier rbac prints of a definition.
+func printed(t *testing.T, s suite.Suite, name string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := cli.Main(context.Background(), []string{"rbac", name, "--serviceaccount", s.NS + ":controllers", "--kubeconfig", testkit.Kubeconfig(t, s.Config)}, &out, &errs); code != 0 || errs.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	return out.String()
+}
+
+// TestRightsAreAskedForWhatServes pins a definition to a revision that needs more than what
+// the definition is by now.
+func TestRightsAreAskedForWhatServes(t *testing.T) {
+	s := suite.Begin(t)
+	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Put(t, definition)
+	s.Active(t, "site")
+	told := func(lack string) {
+		t.Helper()
+		s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+			if got := testkit.Message(o, "PermissionsGranted"); !strings.Contains(got, lack) {
+				return fmt.Errorf("it doesn't tell of %s: %s", lack, got)
+			}
+			return nil
+		})
+	}
+	told("serviceaccounts")
+	less, _, _ := strings.Cut(definition, "    - id: account\n")
+	s.Put(t, strings.Replace(less, "spec:\n", "spec:\n  revision: 1\n", 1))
+	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+		if n, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); n != 2 {
+			return fmt.Errorf("revision %d is the last", n)
+		}
+		return nil
+	})
+	told("serviceaccounts")
+	s.Put(t, less) // nobody asks for the first any more
+	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+		if got := testkit.Message(o, "PermissionsGranted"); strings.Contains(got, "serviceaccounts") {
+			return errors.New("it tells of what nothing needs: " + got)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,172 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+)
+
+func is(reason string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("does not exist")
+		}
+		if got := testkit.ReasonOf(o, "Synced"); got != reason {
+			return fmt.Errorf("Synced because of %s: %s", got, testkit.Message(o, "Synced"))
+		}
+		return nil
+	}
+}
+
+// inCloud is a test's bucket as the cloud has it; nil if there is none.
+func inCloud(t *testing.T, name string) *cloud.Resource {
+	t.Helper()
+	r, err := sky.Get(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: name})
+	if errors.Is(err, cloud.NotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
+
+// bindings lists what is left of a test's managed resources.
+func bindings(t *testing.T, s suite.Suite) []string {
+	t.Helper()
+	list, err := s.Of(t, binding, "").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range list.Items {
+		if ns, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "owner", "namespace"); ns == s.NS {
+			out = append(out, list.Items[i].GetName())
+		}
+	}
+	return out
+}
+
+func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
+	s := suite.Begin(t)
+	name := "b-" + s.NS
+	text := "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: " + name + ", namespace: $NS}\nspec: {forProvider: {versioning: %t}}\n"
+	s.Put(t, fmt.Sprintf(text, false))
+	o := s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
+		if err := is("ReconcileSuccess")(o); err != nil {
+			return err
+		}
+		return testkit.IsReady(o)
+	})
+	if got := o.GetAnnotations()["crossplane.io/external-name"]; got != name {
+		t.Errorf("the external name is %q", got)
+	}
+	if url, _, _ := unstructured.NestedString(o.Object, "status", "atProvider", "url"); url == "" {
+		t.Error("nothing is told of the bucket's URL")
+	}
+	there := inCloud(t, name)
+	if there == nil || there.Tags["espalier-owner"] == "" || there.Tags["espalier-binding"] == "" {
+		t.Fatalf("in the cloud there is %+v", there)
+	}
+
+	s.Put(t, fmt.Sprintf(text, true))
+	s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
+		if on, _, _ := unstructured.NestedBool(o.Object, "status", "atProvider", "versioning"); !on {
+			return errors.New("isn't versioned")
+		}
+		return is("ReconcileSuccess")(o)
+	})
+	if again := inCloud(t, name); again == nil || again.Serial != there.Serial {
+		t.Errorf("another bucket was made: %+v", again)
+	}
+
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	if left := inCloud(t, name); left != nil {
+		t.Errorf("it is left in the cloud: %+v", left)
+	}
+	err := testkit.AwaitAny(t.Context(), s.Of(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+		if left := bindings(t, s); len(left) > 0 {
+			return fmt.Errorf("bindings are left: %v", left)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestATwinWaitsForTheNameAndThenHasIt makes a second managed resource for one
+// external name, in another namespace.
+func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
+	s, other := suite.Begin(t), ""
+	other = testkit.Namespace(t, s.Config)
+	name := "twin-" + s.NS
+	text := "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: " + name + ", namespace: %s}\nspec: {forProvider: {}}\n"
+	s.Put(t, fmt.Sprintf(text, s.NS))
+	s.Await(t, bucket, s.NS, name, is("ReconcileSuccess"))
+	s.Put(t, fmt.Sprintf(text, other))
+	s.Await(t, bucket, other, name, func(o *unstructured.Unstructured) error {
+		if err := is("NameReserved")(o); err != nil {
+			return err
+		}
+		if message := testkit.Message(o, "Synced"); message == "" {
+			return errors.New("doesn't say whose it is")
+		}
+		return nil
+	})
+	first := inCloud(t, name)
+	s.Delete(t, bucket, s.NS, name)
+	s.Await(t, bucket, other, name, is("ReconcileSuccess"))
+	if second := inCloud(t, name); second == nil || second.Serial == first.Serial {
+		t.Errorf("the twin took over what was being deleted: %+v", second)
+	}
+	s.Delete(t, bucket, other, name)
+	s.AwaitGone(t, bucket, other, name)
+}
+
+// TestABucketIsRebornUnderItsName deletes one and makes it again at once: what was
+// made anew isn't what was deleted, and what was left behind is taken on only where
+// somebody says so.
+func TestABucketIsRebornUnderItsName(t *testing.T) {
+	s := suite.Begin(t)
+	name := "b-" + s.NS
+	serials := map[int64]int{}
+	for i := range 10 {
+		fill(t, s, name, "forProvider: {}")
+		s.Await(t, bucket, s.NS, name, named(name))
+		serials[inCloud(t, name).Serial] = i
+		s.Delete(t, bucket, s.NS, name)
+		s.AwaitGone(t, bucket, s.NS, name)
+	}
+	if len(serials) != 10 {
+		t.Errorf("of ten lives there were %d buckets: %v", len(serials), serials)
+	}
+	fill(t, s, name, "deletionPolicy: Orphan, forProvider: {}")
+	s.Await(t, bucket, s.NS, name, named(name))
+	left := inCloud(t, name)
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	fill(t, s, name, "forProvider: {}")
+	s.Await(t, bucket, s.NS, name, named(name)) // it carries the mark of this very name
+	if now := inCloud(t, name); now.Serial != left.Serial {
+		t.Errorf("what was left behind was made anew: %+v", now)
+	}
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+}
+
+func contains(text, word string) error {
+	if !strings.Contains(text, word) {
+		return fmt.Errorf("doesn't say %q: %s", word, text)
+	}
+	return nil
+}

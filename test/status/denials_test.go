@@ -1,0 +1,130 @@
+package status
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// rules are an admission policy that refuses one value.
+const rules = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: $ID-rules}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: ["*"], resources: [configmaps], operations: [CREATE, UPDATE]}]}
+  matchConditions: [{name: here, expression: "request.namespace == '$NS'"}]
+  validations: [{expression: "!has(object.data) || !('value' in object.data) || object.data.value != 'ours'", message: that is against the rules}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: $ID-rules}
+spec: {policyName: $ID-rules, validationActions: [Deny]}
+`
+
+func TestWhatAdmissionRefusesIsToldAndTriedAgain(t *testing.T) {
+	s := begin(t)
+	s.Put(t, rules)
+	testkit.Poll(t, "the value is refused", func() bool {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "probe"}, "data": map[string]any{"value": "ours"}}}
+		_, err := s.Of(t, configMap, s.NS).Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	refused := all(conditionIs("Ready", "False", "Rejected", "content: ", "that is against the rules"), conditionIs("ResourcesReady", "False", "Rejected"), field("ERROR", "status", "state"))
+	s.Put(t, suite.Box)
+	s.Put(t, suite.BoxInstance)
+	s.Await(t, s.Kind("Box"), s.NS, "x", refused)
+	s.AwaitEvent(t, "x", "Rejected", "that is against the rules")
+
+	t.Log("the tree has a row for it, below the instance and below its definition")
+	for _, of := range []observe.Node{treeOf(t, s, s.Kind("Box"), s.NS, "x"), treeOf(t, s, rgd, "", s.Name("box")).Children[0]} {
+		if of.Name != "x" || len(of.Children) != 1 || of.Children[0].Reason != "Rejected" || !strings.Contains(of.Children[0].Message, "that is against the rules") {
+			t.Errorf("the tree is %s", of.JSON())
+		}
+	}
+
+	t.Log("another value is another matter")
+	s.Put(t, suite.BoxInstance+"spec: {value: next}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, field("next", "status", "value"), func(o *unstructured.Unstructured) error {
+		if told := report.ReadProblems(o); len(told) > 0 {
+			return fmt.Errorf("status.problems still has %v", told)
+		}
+		return nil
+	}))
+
+	t.Log("a change that is refused leaves what there is, and what is told of it")
+	s.Put(t, suite.BoxInstance+"spec: {value: ours}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "x", all(refused, field("next", "status", "value")))
+	if content := treeOf(t, s, s.Kind("Box"), s.NS, "x").Children[0]; !content.Exists || content.Problem == nil || content.Problem.Reason != "Rejected" {
+		t.Errorf("the row of the object is %s", content.JSON())
+	}
+
+	t.Log("when the rules are others, it goes on by itself")
+	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", s.Name("rules"))
+	}
+	s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, field("ours", "status", "value")))
+}
+
+// TestAConflictThatAWebhookMakesUpIsToldAndTriedAgain has a webhook refuse writes in the words
+// in which the API server says that an object is gone or has changed. None has, so that no
+// event follows: not of a child, and not of an instance.
+func TestAConflictThatAWebhookMakesUpIsToldAndTriedAgain(t *testing.T) {
+	s := begin(t)
+	conflict := metav1.Status{Message: "somebody is at it", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}
+	webhook := suite.Refusing(t, conflict, nil)
+	changes := func(kind schema.GroupVersionKind, name string) func() bool {
+		return func() bool {
+			_, err := s.Of(t, kind, s.NS).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			return err != nil
+		}
+	}
+	refused := func(condition string, contains ...string) check {
+		return all(conditionIs("Ready", "False", "Rejected", append(contains, "guard.example.com", conflict.Message)...), conditionIs(condition, "False", "Rejected"), field("ERROR", "status", "state"))
+	}
+	s.Put(t, suite.Box)
+	s.Put(t, suite.BoxInstance)
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
+
+	t.Log("an update of a child")
+	clear := s.AskInNamespace(t, webhook, `{apiGroups: [""], apiVersions: ["*"], resources: [configmaps], operations: [UPDATE]}`, changes(configMap, "x-content"))
+	s.Put(t, suite.BoxInstance+"spec: {value: next}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "x", refused("ResourcesReady", "content: update rejected: "))
+	s.AwaitEvent(t, "x", "Rejected", conflict.Message)
+	clear()
+	s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, field("next", "status", "value")))
+
+	t.Log("the creation of a child")
+	clear = s.AskInNamespace(t, webhook, `{apiGroups: [""], apiVersions: ["*"], resources: [configmaps], operations: [CREATE]}`, func() bool {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "probe"}}}
+		_, err := s.Of(t, configMap, s.NS).Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	s.Delete(t, configMap, s.NS, "x-content")
+	s.Await(t, s.Kind("Box"), s.NS, "x", refused("ResourcesReady", "content: "))
+	clear()
+	s.Await(t, s.Kind("Box"), s.NS, "x", testkit.IsReady)
+
+	t.Log("the claim of an instance")
+	clear = s.AskInNamespace(t, webhook, `{apiGroups: [$GROUP], apiVersions: ["*"], resources: [boxes], operations: [UPDATE]}`, changes(s.Kind("Box"), "x"))
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "other", refused("InstanceManaged", "can't be given its finalizer, labels and inventory"))
+	s.AwaitEvent(t, "other", "Rejected", conflict.Message)
+	if s.Get(t, configMap, s.NS, "other-content") != nil {
+		t.Error("something is made for an instance that isn't claimed")
+	}
+	clear()
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "other")
+}

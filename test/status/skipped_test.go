@@ -1,0 +1,62 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+func TestAConditionOnAnotherResourceIsVisible(t *testing.T) {
+	s := begin(t)
+	s.Put(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-choosy}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Choosy, group: $GROUP, spec: {mode: string}, status: {leaf: "${leaf.metadata.name}"}}
+  resources:
+    - id: settings
+      externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}
+    - id: optional
+      includeWhen: ["${settings.data.optional == 'yes'}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: optional}}
+    - id: leaf
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: leaf}, data: {from: "${optional.metadata.name}"}}
+`)
+	set := func(data string) {
+		t.Helper()
+		s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: "+data+"\n")
+	}
+	says := func(want string) check {
+		return func(o *unstructured.Unstructured) error {
+			skipped, _, _ := unstructured.NestedSlice(o.Object, "status", "skipped")
+			var texts []string
+			for _, entry := range skipped {
+				m := entry.(map[string]any)
+				texts = append(texts, fmt.Sprint(m["node"], " by ", m["by"], " ", m["inputs"]))
+			}
+			if got := strings.Join(texts, "; "); got != want {
+				return fmt.Errorf("it says %q, not %q", got, want)
+			}
+			return nil
+		}
+	}
+	kind := s.Kind("Choosy")
+	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Choosy\nmetadata: {name: c, namespace: $NS}\nspec: {mode: a}\n")
+	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForExternal")))
+	set("{}")
+	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForField", "optional waits for unresolved settings.data.optional")))
+	set("{optional: \"no\"}")
+	left := `optional by optional [settings.data.optional is "no"]; leaf by optional [settings.data.optional is "no"]`
+	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(left)))
+	set("{optional: \"yes\"}")
+	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(""), field("leaf", "status", "leaf")))
+	set("{optional: \"no\"}")
+	s.AwaitGone(t, configMap, s.NS, "leaf")
+	s.AwaitGone(t, configMap, s.NS, "optional")
+	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(left), field(nil, "status", "leaf")))
+}

@@ -1,0 +1,123 @@
+package watches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestSweepDefinitionsComeAndGo makes many definitions, each of a kind of its own
+// with an instance, and takes them away again.
+func TestSweepDefinitionsComeAndGo(t *testing.T) {
+	config := testkit.Exclusive(t)
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := run(t, config)
+	counter := newCounter(t, config, c)
+	all := make([]*plain, testkit.Size(15, 200)+1)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	for i := range all {
+		all[i] = &plain{client, group, ns, fmt.Sprint("Kind", i)}
+	}
+	if err := errors.Join(all[0].born(t.Context(), t), all[0].end(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	base := counter.baseline(t)
+
+	began := time.Now()
+	if err := side(all[1:], func(p *plain) error { return p.born(t.Context(), t) }); err != nil {
+		t.Fatal(err)
+	}
+	made := time.Since(began)
+	most := counter.take(t)
+	began = time.Now()
+	if err := side(all[1:], func(p *plain) error { return p.end(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Since(began)
+	after := counter.settle(t, base)
+	testkit.Say(t, "churn: %d definitions with an instance each, made in %.1f s and deleted in %.1f s; before %s; with all %s; after %s",
+		len(all)-1, made.Seconds(), ended.Seconds(), base, most, after)
+}
+
+// side does something for all, some of them side by side.
+func side[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
+	places := make(chan struct{}, 16)
+	var busy sync.WaitGroup
+	for i, one := range all {
+		places <- struct{}{}
+		busy.Go(func() {
+			defer func() { <-places }()
+			errs[i] = do(one)
+		})
+	}
+	busy.Wait()
+	return errors.Join(errs...)
+}
+
+// plain is a definition of one ConfigMap.
+type plain struct {
+	client          dynamic.Interface
+	group, ns, kind string
+}
+
+func (p *plain) definition() string {
+	id, _, _ := strings.Cut(p.group, ".")
+	return id + "-" + strings.ToLower(p.kind)
+}
+
+func (p *plain) objects() dynamic.ResourceInterface {
+	return p.client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: strings.ToLower(p.kind) + "s"}).Namespace(p.ns)
+}
+
+func (p *plain) born(ctx context.Context, t *testing.T) error {
+	text := place{group: p.group, ns: p.ns}
+	yaml := strings.NewReplacer("$NAME", p.definition(), "$KIND", p.kind).Replace(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $NAME}
+spec:
+  schema: {apiVersion: v1alpha1, kind: $KIND, group: $GROUP}
+  resources:
+    - id: only
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "$NAME-${schema.metadata.name}"}, data: {a: b}}
+`)
+	if err := text.apply(ctx, t, p.client.Resource(definitions), yaml); err != nil {
+		return err
+	}
+	if err := await(ctx, p.client.Resource(definitions), p.definition(), testkit.IsReady); err != nil {
+		return fmt.Errorf("definition %s: %w", p.definition(), err)
+	}
+	if err := text.apply(ctx, t, p.objects(), p.instance("x")); err != nil {
+		return err
+	}
+	return await(ctx, p.objects(), "x", testkit.IsReady)
+}
+
+func (p *plain) instance(name string) string {
+	return "apiVersion: $GROUP/v1alpha1\nkind: " + p.kind + "\nmetadata: {name: " + name + ", namespace: $NS}\n"
+}
+
+// end deletes the definition first, which waits for its instance.
+func (p *plain) end(ctx context.Context) error {
+	if err := p.client.Resource(definitions).Delete(ctx, p.definition(), metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	if err := p.objects().Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return gone(ctx, p.client.Resource(definitions), p.definition(), nobodyElse)
+}

@@ -1,0 +1,122 @@
+package watches
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// rights are all that controllers need to serve the healthy kinds, and to write
+// the forbidden ones without reading them.
+const rights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-controllers}
+rules:
+  - {apiGroups: [kro.run, internal.kro.run, espalier.dev, apiextensions.crossplane.io, pkg.crossplane.io, protection.crossplane.io, $GROUP, leaf.$GROUP, apiextensions.k8s.io, apiregistration.k8s.io, rbac.authorization.k8s.io, ""], resources: ["*"], verbs: ["*"]}
+  - {apiGroups: [barred.$GROUP], resources: ["*"], verbs: [get, create, patch, delete]}
+  - {nonResourceURLs: ["*"], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-controllers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-controllers}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: $ID-user}]
+`
+
+const lacking = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-lacking}
+rules: [{apiGroups: [barred.$GROUP], resources: [eksclusters], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-lacking}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-lacking}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: $ID-user}]
+`
+
+var barredKind = suite.CRDText("barred.$GROUP", "v1", "EksCluster", "{type: object, x-kubernetes-preserve-unknown-fields: true}")
+
+// mixed composes a kind that may not be listed beside one that may.
+const mixed = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-mixed}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Mixed, group: $GROUP, spec: {value: string | default=one}}
+  resources:
+    - id: cluster
+      template: {apiVersion: barred.$GROUP/v1, kind: EksCluster, metadata: {name: "${schema.metadata.name}"}, spec: {a: b}}
+    - id: note
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-mixed"}, data: {value: "${schema.spec.value}"}}
+`
+
+// TestAKindThatMayNotBeListedHoldsUpNothingElse gives the controllers all rights
+// but to list one kind, changes healthy instances beside it, and then grants it.
+func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
+	config := testkit.Exclusive(t)
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{client, testkit.Group(t), testkit.Namespace(t, config)}
+	ctx := t.Context()
+	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	grant := func(yaml string) {
+		t.Helper()
+		for _, o := range testkit.Parse(t, p.text(yaml)) {
+			resource := map[string]string{"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings"}[o.GetKind()]
+			_, err := client.Resource(rbac.WithResource(resource)).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"})
+			must(t, "grant", err)
+		}
+	}
+	grant(rights)
+	config.Impersonate.UserName = p.text("$ID-user")
+	c := run(t, config)
+	t.Cleanup(func() { p.clear(t) })
+
+	must(t, "healthy instances", p.born(ctx, t, "a"))
+	must(t, "a kind", p.apply(ctx, t, client.Resource(crds), barredKind))
+	must(t, "a definition", p.apply(ctx, t, client.Resource(definitions), mixed))
+	must(t, "a definition", await(ctx, client.Resource(definitions), p.text("$ID-mixed"), testkit.IsReady))
+	mixes := client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "mixeds"}).Namespace(p.ns)
+	for i := range 20 {
+		must(t, "an instance", p.apply(ctx, t, mixes, fmt.Sprintf("apiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: m%d, namespace: $NS}\n", i)))
+	}
+	for i := range 20 {
+		name := fmt.Sprint("m", i)
+		must(t, "the node that can", await(ctx, p.notes(), name+"-mixed", exists))
+		must(t, "what is lacking", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
+	}
+	for i := range 5 {
+		must(t, "a change of a healthy instance", p.answer(ctx, "a", fmt.Sprint("beside-", i)))
+	}
+	// Roles are watched, so that a new one is noticed by its event.
+	must(t, "roles are watched", c.until(ctx, c.watchesRoles))
+	grant(lacking)
+	for i := range 20 {
+		must(t, "healed by the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
+	}
+}
+
+// watchesRoles checks that somebody watches roles.
+func (c *controllers) watchesRoles() error {
+	watched := slices.ContainsFunc(c.Hub.Stats(), func(s watch.KindStats) bool {
+		return s.Kind.Group == "rbac.authorization.k8s.io" && s.Subscribers > 0
+	})
+	if !watched {
+		return errors.New("nobody watches roles")
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// Package watches proves that watches start and stop cleanly: kinds, definitions and
+// instances come and go, by the hundred and in every order, and what is left of them is
+// counted: goroutines, watches here and as the API server counts them, and memory.
+package watches
+
+import (
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
+
+// controllers are a set of controllers that a test has for itself.
+type controllers struct {
+	*server.Controllers
+	stop func()
+	// failures counts passes that ended with an error.
+	failures atomic.Int64
+}
+
+// run starts controllers that act with the given configuration, and stops them
+// with the test.
+func run(t *testing.T, config *rest.Config) *controllers {
+	t.Helper()
+	c := &controllers{}
+	log := logr.Discard()
+	if os.Getenv("ESPALIER_TEST_LOG") != "" {
+		log = funcr.New(func(_, args string) { t.Log(args) }, funcr.Options{Verbosity: 1})
+	}
+	own := suite.Start(t, server.Options{
+		Config: config, Workers: 8, Log: log, AllowCRDDeletion: true,
+		Observe: func(p reconcile.Pass) {
+			if p.Err != nil {
+				c.failures.Add(1)
+			}
+		},
+	})
+	c.Controllers = own.Controllers
+	c.stop = sync.OnceFunc(func() {
+		if err := own.Stop(); err != nil {
+			t.Errorf("the controllers ended with %v", err)
+		}
+	})
+	t.Cleanup(c.stop)
+	if err := c.AwaitServing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// until waits for something of the controllers' own, which no watch tells of.
+func (c *controllers) until(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// must ends the test where a step of it fails.
+func must(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}

@@ -1,0 +1,239 @@
+package watches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestTheAPIServerRestartsInTheMiddle lives many lives side by side while their
+// API server is stopped and started again, and again. What a person does is
+// repeated until it is accepted, as a person would; the controllers are left alone.
+func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
+	restarts := testkit.Size(1, 3)
+	plane := ownPlane(t)
+	config := plane.Config()
+	c := run(t, config)
+	defer c.stop() // before its API server
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{client, testkit.Group(t), "default"}
+	if err := p.born(t.Context(), t, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+
+	var changes atomic.Int64
+	ctx, enough := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		busy.Go(func() {
+			// What fails while there is no API server is tried again: in moments, so as
+			// not to keep the processor from those that are to resume.
+			again := time.NewTicker(20 * time.Millisecond)
+			defer again.Stop()
+			for i := 0; ctx.Err() == nil; i++ {
+				if p.answer(ctx, name, fmt.Sprint(name, " says ", i)) == nil {
+					changes.Add(1)
+				}
+				<-again.C
+			}
+		})
+	}
+	goesOn := func() {
+		t.Helper()
+		before := changes.Load()
+		if err := c.until(t.Context(), func() error {
+			if changes.Load() < before+10 {
+				return errors.New("nothing goes on")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range restarts {
+		goesOn()
+		plane.stop(t)
+		plane.start(t)
+	}
+	if plane.Config().Host != config.Host {
+		t.Fatalf("it listens on %s now, not on %s", plane.Config().Host, config.Host)
+	}
+	began := time.Now()
+	goesOn()
+	resumed := time.Since(began)
+	enough()
+	busy.Wait()
+	for i, name := range []string{"a", "b"} {
+		if err := p.answer(t.Context(), name, fmt.Sprint("after all ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.end(t.Context(), []part{definition, leaf, instances, kind}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.over(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Say(t, "churn: the API server restarted %d times in the middle of %d changes, the last 10 of them within %.1f s of its return",
+		restarts, changes.Load(), resumed.Seconds())
+}
+
+// TestTheWatchSetIsRebuiltFromWhatInstancesRecorded restarts controllers whose
+// definition can no longer be compiled, with the leaf's kind there and with it
+// gone: no composer says what instances consist of.
+func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
+	for name, there := range map[string]bool{"with the kind there": true, "with the kind gone": false} {
+		t.Run(name, func(t *testing.T) {
+			p, c := home(t)
+			ctx := t.Context()
+			if err := p.born(ctx, t, "a", "b"); err != nil {
+				t.Fatal(err)
+			}
+			c.stop()
+			broken := strings.Replace(vpcDefinition, "${subnet.status.id}", "${nothing.status.id}", 1)
+			if err := p.apply(ctx, t, p.client.Resource(definitions), broken); err != nil {
+				t.Fatal(err)
+			}
+			patch := `{"metadata":{"annotations":{"espalier.dev/accepted-definition":null}}}`
+			if _, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			must(t, "no revision to fall back to", p.forgetRevisions(ctx))
+			if !there {
+				if err := remove(ctx, p.client.Resource(crds), p.leafName(), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			config := testkit.Exclusive(t)
+			c = run(t, config)
+			wanted := map[string]int{"ConfigMap": 2, "Subnet": 2}
+			if !there {
+				delete(wanted, "Subnet") // its objects are gone with it
+			}
+			err := c.until(ctx, func() error {
+				got := map[string]int{}
+				for _, s := range c.Hub.Stats() {
+					if s.Selection == watch.Managed().String() && s.State.Phase == watch.Synced && (s.Kind.Group == "" || s.Kind.Group == "leaf."+p.group) {
+						got[s.Kind.Kind] = s.Subscribers
+					}
+				}
+				if fmt.Sprint(got) != fmt.Sprint(wanted) {
+					return fmt.Errorf("watched are %v, not %v", got, wanted)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !there {
+				if err := p.apply(ctx, t, p.client.Resource(crds), leafKind); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.apply(ctx, t, p.client.Resource(definitions), vpcDefinition); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"a", "b"} {
+				if err := p.answer(ctx, name, "after the restart"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.end(ctx, []part{leaf, instances, definition, kind}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.over(ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestAKindThatCannotComeIsRefusedFromTheBeginning starts controllers beside a definition of
+// a kind that the API server isn't built with: that this one can't come has to be known
+// before the definition is looked at, or it would be accepted for a moment, and published.
+func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
+	p, c := home(t)
+	c.stop()
+	misspelt := strings.NewReplacer("leaf.$GROUP/v1alpha1", "v1", "Subnet", "ConfgMap").Replace(vpcDefinition)
+	if err := p.apply(t.Context(), t, p.client.Resource(definitions), misspelt); err != nil {
+		t.Fatal(err)
+	}
+	config := testkit.Exclusive(t)
+	slow := rest.CopyConfig(config)
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateAPIServices{next} })
+	run(t, slow)
+	o := testkit.NewWorld(t, config).Await(t, v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), "", p.definitionName(), func(o *unstructured.Unstructured) error {
+		if c, _ := condition.Read(o).Get(v1alpha1.DefinitionGraphAccepted); c.Status != condition.False || !strings.Contains(c.Message, `did you mean "ConfigMap"?`) {
+			return fmt.Errorf("it isn't refused: %+v", c)
+		}
+		return nil
+	})
+	if issued, there, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); there && issued > 0 {
+		t.Errorf("revision %d of it was issued", issued)
+	}
+	if _, err := p.client.Resource(crds).Get(t.Context(), p.kindName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its kind was published: %v", err)
+	}
+	must(t, "it goes", remove(t.Context(), p.client.Resource(definitions), p.definitionName(), true))
+}
+
+// lateAPIServices has the controllers wait for what the API server says of its groups.
+type lateAPIServices struct{ next http.RoundTripper }
+
+func (l lateAPIServices) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/apiservices") {
+		late := time.NewTimer(time.Second)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return l.next.RoundTrip(r)
+}
+
+// forgetRevisions deletes the revisions of the place's definitions, while nobody runs who
+// could make others.
+func (p *place) forgetRevisions(ctx context.Context) error {
+	revisions := p.client.Resource(schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"})
+	list, err := revisions.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range list.Items {
+		if group, _, _ := unstructured.NestedString(o.Object, "spec", "snapshot", "spec", "schema", "group"); group != p.group {
+			continue
+		}
+		if _, err := revisions.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if err := revisions.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package watches
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// home is one place, with controllers of its own.
+func home(t *testing.T) (*place, *controllers) {
+	t.Helper()
+	config := testkit.Exclusive(t)
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, c := &place{client, testkit.Group(t), testkit.Namespace(t, config)}, run(t, config)
+	t.Cleanup(func() { p.clear(t) })
+	return p, c
+}
+
+// clear removes all of the place's kinds while controllers run, for the tests that
+// come next.
+func (p *place) clear(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	all, err := p.client.Resource(definitions).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	kinds, err := p.client.Resource(crds).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i := range kinds.Items {
+		if name := kinds.Items[i].GetName(); strings.HasSuffix(name, "."+p.group) {
+			if err := remove(ctx, p.client.Resource(crds), name, false); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for i := range all.Items {
+		if group, _, _ := unstructured.NestedString(all.Items[i].Object, "spec", "schema", "group"); group == p.group {
+			if err := remove(ctx, p.client.Resource(definitions), all.Items[i].GetName(), true); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// second is a definition of another kind that composes the same leaf.
+const second = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-lan}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Lan, group: $GROUP, status: {subnet: "${subnet.status.id}"}}
+  resources:
+    - id: subnet
+      template:
+        apiVersion: leaf.$GROUP/v1alpha1
+        kind: Subnet
+        metadata: {name: "${schema.metadata.name}"}
+        spec: {cidr: 192.168.0.0/16}
+`
+
+func (p *place) lans() dynamic.ResourceInterface {
+	return p.client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "lans"}).Namespace(p.ns)
+}
+
+// change edits the leaf of an instance as a person would, and waits until the
+// instance has put it back: it still hears of its leaf.
+func (p *place) change(ctx context.Context, name, want string) error {
+	edited, err := p.subnets().Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"cidr":"1.2.3.4/32"}}`), metav1.PatchOptions{FieldManager: "somebody"})
+	if err != nil {
+		return err
+	}
+	return await(ctx, p.subnets(), name, func(o *unstructured.Unstructured) error {
+		if err := exists(o); err != nil {
+			return err
+		}
+		if got, _, _ := unstructured.NestedString(o.Object, "spec", "cidr"); got != want || o.GetGeneration() <= edited.GetGeneration() {
+			return fmt.Errorf("spec.cidr is %q in generation %d, which somebody wrote", got, o.GetGeneration())
+		}
+		return nil
+	})
+}
+
+// TestTwoDefinitionsHearOfAKindInEachOfItsLives recycles a leaf kind under two
+// definitions, also with another version beside the one that they compose, and
+// with another schema.
+func TestTwoDefinitionsHearOfAKindInEachOfItsLives(t *testing.T) {
+	p, _ := home(t)
+	ctx := t.Context()
+	must(t, "the first", p.born(ctx, t, "a"))
+	must(t, "the second definition", p.apply(ctx, t, p.client.Resource(definitions), second))
+	must(t, "the second definition", await(ctx, p.client.Resource(definitions), p.text("$ID-lan"), testkit.IsReady))
+	must(t, "its instance", p.apply(ctx, t, p.lans(), "apiVersion: $GROUP/v1alpha1\nkind: Lan\nmetadata: {name: b, namespace: $NS}\n"))
+	hear := func(life string) {
+		t.Helper()
+		for name, cidr := range map[string]string{"a": "10.0.0.0/8", "b": "192.168.0.0/16"} {
+			must(t, life+": the leaf of "+name, await(ctx, p.subnets(), name, exists))
+			must(t, life+": a change of the leaf of "+name, p.change(ctx, name, cidr))
+		}
+		must(t, life+": a status", p.answer(ctx, "a", "id in "+life))
+	}
+	hear("its first life")
+
+	const served = "    - name: v1alpha1\n"
+	lives := map[string]string{
+		"the same again":             leafKind,
+		"with an older version":      strings.Replace(leafKind, served, "    - {name: v1alpha0, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"+served, 1),
+		"with a newer field":         strings.Replace(leafKind, "cidr: {type: string}", "cidr: {type: string}, zone: {type: string, default: one}", 1),
+		"with another version alone": strings.Replace(leafKind, served, "    - name: v9\n", 1),
+		"as it was":                  leafKind,
+	}
+	for _, life := range []string{"the same again", "with an older version", "with a newer field", "with another version alone", "as it was"} {
+		must(t, life, remove(ctx, p.client.Resource(crds), p.leafName(), true))
+		for of, name := range map[dynamic.ResourceInterface]string{p.vpcs(): "a", p.lans(): "b"} {
+			must(t, life+": the instance says what it waits for", await(ctx, of, name, reason("WaitingForKind", "Subnet")))
+		}
+		must(t, life, p.apply(ctx, t, p.client.Resource(crds), lives[life]))
+		if life == "with another version alone" {
+			must(t, life+": the instance waits for its own version", await(ctx, p.vpcs(), "a", reason("WaitingForKind", "v1alpha1")))
+			continue
+		}
+		hear(life)
+	}
+}
+
+// reason checks why an object isn't ready.
+func reason(want string, contains ...string) func(*unstructured.Unstructured) error {
+	return func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return fmt.Errorf("does not exist")
+		}
+		got, message := testkit.ReasonOf(o, "Ready"), testkit.Message(o, "Ready")
+		if got != want {
+			return fmt.Errorf("is not ready for the reason %q, not %q: %s", got, want, message)
+		}
+		for _, text := range contains {
+			if !strings.Contains(message, text) {
+				return fmt.Errorf("does not say %q: %s", text, message)
+			}
+		}
+		return nil
+	}
+}
