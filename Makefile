@@ -5,6 +5,9 @@ GOLANGCI_LINT := v2.12.2
 # Nobody debugs what these targets build, and without the debugger's data a build from an empty cache takes a seventh less.
 export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
 LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
+# It keeps findings by the package's contents together with the path where it found them, and cannot read them again once
+# that path is gone: a cache for each checkout.
+export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(CURDIR))
 
 # Who requires the root module, which is the library, gets neither the program nor providers, tests or tools: they are
 # modules of their own (docs/design/0020-modules.md).
