@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -30,14 +31,24 @@ func (h *Hub) Serve(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)
 	a.mu.Lock()
 	a.servings = append(slices.Clip(a.servings), s)
 	a.mu.Unlock()
+	// A watch that begins only now reports all that it finds by itself.
+	begins := a.cancel == nil
+	var there []*unstructured.Unstructured
+	if begins {
+		there, _ = a.store.list(everywhere)
+	}
 	h.launch(a)
 	h.mu.Unlock()
-	there, _ := a.store.list(func(place) bool { return true })
+	if !begins {
+		there, _ = a.store.list(everywhere)
+	}
 	for _, o := range there {
 		s.report(Cause{Object: object.KeyOf(o), Change: Resync, Was: marksOf(o), Is: marksOf(o), At: time.Now()})
 	}
 	return s
 }
+
+func everywhere(place) bool { return true }
 
 func (s *Serving) report(c Cause) { s.event(c.Object, c) }
 
