@@ -71,7 +71,7 @@ type Cluster struct {
 
 // Connect prepares for requests.
 func Connect(config *rest.Config) (*Cluster, error) {
-	config = kube.Prompt(config)
+	config = kube.RetryInitializing(config)
 	config.WarningHandler = rest.NoWarnings{} // about finalizers' names, for each object
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) objects(gvk schema.GroupVersionKind, namespace string) (object
 
 func isUnserved(err error) bool {
 	var group *discovery.ErrGroupDiscoveryFailed
-	return meta.IsNoMatchError(err) || errors.As(err, &group) || kube.IsUnserved(err)
+	return meta.IsNoMatchError(err) || errors.As(err, &group) || kube.IsKindNotServed(err)
 }
 
 // get reads an object; nil if there is none, as the API server says by name: a path
@@ -114,7 +114,7 @@ func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespac
 		return nil, err
 	}
 	o, err := r.Get(ctx, name, metav1.GetOptions{})
-	if kube.IsAbsent(err, name) {
+	if kube.IsObjectNotFound(err, name) {
 		return nil, nil
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package composition starts what serves the composition dialect on a kernel.
+// Package composition starts what serves the composition dialect on a cluster.
 package composition
 
 import (
@@ -7,11 +7,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/composition/establish"
+	"github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
-	"github.com/espalier-dev/espalier/internal/composition/revise"
+	"github.com/espalier-dev/espalier/internal/composition/revision"
 	"github.com/espalier-dev/espalier/internal/instance"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Kinds makes what serves composites and claims; the instance engine by default, with
 	// this Runner of functions.
-	Kinds  establish.Kinds
+	Kinds  definition.Kinds
 	Runner pipeline.Runner
 	// Changed tells of functions that answer otherwise from now on.
 	Changed func(tell func(name string)) (stop func())
@@ -32,9 +32,9 @@ type Options struct {
 	Version string
 	// MoreColumns has kubectl get show more of the kinds than the dialect's columns.
 	MoreColumns bool
-	// Registry is of the dialect's definitions; the kernel asks it whom a change of a kind
+	// Registry is of the dialect's definitions; the cluster asks it whom a change of a kind
 	// concerns.
-	Registry *establish.Registry
+	Registry *definition.Registry
 	// Functions are the names of those functions that need no Function object.
 	Functions []string
 	Events    telemetry.Recorder
@@ -44,27 +44,27 @@ type Options struct {
 
 // Annotated are kinds all of whose annotations count: a composition's are part of what its
 // revisions are told apart by.
-var Annotated = []schema.GroupVersionKind{revise.CompositionKind}
+var Annotated = []schema.GroupVersionKind{revision.CompositionKind}
 
 // Start starts the controllers of definitions, of compositions and of their revisions. The
 // kinds of the dialect, and those of functions, have to be installed; functions are
 // watched by others.
-func Start(ctx context.Context, k *kernel.Kernel, o Options) {
+func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 	if o.Kinds == nil {
-		made := &kinds{kernel: k, Options: o}
+		made := &kinds{cluster: k, Options: o}
 		o.Kinds = made
 		context.AfterFunc(ctx, o.Changed(made.functionChanged))
 	}
-	revising := revise.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
-	k.Serve(revise.RevisionKind, &revise.Revisions{Config: revising})
-	k.Serve(revise.CompositionKind, &revise.Compositions{Config: revising})
+	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
+	k.Serve(revision.RevisionKind, &revision.Revisions{Config: revising})
+	k.Serve(revision.CompositionKind, &revision.Compositions{Config: revising})
 
-	library := establish.NewCompositionCache(k.Hub, func(gk schema.GroupKind) {
+	library := definition.NewCompositionCache(k.Hub, func(gk schema.GroupKind) {
 		for _, key := range o.Registry.Defining(gk) {
 			k.Wake(key)
 		}
 	})
-	k.Engine.Start(establish.Kind, establish.New(establish.Config{
+	k.Engine.Start(definition.Kind, definition.New(definition.Config{
 		Config: serving.Config{
 			Cluster: k.Client, Kinds: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
 			Published: k.Published, Held: k.Gate.Wrap, MoreColumns: o.MoreColumns,

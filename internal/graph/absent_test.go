@@ -34,7 +34,7 @@ spec.resources[1].externalRef.kind: the API server has no kind "Frobnicator" in 
 	if diff := cmp.Diff(want, problems.Err().Error()); g != nil || diff != "" {
 		t.Errorf("got %v (-want +got):\n%s", g, diff)
 	}
-	if g := graph.Salvage(&d.Spec, kinds); g != nil {
+	if g := graph.CompileAccepted(&d.Spec, kinds); g != nil {
 		t.Error("two kinds that can't come, and a field that isn't declared, are served")
 	}
 }
@@ -52,7 +52,7 @@ spec:
 `)
 	kinds, typo := commonKinds(t, ""), schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}
 	kinds[typo] = object.KindInfo{Absent: true}
-	g := graph.Salvage(&d.Spec, kinds)
+	g := graph.CompileAccepted(&d.Spec, kinds)
 	if g == nil || len(g.Missing) != 1 || g.Missing[0] != typo {
 		t.Errorf("got %v", g)
 	}

@@ -19,7 +19,7 @@ import (
 // node, which is held; after that each item is a node of its own, and what keeps one
 // item keeps no other. Others see the items that are there as a list.
 func (c *composition) collect(n *Node, whole plan.Node) (plan.Node, []plan.Node) {
-	if _, blind := c.facts.BlindTo(n.Kind); blind {
+	if _, blind := c.facts.UnreadableKind(n.Kind); blind {
 		return whole, []plan.Node{whole} // which items are there can't be told
 	}
 	if len(whole.Waits) == 0 {
@@ -283,7 +283,7 @@ func (c *composition) part(n *Node, whole plan.Node, it item, at inventory.Item,
 			out.ID = id // a secret name is told when it is an object's
 		}
 		if c.graph.guest != nil {
-			out.Observed = c.facts.Only(out.ID, n.Kind) // its host knows it by that alone
+			out.Observed = c.facts.SoleObject(out.ID, n.Kind) // its host knows it by that alone
 		}
 	}
 	if len(out.Waits) == 0 {

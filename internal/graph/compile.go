@@ -90,7 +90,7 @@ func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
 	return compile(spec, kinds, nil)
 }
 
-func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest *Guest) (*Graph, diag.List) {
+func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest *Embedded) (*Graph, diag.List) {
 	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness, guest: guest}}
 	if spec.Schema == nil {
 		c.problems.Addf("spec.schema", "is required")
@@ -114,7 +114,7 @@ func Uses(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 	return uses(spec, nil)
 }
 
-func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind {
+func uses(spec *v1alpha1.DefinitionSpec, guest *Embedded) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, d := range drafts(spec, guest) {
 		if !d.broken && !d.Variable && !slices.Contains(out, d.Kind) {
@@ -125,7 +125,7 @@ func uses(spec *v1alpha1.DefinitionSpec, guest *Guest) []schema.GroupVersionKind
 }
 
 // drafts are a definition's nodes, as far as they can be told without knowing kinds.
-func drafts(spec *v1alpha1.DefinitionSpec, guest *Guest) []*draft {
+func drafts(spec *v1alpha1.DefinitionSpec, guest *Embedded) []*draft {
 	c := &compilation{spec: spec, graph: &Graph{guest: guest}}
 	checkNames(c)
 	decodeNodes(c)

@@ -26,7 +26,7 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 	}
 	c.desired.Status = c.status()
 	if g.conditions != nil {
-		c.desired.Author = c.author
+		c.desired.AuthorConditions = c.author
 	}
 	return c.desired
 }
@@ -81,7 +81,7 @@ func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
 // first, by the node alone: it stays visible to others even while it can't be rendered.
 func (c *composition) single(n *Node, out *plan.Node) {
 	if !n.External {
-		out.Observed = c.facts.Only(n.ID, n.Kind)
+		out.Observed = c.facts.SoleObject(n.ID, n.Kind)
 	}
 	if len(out.Waits) == 0 {
 		out.Waits = c.unmet(n)
@@ -151,8 +151,8 @@ func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *pla
 	case look.Object != nil:
 		out.Object, out.Observed = ref, look.Object
 		return
-	case look.Blind != nil:
-		wait.Reason, wait.Detail = look.Blind.Reason, look.Blind.Message
+	case look.Unreadable != nil:
+		wait.Reason, wait.Detail = look.Unreadable.Reason, look.Unreadable.Message
 	case !looked:
 		wait.Reason, wait.Detail = plan.Syncing, "being looked up"
 	}

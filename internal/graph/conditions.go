@@ -47,8 +47,8 @@ func (c *compilation) compileConditions(value any, at object.Path) {
 }
 
 // author says what the author's conditions say, given the dialect's own.
-func (c *composition) author(own condition.Set) plan.Said {
-	said := plan.Said{Types: c.graph.conditions.Types()}
+func (c *composition) author(own condition.Set) plan.AuthorConditions {
+	said := plan.AuthorConditions{Types: c.graph.conditions.Types()}
 	vars := maps.Clone(c.vars)
 	instance := instanceView(c.facts.Instance)
 	instance["status"] = map[string]any{report.ConditionsField: own.Unstructured()}

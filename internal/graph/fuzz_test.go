@@ -55,7 +55,7 @@ func FuzzDefinition(f *testing.F) {
 				facts = grown(facts, checkPass(t, g, facts))
 			}
 		}
-		if g, _ := graph.CompileGuest(&d.Spec, kinds, graph.Guest{Ready: func(*unstructured.Unstructured) string { return "" }}); g != nil {
+		if g, _ := graph.CompileEmbedded(&d.Spec, kinds, graph.Embedded{Ready: func(*unstructured.Unstructured) string { return "" }}); g != nil {
 			facts := someInstance(g)
 			for range 3 {
 				desired := checkPass(t, g, facts)
@@ -81,7 +81,7 @@ const longest = 20 * time.Second
 // was asked for has been looked for.
 func grown(facts plan.Facts, desired plan.Desired) plan.Facts {
 	next := facts
-	next.Owned, next.External = map[string][]*unstructured.Unstructured{}, map[plan.Need]plan.Look{}
+	next.Owned, next.External = map[string][]*unstructured.Unstructured{}, map[plan.Need]plan.Lookup{}
 	var all []*unstructured.Unstructured
 	owner := inventory.OwnerOf(facts.Instance, object.Definition{Name: "fuzzed"}, "v1")
 	for _, n := range desired.Nodes {
@@ -100,9 +100,9 @@ func grown(facts plan.Facts, desired plan.Desired) plan.Facts {
 		all = append(all, o)
 	}
 	for _, need := range desired.Needs {
-		look := plan.Look{Objects: all}
+		look := plan.Lookup{Objects: all}
 		if !need.Several && len(all) > 0 {
-			look = plan.Look{Object: all[0]}
+			look = plan.Lookup{Object: all[0]}
 		}
 		next.External[need] = look
 	}

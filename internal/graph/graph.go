@@ -51,7 +51,7 @@ type Graph struct {
 	// conditions are the author's; nil if there are none.
 	conditions *expr.Conditions
 	readiness  v1alpha1.Readiness
-	guest      *Guest // nil for a definition's own
+	guest      *Embedded // nil for a definition's own
 }
 
 // Node is one resource of a graph.

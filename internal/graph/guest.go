@@ -9,26 +9,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// Guest is what a graph has to know that is a part of something else: its instances are
+// Embedded is what a graph has to know that is a part of something else: its instances are
 // of a kind that it doesn't define, and somebody else writes its objects. Names and
 // namespaces that its templates leave open are for him to choose; in which scope a kind
 // lives is his to know; and of an instance's status only the conditions are his alone. He
 // knows an item of a collection by its ID, and its objects by those in plan.Facts.Owned.
-type Guest struct {
+type Embedded struct {
 	// Instance is the schema of the instances; nil if nobody tells.
 	Instance *spec.Schema
 	// Ready says why an object isn't ready whose node has no readyWhen; empty if it is.
 	Ready func(*unstructured.Unstructured) (why string)
 }
 
-// CompileGuest is Compile for a guest. Of the spec's schema the status counts alone.
-func CompileGuest(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest Guest) (*Graph, diag.List) {
+// CompileEmbedded is Compile for a guest. Of the spec's schema the status counts alone.
+func CompileEmbedded(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest Embedded) (*Graph, diag.List) {
 	return compile(hosted(spec), kinds, &guest)
 }
 
-// UsesOfGuest is Uses for a guest.
-func UsesOfGuest(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
-	return uses(hosted(spec), &Guest{})
+// UsesOfEmbedded is Uses for a guest.
+func UsesOfEmbedded(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
+	return uses(hosted(spec), &Embedded{})
 }
 
 // hosted is the spec of a guest with a kind, whose names mean nothing.
@@ -42,7 +42,7 @@ func hosted(spec *v1alpha1.DefinitionSpec) *v1alpha1.DefinitionSpec {
 }
 
 // instance is what a guest's expressions may read of the instance.
-func (g *Guest) instance() *spec.Schema {
+func (g *Embedded) instance() *spec.Schema {
 	if g.Instance == nil {
 		return nil
 	}

@@ -29,7 +29,7 @@ func TestADefinitionIsServedWithoutTheKindsThatItDoesNotFit(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := definition(t, tc.definition)
-			g := graph.Salvage(&d.Spec, commonKinds(t, ""))
+			g := graph.CompileAccepted(&d.Spec, commonKinds(t, ""))
 			if tc.nothing != (g == nil) {
 				t.Fatalf("a graph: %t", g != nil)
 			}

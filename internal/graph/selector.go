@@ -89,11 +89,11 @@ func (c *composition) selected(n *Node, out *plan.Node) {
 	look, looked := c.facts.External[need]
 	wait := plan.Wait{Node: n.ID, Reason: plan.Syncing, On: n.selection(need), Detail: "being looked up"}
 	switch {
-	case looked && look.Blind == nil:
+	case looked && look.Unreadable == nil:
 		c.selection(n, out, look.Objects)
 		return
 	case looked:
-		wait.Reason, wait.Detail = look.Blind.Reason, look.Blind.Message
+		wait.Reason, wait.Detail = look.Unreadable.Reason, look.Unreadable.Message
 	}
 	out.Waits = []plan.Wait{wait}
 }

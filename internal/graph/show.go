@@ -56,7 +56,7 @@ func (c *composition) unseen(n *Node) bool {
 	if n.Variable {
 		return slices.ContainsFunc(n.Dependencies, func(id string) bool { return c.unseen(c.graph.node(id)) })
 	}
-	if _, blind := c.facts.Unread[n.Kind]; blind && !n.External {
+	if _, blind := c.facts.UnreadableOwned[n.Kind]; blind && !n.External {
 		return true
 	}
 	if node.Observed != nil || node.Object != nil {

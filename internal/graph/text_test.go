@@ -98,8 +98,8 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 	if len(desired.Status) > 0 {
 		b.WriteString("status:\n" + indent(asYAML(t, desired.Status)))
 	}
-	if desired.Author != nil {
-		b.WriteString(describeConditions(desired.Author, s))
+	if desired.AuthorConditions != nil {
+		b.WriteString(describeConditions(desired.AuthorConditions, s))
 	}
 	fmt.Fprintf(&b, "summary: %s", s.State)
 	for _, part := range []struct{ name, text string }{
@@ -117,7 +117,7 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 
 // describeConditions tells what the author's conditions make of whether the resources
 // are ready.
-func describeConditions(author func(condition.Set) plan.Said, s plan.Summary) string {
+func describeConditions(author func(condition.Set) plan.AuthorConditions, s plan.Summary) string {
 	ready := v1alpha1.Condition{Type: v1alpha1.InstanceResourcesReady, Status: condition.True, Reason: "AllResourcesReady"}
 	if s.Reason != "" {
 		ready.Status, ready.Reason = condition.False, string(s.Reason)

@@ -23,8 +23,8 @@ func (g *Graph) waitsOf(n *Node, err error) []plan.Wait {
 	detail := err.Error()
 	if g.conceals(n.refs) {
 		detail = "an expression has no value for these inputs " + hidden
-		if misfit := (*expr.Misfit)(nil); errors.As(err, &misfit) {
-			detail = misfit.Discreet()
+		if misfit := (*expr.Mismatch)(nil); errors.As(err, &misfit) {
+			detail = misfit.Redacted()
 		}
 	}
 	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: detail}}

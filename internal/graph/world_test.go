@@ -68,7 +68,7 @@ func passes(t *testing.T, g *graph.Graph, d object.Definition, text string) []st
 	facts := plan.Facts{
 		Instance: instance, Now: began,
 		Owned:    map[string][]*unstructured.Unstructured{},
-		External: map[plan.Need]plan.Look{},
+		External: map[plan.Need]plan.Lookup{},
 		Waits:    map[plan.WaitKey]time.Time{},
 	}
 	for _, given := range w.Given {
@@ -96,10 +96,10 @@ func passes(t *testing.T, g *graph.Graph, d object.Definition, text string) []st
 func (c change) happen(t *testing.T, facts *plan.Facts) {
 	facts.Now = facts.Now.Add(c.After.Duration)
 	facts.Problems = c.Problems
-	facts.Unread = map[schema.GroupVersionKind]plan.Blind{}
+	facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
 	for name, problem := range c.Blind {
 		i := strings.LastIndex(name, "/")
-		facts.Unread[schema.FromAPIVersionAndKind(name[:i], name[i+1:])] = plan.Blind{Problem: problem}
+		facts.UnreadableOwned[schema.FromAPIVersionAndKind(name[:i], name[i+1:])] = plan.Unreadable{Problem: problem}
 	}
 	facts.Instance = facts.Instance.DeepCopy()
 	if c.Spec != nil {
@@ -125,7 +125,7 @@ func (c change) happen(t *testing.T, facts *plan.Facts) {
 
 // composeWithNeeds composes until nothing new is asked for.
 func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external []map[string]any) plan.Desired {
-	facts.External = map[plan.Need]plan.Look{}
+	facts.External = map[plan.Need]plan.Lookup{}
 	for {
 		desired, fresh := g.Compose(*facts), false
 		for _, need := range desired.Needs {
@@ -133,9 +133,9 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 				continue
 			}
 			fresh = true
-			facts.External[need] = plan.Look{}
-			if blind, ok := facts.Unread[need.Kind]; ok {
-				facts.External[need] = plan.Look{Blind: &blind}
+			facts.External[need] = plan.Lookup{}
+			if blind, ok := facts.UnreadableOwned[need.Kind]; ok {
+				facts.External[need] = plan.Lookup{Unreadable: &blind}
 				continue
 			}
 			for _, o := range external {
@@ -146,7 +146,7 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 					facts.External[need] = look
 				}
 				if (plan.Need{Kind: found.GroupVersionKind(), Namespace: found.GetNamespace(), Name: found.GetName()}) == need {
-					facts.External[need] = plan.Look{Object: found}
+					facts.External[need] = plan.Lookup{Object: found}
 				}
 			}
 		}

@@ -25,7 +25,7 @@ func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) 
 		step := s.plan.Steps[i]
 		do := r.apply
 		switch {
-		case len(step.Look) > 0:
+		case len(step.Inspect) > 0:
 			do = func(ctx context.Context, _ *reconcileState, step plan.Step) result { return r.inspectDrift(ctx, step) }
 		case !step.Action.Applies():
 			continue
@@ -82,7 +82,7 @@ type result struct {
 	// conflict says that the holder has fields which another manager has set, and sighting
 	// which fields have drifted.
 	conflict *plan.Refused
-	sighting *plan.Sighting
+	sighting *plan.Inspection
 	// deleting says that the object is being deleted to be created anew.
 	deleting *plan.Problem
 	err      error
@@ -168,10 +168,10 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 		s.setObstacle(step.Node, namespace, problem)
 		return true
 	}
-	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsUnanswered(res.err)
+	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsOutcomeUnknown(res.err)
 	problem := problemOf(res.err)
 	if step.Conceals {
-		res.err = kube.Quiet(res.err)
+		res.err = kube.Redacted(res.err)
 		problem.Message = res.err.Error()
 	}
 	s.errs = append(s.errs, fmt.Errorf("%s: %s: %w", step.Node, describeObject(step), res.err))

@@ -28,7 +28,7 @@ func TestANodeWaitsForOneThatIsNotReady(t *testing.T) {
 	out := f.reconcile()
 	f.wantCalls("update Web shop", "create ConfigMap a", "status Web shop")
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "b waits for a")
-	if out.After == 0 {
+	if out.RequeueAfter == 0 {
 		t.Error("no time is set for another look")
 	}
 	f.nodes.unready = nil

@@ -18,12 +18,12 @@ var ownConditions = []string{
 // instead. If one of the author's has no value, the instance is in error and the condition stays
 // as it was.
 func (s *reconcileState) authorConditions(before, own condition.Set, summary *plan.Summary, at Moment) condition.Set {
-	if s.desired.Author == nil {
+	if s.desired.AuthorConditions == nil {
 		s.memory.dialectConditions = nil
 		return own
 	}
 	s.memory.dialectConditions = own
-	said := s.desired.Author(own)
+	said := s.desired.AuthorConditions(own)
 	if len(said.Problems) > 0 {
 		summary.State = v1alpha1.InstanceError
 		s.desired.Results = append(s.desired.Results, plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(said.Problems, "; ")})
@@ -32,7 +32,7 @@ func (s *reconcileState) authorConditions(before, own condition.Set, summary *pl
 }
 
 // replace puts the author's conditions in the place of those before.
-func replace(before condition.Set, said plan.Said, at Moment) condition.Set {
+func replace(before condition.Set, said plan.AuthorConditions, at Moment) condition.Set {
 	out := before
 	made := map[string]bool{}
 	for _, c := range said.Conditions {

@@ -34,7 +34,7 @@ func (r *Reconciler) bypassed(key object.Key) *unstructured.Unstructured {
 // tearDownBypassed removes the children of an instance that the API server has deleted although it
 // had its finalizer: it was deleted while it was being claimed. There is no status to report to.
 // The garbage collector takes none of the children, since they have another owner as well.
-func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Outcome {
+func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
 	s := &reconcileState{key: key, instance: gone, owner: inventory.OwnerOf(gone, r.Definition, r.Version), memory: r.memories.of(key, gone.GetUID())}
 	s.memory.policy = report.Background
 	remains, err := r.observeRemains(ctx, s)
@@ -43,14 +43,14 @@ func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone 
 	}
 	removal := plan.Teardown(remains)
 	if removal.Done {
-		if out := r.findUnansweredWrites(ctx, s); out.Settled() {
+		if out := r.findUnansweredWrites(ctx, s); out.IsFinal() {
 			return out
 		}
 		r.Instances.ForgetBypassed(r.Kind, key.Namespace, key.Name)
 		return r.forget(key)
 	}
 	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted past its finalizer; what is left of it is removed", "children", len(remains.Children))
-	r.executeMove(ctx, s, removal.Move)
+	r.executeMove(ctx, s, removal.RemovalStep)
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
@@ -58,7 +58,7 @@ func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone 
 }
 
 // forget forgets an instance that is gone.
-func (r *Reconciler) forget(key object.Key) reconcile.Outcome {
+func (r *Reconciler) forget(key object.Key) reconcile.Result {
 	r.memories.forget(key)
 	r.Readiness.forget(key)
 	r.forgetUsages(key, nil)

@@ -17,14 +17,14 @@ import (
 
 // claim puts the finalizer, the labels and the inventory on the instance, in one write, before
 // the first child is created.
-func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Result {
 	settled := s.plan.Settled && len(s.plan.Prune) == 0
 	wanted := plan.WantedInventory(s.composer.Written(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
 	next := inventory.Next(inventory.Read(s.instance), wanted, s.unreadKinds, settled)
 	claim := inventory.ClaimOf(s.owner, next, s.composer.Defaults())
 	claim.Fields = s.desired.Fields
 	folded, out := r.transferInstanceFields(ctx, s)
-	if out.Settled() {
+	if out.IsFinal() {
 		return out
 	}
 	if folded || !claim.In(s.instance) {
@@ -51,7 +51,7 @@ func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Out
 // transferInstanceFields transfers the managed fields that a former engine has left on the instance itself.
 // It reports whether the instance is to be claimed again, so that our manager owns no more than
 // the claim. An instance that can't be written now is reconciled all the same.
-func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (anew bool, out reconcile.Outcome) {
+func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (anew bool, out reconcile.Result) {
 	transferred, err := r.transferManagedFields(ctx, s, s.instance)
 	switch {
 	case kube.IsGone(err):
@@ -62,13 +62,13 @@ func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileSta
 		s.setInstance(transferred)
 		anew = r.Definition.Dialect == object.GraphDialect // others merge what is missing
 	}
-	return anew, reconcile.Outcome{}
+	return anew, reconcile.Result{}
 }
 
 // reportUnclaimed ends the reconcile of an instance that can't be claimed. No child is created
 // for it, the status says so, and it is tried again: no event tells when it can be claimed.
-func (r *Reconciler) reportUnclaimed(ctx context.Context, s *reconcileState, err error) reconcile.Outcome {
-	if s.awaitFirstLists(r.Now()).Settled() {
+func (r *Reconciler) reportUnclaimed(ctx context.Context, s *reconcileState, err error) reconcile.Result {
+	if s.awaitFirstLists(r.Now()).IsFinal() {
 		return reconcile.Fail(err) // what the instance consists of is still being read
 	}
 	problem := problemOf(err)
@@ -86,10 +86,10 @@ func (s *reconcileState) setInstance(instance *unstructured.Unstructured) {
 
 // retireFinalizers removes the finalizers of former incarnations of the definition: no other
 // controller does.
-func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, current string) reconcile.Outcome {
+func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, current string) reconcile.Result {
 	retired := inventory.Retired(s.instance, current)
 	if len(retired) == 0 {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	kept := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return slices.Contains(retired, f) })
 	left, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
@@ -102,5 +102,5 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, cu
 		return r.reportUnclaimed(ctx, s, fmt.Errorf("retire finalizers %v: %w", retired, err))
 	}
 	s.setInstance(left)
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }

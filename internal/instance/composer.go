@@ -38,10 +38,10 @@ type Composer interface {
 // caches; what has been read is watched, and a change of it triggers another reconcile.
 type ClusterState interface {
 	// Object reads one object. The namespace is empty for cluster-scoped kinds.
-	Object(need plan.Need) plan.Look
+	Object(need plan.Need) plan.Lookup
 	// Matching reads objects by their labels, in a namespace or, if that is empty, in all;
 	// blind says why they can't be read now.
-	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, blind *plan.Blind)
+	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, blind *plan.Unreadable)
 	// Namespaced says whether the objects of a kind are in namespaces; unknown for a kind
 	// that no server knows now.
 	Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
@@ -62,20 +62,20 @@ type clusterState struct {
 	ctx context.Context // of the reconcile
 }
 
-func (c clusterState) Object(need plan.Need) plan.Look {
+func (c clusterState) Object(need plan.Need) plan.Lookup {
 	found, state := c.s.lease.Object(need.Kind, need.Namespace, need.Name)
-	look := plan.Look{Object: found, Blind: unavailability(need.Kind, state)}
-	if look.Blind != nil {
+	look := plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
+	if look.Unreadable != nil {
 		look.Object = nil
-		c.s.facts.Blind = append(c.s.facts.Blind, *look.Blind)
+		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *look.Unreadable)
 	}
 	return look
 }
 
-func (c clusterState) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+func (c clusterState) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := c.s.lease.Matching(kind, namespace, selector)
 	if blind := unavailability(kind, state); blind != nil {
-		c.s.facts.Blind = append(c.s.facts.Blind, *blind)
+		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *blind)
 		return nil, blind
 	}
 	return found, nil

@@ -24,7 +24,7 @@ import (
 // reportDeletion writes the progress of the deletion to the status, if that is new, and records
 // events of transitions. A status that the server keeps refusing must not keep the instance: the
 // deletion goes on without it.
-func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, removal plan.Removal) reconcile.Outcome {
+func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, removal plan.Removal) reconcile.Result {
 	before := s.reportedStatus()
 	now := r.Now()
 	said := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
@@ -32,26 +32,26 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
 	revision := s.instance.GetResourceVersion()
 	out := r.writeStatus(ctx, s, said.Render(author, r.room(s)))
-	if out.Err != nil && !kube.Passes(out.Err) && !s.memory.statusTooNarrow {
+	if out.Err != nil && !kube.IsTransient(out.Err) && !s.memory.statusTooNarrow {
 		s.memory.statusTooNarrow = true // the author's field of this name may be of another form
 		out = r.writeStatus(ctx, s, said.Render(author, r.room(s)))
 	}
 	r.recordStatusRefusal(s, out.Err)
-	refused := out.Err != nil && !kube.Passes(out.Err)
+	refused := out.Err != nil && !kube.IsTransient(out.Err)
 	switch {
-	case out.Settled() && !refused && now.Sub(s.instance.GetDeletionTimestamp().Time) < statusPatience:
+	case out.IsFinal() && !refused && now.Sub(s.instance.GetDeletionTimestamp().Time) < statusPatience:
 		return out
-	case out.Settled() && out.Err == nil:
+	case out.IsFinal() && out.Err == nil:
 		return out
-	case out.Settled():
+	case out.IsFinal():
 		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	if s.instance.GetResourceVersion() != revision {
-		s.memory.tried.Told, s.memory.deletion = now, &removal.Deletion
+		s.memory.tried.Reported, s.memory.deletion = now, &removal.Deletion
 		r.recordBlockers(ctx, s, before, removal)
 	}
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // statusPatience is how long a status that can't be written may hold up the deletion.
@@ -91,7 +91,7 @@ func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, befo
 func (r *Reconciler) recordLeftBehind(ctx context.Context, s *reconcileState, left []report.Blocker) {
 	byCause := map[string][]string{}
 	for _, b := range left {
-		cause := plan.Because(s.instance, b)
+		cause := plan.ReleaseReason(s.instance, b)
 		byCause[cause] = append(byCause[cause], blockerText(b))
 	}
 	for _, cause := range slices.Sorted(maps.Keys(byCause)) {

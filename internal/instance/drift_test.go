@@ -86,7 +86,7 @@ func TestTwoManagersThatFightOverAFieldAreReportedAndNotHotLooped(t *testing.T) 
 	out := f.reconcile()
 	f.wantCalls("status Web shop")
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "DriftContested: a: another manager keeps overwriting data.a of ConfigMap prod/a")
-	f.pass(out.After)
+	f.pass(out.RequeueAfter)
 	f.reconcile() // the other manager has been quiet
 	f.wantCalls("update ConfigMap a")
 	if len(f.events) > 0 {

@@ -51,7 +51,7 @@ type fake struct {
 	why      kube.Reason
 	last     *unstructured.Unstructured
 	uses     map[object.Key][]usage.Use
-	blind    *plan.Blind
+	blind    *plan.Unreadable
 }
 
 type (
@@ -268,7 +268,7 @@ func (f fakeKinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefi
 	return f.crds[gk], f.crds[gk] != nil
 }
 
-func (f fakeKinds) Standing(_ context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Standing, error) {
+func (f fakeKinds) Availability(_ context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error) {
 	if f.gone[gk.Kind] {
 		return schema.GroupVersionKind{}, kube.Gone, nil
 	}
@@ -288,7 +288,7 @@ func (f fakeKinds) Lookup(_ context.Context, kind schema.GroupVersionKind) (obje
 	return info, known, f.kindsErr
 }
 
-func (f fakeUsages) Ask(_ object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Blind) {
+func (f fakeUsages) Ask(_ object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable) {
 	return f.uses, f.blind
 }
 func (f fakeUsages) Forget(object.Key) {}

@@ -76,7 +76,7 @@ func newReconciled(t *testing.T, wanted ...plan.Node) *fixture {
 }
 
 // reconcile runs one reconcile; calls and events are those of this one.
-func (f *fixture) reconcile() reconcile.Outcome {
+func (f *fixture) reconcile() reconcile.Result {
 	f.calls, f.events = nil, nil
 	return f.Reconcile(context.Background(), shop)
 }

@@ -48,7 +48,7 @@ type memory struct {
 	// childRevisions are the resource versions of nested instances that were last observed.
 	childRevisions map[types.UID]string
 	// tried is what is known of children that are to be deleted.
-	tried plan.Tried
+	tried plan.DeletionHistory
 	// writeUnanswered says that the outcome of a write to a child is unknown.
 	writeUnanswered bool
 	// policy is the propagation policy of the instance's deletion, once that is known.
@@ -113,11 +113,11 @@ func (m *memory) noteUngranted(child types.UID, fields []object.Path) {
 }
 
 // noteSighting notes which fields of a child have drifted.
-func (m *memory) noteSighting(child types.UID, seen plan.Sighting) {
-	if m.history.Sightings == nil {
-		m.history.Sightings = plan.Sightings{}
+func (m *memory) noteSighting(child types.UID, seen plan.Inspection) {
+	if m.history.Inspections == nil {
+		m.history.Inspections = plan.Inspections{}
 	}
-	m.history.Sightings[child] = seen
+	m.history.Inspections[child] = seen
 }
 
 // asObserved is a child as of the generation that its status is of; see plan.AsObserved.
@@ -144,7 +144,7 @@ func (m *memory) noteContests(p plan.Plan, now time.Time) {
 
 // forgetGone drops what is remembered of children that are gone.
 func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
-	if len(m.history.Refusals)+len(m.history.Sightings)+len(m.observed) == 0 {
+	if len(m.history.Refusals)+len(m.history.Inspections)+len(m.observed) == 0 {
 		return
 	}
 	there := map[types.UID]bool{}
@@ -155,7 +155,7 @@ func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
 	}
 	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.Refused) bool { return !there[child] })
 	maps.DeleteFunc(m.observed, func(child types.UID, _ *unstructured.Unstructured) bool { return !there[child] })
-	maps.DeleteFunc(m.history.Sightings, func(child types.UID, _ plan.Sighting) bool { return !there[child] })
+	maps.DeleteFunc(m.history.Inspections, func(child types.UID, _ plan.Inspection) bool { return !there[child] })
 }
 
 // logWaits logs each wait when it is found and at each further attempt, and remembers when it
@@ -175,9 +175,9 @@ func (m *memory) logWaits(log logr.Logger, waits []plan.Wait, now time.Time) {
 }
 
 // updateTrial changes what is known of a child that is to be deleted.
-func (m *memory) updateTrial(o *unstructured.Unstructured, change func(plan.Trial) plan.Trial) plan.Trial {
+func (m *memory) updateTrial(o *unstructured.Unstructured, change func(plan.DeletionAttempts) plan.DeletionAttempts) plan.DeletionAttempts {
 	if m.tried.Children == nil {
-		m.tried.Children = map[types.UID]plan.Trial{}
+		m.tried.Children = map[types.UID]plan.DeletionAttempts{}
 	}
 	t := change(m.tried.Children[o.GetUID()])
 	m.tried.Children[o.GetUID()] = t

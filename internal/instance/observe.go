@@ -26,9 +26,9 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 	s.facts.Instance = s.instance
 	s.facts.Now = r.Now()
 	s.facts.Owned = map[string][]*unstructured.Unstructured{}
-	s.facts.Unread = map[schema.GroupVersionKind]plan.Blind{}
-	s.facts.External = map[plan.Need]plan.Look{}
-	s.facts.Blind = nil
+	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
+	s.facts.External = map[plan.Need]plan.Lookup{}
+	s.facts.UnreadableKinds = nil
 	if s.facts.Problems == nil {
 		s.facts.Problems = map[string]plan.Problem{}
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
 	lease := r.Lease(watch.Subscriber{Key: s.key})
 	defer lease.Commit()
 	for _, gk := range inventory.Read(s.instance).GroupKinds() {
-		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		gvk, standing, err := r.Kinds.Availability(ctx, gk)
 		switch {
 		case err != nil:
 			s.memory.watchesRestored = false // the next reconcile tries again
@@ -97,11 +97,11 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 		if known[gk] {
 			continue
 		}
-		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		gvk, standing, err := r.Kinds.Availability(ctx, gk)
 		switch {
 		case err != nil:
 			s.unreadKinds = append(s.unreadKinds, gk)
-			s.facts.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
+			s.facts.UnreadableOwned[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 			s.lookupErr = err
 		case standing != kube.Gone:
 			kinds = append(kinds, gvk)
@@ -129,7 +129,7 @@ func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind)
 	}
 	if blind != nil {
 		s.unreadKinds = append(s.unreadKinds, gvk.GroupKind())
-		s.facts.Unread[gvk] = *blind
+		s.facts.UnreadableOwned[gvk] = *blind
 	}
 	for _, child := range children {
 		s.addOwned(inventory.Node(child), child)
@@ -150,11 +150,11 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 			continue
 		}
 		look := s.readNeed(need)
-		if look.Blind == nil && s.composer.Untyped(need.Kind) {
+		if look.Unreadable == nil && s.composer.Untyped(need.Kind) {
 			r.Wake()
-			look.Blind = waitingForKind(recompiled)
+			look.Unreadable = waitingForKind(recompiled)
 		}
-		if look.Blind != nil {
+		if look.Unreadable != nil {
 			look.Object, look.Objects = nil, nil
 		}
 		s.facts.External[need] = look
@@ -164,17 +164,17 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 }
 
 // readNeed reads objects that aren't the instance's, and watches them.
-func (s *reconcileState) readNeed(need plan.Need) plan.Look {
+func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 	if !need.Several {
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
-		return plan.Look{Object: found, Blind: unavailability(need.Kind, state)}
+		return plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
 	}
 	selector, err := labels.Parse(need.Selector)
 	if err != nil {
-		return plan.Look{Blind: &plan.Blind{Problem: plan.Problem{Reason: plan.EvaluationFailed, Message: err.Error()}}}
+		return plan.Lookup{Unreadable: &plan.Unreadable{Problem: plan.Problem{Reason: plan.EvaluationFailed, Message: err.Error()}}}
 	}
 	found, state := s.lease.Matching(need.Kind, need.Namespace, selector)
-	return plan.Look{Objects: found, Blind: unavailability(need.Kind, state)}
+	return plan.Lookup{Objects: found, Unreadable: unavailability(need.Kind, state)}
 }
 
 // How long a reconcile waits for first lists before it reports that it waits. A list usually
@@ -188,21 +188,21 @@ const (
 
 // awaitFirstLists ends the reconcile, once the nodes that can go on have, while a watch that other
 // nodes need is starting. The watch triggers another reconcile when it has synced.
-func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Outcome {
+func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
 	while := firstListPatience
 	if said, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && said.ObservedGeneration == s.instance.GetGeneration() {
 		while = reportedPatience
 	}
-	left := s.facts.Patience(now, while)
+	left := s.facts.InitialReadTimeout(now, while)
 	if left <= 0 || len(s.errs) > 0 {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	s.lease.Commit()
-	return reconcile.Wait(left)
+	return reconcile.RequeueAfter(left)
 }
 
 // unavailability says why a kind can't be read now; nil if it can.
-func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Blind {
+func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable {
 	problem := plan.Problem{Reason: plan.Unavailable, Message: s.Message}
 	switch {
 	case s.Phase == watch.Synced:
@@ -214,13 +214,13 @@ func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Blind {
 	case s.Reason == watch.Forbidden:
 		problem.Reason = plan.Forbidden
 	}
-	return &plan.Blind{Problem: problem, Since: s.Since}
+	return &plan.Unreadable{Problem: problem, Since: s.Since}
 }
 
 const recompiled = "the kind is there; it continues when the definition has been compiled with it, and what is in the way of that is said by the definition's condition GraphAccepted"
 
-func waitingForKind(message string) *plan.Blind {
-	return &plan.Blind{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}
+func waitingForKind(message string) *plan.Unreadable {
+	return &plan.Unreadable{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}
 }
 
 // reportedWaits reads from an instance's status since when it has waited for what, so that

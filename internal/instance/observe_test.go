@@ -62,8 +62,8 @@ func TestAKindThatCannotBeReadHoldsUpItsNodesOnly(t *testing.T) {
 func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
 	f := newFixture(t, configMap("a"), plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")})
 	f.syncing("PersistentVolumeClaim")
-	if out := f.reconcile(); out.After != firstListPatience {
-		t.Errorf("it waits for %s", out.After)
+	if out := f.reconcile(); out.RequeueAfter != firstListPatience {
+		t.Errorf("it waits for %s", out.RequeueAfter)
 	}
 	f.wantCalls("update Web shop", "create ConfigMap a")
 	f.pass(firstListPatience)
@@ -74,8 +74,8 @@ func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
 		f := newReconciled(t, configMap("a"))
 		f.memories = memories{}
 		f.syncing("ConfigMap")
-		if out := f.reconcile(); out.After != reportedPatience {
-			t.Errorf("it waits for %s", out.After)
+		if out := f.reconcile(); out.RequeueAfter != reportedPatience {
+			t.Errorf("it waits for %s", out.RequeueAfter)
 		}
 		f.wantCalls()
 	})
@@ -179,13 +179,13 @@ func TestANeedThatCannotBeReadSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, configMap("a"))
 			tc.given(f)
-			var got plan.Look
+			var got plan.Lookup
 			f.nodes.adjust = func(d *plan.Desired, facts plan.Facts, _ ClusterState) {
 				d.Needs, got = []plan.Need{tc.need}, facts.External[tc.need]
 			}
 			f.reconcile()
-			if got.Blind == nil || got.Blind.Reason != tc.want {
-				t.Errorf("got %+v, want %s", got.Blind, tc.want)
+			if got.Unreadable == nil || got.Unreadable.Reason != tc.want {
+				t.Errorf("got %+v, want %s", got.Unreadable, tc.want)
 			}
 		})
 	}
@@ -217,7 +217,7 @@ func TestAComposerReadsTheStateOfTheCluster(t *testing.T) {
 		if look := world.Object(plan.Need{Kind: configMapKind, Namespace: "prod", Name: "settings"}); look.Object == nil {
 			t.Error("settings isn't found")
 		}
-		if look := world.Object(plan.Need{Kind: secret, Name: "x"}); look.Blind == nil || look.Object != nil {
+		if look := world.Object(plan.Need{Kind: secret, Name: "x"}); look.Unreadable == nil || look.Object != nil {
 			t.Errorf("a forbidden kind: %+v", look)
 		}
 		if found, blind := world.Matching(configMapKind, "", labels.SelectorFromSet(labels.Set{"app": "web"})); len(found) != 1 || blind != nil {

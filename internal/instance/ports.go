@@ -75,7 +75,7 @@ type Kinds interface {
 // possible.
 type KindStates interface {
 	CRD(schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool)
-	Standing(context.Context, schema.GroupKind) (schema.GroupVersionKind, kube.Standing, error)
+	Availability(context.Context, schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error)
 	Terminating(schema.GroupKind) bool
 }
 

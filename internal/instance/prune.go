@@ -20,17 +20,17 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 		}
 		r.forgetUsages(s.key, s.memory)
 		if len(s.pruning) == 0 {
-			s.memory.tried = plan.Tried{} // all are gone
+			s.memory.tried = plan.DeletionHistory{} // all are gone
 		}
 		return
 	}
 	now := r.Now()
 	for _, o := range s.plan.Prune {
-		s.memory.updateTrial(o, func(t plan.Trial) plan.Trial { return t.Seen(o, now) })
+		s.memory.updateTrial(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Seen(o, now) })
 	}
 	r.observeTerminating(ctx, s, s.plan.Prune, now)
-	remains := plan.Remains{
-		Instance: s.instance, Children: s.plan.Prune, Tried: s.memory.tried,
+	remains := plan.Remaining{
+		Instance: s.instance, Children: s.plan.Prune, History: s.memory.tried,
 		Before: report.Status{Pruning: before}, Now: now,
 	}
 	if !r.observeUsages(s, &remains, s.plan.Prune...) {
@@ -38,8 +38,8 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 		return
 	}
 	pruning := plan.Prune(remains, s.plan.Policies)
-	if r.executeMove(ctx, s, pruning.Move) {
-		remains.Tried = s.memory.tried
+	if r.executeMove(ctx, s, pruning.RemovalStep) {
+		remains.History = s.memory.tried
 		pruning = plan.Prune(remains, s.plan.Policies)
 	}
 	s.pruning, s.pruneAfter = pruning.Objects, pruning.Retry

@@ -114,7 +114,7 @@ func TestWhatTakesItsTimeToGoIsReportedUntilItIsGone(t *testing.T) {
 	f.wantCalls("delete ConfigMap b")
 	out := f.reconcile()
 	f.wantCalls()
-	f.pass(out.After)
+	f.pass(out.RequeueAfter)
 	f.reconcile()
 	f.wantCalls("get ConfigMap b", "status Web shop")
 	f.wantEvent("Warning PruneBlocked: ConfigMap prod/b: Finalizer: held by finalizer other/keeps")
@@ -155,7 +155,7 @@ func TestARefusalIsReportedWithItsReasonAndRetriedLater(t *testing.T) {
 	out := f.reconcile()
 	f.wantCalls("delete ConfigMap b", "status Web shop")
 	f.wantEvent("Warning PruneBlocked: ConfigMap prod/b: Forbidden: no deletions today")
-	if out.After == 0 {
+	if out.RequeueAfter == 0 {
 		t.Error("it isn't asked for again")
 	}
 	f.fail = nil
@@ -179,7 +179,7 @@ func TestWhatIsInUseIsNotPruned(t *testing.T) {
 
 func TestNothingIsPrunedBeforeItIsKnownWhatIsInUse(t *testing.T) {
 	f := shrunk(t)
-	f.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Syncing}}
+	f.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}}
 	f.reconcile()
 	f.wantCalls()
 }

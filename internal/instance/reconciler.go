@@ -99,9 +99,9 @@ type reconcileState struct {
 // Reconcile observes what is there, decides what to do and acts, for as long as the answers let
 // more resolve; then it prunes what nothing wants any more, and reports. An instance that is
 // being deleted takes a path of its own.
-func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	s, out := r.load(ctx, key)
-	if out.Settled() {
+	if out.IsFinal() {
 		return out
 	}
 	if why := r.Dialect.Suspended(s.instance); why != "" {
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 	if s.instance.GetDeletionTimestamp() != nil {
 		return r.tearDown(ctx, s)
 	}
-	if out := r.chooseComposer(s); out.Settled() {
+	if out := r.chooseComposer(s); out.IsFinal() {
 		return out
 	}
 	defer s.lease.Discard()      // the watches of the last reconcile stay, unless it is committed
@@ -121,14 +121,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 		}
 		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
 		s.memory.noteContests(s.plan, s.facts.Now)
-		if out := r.claim(ctx, s); out.Settled() {
+		if out := r.claim(ctx, s); out.IsFinal() {
 			return out
 		}
 		if changed := r.act(ctx, s); !changed && !s.isUnsettled() {
 			break
 		}
 	}
-	if out := s.awaitFirstLists(r.Now()); out.Settled() {
+	if out := s.awaitFirstLists(r.Now()); out.IsFinal() {
 		return out
 	}
 	r.prune(ctx, s)
@@ -161,7 +161,7 @@ const (
 
 // load reads the instance, and restores the watches of what it recorded. An instance that is gone
 // is forgotten.
-func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Outcome) {
+func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
 	cached, ok := r.Instances.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		if gone := r.bypassed(key); gone != nil {
@@ -179,11 +179,11 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		s.owner.Anchor = inventory.Anchor{Name: crd.Name, UID: crd.UID}
 	}
 	r.restoreWatches(ctx, s)
-	return s, reconcile.Outcome{}
+	return s, reconcile.Result{}
 }
 
 // chooseComposer takes the current composer for the instance, and opens the lease.
-func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Result {
 	composer := r.composer.Load()
 	if composer == nil {
 		return reconcile.Done() // its definition says why; all instances are enqueued when it compiles
@@ -195,5 +195,5 @@ func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Outcome {
 	s.lease = r.Lease(watch.Subscriber{Key: s.key})
 	s.facts.Waits = reportedWaits(s.instance)
 	maps.Copy(s.facts.Waits, s.memory.waitingSince)
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }

@@ -21,13 +21,13 @@ func TestAnAnswerThatIsAnotherEachTimeIsNotAskedForWithoutEnd(t *testing.T) {
 	f.nodes.wanted = append(f.nodes.wanted, configMap("b"), configMap("c"), configMap("d"))
 	f.reconcile()
 	composed = 0
-	first := f.reconcile().After
-	second := f.reconcile().After
+	first := f.reconcile().RequeueAfter
+	second := f.reconcile().RequeueAfter
 	if composed != 2*mostIdle || second != 2*first {
 		t.Errorf("composed %d times, then after %s and %s", composed, first, second)
 	}
 	f.nodes.adjust = nil
-	if out := f.reconcile(); out.After != 0 {
-		t.Errorf("it is repeated in %s", out.After)
+	if out := f.reconcile(); out.RequeueAfter != 0 {
+		t.Errorf("it is repeated in %s", out.RequeueAfter)
 	}
 }

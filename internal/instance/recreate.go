@@ -32,7 +32,7 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 			continue
 		}
 		if err := r.Cluster.TryCreate(ctx, step.Object, v1alpha1.ChildManager); err != nil {
-			if kube.Passes(err) {
+			if kube.IsTransient(err) {
 				s.errs = append(s.errs, err)
 			}
 			results[i].hint = "it is not recreated, since a new one would be refused as well: " + describeError(step, err)
@@ -46,7 +46,7 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 	}
 	s.recreating = true
 	now := r.Now()
-	remains := plan.Remains{Instance: s.instance, Children: rejected, Tried: s.memory.tried, Now: now}
+	remains := plan.Remaining{Instance: s.instance, Children: rejected, History: s.memory.tried, Now: now}
 	if !r.observeUsages(s, &remains, rejected...) {
 		for _, i := range index {
 			results[i].hint = "it is recreated once it is known whether it is in use"
@@ -92,9 +92,9 @@ func describeObject(step plan.Step) string {
 // Secret.
 func describeError(step plan.Step, err error) string {
 	if step.Conceals {
-		return kube.Quiet(err).Error()
+		return kube.Redacted(err).Error()
 	}
-	return kube.Plain(err).Error()
+	return kube.Concise(err).Error()
 }
 
 // blockedHint says why an object is not recreated; nil means that its deletion was accepted.

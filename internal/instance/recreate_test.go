@@ -68,7 +68,7 @@ func TestWhatKeepsAnObjectFromBeingCreatedAnew(t *testing.T) {
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is not recreated: in use: the shop is open",
 		},
 		"It isn't known yet whether it is": {
-			plan.Recreation{Allowed: true}, func(f *fixture) { f.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Syncing}} },
+			plan.Recreation{Allowed: true}, func(f *fixture) { f.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}} },
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is recreated once it is known whether it is in use",
 		},
 		"Its deletion is refused": {

@@ -20,14 +20,14 @@ func (r *Reconciler) observeReferences(s *reconcileState) {
 		}
 	}
 	for _, ref := range r.Dialect.References(s.instance) {
-		if known[ref.key()] || s.facts.IsUnread(ref.Kind.GroupKind()) {
+		if known[ref.key()] || s.facts.IsUnreadable(ref.Kind.GroupKind()) {
 			continue
 		}
 		found, blind := r.readReference(s, ref)
 		switch {
 		case blind != nil:
 			s.unreadKinds = append(s.unreadKinds, ref.Kind.GroupKind())
-			s.facts.Unread[ref.Kind] = *blind
+			s.facts.UnreadableOwned[ref.Kind] = *blind
 		case found != nil:
 			s.addOwned(ref.nodeOf(found), found)
 		}
@@ -35,7 +35,7 @@ func (r *Reconciler) observeReferences(s *reconcileState) {
 }
 
 // readReference reads an object that an instance names as its own; nil if it isn't.
-func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Blind) {
+func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := s.lease.Object(ref.Kind, ref.Namespace, ref.Name)
 	if blind := unavailability(ref.Kind, state); blind != nil {
 		return nil, blind
@@ -48,7 +48,7 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 
 // observeRemainingReferences adds the objects that an instance names to what is left of it while
 // it is being deleted.
-func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan.Remains) {
+func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan.Remaining) {
 	for _, ref := range r.Dialect.References(s.instance) {
 		is := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }
 		if slices.ContainsFunc(remains.Children, is) {

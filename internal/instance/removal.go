@@ -20,7 +20,7 @@ import (
 // executeMove deletes objects, removes the instance's marks from those that are orphaned, and
 // marks those that are retained, in parallel. What stays keeps no owner reference to the
 // instance. It notes the answers, and reports whether any request was refused.
-func (r *Reconciler) executeMove(ctx context.Context, s *reconcileState, m plan.Move) (refused bool) {
+func (r *Reconciler) executeMove(ctx context.Context, s *reconcileState, m plan.RemovalStep) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range m.Delete {
 		requests = append(requests, &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o, metav1.DeletePropagationBackground) }})
@@ -82,9 +82,9 @@ func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) 
 		case !c.answered:
 		case c.reason != "":
 			refused = true
-			s.memory.updateTrial(c.o, func(t plan.Trial) plan.Trial { return t.Refused(c.reason, c.message, c.o, now) })
+			s.memory.updateTrial(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Refused(c.reason, c.message, c.o, now) })
 		default:
-			s.memory.updateTrial(c.o, func(t plan.Trial) plan.Trial { return t.Granted(now) })
+			s.memory.updateTrial(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Granted(now) })
 			if c.releases {
 				released = append(released, c.o)
 			}

@@ -25,7 +25,7 @@ import (
 // report writes the instance's status, if it says anything new, records events of transitions,
 // and says when to reconcile again. The lease is committed first: what this reconcile has read
 // stays watched.
-func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Result {
 	s.lease.Commit()
 	summary := plan.Summarize(s.plan, s.facts.Now)
 	if s.claimProblem.Reason != "" {
@@ -34,7 +34,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Ou
 	before, state := condition.Read(s.instance), report.StateOf(s.instance)
 	at := Moment{s.facts.Now, s.instance.GetGeneration()}
 	was := before
-	if s.desired.Author != nil {
+	if s.desired.AuthorConditions != nil {
 		was = s.memory.dialectConditions // the status holds the author's
 	}
 	conditions := r.Dialect.LiveConditions(was, s.desired, summary, at)
@@ -44,7 +44,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Ou
 		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
 	}
 	revision := s.instance.GetResourceVersion()
-	if out := r.writeStatus(ctx, s, said.Render(s.desired.Status, s.composer.Room())); out.Settled() {
+	if out := r.writeStatus(ctx, s, said.Render(s.desired.Status, s.composer.Room())); out.IsFinal() {
 		if out.Err != nil {
 			r.recordStatusRefusal(s, out.Err)
 			return reconcile.Fail(errors.Join(append(s.errs, out.Err)...))
@@ -53,7 +53,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Ou
 	}
 	r.noteReadiness(s, conditions, shown)
 	r.measurePropagation(s, s.instance.GetResourceVersion() != revision)
-	if len(s.facts.Unread) == 0 {
+	if len(s.facts.UnreadableOwned) == 0 {
 		s.memory.forgetGone(s.facts.Owned)
 	}
 	s.memory.logWaits(logr.FromContextOrDiscard(ctx), summary.Waits, s.facts.Now)
@@ -116,24 +116,24 @@ func skipped(steps []plan.Step) []report.Skipped {
 
 // writeStatus writes a status that says something new. It settles the reconcile if the write
 // fails.
-func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Outcome {
+func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
 	current, _, _ := unstructured.NestedFieldNoCopy(s.instance.Object, "status")
 	if equalJSON(current, status) {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	wanted := object.Digest(status)
 	if s.memory.writtenStatus == wanted && s.memory.storedStatus == object.Digest(current) {
-		return reconcile.Outcome{} // as written before, as far as the schema lets it
+		return reconcile.Result{} // as written before, as far as the schema lets it
 	}
 	answer, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.WriteStatus(ctx, s.instance, status, v1alpha1.StatusManager)
 	})
 	if kube.IsGone(err) {
-		return reconcile.Overtaken()
+		return reconcile.Conflict()
 	}
 	if err != nil {
 		// The author's fields may come from a Secret.
-		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Quiet(err)))
+		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Redacted(err)))
 	}
 	s.memory.refusals.Granted(telemetry.FailedStatusUpdate)
 	s.memory.writtenStatus, s.memory.storedStatus = wanted, object.Digest(answer.Object["status"])
@@ -145,13 +145,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 	}
 	s.setInstance(answer)
 	r.startPropagation(s)
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // recordStatusRefusal records an event if the status can't be written and that doesn't pass by
 // itself.
 func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
-	if kube.IsLasting(err) {
+	if kube.IsPermanent(err) {
 		s.memory.refusals.Refused(r.Events, s.instance, telemetry.FailedStatusUpdate, "the status doesn't tell how the instance is: "+err.Error())
 	}
 }

@@ -48,7 +48,7 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 			f := newFixture(t, configMap("a"))
 			f.fail["status Web shop"] = tc.err
 			out := f.reconcile()
-			if (out.Err != nil) != tc.failed || out.Err == nil && out.After == 0 {
+			if (out.Err != nil) != tc.failed || out.Err == nil && out.RequeueAfter == 0 {
 				t.Errorf("got %+v", out)
 			}
 			if tc.event == "" && len(f.events) > 0 {
@@ -77,11 +77,11 @@ func TestAStatusThatComesBackCutIsWrittenAgainAFewTimes(t *testing.T) {
 		out := f.reconcile()
 		if slices.Contains(f.calls, "status Web shop") {
 			written++
-			if out.After == 0 && written <= mostCuts {
+			if out.RequeueAfter == 0 && written <= mostCuts {
 				t.Error("no time is set to write it again")
 			}
 		}
-		f.pass(out.After)
+		f.pass(out.RequeueAfter)
 	}
 	if written != mostCuts+1 {
 		t.Errorf("written %d times, want %d", written, mostCuts+1)
@@ -155,16 +155,16 @@ func TestResultsForAClaimsUsersAreEventsOfTheClaimToo(t *testing.T) {
 
 func TestAuthorsConditionsTakeThePlaceOfTheDialects(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
-	said := plan.Said{Conditions: []v1alpha1.Condition{{Type: "Healthy", Status: condition.True, Reason: "Fine"}}, Types: []string{"Healthy"}}
+	said := plan.AuthorConditions{Conditions: []v1alpha1.Condition{{Type: "Healthy", Status: condition.True, Reason: "Fine"}}, Types: []string{"Healthy"}}
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
-		d.Author = func(condition.Set) plan.Said { return said }
+		d.AuthorConditions = func(condition.Set) plan.AuthorConditions { return said }
 	}
 	f.reconcile()
 	f.wantCondition("Healthy", "True Fine")
 	if _, there := condition.Read(f.shop()).Get(v1alpha1.InstanceReady); there {
 		t.Error("the dialect's own condition is there")
 	}
-	said = plan.Said{Problems: []string{"Healthy: division by zero"}, Partial: true, Types: []string{"Healthy"}}
+	said = plan.AuthorConditions{Problems: []string{"Healthy: division by zero"}, Partial: true, Types: []string{"Healthy"}}
 	f.reconcile()
 	f.wantCondition("Healthy", "True Fine")
 	f.wantEvent("Warning ConditionFailed: Healthy: division by zero")

@@ -72,12 +72,12 @@ func (s *reconcileState) holdConflict(step plan.Step, by *unstructured.Unstructu
 func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) {
 	child := answer.GetUID()
 	lost := plan.Lost(step.Object, answer, v1alpha1.ChildManager)
-	m.noteUngranted(child, step.Ours(lost))
+	m.noteUngranted(child, step.Reclaimed(lost))
 	delete(m.history.Refusals, child)
-	if left := step.Left(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.Omit) == 0 {
-		m.noteSighting(child, plan.Sighting{Of: plan.Glance(answer, left)})
+	if left := step.Ceded(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.Omit) == 0 {
+		m.noteSighting(child, plan.Inspection{Of: plan.FieldsDigest(answer, left)})
 	} else {
-		delete(m.history.Sightings, child)
+		delete(m.history.Inspections, child)
 	}
 }
 
@@ -86,12 +86,12 @@ func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) 
 // requests, when drift is first seen.
 func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
 	log := logr.FromContextOrDiscard(ctx).WithValues("object", describeObject(step))
-	seen := plan.Sighting{Of: plan.Glance(step.Current, step.Look), Drifted: step.Look, By: somebody}
+	seen := plan.Inspection{Of: plan.FieldsDigest(step.Current, step.Inspect), Drifted: step.Inspect, By: somebody}
 	if granted, err := r.Cluster.Try(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
 		log.V(1).Info("can't tell which fields were changed", "error", err.Error())
 	} else {
 		never := plan.Lost(step.Object, granted, v1alpha1.ChildManager)
-		seen.Drifted = slices.DeleteFunc(slices.Clone(step.Look), func(p object.Path) bool { return slices.Contains(never, p) })
+		seen.Drifted = slices.DeleteFunc(slices.Clone(step.Inspect), func(p object.Path) bool { return slices.Contains(never, p) })
 	}
 	if len(seen.Drifted) == 0 {
 		return result{sighting: &seen}

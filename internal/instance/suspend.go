@@ -50,13 +50,13 @@ const Suspended = "ReconciliationSuspended"
 
 // reportSuspended writes, once, that an instance is suspended; every other field of its status
 // stays. What its inventory names stays watched; an event of the instance itself resumes it.
-func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why string) reconcile.Outcome {
+func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why string) reconcile.Result {
 	said := report.Read(s.instance)
 	was := said.State
 	said.State = r.Dialect.State(v1alpha1.InstanceSuspended)
 	said.Conditions = r.Dialect.SuspendedConditions(said.Conditions, why, Moment{r.Now(), s.instance.GetGeneration()})
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
-	if out := r.writeStatus(ctx, s, said.Render(author, r.room(s))); out.Settled() {
+	if out := r.writeStatus(ctx, s, said.Render(author, r.room(s))); out.IsFinal() {
 		r.recordStatusRefusal(s, out.Err)
 		return out
 	}

@@ -23,23 +23,23 @@ import (
 // its finalizer. It needs the instance's inventory and what the children carry, and nothing else:
 // no definition, no graph, no expressions. The status says what is about to be done before it is
 // done. Events of the children trigger the next reconcile; nothing is polled.
-func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Result {
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
 		return reconcile.Fail(err)
 	}
 	removal := plan.Teardown(remains)
-	if out := r.reportDeletion(ctx, s, removal); out.Settled() {
+	if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
 		return out
 	}
 	refused, out := r.advanceTeardown(ctx, s, removal)
-	if out.Settled() {
+	if out.IsFinal() {
 		return out
 	}
 	if refused {
-		remains.Before, remains.Tried = s.reportedStatus(), s.memory.tried
+		remains.Before, remains.History = s.reportedStatus(), s.memory.tried
 		removal = plan.Teardown(remains)
-		if out := r.reportDeletion(ctx, s, removal); out.Settled() {
+		if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
 			return out
 		}
 	}
@@ -51,15 +51,15 @@ func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
 // instance's finalizer.
-func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused bool, out reconcile.Outcome) {
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused bool, out reconcile.Result) {
 	if !removal.Done {
-		return r.executeMove(ctx, s, removal.Move), reconcile.Outcome{}
+		return r.executeMove(ctx, s, removal.RemovalStep), reconcile.Result{}
 	}
-	if out = r.findUnansweredWrites(ctx, s); out.Settled() {
+	if out = r.findUnansweredWrites(ctx, s); out.IsFinal() {
 		return false, out
 	}
 	out = r.removeFinalizers(ctx, s)
-	return !out.Settled(), out
+	return !out.IsFinal(), out
 }
 
 // reportedStatus is what was reported last: by the status or, where that has no room for it, by
@@ -73,9 +73,9 @@ func (s *reconcileState) reportedStatus() report.Status {
 }
 
 // requeue ends the reconcile and asks for another after so long; 0 waits for an event.
-func requeue(d time.Duration) reconcile.Outcome {
+func requeue(d time.Duration) reconcile.Result {
 	if d > 0 {
-		return reconcile.Wait(d)
+		return reconcile.RequeueAfter(d)
 	}
 	return reconcile.Done()
 }
@@ -83,23 +83,23 @@ func requeue(d time.Duration) reconcile.Outcome {
 // observeRemains gathers what is left of an instance, from caches, and what earlier reconciles
 // know. The lease is committed at once: whatever this reconcile comes to, what is left stays
 // watched.
-func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (plan.Remains, error) {
+func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (plan.Remaining, error) {
 	policy, err := r.deletionPolicy(ctx, s)
 	if err != nil {
-		return plan.Remains{}, err
+		return plan.Remaining{}, err
 	}
 	s.lease = r.Lease(watch.Subscriber{Key: s.key})
 	defer s.lease.Commit()
-	remains := plan.Remains{
+	remains := plan.Remaining{
 		Instance: s.instance, Policy: policy, Before: s.reportedStatus(),
 		Released: inventory.IsReleasedElsewhere(s.instance, r.Definition),
-		Unread:   map[schema.GroupVersionKind]plan.Blind{}, Now: r.Now(),
+		Unread:   map[schema.GroupVersionKind]plan.Unreadable{}, Now: r.Now(),
 	}
 	for _, gk := range r.recordedKinds(s, &remains) {
-		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		gvk, standing, err := r.Kinds.Availability(ctx, gk)
 		if err != nil {
 			s.lookupErr = err
-			remains.Unread[gk.WithVersion("")] = plan.Blind{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
+			remains.Unread[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 		}
 		if err != nil || standing == kube.Gone {
 			continue // of a kind that is gone there are no objects
@@ -120,13 +120,13 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	r.observeRemainingReferences(s, &remains)
 	r.observeUsages(s, &remains, append(slices.Clone(remains.Children), s.instance)...)
 	r.observeTerminating(ctx, s, append(slices.Clone(remains.Children), s.instance), remains.Now)
-	remains.Tried = s.memory.tried
+	remains.History = s.memory.tried
 	return remains, nil
 }
 
 // recordedKinds lists the kinds that an instance has children of. If somebody has changed the
 // inventory, the kinds that its composer writes are added.
-func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remains) []schema.GroupKind {
+func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) []schema.GroupKind {
 	recorded := inventory.Read(s.instance)
 	if inventory.Intact(s.instance, s.owner) {
 		return recorded.GroupKinds()
@@ -169,7 +169,7 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 // removeFinalizers removes the definition's finalizers, of whatever incarnation. If others keep
 // the instance, the next reconcile reports that. It doesn't settle the reconcile when it is
 // refused.
-func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) reconcile.Result {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
 	answer, err := r.Cluster.RemoveFinalizers(ctx, s.instance, ours, v1alpha1.InstanceManager)
 	if kube.IsGone(err) {
@@ -177,16 +177,16 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) re
 	}
 	if err != nil {
 		reason, message := r.Cluster.WhyNot(ctx, s.instance, "patch", err)
-		s.memory.updateTrial(s.instance, func(t plan.Trial) plan.Trial {
+		s.memory.updateTrial(s.instance, func(t plan.DeletionAttempts) plan.DeletionAttempts {
 			return t.Refused(report.Reason(reason), "the finalizer can't be taken off: "+message, s.instance, r.Now())
 		})
 		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	if len(answer.GetFinalizers()) > 0 {
 		r.Instances.Record(answer, watch.Subscriber{Key: s.key})
-		s.memory.updateTrial(answer, func(plan.Trial) plan.Trial { return plan.Trial{Noticed: r.Now()} })
-		return reconcile.Wait(finalizerPatience)
+		s.memory.updateTrial(answer, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{Noticed: r.Now()} })
+		return reconcile.RequeueAfter(finalizerPatience)
 	}
 	r.Instances.RecordGone(r.Kind, s.key.Namespace, s.key.Name, string(s.instance.GetUID()), watch.Subscriber{Key: s.key})
 	r.Children.Forget(watch.Subscriber{Key: s.key})
@@ -212,7 +212,7 @@ func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, 
 		if o.GetDeletionTimestamp() == nil {
 			continue
 		}
-		t := s.memory.updateTrial(o, func(t plan.Trial) plan.Trial { return t.Seen(o, now) })
+		t := s.memory.updateTrial(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Seen(o, now) })
 		if now.Sub(t.Noticed) < lookupDelay(o) || t.Knows(o) || lookups == mostLookups {
 			continue
 		}
@@ -222,7 +222,7 @@ func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, 
 		lookups++
 		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 		if err == nil && live.GetUID() == o.GetUID() {
-			s.memory.updateTrial(o, func(t plan.Trial) plan.Trial { t.Finalizers = finalizersOf(live); return t })
+			s.memory.updateTrial(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { t.Finalizers = finalizersOf(live); return t })
 		}
 	}
 }

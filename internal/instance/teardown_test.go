@@ -46,8 +46,8 @@ func (f *fixture) until(call string) {
 	for range 20 {
 		if out := f.reconcile(); slices.Contains(f.calls, call) {
 			return
-		} else if out.After > 0 {
-			f.pass(out.After)
+		} else if out.RequeueAfter > 0 {
+			f.pass(out.RequeueAfter)
 		}
 	}
 	f.t.Fatalf("no request %q; the last were %q", call, f.calls)
@@ -57,7 +57,7 @@ func (f *fixture) until(call string) {
 func (f *fixture) reconcileFor(times int) {
 	for range times {
 		out := f.reconcile()
-		f.pass(max(out.After, time.Second))
+		f.pass(max(out.RequeueAfter, time.Second))
 	}
 }
 
@@ -98,7 +98,7 @@ func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 			if got := slices.Contains(f.calls, "delete ConfigMap b"); got != tc.deletes {
 				t.Errorf("requests: %q", f.calls)
 			}
-			if tc.settled && out.After == 0 && out.Err == nil {
+			if tc.settled && out.RequeueAfter == 0 && out.Err == nil {
 				t.Errorf("nothing brings the next reconcile: %+v", out)
 			}
 		})
@@ -155,7 +155,7 @@ func TestWhatBlocksADeletionIsReported(t *testing.T) {
 			f.uses = map[object.Key][]usage.Use{keyOf("b"): {{Usage: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
 		}, "b Protected: in use: the shop is open"},
 		"A usage that may be there": {func(f *fixture) {
-			f.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Forbidden, Message: "usages are forbidden"}}
+			f.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "usages are forbidden"}}
 			f.change(keyOf("b"), func(o *unstructured.Unstructured) {
 				labels := o.GetLabels()
 				labels["crossplane.io/in-use"] = "true"
@@ -207,7 +207,7 @@ func TestARefusalThatCannotBeToldEndsTheReconcile(t *testing.T) {
 	f := deleted(t)
 	f.fail["delete ConfigMap b"] = errors.New("no")
 	f.Cluster = &second{fakeCluster: fakeCluster{f.fake}}
-	if out := f.reconcile(); out.Err == nil && out.After == 0 {
+	if out := f.reconcile(); out.Err == nil && out.RequeueAfter == 0 {
 		t.Errorf("got %+v", out)
 	}
 }

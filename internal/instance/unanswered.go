@@ -18,13 +18,13 @@ import (
 // finalizer is removed, if the outcome of one of its writes is unknown: an object may have been
 // created whose event hasn't arrived, and that no owner reference takes along. It settles the
 // reconcile if there is such an object.
-func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState) reconcile.Result {
 	if !s.memory.writeUnanswered {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	found := false
 	for _, gk := range inventory.Read(s.instance).GroupKinds() {
-		gvk, standing, err := r.Kinds.Standing(ctx, gk)
+		gvk, standing, err := r.Kinds.Availability(ctx, gk)
 		if err == nil && standing == kube.Gone {
 			continue
 		}
@@ -43,10 +43,10 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 		}
 	}
 	if found {
-		return reconcile.Wait(unansweredRetry)
+		return reconcile.RequeueAfter(unansweredRetry)
 	}
 	s.memory.writeUnanswered = false
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // unansweredRetry is when a reconcile is repeated that has found objects which the cache lacked.

@@ -12,13 +12,13 @@ import (
 type Usages interface {
 	// Ask returns the usages of objects, or why they can't be read. The asker is enqueued when
 	// the answer changes, until it asks about others or is forgotten.
-	Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Blind)
+	Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable)
 	Forget(asker object.Key)
 }
 
 // observeUsages adds the usages of objects that are to be deleted. It reports false while usages
 // are being listed for the first time: nothing is deleted before they are known.
-func (r *Reconciler) observeUsages(s *reconcileState, remains *plan.Remains, objects ...*unstructured.Unstructured) (known bool) {
+func (r *Reconciler) observeUsages(s *reconcileState, remains *plan.Remaining, objects ...*unstructured.Unstructured) (known bool) {
 	if r.Usages == nil {
 		return true
 	}

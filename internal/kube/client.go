@@ -73,7 +73,7 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manag
 		switch {
 		case lookErr == nil:
 			return nil, taken{err, live}
-		case !IsAbsent(lookErr, o.GetName()):
+		case !IsObjectNotFound(lookErr, o.GetName()):
 			return nil, unchanged{error: err}
 		}
 	}
@@ -94,8 +94,8 @@ type taken struct {
 
 func (t taken) Unwrap() error { return t.error }
 
-// IsTaken says that Create found an object of that name.
-func IsTaken(err error) bool { return Holder(err) != nil }
+// IsNameTaken says that Create found an object of that name.
+func IsNameTaken(err error) bool { return Holder(err) != nil }
 
 // Holder is the object that Create found to have the name; nil if the error is another.
 func Holder(err error) *unstructured.Unstructured {
@@ -182,7 +182,7 @@ func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured,
 		}
 		live, lookErr := r.Get(ctx, o.GetName(), metav1.GetOptions{})
 		switch {
-		case IsAbsent(lookErr, o.GetName()):
+		case IsObjectNotFound(lookErr, o.GetName()):
 			return nil
 		case lookErr != nil:
 			return unchanged{error: err}

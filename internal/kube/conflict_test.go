@@ -103,10 +103,10 @@ func TestAConflictCountsOnlyIfTheObjectShowsIt(t *testing.T) {
 				if got := kube.IsGone(err); err == nil || got != tc.gone {
 					t.Errorf("gone or changed: got %t of %v", got, err)
 				}
-				if got := kube.IsRefused(err); got != tc.refused {
+				if got := kube.IsWebhookConflict(err); got != tc.refused {
 					t.Errorf("refused by a webhook: got %t of %v", got, err)
 				}
-				if tc.refused && (!kube.Passes(err) || reasonOf(err) != kube.ReasonRejected) {
+				if tc.refused && (!kube.IsTransient(err) || reasonOf(err) != kube.ReasonRejected) {
 					t.Errorf("it isn't told as rejected, or not tried again: %v", reasonOf(err))
 				}
 			})
@@ -137,7 +137,7 @@ func TestOnlyWhatSaysTheSameOfItselfIsDeleted(t *testing.T) {
 			if got := errors.Is(err, kube.ErrChanged); got != tc.changed || err != nil && !tc.changed && !tc.refused {
 				t.Errorf("changed: got %t of %v", got, err)
 			}
-			if got := kube.IsRefused(err); got != tc.refused {
+			if got := kube.IsWebhookConflict(err); got != tc.refused {
 				t.Errorf("refused by a webhook: got %t of %v", got, err)
 			}
 			if left := strings.Join(tc.left, ""); server.stored != left {
@@ -205,10 +205,10 @@ func TestANameIsTakenOnlyIfSomethingHasIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y"}}}
 			_, err := connected(t, tc.server).Create(t.Context(), o, "m")
-			if got := kube.IsTaken(err); got != tc.taken {
+			if got := kube.IsNameTaken(err); got != tc.taken {
 				t.Errorf("taken: got %t of %v", got, err)
 			}
-			if got := kube.IsRefused(err); got != tc.refused {
+			if got := kube.IsWebhookConflict(err); got != tc.refused {
 				t.Errorf("refused by a webhook: got %t of %v", got, err)
 			}
 			if holder := kube.Holder(err); (holder == nil) != (tc.holder == "") || holder != nil && string(holder.GetUID()) != tc.holder {
@@ -234,7 +234,7 @@ func TestAnErrorThatForbidsNamesVerbAndResource(t *testing.T) {
 		"the API server answers Forbidden to update things.x.example.com/status": status,
 		"the API server answers Forbidden to patch things.x.example.com":         finalizers,
 	} {
-		if got := kube.Discreet(fmt.Errorf("write: %w", err)); got != want {
+		if got := kube.RedactedMessage(fmt.Errorf("write: %w", err)); got != want {
 			t.Errorf("got %q, not %q", got, want)
 		}
 	}

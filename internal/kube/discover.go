@@ -120,19 +120,19 @@ func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch
 	return Resource{}, &Unavailable{Kind: gvk, siblings: slices.Compact(siblings)}
 }
 
-// Standing is what has become of a kind.
-type Standing string
+// Availability is what has become of a kind.
+type Availability string
 
 // Standings.
 const (
-	Served   Standing = "Served"
-	Unserved Standing = "Unserved" // it has objects that nobody can read
-	Gone     Standing = "Gone"     // no server knows it, and its objects are gone with it
+	Served   Availability = "Served"
+	Unserved Availability = "Unserved" // it has objects that nobody can read
+	Gone     Availability = "Gone"     // no server knows it, and its objects are gone with it
 )
 
-// Standing tells what there is of a kind that is known by group and kind alone,
+// Availability tells what there is of a kind that is known by group and kind alone,
 // as an inventory names it, and the version to watch it in.
-func (k *Kinds) Standing(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, Standing, error) {
+func (k *Kinds) Availability(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, Availability, error) {
 	gvk, err := k.Preferred(ctx, gk)
 	if err == nil {
 		return gvk, Served, nil

@@ -74,7 +74,7 @@ func TestWhatAnErrorMeans(t *testing.T) {
 			if got := kube.IsGone(tc.err); got != tc.gone {
 				t.Errorf("gone: want %t, got %t", tc.gone, got)
 			}
-			if got := kube.Passes(tc.err); got != (tc.reason == kube.ReasonUnavailable) {
+			if got := kube.IsTransient(tc.err); got != (tc.reason == kube.ReasonUnavailable) {
 				t.Errorf("may it work when it is repeated: got %t", got)
 			}
 		})
@@ -111,10 +111,10 @@ func TestDiscreetNamesEachAnswer(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := kube.Discreet(tc.err); got != tc.want {
+			if got := kube.RedactedMessage(tc.err); got != tc.want {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
-			if quiet := kube.Quiet(tc.err); quiet.Error() != tc.want || !errors.Is(quiet, tc.err) {
+			if quiet := kube.Redacted(tc.err); quiet.Error() != tc.want || !errors.Is(quiet, tc.err) {
 				t.Errorf("want the same error in other words, got %v", quiet)
 			}
 		})
@@ -126,7 +126,7 @@ func TestAPlainErrorIsTheSameInFewerWords(t *testing.T) {
 	long := apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{
 		field.Invalid(field.NewPath("spec", "template"), pod, "field is immutable"), field.Invalid(field.NewPath("metadata", "uid"), "u", "field is immutable"),
 	})
-	got := kube.Plain(long)
+	got := kube.Concise(long)
 	const want = `Gizmo.example.com "x" is invalid: [spec.template: Invalid value: field is immutable, metadata.uid: Invalid value: "u": field is immutable]`
 	if reason, message := kube.Explain(long); got.Error() != want || reason != kube.ReasonRejected || message != want {
 		t.Errorf("got %v, %s: %s", got, reason, message)
@@ -134,7 +134,7 @@ func TestAPlainErrorIsTheSameInFewerWords(t *testing.T) {
 	if !apierrors.IsInvalid(got) || !kube.IsGone(got) || !errors.Is(got, long) {
 		t.Error("it is another error")
 	}
-	if short := errors.New("short"); kube.Plain(short) != short || kube.Plain(nil) != nil {
+	if short := errors.New("short"); kube.Concise(short) != short || kube.Concise(nil) != nil {
 		t.Error("an error that is plain is wrapped")
 	}
 }

@@ -28,21 +28,21 @@ const (
 
 // Explain says why a request for a child failed, in words that a status can show.
 func Explain(err error) (Reason, string) {
-	message := Plain(err).Error()
+	message := Concise(err).Error()
 	switch {
 	case IsUnavailable(err):
 		return ReasonWaitingForKind, message
 	case apierrors.IsForbidden(err):
 		return ReasonForbidden, message
-	case IsRefused(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
 		return ReasonRejected, message
 	}
 	return ReasonUnavailable, message
 }
 
-// Discreet tells of an error of a request what can't quote the object that was
+// RedactedMessage tells of an error of a request what can't quote the object that was
 // sent: the server's reason, what of which resource it forbids, and which fields it is about.
-func Discreet(err error) string {
+func RedactedMessage(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return unanswered(err)
@@ -86,18 +86,18 @@ func unanswered(err error) string {
 	return "the request failed before the API server answered"
 }
 
-// Quiet wraps an error of a request so that its text can't quote the object that
+// Redacted wraps an error of a request so that its text can't quote the object that
 // was sent, while what kind of error it is can still be told.
-func Quiet(err error) error { return quiet{err} }
+func Redacted(err error) error { return quiet{err} }
 
 type quiet struct{ error }
 
-func (q quiet) Error() string { return Discreet(q.error) }
+func (q quiet) Error() string { return RedactedMessage(q.error) }
 func (q quiet) Unwrap() error { return q.error }
 
-// Passes says whether a request that failed may work when it is repeated as it
+// IsTransient says whether a request that failed may work when it is repeated as it
 // is, so that a retry with growing delay makes sense.
-func Passes(err error) bool {
+func IsTransient(err error) bool {
 	reason, _ := Explain(err)
-	return IsRefused(err) || reason == ReasonUnavailable
+	return IsWebhookConflict(err) || reason == ReasonUnavailable
 }

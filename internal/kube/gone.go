@@ -56,7 +56,7 @@ func (c *Client) unlessGone(ctx context.Context, o *unstructured.Unstructured, e
 	}
 	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	switch {
-	case IsAbsent(lookErr, o.GetName()):
+	case IsObjectNotFound(lookErr, o.GetName()):
 		return nil
 	case lookErr != nil, live.GetUID() == o.GetUID():
 		return err
@@ -81,7 +81,7 @@ func (c *Client) checked(ctx context.Context, o *unstructured.Unstructured, uid 
 	}
 	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	switch {
-	case IsAbsent(lookErr, o.GetName()), IsUnserved(lookErr):
+	case IsObjectNotFound(lookErr, o.GetName()), IsKindNotServed(lookErr):
 		return err
 	case lookErr != nil:
 		return unchanged{error: err}
@@ -105,36 +105,36 @@ func isUnchanged(err error) bool {
 	return errors.As(err, &u)
 }
 
-// IsRefused says that an admission webhook has refused a write as if the object were gone,
+// IsWebhookConflict says that an admission webhook has refused a write as if the object were gone,
 // changed, or there already. It is none of those, so that no event brings another attempt.
-func IsRefused(err error) bool {
+func IsWebhookConflict(err error) bool {
 	var u unchanged
 	return errors.As(err, &u) && u.seen
 }
 
-// IsLasting says that a write was refused for a reason that doesn't pass by itself, soon at
+// IsPermanent says that a write was refused for a reason that doesn't pass by itself, soon at
 // least: somebody has to do something about it.
-func IsLasting(err error) bool {
-	return err != nil && !IsUnavailable(err) && (IsRefused(err) || !Passes(err))
+func IsPermanent(err error) bool {
+	return err != nil && !IsUnavailable(err) && (IsWebhookConflict(err) || !IsTransient(err))
 }
 
-// IsUnanswered says that it isn't known what has become of a request: the API server may
+// IsOutcomeUnknown says that it isn't known what has become of a request: the API server may
 // have carried it out, and its answer never came.
-func IsUnanswered(err error) bool {
+func IsOutcomeUnknown(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && (!errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
-// IsAbsent says that the server knows no object of the name, and says so by name,
+// IsObjectNotFound says that the server knows no object of the name, and says so by name,
 // rather than nothing that serves its kind: then the object may well be there.
-func IsAbsent(err error, name string) bool {
+func IsObjectNotFound(err error, name string) bool {
 	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && !IsUnserved(err) &&
+	return apierrors.IsNotFound(err) && !IsKindNotServed(err) &&
 		errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
-// IsUnserved says that a request found nothing at its path: its kind isn't served,
+// IsKindNotServed says that a request found nothing at its path: its kind isn't served,
 // any more or yet.
-func IsUnserved(err error) bool {
+func IsKindNotServed(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err)
 }

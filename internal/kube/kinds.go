@@ -69,19 +69,19 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 	}
 }
 
-// News is what a CustomResourceDefinition says that wasn't known before.
-type News int
+// CRDChange is what a CustomResourceDefinition says that wasn't known before.
+type CRDChange int
 
 // News, in order of weight.
 const (
-	NoNews   News = iota
-	Remarked      // it is another's, or the API server has another thing to say of it
-	Altered       // the kind is another, or is served otherwise
+	CRDUnchanged     CRDChange = iota
+	CRDStatusChanged           // it is another's, or the API server has another thing to say of it
+	CRDSpecChanged             // the kind is another, or is served otherwise
 )
 
 // Observe takes note of a CustomResourceDefinition as it is now, and reports
 // what that changes.
-func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) News {
+func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,38 +91,38 @@ func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) News {
 
 // Record takes note of the answer to a write, which the watch may have overtaken,
 // and reports what that changes.
-func (k *Kinds) Record(c *apiextensionsv1.CustomResourceDefinition) News {
+func (k *Kinds) Record(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if revisionOf(c) <= k.seen {
-		return NoNews
+		return CRDUnchanged
 	}
 	return k.observe(gk, c)
 }
 
-func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) News {
+func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	k.define(gk)
 	old, had := k.custom[gk]
 	if had && old.Name != c.Name && crd.Established(old) {
-		return NoNews // two claim the kind; the one that serves it counts
+		return CRDUnchanged // two claim the kind; the one that serves it counts
 	}
 	if had && old.UID == c.UID && revisionOf(c) < revisionOf(old) {
-		return NoNews // the answer to a write of ours was faster
+		return CRDUnchanged // the answer to a write of ours was faster
 	}
 	k.custom[gk] = c
 	if !had {
-		return Altered
+		return CRDSpecChanged
 	}
 	wasOwner, wasOurs := crd.Owner(old)
 	isOwner, isOurs := crd.Owner(c)
 	switch {
 	case old.UID != c.UID, old.Generation != c.Generation, crd.Established(old) != crd.Established(c), wasOurs != isOurs:
-		return Altered
+		return CRDSpecChanged
 	case wasOwner != isOwner, controllerOf(old) != controllerOf(c), !sameRemarks(old, c):
-		return Remarked
+		return CRDStatusChanged
 	}
-	return NoNews
+	return CRDUnchanged
 }
 
 // controllerOf is the UID of what controls a CustomResourceDefinition, if anything does.

@@ -51,28 +51,28 @@ func TestObserve(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*apiextensionsv1.CustomResourceDefinition)
-		want   kube.News
+		want   kube.CRDChange
 	}{
-		"The same again is no news":    {"a relist tells it", func(*apiextensionsv1.CustomResourceDefinition) {}, kube.NoNews},
-		"Another resource version not": {"a status heartbeat", func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = "9" }, kube.NoNews},
-		"Another generation is":        {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, kube.Altered},
-		"Another incarnation is":       {"it may be another altogether", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, kube.Altered},
-		"No longer established is":     {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), kube.Altered},
+		"The same again is no news":    {"a relist tells it", func(*apiextensionsv1.CustomResourceDefinition) {}, kube.CRDUnchanged},
+		"Another resource version not": {"a status heartbeat", func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = "9" }, kube.CRDUnchanged},
+		"Another generation is":        {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, kube.CRDSpecChanged},
+		"Another incarnation is":       {"it may be another altogether", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, kube.CRDSpecChanged},
+		"No longer established is":     {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), kube.CRDSpecChanged},
 		"Another controls it is a remark": {"whose it is has changed", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.OwnerReferences = []metav1.OwnerReference{{UID: "d-1", Controller: new(true)}}
-		}, kube.Remarked},
+		}, kube.CRDStatusChanged},
 		"A definition's own now is": {"its objects are instances", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Labels = map[string]string{v1alpha1.OwnedLabel: "true"}
-		}, kube.Altered},
+		}, kube.CRDSpecChanged},
 		"What the API server says of its names is worth a remark": {"a definition tells of it", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Status.Conditions = append(c.Status.Conditions, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Message: "taken"})
-		}, kube.Remarked},
-		"A rival's is not": {"the one that serves the kind counts", func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" }, kube.NoNews},
+		}, kube.CRDStatusChanged},
+		"A rival's is not": {"the one that serves the kind counts", func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" }, kube.CRDUnchanged},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			kinds := kube.NewKinds(nil)
-			if kinds.Observe(gizmoCRD()) != kube.Altered {
+			if kinds.Observe(gizmoCRD()) != kube.CRDSpecChanged {
 				t.Fatal("the first is no news")
 			}
 			if got := kinds.Observe(gizmoCRD(tc.change)); got != tc.want {
@@ -149,23 +149,23 @@ func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 	}
 
 	kinds := kube.NewKinds(nil)
-	if kinds.Record(at("10", unestablished)) != kube.Altered || known(kinds) != "10" {
+	if kinds.Record(at("10", unestablished)) != kube.CRDSpecChanged || known(kinds) != "10" {
 		t.Errorf("an answer is news: known is %q", known(kinds))
 	}
-	if kinds.Observe(at("10", unestablished)) != kube.NoNews {
+	if kinds.Observe(at("10", unestablished)) != kube.CRDUnchanged {
 		t.Error("its event is no news")
 	}
-	if kinds.Observe(at("11")) != kube.Altered || known(kinds) != "11" {
+	if kinds.Observe(at("11")) != kube.CRDSpecChanged || known(kinds) != "11" {
 		t.Error("what comes after it is")
 	}
 
 	kinds.Record(at("20", unestablished))
-	if kinds.Observe(at("15")) != kube.NoNews || known(kinds) != "20" {
+	if kinds.Observe(at("15")) != kube.CRDUnchanged || known(kinds) != "20" {
 		t.Errorf("an event from before an answer undoes it: known is %q", known(kinds))
 	}
 
 	kinds.Forget(at("30"))
-	if kinds.Record(at("25")) != kube.NoNews || known(kinds) != "" {
+	if kinds.Record(at("25")) != kube.CRDUnchanged || known(kinds) != "" {
 		t.Errorf("an answer that the watch has overtaken brings back what is gone: known is %q", known(kinds))
 	}
 }
@@ -363,7 +363,7 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 	cases := map[string]struct {
 		server   server
 		versions []schema.GroupVersion
-		want     kube.Standing
+		want     kube.Availability
 		fails    bool
 	}{
 		"A group that isn't there is":                    {server{}, nil, kube.Gone, false},
@@ -379,7 +379,7 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 				for _, gv := range tc.versions {
 					kinds.ObserveGroup(gv, kube.Aggregated)
 				}
-				gvk, got, err := kinds.Standing(t.Context(), gizmo.GroupKind())
+				gvk, got, err := kinds.Availability(t.Context(), gizmo.GroupKind())
 				if got != tc.want || (err != nil) != tc.fails {
 					t.Fatalf("got %q, %v", got, err)
 				}
@@ -441,7 +441,7 @@ func TestADiscoveryThatHangsHoldsUpNobodyForLong(t *testing.T) {
 	if _, err := kinds.Resolve(ctx, gizmo); !errors.Is(err, enough) {
 		t.Errorf("resolving: got %v", err)
 	}
-	if _, _, err := kinds.Standing(ctx, gizmo.GroupKind()); !errors.Is(err, enough) {
+	if _, _, err := kinds.Availability(ctx, gizmo.GroupKind()); !errors.Is(err, enough) {
 		t.Errorf("what has become of it: got %v", err)
 	}
 	if _, _, err := kinds.Lookup(ctx, gizmo); !errors.Is(err, enough) {

@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// Plain is an error of a request in a text for people, without the values that the API
+// Concise is an error of a request in a text for people, without the values that the API
 // server repeats at length. It is the same error otherwise.
-func Plain(err error) error {
+func Concise(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -37,24 +37,24 @@ type plainly struct{ dynamic.ResourceInterface }
 
 func (p plainly) Apply(ctx context.Context, name string, o *unstructured.Unstructured, options metav1.ApplyOptions, subresources ...string) (*unstructured.Unstructured, error) {
 	answer, err := p.ResourceInterface.Apply(ctx, name, o, options, subresources...)
-	return answer, Plain(err)
+	return answer, Concise(err)
 }
 
 func (p plainly) Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error) {
 	answer, err := p.ResourceInterface.Update(ctx, o, options, subresources...)
-	return answer, Plain(err)
+	return answer, Concise(err)
 }
 
 func (p plainly) UpdateStatus(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions) (*unstructured.Unstructured, error) {
 	answer, err := p.ResourceInterface.UpdateStatus(ctx, o, options)
-	return answer, Plain(err)
+	return answer, Concise(err)
 }
 
 func (p plainly) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (*unstructured.Unstructured, error) {
 	answer, err := p.ResourceInterface.Patch(ctx, name, kind, patch, options, subresources...)
-	return answer, Plain(err)
+	return answer, Concise(err)
 }
 
 func (p plainly) Delete(ctx context.Context, name string, options metav1.DeleteOptions, subresources ...string) error {
-	return Plain(p.ResourceInterface.Delete(ctx, name, options, subresources...))
+	return Concise(p.ResourceInterface.Delete(ctx, name, options, subresources...))
 }

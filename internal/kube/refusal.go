@@ -16,7 +16,7 @@ import (
 func (c *Client) WhyNot(ctx context.Context, o *unstructured.Unstructured, verb string, err error) (Reason, string) {
 	message := err.Error()
 	if o.GroupVersionKind().GroupKind() == secrets || verb != "delete" {
-		message = Discreet(err) // what refuses a change may quote what the object holds
+		message = RedactedMessage(err) // what refuses a change may quote what the object holds
 	}
 	var status apierrors.APIStatus
 	if IsUnavailable(err) {
@@ -33,7 +33,7 @@ func (c *Client) WhyNot(ctx context.Context, o *unstructured.Unstructured, verb 
 		return ReasonForbidden, message
 	case code == http.StatusUnauthorized, code == http.StatusMethodNotAllowed:
 		return ReasonForbidden, message
-	case IsUnserved(err):
+	case IsKindNotServed(err):
 		return ReasonKindUnavailable, message // of its path, not of the object
 	case code >= 500 && unansweredWebhook(err) != "":
 		return ReasonWebhookUnavailable, message + c.configuredBy(ctx, unansweredWebhook(err))

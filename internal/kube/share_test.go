@@ -24,7 +24,7 @@ func TestAConflictOverFieldsIsNoneOverTheObject(t *testing.T) {
 	if !contested || !slices.Equal(fields, []string{"data.a", "spec.replicas"}) {
 		t.Errorf("it is over %v: %t", fields, contested)
 	}
-	if kube.IsGone(over) || kube.IsTaken(over) {
+	if kube.IsGone(over) || kube.IsNameTaken(over) {
 		t.Error("the object isn't gone, nor is its name taken")
 	}
 	for name, err := range map[string]error{

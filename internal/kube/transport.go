@@ -9,16 +9,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Prompt returns a copy of the configuration whose reads don't sit out the
+// RetryInitializing returns a copy of the configuration whose reads don't sit out the
 // second for which the API server sends clients away from a kind that is only
 // just being served: its storage takes a few milliseconds.
-func Prompt(config *rest.Config) *rest.Config {
+func RetryInitializing(config *rest.Config) *rest.Config {
 	prompt := rest.CopyConfig(config)
-	prompt.Wrap(func(next http.RoundTripper) http.RoundTripper { return prompting{next} })
+	prompt.Wrap(func(next http.RoundTripper) http.RoundTripper { return initializingRetrier{next} })
 	return prompt
 }
 
-type prompting struct{ next http.RoundTripper }
+type initializingRetrier struct{ next http.RoundTripper }
 
 // The request is repeated after 10, 20, … 320 milliseconds; then the answer is
 // passed on, without the advice to come back later, which the client would heed
@@ -29,7 +29,7 @@ const (
 	repeats     = 6
 )
 
-func (p prompting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p initializingRetrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	delay := firstRepeat
 	for n := 0; ; n++ {
 		answer, err := p.next.RoundTrip(r)

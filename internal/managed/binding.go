@@ -59,7 +59,7 @@ func (r *Reconciler) reserve(ctx context.Context, s *reconcileState, name string
 		return nil, nil, err
 	}
 	made, err = r.write(s, o, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, Manager) })
-	if !kube.IsTaken(err) {
+	if !kube.IsNameTaken(err) {
 		return made, nil, err
 	}
 	s.lease.Want(watch.Object(Kind, "", name))

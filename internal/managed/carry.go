@@ -15,11 +15,11 @@ import (
 
 // carryOut does one step and adds what came of it to what is known. It ends the
 // reconcile if somebody has changed what it was decided on, whose event brings another.
-func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Outcome {
+func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
 	err := carry.Out(ctx, s.session, store{r, s}, &s.state, step, r.Port.Timeout, r.Until)
 	switch {
-	case kube.IsGone(err) && !kube.IsUnserved(err):
-		return reconcile.Overtaken()
+	case kube.IsGone(err) && !kube.IsKindNotServed(err):
+		return reconcile.Conflict()
 	case errors.Is(s.state.LookFailed, port.ErrNotYet):
 		return reconcile.Done()
 	case err != nil:
@@ -31,5 +31,5 @@ func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, step opera
 	if step.Do == operation.Unclaim && len(s.object.GetFinalizers()) == 0 {
 		return reconcile.Done() // it is gone; its binding is seen to when that has its turn
 	}
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }

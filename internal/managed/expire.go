@@ -31,7 +31,7 @@ type Expirer struct {
 
 // Reconcile looks whether a binding's managed resource is there, and keeps the
 // binding no longer than it has to.
-func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := e.Cache.Served(Kind, "", key.Name)
 	if !ok {
 		e.Cache.Forget(watch.Subscriber{Key: key})
@@ -67,11 +67,11 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Outco
 	}
 	switch {
 	case kube.IsGone(err):
-		return reconcile.Overtaken()
+		return reconcile.Conflict()
 	case err != nil:
 		return reconcile.Fail(fmt.Errorf("see to Binding %s: %w", key.Name, err))
 	case step.After > 0:
-		return reconcile.Wait(step.After)
+		return reconcile.RequeueAfter(step.After)
 	}
 	return reconcile.Done()
 }
@@ -96,7 +96,7 @@ func (e *Expirer) forget(ctx context.Context, key object.Key, o *unstructured.Un
 // expireReservation deletes what keeps an identity whose managed resource and whose
 // binding have gone. While there is a binding that sees to it, unless somebody deletes
 // it, which is waited for: nothing else would tell of that.
-func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) reconcile.Outcome {
+func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) reconcile.Result {
 	main := carry.BindingName(&binding.BindingSpec{Owner: spec.Owner})
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Commit()
@@ -105,7 +105,7 @@ func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unst
 	switch {
 	case err == nil:
 		return reconcile.Done()
-	case !kube.IsAbsent(err, main):
+	case !kube.IsObjectNotFound(err, main):
 		return reconcile.Fail(fmt.Errorf("look for Binding %s: %w", main, err))
 	}
 	if err := e.Bindings.Delete(ctx, o); err != nil {
@@ -125,7 +125,7 @@ func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bo
 	}
 	live, err := e.Bindings.Get(ctx, gvk, owner.Namespace, owner.Name)
 	switch {
-	case kube.IsAbsent(err, owner.Name):
+	case kube.IsObjectNotFound(err, owner.Name):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("look for %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)

@@ -19,7 +19,7 @@ import (
 )
 
 // expire is one reconcile of a Binding.
-func (w *world) expire(key object.Key) (reconcile.Outcome, []string) {
+func (w *world) expire(key object.Key) (reconcile.Result, []string) {
 	w.Writes()
 	e := &Expirer{
 		Kinds: map[schema.GroupKind]struct{}{databaseKind.GroupKind(): {}}, Bindings: w.Client(), Cache: w,
@@ -135,7 +135,7 @@ func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
 			if diff := cmp.Diff(tc.writes, writes); diff != "" {
 				t.Errorf("%s: requests (-want +got):\n%s", tc.reason, diff)
 			}
-			if (out.Err != nil) != tc.failed || out.After != tc.after {
+			if (out.Err != nil) != tc.failed || out.RequeueAfter != tc.after {
 				t.Errorf("%s: %+v", tc.reason, out)
 			}
 		})

@@ -34,7 +34,7 @@ type Guard struct {
 
 // Reconcile puts the finalizer on a configuration, and takes it off again once it is
 // deleted and nobody uses it.
-func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
 	o, ok := g.Cache.Served(g.Config, key.Namespace, key.Name)
 	if !ok {
@@ -66,7 +66,7 @@ func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome
 	return settled(key, err)
 }
 
-func settled(key object.Key, err error) reconcile.Outcome {
+func settled(key object.Key, err error) reconcile.Result {
 	if err != nil && !kube.IsGone(err) {
 		return reconcile.Fail(fmt.Errorf("see to %s: %w", key, err))
 	}
@@ -97,7 +97,7 @@ func (g *Guard) names(o *unstructured.Unstructured, config string) bool {
 
 // reportUsers says who keeps a configuration that is being deleted, once for each number of
 // them.
-func (g *Guard) reportUsers(ctx context.Context, o *unstructured.Unstructured, subscriber watch.Subscriber, users []string) reconcile.Outcome {
+func (g *Guard) reportUsers(ctx context.Context, o *unstructured.Unstructured, subscriber watch.Subscriber, users []string) reconcile.Result {
 	text := "it isn't deleted while it is used, by " + users[0]
 	if len(users) > 1 {
 		text += fmt.Sprintf(" and %d more", len(users)-1)

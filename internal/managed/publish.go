@@ -84,5 +84,5 @@ func discreet(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(kube.Discreet(err))
+	return errors.New(kube.RedactedMessage(err))
 }

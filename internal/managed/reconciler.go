@@ -76,9 +76,9 @@ const mostSteps = 64
 // Reconcile gathers what is stored, then carries out one step after the other, each
 // decided on what the ones before it have shown, until there is nothing more to do for
 // now; and reports.
-func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	s, out := r.load(ctx, key)
-	if out.Settled() {
+	if out.IsFinal() {
 		return out
 	}
 	defer s.lease.Commit()
@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 			_ = s.session.Close() // best effort: nothing rests on it
 		}
 	}()
-	if out := r.block(ctx, s); out.Settled() {
+	if out := r.block(ctx, s); out.IsFinal() {
 		return out
 	}
 	for range mostSteps {
@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 		if step.Do == operation.Rest {
 			return r.report(ctx, s, step)
 		}
-		if out := r.carryOut(ctx, s, step); out.Settled() {
+		if out := r.carryOut(ctx, s, step); out.IsFinal() {
 			return out
 		}
 	}
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 }
 
 // load reads the managed resource and its binding, both from caches.
-func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Outcome) {
+func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
 	cached, ok := r.Cache.Served(r.Port.GVK, key.Namespace, key.Name)
 	if !ok {
 		r.enqueueBindings(key)
@@ -127,7 +127,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		}
 	}
 	if own := carry.ResourceOf(cached, r.Poll); own.Paused || own.Policies.Paused() {
-		return s, reconcile.Outcome{} // nothing is looked up, and nobody is connected to
+		return s, reconcile.Result{} // nothing is looked up, and nobody is connected to
 	}
 	if !s.watchesSecret() {
 		s.lease.Commit()
@@ -141,7 +141,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		return nil, r.report(ctx, s, operation.Fails(err))
 	}
 	s.state.Unreserved = s.state.Caps.Naming == external.ProviderAssigned && unreserved(s.binding, bindings)
-	return s, reconcile.Outcome{}
+	return s, reconcile.Result{}
 }
 
 // unreserved reports whether a binding names an identity that none of the bindings of its

@@ -91,10 +91,10 @@ func TestACreationStoresItsIntentBeforeTheCallAndItsTokenBeforeAPoll(t *testing.
 	if diff := cmp.Diff([]string{`Create: Create "small", resume ""`, `poll: Create "small", resume "db"`}, open); diff != "" {
 		t.Errorf("stored at the time of the call (-want +got):\n%s", diff)
 	}
-	if out.Err != nil || out.After < 5*time.Second || out.After > 6*time.Second {
+	if out.Err != nil || out.RequeueAfter < 5*time.Second || out.RequeueAfter > 6*time.Second {
 		t.Errorf("it polls as the API wants to be asked: %+v", out)
 	}
-	w.now = w.now.Add(out.After)
+	w.now = w.now.Add(out.RequeueAfter)
 	_, writes = w.reconcile(t)
 	want = []string{
 		"call poll db",
@@ -112,7 +112,7 @@ func TestACreationStoresItsIntentBeforeTheCallAndItsTokenBeforeAPoll(t *testing.
 	if name := o.GetAnnotations()[resource.ExternalNameAnnotation]; name != "db" || zone != "a" || at != `"small"` {
 		t.Errorf("external name %q, zone %q, atProvider %q", name, zone, at)
 	}
-	if out, writes := w.reconcile(t); len(writes) > 0 || out.Err != nil || out.After < time.Minute {
+	if out, writes := w.reconcile(t); len(writes) > 0 || out.Err != nil || out.RequeueAfter < time.Minute {
 		t.Errorf("at rest: %q, %+v", writes, out)
 	}
 }
@@ -184,7 +184,7 @@ func (w *world) life(t *testing.T, n int, after bool) (died bool) {
 	for range 40 {
 		out, _ := w.reconcile(t)
 		restart()
-		w.now = w.now.Add(max(out.After, time.Second))
+		w.now = w.now.Add(max(out.RequeueAfter, time.Second))
 		if strings.HasPrefix(w.condition(resource.Ready), "True") {
 			break
 		}
@@ -193,7 +193,7 @@ func (w *world) life(t *testing.T, n int, after bool) (died bool) {
 	for range 40 {
 		out, _ := w.reconcile(t)
 		restart()
-		w.now = w.now.Add(max(out.After, time.Second))
+		w.now = w.now.Add(max(out.RequeueAfter, time.Second))
 		if w.Object(databaseKey) == nil {
 			return died
 		}
@@ -371,7 +371,7 @@ func TestReconcile(t *testing.T) {
 			if got := w.condition(resource.Synced); got != tc.synced {
 				t.Errorf("%s: Synced is %q, want %q", tc.reason, got, tc.synced)
 			}
-			if (out.Err != nil) != tc.fails || out.After < tc.after || out.After > tc.after+tc.after/9 {
+			if (out.Err != nil) != tc.fails || out.RequeueAfter < tc.after || out.RequeueAfter > tc.after+tc.after/9 {
 				t.Errorf("%s: %+v", tc.reason, out)
 			}
 			if diff := cmp.Diff(tc.events, w.Events); diff != "" {
@@ -466,19 +466,21 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 		"not in use":     {"it goes", func(*testing.T, *world) {}, "gone", true},
 		"usages are being read": {
 			"whoever asked is enqueued when they are known",
-			func(_ *testing.T, w *world) { w.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Syncing}} }, "True ReconcileSuccess: ", true,
+			func(_ *testing.T, w *world) { w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}} }, "True ReconcileSuccess: ", true,
 		},
 		"usages can't be read, and it is marked": {
 			"it is most likely in use",
 			func(_ *testing.T, w *world) {
-				w.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Forbidden, Message: "cannot list usages"}}
+				w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "cannot list usages"}}
 				w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"crossplane.io/in-use": "true"}) })
 			},
 			"False InUse: the external resource stays while it is marked as in use, and by whom can't be told: cannot list usages", true,
 		},
 		"usages can't be read, and it isn't marked": {
 			"it is most likely not in use",
-			func(_ *testing.T, w *world) { w.blind = &plan.Blind{Problem: plan.Problem{Reason: plan.Forbidden}} }, "gone", true,
+			func(_ *testing.T, w *world) {
+				w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden}}
+			}, "gone", true,
 		},
 		"its deletion has begun": {
 			"what was begun goes on",

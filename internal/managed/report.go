@@ -21,7 +21,7 @@ import (
 )
 
 // report writes the status, if it says anything new, and says when to look again.
-func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Outcome {
+func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
 	before := condition.Read(s.object)
 	generation := s.object.GetGeneration()
 	conditions := before
@@ -54,7 +54,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 			return r.Resources.WriteStatus(ctx, s.object, next, Manager)
 		})
 		if kube.IsGone(err) {
-			return reconcile.Overtaken()
+			return reconcile.Conflict()
 		}
 		if err != nil {
 			return reconcile.Fail(fmt.Errorf("write status: %w", err))
@@ -64,9 +64,9 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 	}
 	switch {
 	case step.Err != nil:
-		return reconcile.FailUntil(step.Err, step.After)
+		return reconcile.FailAfter(step.Err, step.After)
 	case step.After > 0:
-		return reconcile.Wait(jittered(step.After))
+		return reconcile.RequeueAfter(jittered(step.After))
 	}
 	return reconcile.Done()
 }

@@ -19,20 +19,20 @@ import (
 
 // Usages tells which objects are in use, and wakes who has asked when that changes.
 type Usages interface {
-	Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Blind)
+	Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable)
 	Forget(asker object.Key)
 }
 
 // block keeps the external resource of a managed resource that was deleted though it is in
 // use: no webhook was asked. What was begun goes on.
-func (r *Reconciler) block(ctx context.Context, s *reconcileState) reconcile.Outcome {
+func (r *Reconciler) block(ctx context.Context, s *reconcileState) reconcile.Result {
 	if r.Usages == nil || s.object.GetDeletionTimestamp() == nil {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	own := carry.ResourceOf(s.object, r.Poll)
 	if !own.Claimed || !own.Deletes || own.Paused || deletionBegun(s) {
 		r.Usages.Forget(s.key)
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	uses, blind := r.Usages.Ask(s.key, []object.Key{s.key})
 	message := ""
@@ -46,13 +46,13 @@ func (r *Reconciler) block(ctx context.Context, s *reconcileState) reconcile.Out
 	case len(holding) > 0:
 		message = usage.Message(holding)
 	case blind == nil:
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	case blind.Reason == plan.Syncing:
 		return reconcile.Done() // it is woken once they are known
 	case s.object.GetLabels()[v1beta1.InUseLabel] == "true":
 		message = "marked as in use, and by whom can't be told: " + blind.Message
 	default:
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	return r.report(ctx, s, operation.Step{Do: operation.Rest, Synced: operation.Said{
 		Status: metav1.ConditionFalse, Reason: resource.InUse, Message: "the external resource stays while it is " + message,

@@ -63,7 +63,7 @@ type world struct {
 	enqueued []object.Key
 	// uses and blind are what is known of usages; asked says that somebody wants to be told.
 	uses  []usage.Use
-	blind *plan.Blind
+	blind *plan.Unreadable
 	asked bool
 }
 
@@ -91,7 +91,7 @@ func newWorld(objects ...string) *world {
 }
 
 // Ask is that of Usages. Whoever asked is told until the cluster's Forget.
-func (w *world) Ask(_ object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Blind) {
+func (w *world) Ask(_ object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable) {
 	w.asked = true
 	return map[object.Key][]usage.Use{about[0]: w.uses}, w.blind
 }
@@ -103,12 +103,12 @@ type usages struct{ *world }
 func (u usages) Forget(object.Key) { u.asked = false }
 
 // reconcile is one reconcile of the database; it returns what was written and called.
-func (w *world) reconcile(t *testing.T) (reconcile.Outcome, []string) {
+func (w *world) reconcile(t *testing.T) (reconcile.Result, []string) {
 	t.Helper()
 	w.Writes()
 	w.r.Usages = usages{w}
 	out := w.r.Reconcile(context.Background(), databaseKey)
-	if !out.Settled() {
+	if !out.IsFinal() {
 		t.Error("the reconcile ended without an outcome")
 	}
 	writes := w.Writes()
@@ -123,7 +123,7 @@ func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 20 {
 		out, writes := w.reconcile(t)
-		w.now = w.now.Add(cmp.Or(out.After, time.Second))
+		w.now = w.now.Add(cmp.Or(out.RequeueAfter, time.Second))
 		if out.Err == nil && len(writes) == 0 {
 			return
 		}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -53,7 +53,7 @@ type Options struct {
 type Surroundings struct {
 	Config  *rest.Config
 	Events  telemetry.Recorder
-	Observe func(reconcile.Pass)
+	Observe func(reconcile.Run)
 	// Propagated is told of each value's way from the status of one layer to that of the
 	// next.
 	Propagated func(below, above schema.GroupKind, took time.Duration)
@@ -62,10 +62,10 @@ type Surroundings struct {
 	Until func() time.Time
 }
 
-// Controllers are what runs while this process is the leader, on a kernel.
+// Controllers are what runs while this process is the leader, on a cluster.
 type Controllers interface {
 	Run(context.Context) error
-	Base() *kernel.Kernel
+	Base() *cluster.Cluster
 }
 
 // Manager is controllers with leader election, probes and metrics.
@@ -182,7 +182,7 @@ type leading struct {
 }
 
 // introspection answers what the controllers watch, where that is wanted.
-func introspection(o Options, k *kernel.Kernel) *introspect.Server {
+func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (r *Reconciler) resolve(ctx context.Context, p usage.Ref) (kind schema.Grou
 	kind = p.Kind
 	resource, err := r.Kinds.Resolve(ctx, kind)
 	if kube.IsUnavailable(err) {
-		preferred, standing, standingErr := r.Kinds.Standing(ctx, kind.GroupKind())
+		preferred, standing, standingErr := r.Kinds.Availability(ctx, kind.GroupKind())
 		switch {
 		case standingErr != nil:
 			return kind, p.Namespace, standingErr.Error()

@@ -153,7 +153,7 @@ func (i *Index) enqueueKeys(keys []object.Key) {
 // Ask returns the usages of objects, in place of what was asked before, and why they are
 // not known, if they aren't. The asker is enqueued when that changes, until it is
 // forgotten.
-func (i *Index) Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Blind) {
+func (i *Index) Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable) {
 	blind := i.unavailable()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -188,7 +188,7 @@ func (i *Index) forget(asker object.Key) {
 }
 
 // Of returns the usages of an object.
-func (i *Index) Of(key object.Key) ([]usage.Use, *plan.Blind) {
+func (i *Index) Of(key object.Key) ([]usage.Use, *plan.Unreadable) {
 	blind := i.unavailable()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -253,7 +253,7 @@ func (i *Index) SetLeaving(u usage.Use, of object.Key) (last bool) {
 
 // unavailable is why usages are not known now; nil when they are. Of a kind that doesn't
 // exist there are none.
-func (i *Index) unavailable() *plan.Blind {
+func (i *Index) unavailable() *plan.Unreadable {
 	for _, kind := range usage.Kinds {
 		if _, exists := i.crds.CRD(kind.GroupKind()); !exists {
 			continue
@@ -271,7 +271,7 @@ func (i *Index) unavailable() *plan.Blind {
 		case state.Reason == watch.Forbidden:
 			problem.Reason = plan.Forbidden
 		}
-		return &plan.Blind{Problem: problem, Since: state.Since}
+		return &plan.Unreadable{Problem: problem, Since: state.Since}
 	}
 	return nil
 }

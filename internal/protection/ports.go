@@ -30,7 +30,7 @@ type Deleter interface {
 // Kinds tells how kinds are served; *kube.Kinds does.
 type Kinds interface {
 	Resolve(ctx context.Context, gvk schema.GroupVersionKind) (kube.Resource, error)
-	Standing(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Standing, error)
+	Availability(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error)
 	CRDs
 }
 

@@ -48,7 +48,7 @@ const mostSteps = 16
 
 // Reconcile gathers what is known, carries out one step after the other until there is
 // nothing more to do for now, and reports.
-func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := r.Cache.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.Cache.Forget(watch.Subscriber{Key: key})
@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 		if step.Do == lifecycle.Rest {
 			return r.report(ctx, s, step)
 		}
-		if out := r.carryOut(ctx, s, facts, step); out.Settled() {
+		if out := r.carryOut(ctx, s, facts, step); out.IsFinal() {
 			return out
 		}
 	}
@@ -70,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 }
 
 // carryOut makes the one request of a step.
-func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, facts lifecycle.Facts, step lifecycle.Step) reconcile.Outcome {
+func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, facts lifecycle.Facts, step lifecycle.Step) reconcile.Result {
 	of := facts.Of.Object
 	var err error
 	switch step.Do {
@@ -96,15 +96,15 @@ func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, facts life
 	}
 	switch {
 	case kube.IsGone(err):
-		return reconcile.Overtaken()
+		return reconcile.Conflict()
 	case err != nil:
-		err = fmt.Errorf("%s: %w", step.Do, kube.Quiet(err))
+		err = fmt.Errorf("%s: %w", step.Do, kube.Redacted(err))
 		logr.FromContextOrDiscard(ctx).Info("a step about a usage fails", "usage", s.key.String(), "step", step.Do, "error", err.Error())
 		return reconcile.Fail(err)
 	case step.Do == lifecycle.Release:
 		return reconcile.Done()
 	}
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // write makes one write to the usage. Its answer is in the caches, and in the index, when
@@ -139,7 +139,7 @@ func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifec
 }
 
 // report writes the condition, if it says anything new.
-func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecycle.Step) reconcile.Outcome {
+func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecycle.Step) reconcile.Result {
 	before := condition.Read(s.usage)
 	if step.Ready.Type == "" {
 		return reconcile.Done()
@@ -153,7 +153,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecyc
 	err := r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.WriteStatus(ctx, s.usage, next, Manager) })
 	switch {
 	case kube.IsGone(err):
-		return reconcile.Overtaken()
+		return reconcile.Conflict()
 	case err != nil:
 		return reconcile.Fail(fmt.Errorf("write status: %w", err))
 	}

@@ -334,7 +334,7 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 			}
 			out, _ := w.reconcile(t)
 			switch {
-			case tc.want == "" && (out.Err != nil || out.After == 0):
+			case tc.want == "" && (out.Err != nil || out.RequeueAfter == 0):
 				t.Errorf("the event of the other write brings the next reconcile; got %+v", out)
 			case tc.want != "" && (out.Err == nil || !strings.HasPrefix(out.Err.Error(), tc.want)):
 				t.Errorf("want an error that begins with %q, got %v", tc.want, out.Err)

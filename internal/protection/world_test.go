@@ -85,11 +85,11 @@ func (w *world) hear() {
 }
 
 // reconcile is one reconcile of the usage, and returns what it wrote.
-func (w *world) reconcile(t *testing.T) (reconcile.Outcome, []string) {
+func (w *world) reconcile(t *testing.T) (reconcile.Result, []string) {
 	t.Helper()
 	w.Writes()
 	out := w.r.Reconcile(context.Background(), usageKey)
-	if !out.Settled() {
+	if !out.IsFinal() {
 		t.Error("the reconcile ended without an outcome")
 	}
 	return out, w.Writes()

@@ -19,13 +19,13 @@ import (
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition"
-	"github.com/espalier-dev/espalier/internal/composition/establish"
+	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
@@ -49,7 +49,7 @@ type Options struct {
 	Log     logr.Logger
 	Events  telemetry.Recorder
 	// Observe is told of each reconcile; optional.
-	Observe func(reconcile.Pass)
+	Observe func(reconcile.Run)
 	// Propagated is told of each value's way from the status of one layer to that of the
 	// next; optional.
 	Propagated func(below, above schema.GroupKind, took time.Duration)
@@ -60,9 +60,9 @@ type Options struct {
 	Usages bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Composites makes, on a kernel, what serves composites and claims of the composition
+	// Composites makes, on a cluster, what serves composites and claims of the composition
 	// dialect; the instance engine by default.
-	Composites func(*kernel.Kernel) establish.Kinds
+	Composites func(*cluster.Cluster) compositiondefinition.Kinds
 	// Around is put around what runs functions; optional.
 	Around func(pipeline.Runner) pipeline.Runner
 	// Poll is how often external resources are looked at that nothing happens to; 0
@@ -82,7 +82,7 @@ type Options struct {
 
 // Controllers are everything that runs against one API server.
 type Controllers struct {
-	*kernel.Kernel
+	*cluster.Cluster
 	// Functions calls the functions of the cluster's compositions.
 	Functions *packages.Catalog
 	// Rollouts counts what becomes of the revisions of definitions.
@@ -91,7 +91,7 @@ type Controllers struct {
 	options  Options
 	registry *definition.Registry
 	// composites is what is known of the composition dialect's definitions.
-	composites *establish.Registry
+	composites *compositiondefinition.Registry
 	dialects   dialects
 	usages     *usages
 	layers     *telemetry.Layers
@@ -105,7 +105,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, dialects: dialects{asked: o.Dialects}, registry: definition.NewRegistry(), composites: establish.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
+	c := &Controllers{options: o, dialects: dialects{asked: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
 	var err error
 	if o.Needs == nil {
 		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
@@ -113,7 +113,7 @@ func NewControllers(o Options) (*Controllers, error) {
 		}
 	}
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
-	c.Kernel, err = kernel.New(kernel.Options{
+	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		Concerned: c.concerned, Using: c.registry.Using, Annotated: composition.Annotated, Permitted: c.permissions.permitted,
 		Installs: c.installs,
@@ -123,7 +123,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.wake = c.Client, c.Hub, c.registry, c.Wake
 	c.Functions = packages.New(c.Hub, o.Functions)
-	c.usages = newUsages(c.Kernel, o, func() bool { return c.dialects.serves(Composition) })
+	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
 	c.conversions = &conversions{changed: func() {
 		for _, key := range c.registry.Keys() {
 			c.Wake(key)
@@ -163,8 +163,8 @@ func (c *Controllers) Run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	asking.Go(func() { c.permissions.run(ctx) })
 	defer asking.Wait()
-	defer cancel() // also where the kernel fails
-	return c.Kernel.Run(ctx, func(ctx context.Context) error {
+	defer cancel() // also where the cluster fails
+	return c.Cluster.Run(ctx, func(ctx context.Context) error {
 		c.usages.begin()
 		if err := c.startProviders(ctx); err != nil {
 			return err
@@ -202,7 +202,7 @@ func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.per
 
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {
-	return provider.Start(ctx, c.Kernel, provider.Options{
+	return provider.Start(ctx, c.Cluster, provider.Options{
 		Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now,
 		Until: c.options.Until, Usages: c.usages.index,
 	})
@@ -219,9 +219,9 @@ func (c *Controllers) startComposites(ctx context.Context) {
 		composites.Runner = c.options.Around(c.Functions)
 	}
 	if c.options.Composites != nil {
-		composites.Kinds = c.options.Composites(c.Kernel)
+		composites.Kinds = c.options.Composites(c.Cluster)
 	}
-	composition.Start(ctx, c.Kernel, composites)
+	composition.Start(ctx, c.Cluster, composites)
 }
 
 // startFunctions begins to call functions, and to tell how they fare.

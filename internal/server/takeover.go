@@ -255,12 +255,12 @@ type observer struct {
 	failed map[object.Key]string
 }
 
-func (o *observer) observe(p reconcile.Pass) {
+func (o *observer) observe(p reconcile.Run) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.failed, p.Key)
 	if p.Err != nil && !errors.Is(p.Err, context.Canceled) {
-		o.failed[p.Key] = kube.Discreet(p.Err)
+		o.failed[p.Key] = kube.RedactedMessage(p.Err)
 	}
 }
 

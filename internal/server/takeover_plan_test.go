@@ -115,7 +115,7 @@ metadata: {name: web, namespace: prod, uid: app-1, annotations: {applyset.kubern
 type preferring struct{ *fakekube.Cluster }
 
 func (p preferring) Preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
-	gvk, standing, err := p.Standing(ctx, gk)
+	gvk, standing, err := p.Availability(ctx, gk)
 	if err == nil && standing == kube.Gone {
 		err = &kube.Unavailable{Kind: gvk}
 	}
@@ -203,7 +203,7 @@ func TestNoPlanIsMadeWhileThereIsAHold(t *testing.T) {
 func TestTheLastFailureOfEachObjectIsRecorded(t *testing.T) {
 	o := &observer{failed: map[object.Key]string{}}
 	fail := func(key object.Key, err error) {
-		o.observe(reconcile.Pass{Key: key, Outcome: reconcile.Outcome{Err: err}})
+		o.observe(reconcile.Run{Key: key, Result: reconcile.Result{Err: err}})
 	}
 	fail(appKey, errTest)
 	fail(childKey, errTest)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/protection"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
@@ -28,7 +28,7 @@ type usages struct {
 	served map[schema.GroupVersionKind]bool
 }
 
-func newUsages(k *kernel.Kernel, o Options, beside func() bool) *usages {
+func newUsages(k *cluster.Cluster, o Options, beside func() bool) *usages {
 	index := protection.NewIndex(k.Hub, k.Kinds, k.Wake)
 	start := func(kind schema.GroupVersionKind) {
 		index.Watch(kind)

@@ -172,13 +172,13 @@ func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.C
 			readiness = ReadinessOf(written) // otherwise its event tells when it is established
 		}
 		return readiness, false, nil
-	case current == nil && kube.IsTaken(err):
+	case current == nil && kube.IsNameTaken(err):
 		return readiness, true, nil
 	case kube.IsGone(err):
 		return readiness, false, nil // its event brings the next pass
-	case !kube.Passes(err):
+	case !kube.IsTransient(err):
 		return Readiness{Reason: Refused, Message: err.Error()}, false, nil
-	case kube.IsRefused(err):
+	case kube.IsWebhookConflict(err):
 		readiness = Readiness{Reason: Refused, Message: err.Error()}
 	}
 	return readiness, false, fmt.Errorf("apply %s: %w", object.KeyOf(u), err)

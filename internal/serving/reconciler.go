@@ -2,7 +2,7 @@
 // the CustomResourceDefinitions of its kinds, starts their controllers, and reports; when the definition is deleted, it
 // ends its kinds one after the other and lets it go.
 //
-// A dialect (internal/graph/definition, internal/composition/establish) supplies what a definition compiles to, what
+// A dialect (internal/graph/definition, internal/composition/definition) supplies what a definition compiles to, what
 // composes its instances, and the words of its status: a Session for each reconcile. Pure parts are in the folders
 // beside: install (what is written), revision (what is served), ending (what is done next about a deleted definition).
 package serving
@@ -71,7 +71,7 @@ type Definition struct {
 }
 
 // WriteStatus replaces the definition's status, unless it is the same already.
-func (d *Definition) WriteStatus(ctx context.Context, status map[string]any) (wrote bool, out reconcile.Outcome) {
+func (d *Definition) WriteStatus(ctx context.Context, status map[string]any) (wrote bool, out reconcile.Result) {
 	return d.writer.WriteStatus(ctx, d.Object, status)
 }
 
@@ -82,20 +82,20 @@ type Session interface {
 	// Finalizers are those that the definition must have before anything is done for it.
 	Finalizers() []string
 	// Compile finds what the definition comes to.
-	Compile(context.Context) reconcile.Outcome
+	Compile(context.Context) reconcile.Result
 	// Wanted are the CustomResourceDefinitions that are to be published, if any can be.
 	Wanted(context.Context) ([]*Wanted, error)
 	// Serve starts the controllers of the kinds that are served, and hands over to them what composes instances.
 	Serve(context.Context) error
 	// Report writes the status and whatever follows from the reconcile. Failed is why a kind could not be published,
 	// and served what Serve returned.
-	Report(ctx context.Context, failed, served error) reconcile.Outcome
+	Report(ctx context.Context, failed, served error) reconcile.Result
 
 	// Endings are, of a definition that is deleted, how its kinds end, in order. They replace all of the above.
 	Endings(context.Context) []*Ending
 	// ReportEnding reports what a deleted definition waits for: instances that remain, or, without any, the
 	// CustomResourceDefinition of the kind.
-	ReportEnding(ctx context.Context, e *Ending, remaining *Remaining) reconcile.Outcome
+	ReportEnding(ctx context.Context, e *Ending, remaining *Remaining) reconcile.Result
 
 	// Close is called last, always.
 	Close()
@@ -116,7 +116,7 @@ type Ending struct {
 	// Serve goes on serving the instances, or begins to.
 	Serve func(context.Context)
 	// Before does what is left to do before the finalizer is removed; optional.
-	Before func(ctx context.Context, orphaned bool) reconcile.Outcome
+	Before func(ctx context.Context, orphaned bool) reconcile.Result
 }
 
 // Reconciler serves the definitions of one kind.
@@ -128,7 +128,7 @@ type Reconciler struct {
 }
 
 // Reconcile compiles a definition, publishes its kinds, serves them, and reports.
-func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	d, found := r.load(key)
 	if !found {
 		r.Dialect.Forget(key)
@@ -141,10 +141,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 	if d.GetDeletionTimestamp() != nil {
 		return r.end(ctx, d, s)
 	}
-	if out := d.writer.AddFinalizers(ctx, d.Object, s.Finalizers()...); out.Settled() {
+	if out := d.writer.AddFinalizers(ctx, d.Object, s.Finalizers()...); out.IsFinal() {
 		return out
 	}
-	if out := s.Compile(ctx); out.Settled() {
+	if out := s.Compile(ctx); out.IsFinal() {
 		return out
 	}
 	refused, failed := r.publish(ctx, key, s)
@@ -171,22 +171,22 @@ func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 }
 
 // end ends the kinds of a deleted definition, one after the other, and lets it go.
-func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Outcome {
+func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Result {
 	endings := s.Endings(ctx)
 	for _, e := range endings {
 		if !slices.Contains(d.GetFinalizers(), e.Finalizer) {
 			continue
 		}
 		orphaned, out := r.endKind(ctx, d, s, e)
-		if out.Settled() {
+		if out.IsFinal() {
 			return out
 		}
 		if e.Before != nil {
-			if out := e.Before(ctx, orphaned); out.Settled() {
+			if out := e.Before(ctx, orphaned); out.IsFinal() {
 				return out
 			}
 		}
-		if out := d.writer.RemoveFinalizers(ctx, d.Object, e.Finalizer); out.Settled() {
+		if out := d.writer.RemoveFinalizers(ctx, d.Object, e.Finalizer); out.IsFinal() {
 			return out
 		}
 	}
@@ -198,7 +198,7 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 }
 
 // endKind takes the steps toward the end of a kind, until it has ended or has to wait.
-func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *Ending) (orphaned bool, out reconcile.Outcome) {
+func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *Ending) (orphaned bool, out reconcile.Result) {
 	for {
 		left := r.remaining(d, e)
 		switch step := ending.Next(factsOf(e, left)); step.Do {
@@ -218,18 +218,18 @@ func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *E
 			e.Running.Stop()
 		case ending.DeleteCRD:
 			if err := r.deleteCRD(ctx, e.CRD); kube.IsGone(err) {
-				return false, reconcile.Overtaken()
+				return false, reconcile.Conflict()
 			} else if err != nil {
 				return false, reconcile.Fail(err)
 			}
 			if !e.AwaitCRD {
-				return false, reconcile.Outcome{}
+				return false, reconcile.Result{}
 			}
 			return false, s.ReportEnding(ctx, e, nil)
 		case ending.AwaitCRD:
 			return false, s.ReportEnding(ctx, e, nil)
 		case ending.Finish:
-			return step.Orphaned, reconcile.Outcome{}
+			return step.Orphaned, reconcile.Result{}
 		}
 	}
 }
@@ -271,13 +271,13 @@ func factsOf(e *Ending, left *Remaining) ending.Facts {
 
 // reportRemaining has the dialect report what remains, if that is due. While instances are being read for the first time
 // nothing is reported: it takes a moment only.
-func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, left *Remaining) reconcile.Outcome {
+func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, left *Remaining) reconcile.Result {
 	if left.State.Phase == watch.Syncing {
 		return reconcile.Done() // the lease wakes the definition
 	}
 	count := left.count(r.Now())
 	if wait := count.Due(e.Running.reported, r.Now()); wait > 0 {
-		return reconcile.Wait(wait)
+		return reconcile.RequeueAfter(wait)
 	}
 	out := s.ReportEnding(ctx, e, left)
 	if out.Err == nil {

@@ -87,11 +87,11 @@ func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured,
 	return answer, nil
 }
 
-// OutcomeOf is the outcome of a reconcile that a write has ended with an error: it was stale, so that an event brings the
+// ResultOf is the result of a reconcile that a write has ended with an error: it was stale, so that an event brings the
 // next reconcile, or it has failed.
-func OutcomeOf(err error) reconcile.Outcome {
+func ResultOf(err error) reconcile.Result {
 	if kube.IsGone(err) {
-		return reconcile.Overtaken()
+		return reconcile.Conflict()
 	}
 	return reconcile.Fail(err)
 }

@@ -53,12 +53,12 @@ func (m *Metrics) Register(more ...prometheus.Collector) {
 }
 
 // Observe counts one pass.
-func (m *Metrics) Observe(p reconcile.Pass) {
+func (m *Metrics) Observe(p reconcile.Run) {
 	ended := "done"
 	switch {
 	case p.Err != nil:
 		ended = "failed"
-	case p.After > 0:
+	case p.RequeueAfter > 0:
 		ended = "waiting"
 	}
 	m.passes.WithLabelValues(p.Kind.Group, p.Kind.Kind, ended).Observe(p.Took.Seconds())

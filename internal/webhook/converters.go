@@ -74,7 +74,7 @@ func (c *Compiled) read(ctx context.Context, name string) (compiledKind, error) 
 	ctx, cancel := context.WithTimeout(ctx, conversionLimit)
 	defer cancel()
 	o, err := c.Reader.Get(ctx, crd.Kind, "", name)
-	if kube.IsAbsent(err, name) {
+	if kube.IsObjectNotFound(err, name) {
 		c.forget(name)
 		return compiledKind{}, ErrNoConversion
 	}

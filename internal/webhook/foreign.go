@@ -24,7 +24,7 @@ const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was inst
 func FindForeign(ctx context.Context, c *kube.Client) (*unstructured.Unstructured, error) {
 	found, err := c.Get(ctx, configurationKind, "", ForeignName)
 	switch {
-	case kube.IsAbsent(err, ForeignName):
+	case kube.IsObjectNotFound(err, ForeignName):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", ForeignName, err)

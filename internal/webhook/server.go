@@ -263,7 +263,7 @@ func (s *Server) configure(ctx context.Context, client map[string]any) error {
 	wanted := configuration(client)
 	current, err := s.Cluster.Get(ctx, configurationKind, "", ConfigurationName)
 	switch {
-	case kube.IsAbsent(err, ConfigurationName):
+	case kube.IsObjectNotFound(err, ConfigurationName):
 		_, err = s.Cluster.Create(ctx, wanted, protection.Manager)
 	case err != nil:
 	case sameConfiguration(current, wanted):

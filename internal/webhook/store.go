@@ -86,7 +86,7 @@ type Secret struct {
 // Load implements Store.
 func (s *Secret) Load(ctx context.Context) (Pair, error) {
 	o, err := s.Cluster.Get(ctx, secretKind, s.Namespace, s.Name)
-	if kube.IsAbsent(err, s.Name) {
+	if kube.IsObjectNotFound(err, s.Name) {
 		s.loaded = nil
 		return Pair{}, nil
 	}
@@ -126,10 +126,10 @@ func (s *Secret) Save(ctx context.Context, p Pair) error {
 		s.loaded, err = s.Cluster.Replace(ctx, o, protection.Manager)
 	}
 	switch {
-	case kube.IsTaken(err), kube.IsGone(err):
+	case kube.IsNameTaken(err), kube.IsGone(err):
 		return errChanged
 	case err != nil:
-		return fmt.Errorf("write Secret %s/%s: %w", s.Namespace, s.Name, kube.Quiet(err))
+		return fmt.Errorf("write Secret %s/%s: %w", s.Namespace, s.Name, kube.Redacted(err))
 	}
 	return nil
 }

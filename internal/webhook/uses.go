@@ -17,7 +17,7 @@ import (
 
 // Book knows usages from watches, where this process works.
 type Book interface {
-	Of(object.Key) ([]usage.Use, *plan.Blind)
+	Of(object.Key) ([]usage.Use, *plan.Unreadable)
 }
 
 // Known tells of usages: from the book where that knows of any, and otherwise from the
@@ -39,7 +39,7 @@ func (k Known) Of(ctx context.Context, o *unstructured.Unstructured) ([]usage.Us
 	var out []usage.Use
 	for _, kind := range usage.Kinds {
 		all, err := k.Cluster.List(ctx, kind, "")
-		if kube.IsUnavailable(err) || kube.IsUnserved(err) {
+		if kube.IsUnavailable(err) || kube.IsKindNotServed(err) {
 			continue // there are none
 		}
 		if err != nil {
@@ -67,7 +67,7 @@ func (k Known) kin(ctx context.Context, o *unstructured.Unstructured, u usage.Us
 	var failed error
 	get := func(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 		found, err := k.Cluster.Get(ctx, kind, namespace, name)
-		if err != nil && !kube.IsAbsent(err, name) && !kube.IsUnavailable(err) {
+		if err != nil && !kube.IsObjectNotFound(err, name) && !kube.IsUnavailable(err) {
 			failed = err
 		}
 		if err != nil {

@@ -64,7 +64,7 @@ func (o *Object) subscriber() watch.Subscriber {
 }
 
 // AddFinalizers adds the finalizers that the object lacks. The outcome is settled if the reconcile cannot go on.
-func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Outcome {
+func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Result {
 	next := slices.Clone(o.GetFinalizers())
 	for _, f := range finalizers {
 		if !slices.Contains(next, f) {
@@ -72,7 +72,7 @@ func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...stri
 		}
 	}
 	if len(next) == len(o.GetFinalizers()) {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	err := w.Write(o, func() (*unstructured.Unstructured, error) {
 		return w.Cluster.SetFinalizers(ctx, o.Unstructured, next, w.Manager)
@@ -82,10 +82,10 @@ func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...stri
 
 // RemoveFinalizers removes those of the finalizers that the object has. If none is left of an object that is being
 // deleted, the object is gone. The outcome is settled if the reconcile cannot go on.
-func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Outcome {
+func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Result {
 	has := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return !slices.Contains(o.GetFinalizers(), f) })
 	if len(has) == 0 {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	done := w.Caches.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())
 	answer, err := w.Cluster.RemoveFinalizers(ctx, o.Unstructured, has, w.Manager)
@@ -103,9 +103,9 @@ func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...s
 
 // WriteStatus replaces the object's status, unless it is the same already. The outcome is settled if it could not be
 // written.
-func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]any) (wrote bool, out reconcile.Outcome) {
+func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]any) (wrote bool, out reconcile.Result) {
 	if object.Digest(o.Object["status"]) == object.Digest(status) {
-		return false, reconcile.Outcome{}
+		return false, reconcile.Result{}
 	}
 	err := w.Write(o, func() (*unstructured.Unstructured, error) {
 		return w.Cluster.WriteStatus(ctx, o.Unstructured, status, w.StatusManager)
@@ -128,19 +128,19 @@ func (w Writer) Write(o *Object, do func() (*unstructured.Unstructured, error)) 
 
 // answered is what the answer to a write means for the reconcile. A refusal that does not pass by itself is recorded as
 // an event, once: the object's status may be the very thing that cannot be written.
-func (w Writer) answered(o *Object, err error, reason, what, consequence string) reconcile.Outcome {
+func (w Writer) answered(o *Object, err error, reason, what, consequence string) reconcile.Result {
 	switch {
 	case err == nil:
 		if o.Refusals != nil {
 			o.Refusals.Granted(reason)
 		}
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	case kube.IsGone(err):
-		return reconcile.Overtaken()
-	case o.Refusals != nil && kube.IsLasting(err):
-		o.Refusals.Refused(w.Events, o.Unstructured, reason, fmt.Sprintf("cannot %s, and %s: %s%s", what, consequence, kube.Discreet(err), kube.Remedy(err)))
+		return reconcile.Conflict()
+	case o.Refusals != nil && kube.IsPermanent(err):
+		o.Refusals.Refused(w.Events, o.Unstructured, reason, fmt.Sprintf("cannot %s, and %s: %s%s", what, consequence, kube.RedactedMessage(err), kube.Remedy(err)))
 	}
-	return reconcile.Fail(fmt.Errorf("%s: %w", what, kube.Quiet(err)))
+	return reconcile.Fail(fmt.Errorf("%s: %w", what, kube.Redacted(err)))
 }
 
 func named(finalizers []string) string {

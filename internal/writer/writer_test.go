@@ -79,20 +79,20 @@ var widgets = schema.GroupResource{Group: "example.com", Resource: "widgets"}
 
 func TestWrites(t *testing.T) {
 	const f1, f2 = "example.com/one", "example.com/two"
-	add := func(w writer.Writer, o *writer.Object) reconcile.Outcome {
+	add := func(w writer.Writer, o *writer.Object) reconcile.Result {
 		return w.AddFinalizers(context.Background(), o, f1, f2)
 	}
-	remove := func(w writer.Writer, o *writer.Object) reconcile.Outcome {
+	remove := func(w writer.Writer, o *writer.Object) reconcile.Result {
 		return w.RemoveFinalizers(context.Background(), o, f1)
 	}
-	status := func(w writer.Writer, o *writer.Object) reconcile.Outcome {
+	status := func(w writer.Writer, o *writer.Object) reconcile.Result {
 		_, out := w.WriteStatus(context.Background(), o, map[string]any{"phase": "new"})
 		return out
 	}
 	stale := apierrors.NewConflict(widgets, "w", errors.New("changed"))
 	forbidden := apierrors.NewForbidden(widgets, "w", errors.New("no role"))
 	for name, tc := range map[string]struct {
-		do         func(writer.Writer, *writer.Object) reconcile.Outcome
+		do         func(writer.Writer, *writer.Object) reconcile.Result
 		finalizers []string
 		deleting   bool
 		err        error
@@ -143,8 +143,8 @@ func TestWrites(t *testing.T) {
 			f, refusals := &fake{err: tc.err}, &telemetry.Refusals{}
 			o := &writer.Object{Unstructured: u, Refusals: refusals}
 			out := tc.do(writer.Writer{Cluster: f, Caches: f, Events: f, Manager: "manager", StatusManager: "status-manager"}, o)
-			if out.Settled() != tc.settled || (out.Err != nil) != tc.fails {
-				t.Errorf("settled %t, error %v", out.Settled(), out.Err)
+			if out.IsFinal() != tc.settled || (out.Err != nil) != tc.fails {
+				t.Errorf("settled %t, error %v", out.IsFinal(), out.Err)
 			}
 			if !slices.EqualFunc(f.calls, tc.calls, strings.HasPrefix) {
 				t.Errorf("want\n  %s\ngot\n  %s", strings.Join(tc.calls, "\n  "), strings.Join(f.calls, "\n  "))

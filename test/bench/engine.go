@@ -37,10 +37,10 @@ type passes struct {
 	last   time.Time
 }
 
-func (p *passes) observe(pass reconcile.Pass) {
+func (p *passes) observe(pass reconcile.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pass.Err == nil && pass.After == 0 {
+	if pass.Err == nil && pass.RequeueAfter == 0 {
 		p.byKind[pass.Kind.Kind]++
 	}
 	p.last = time.Now()
@@ -65,7 +65,7 @@ func (b *bench) startEngine(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(context.Background())
 	e := &engine{stop: stop, ended: make(chan error, 1), passes: passes{byKind: map[string]int{}}}
-	observe := func(p reconcile.Pass) {
+	observe := func(p reconcile.Run) {
 		e.passes.observe(p)
 		e.arrivals.observe(p)
 	}

@@ -19,21 +19,21 @@ const events = 2_000
 // arrivals tells of the first pass over an object from when it is expected on.
 type arrivals struct {
 	mu       sync.Mutex
-	expected map[object.Key]chan reconcile.Pass
+	expected map[object.Key]chan reconcile.Run
 }
 
-func (a *arrivals) expect(key object.Key) <-chan reconcile.Pass {
+func (a *arrivals) expect(key object.Key) <-chan reconcile.Run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.expected == nil {
-		a.expected = map[object.Key]chan reconcile.Pass{}
+		a.expected = map[object.Key]chan reconcile.Run{}
 	}
-	passes := make(chan reconcile.Pass, 1)
+	passes := make(chan reconcile.Run, 1)
 	a.expected[key] = passes
 	return passes
 }
 
-func (a *arrivals) observe(p reconcile.Pass) {
+func (a *arrivals) observe(p reconcile.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if passes, ok := a.expected[p.Key]; ok {

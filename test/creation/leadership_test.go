@@ -29,8 +29,8 @@ func TestNothingIsSaidToBeSeenToThatWaitsForTheLeadership(t *testing.T) {
 			}
 			return time.Time{}
 		},
-		Observe: func(p reconcile.Pass) {
-			if over.Load() && p.Key.Kind == bucket.Kind && p.After > 0 && p.After < time.Second {
+		Observe: func(p reconcile.Run) {
+			if over.Load() && p.Key.Kind == bucket.Kind && p.RequeueAfter > 0 && p.RequeueAfter < time.Second {
 				select {
 				case rested <- struct{}{}:
 				default:

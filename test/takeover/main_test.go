@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // observe is told of each pass.
-func observe(p reconcile.Pass) {
+func observe(p reconcile.Run) {
 	failures.observe(p)
 	passes.observe(p)
 }
@@ -52,7 +52,7 @@ type began struct {
 	at map[object.Key]time.Time
 }
 
-func (b *began) observe(p reconcile.Pass) {
+func (b *began) observe(p reconcile.Run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at[p.Key] = p.Began
@@ -73,7 +73,7 @@ type failed struct {
 	all []string
 }
 
-func (f *failed) observe(p reconcile.Pass) {
+func (f *failed) observe(p reconcile.Run) {
 	if p.Err == nil || errors.Is(p.Err, context.Canceled) {
 		return
 	}

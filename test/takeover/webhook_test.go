@@ -7,7 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -28,7 +28,7 @@ func TestTheWebhookThatCrossplaneLeftIsNamedAndReplacedOnRequest(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "note: ValidatingWebhookConfiguration crossplane-no-usages was installed by Crossplane") || !strings.Contains(out, "--replace-crossplane-webhook") {
 		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
 	}
-	k, err := kernel.New(kernel.Options{Config: s.Config, Workers: 1, Log: logr.Discard()})
+	k, err := cluster.New(cluster.Options{Config: s.Config, Workers: 1, Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -19,7 +19,7 @@ import (
 // TestACertificateIsHandedOver has certificates grow old: what is served is known to the
 // API server by what it was told, before and after.
 func TestACertificateIsHandedOver(t *testing.T) {
-	k, err := kernel.New(kernel.Options{Config: testkit.Exclusive(t), Workers: 1, Log: logr.Discard()})
+	k, err := cluster.New(cluster.Options{Config: testkit.Exclusive(t), Workers: 1, Log: logr.Discard()})
 	must(t, err)
 	dir := webhook.Directory(t.TempDir())
 	// serve runs a process so many days from now, and returns what it serves and announces.

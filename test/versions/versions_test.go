@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -337,7 +337,7 @@ func TestVersions(t *testing.T) {
 	})
 
 	t.Run("A process that doesn't work answers as well", func(t *testing.T) {
-		k, err := kernel.New(kernel.Options{Config: w.config, Workers: 1, Log: logr.Discard()})
+		k, err := cluster.New(cluster.Options{Config: w.config, Workers: 1, Log: logr.Discard()})
 		must(t, err)
 		compiled := webhook.Compiled{Reader: k.Client}
 		converter, err := compiled.Of(t.Context(), "apps."+w.group, "whatever the API server goes by")

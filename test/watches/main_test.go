@@ -42,7 +42,7 @@ func run(t *testing.T, config *rest.Config) *controllers {
 	}
 	own := suite.Start(t, server.Options{
 		Config: config, Workers: 8, Log: log, AllowCRDDeletion: true,
-		Observe: func(p reconcile.Pass) {
+		Observe: func(p reconcile.Run) {
 			if p.Err != nil {
 				c.failures.Add(1)
 			}

@@ -75,7 +75,7 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.C
 		node.Ready, node.Unready = readiness(observed)
 	}
 	desired := plan.Desired{Nodes: []plan.Node{node}, Status: map[string]any{}}
-	switch blind, unread := facts.BlindTo(kind); {
+	switch blind, unread := facts.UnreadableKind(kind); {
 	case observed != nil:
 		desired.Status = xrd.StatusForClaim(composite, c.Definition)
 		desired.Conditions = shown(composite)

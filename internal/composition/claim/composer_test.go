@@ -27,9 +27,9 @@ type world struct {
 	memory  any
 }
 
-func (w *world) Object(need plan.Need) plan.Look { return plan.Look{Object: w.objects[need]} }
+func (w *world) Object(need plan.Need) plan.Lookup { return plan.Lookup{Object: w.objects[need]} }
 
-func (w *world) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+func (w *world) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	return nil, nil
 }
 

@@ -79,8 +79,8 @@ func TestAClaimShowsWhatItShowedWhileItsCompositeIsBeingRead(t *testing.T) {
 		"status": map[string]any{"address": "here", "conditions": []any{map[string]any{"type": "Backup", "status": "True"}}},
 	}}
 	claim.SetName("shop")
-	blind := plan.Blind{Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}
-	facts := plan.Facts{Instance: claim, Unread: map[schema.GroupVersionKind]plan.Blind{definition.CompositeKind(): blind}}
+	blind := plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}
+	facts := plan.Facts{Instance: claim, UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{definition.CompositeKind(): blind}}
 	desired, err := (&Composer{Definition: definition}).Compose(t.Context(), facts, nil)
 	if err != nil || desired.Status["address"] != "here" || desired.Problem.Reason != plan.Syncing {
 		t.Errorf("got %v, %v", desired, err)

@@ -22,14 +22,14 @@ import (
 
 // seat is a world of which tests say what it holds.
 type seat struct {
-	objects map[plan.Need]plan.Look
+	objects map[plan.Need]plan.Lookup
 	memory  any
 	turn    int
 }
 
-func (s *seat) Object(need plan.Need) plan.Look { return s.objects[need] }
+func (s *seat) Object(need plan.Need) plan.Lookup { return s.objects[need] }
 
-func (s *seat) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+func (s *seat) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	return nil, nil
 }
 
@@ -105,29 +105,31 @@ func TestFunctionsSeeAllThereIsOrAreNotAsked(t *testing.T) {
 	needed := plan.Need{Kind: secretKind, Namespace: "prod", Name: "bucket"}
 	secret := part("Secret", "prod", "bucket", "")
 	secret.Object["data"] = map[string]any{"password": "b3Vycw=="}
-	blind := func(r plan.Reason) plan.Blind { return plan.Blind{Problem: plan.Problem{Reason: r, Message: "why"}} }
+	blind := func(r plan.Reason) plan.Unreadable {
+		return plan.Unreadable{Problem: plan.Problem{Reason: r, Message: "why"}}
+	}
 
 	cases := map[string]struct {
 		reason  string
 		owned   []*unstructured.Unstructured
-		unread  map[schema.GroupVersionKind]plan.Blind
-		objects map[plan.Need]plan.Look
+		unread  map[schema.GroupVersionKind]plan.Unreadable
+		objects map[plan.Need]plan.Lookup
 		want    [][]string // what the function saw
 		problem plan.Reason
 	}{
 		"All is known":                            {"then it is asked", []*unstructured.Unstructured{part("ConfigMap", "prod", "shop-1", "store")}, nil, nil, [][]string{{"store"}}, ""},
-		"A kind is being read":                    {"it would take back what follows from that", nil, map[schema.GroupVersionKind]plan.Blind{bucket: blind(plan.Syncing)}, nil, nil, plan.Syncing},
-		"A kind may not be read":                  {"there may be objects", nil, map[schema.GroupVersionKind]plan.Blind{bucket: blind(plan.Forbidden)}, nil, nil, plan.Forbidden},
-		"A kind's server doesn't answer":          {"somebody has to see to that", nil, map[schema.GroupVersionKind]plan.Blind{bucket: blind(plan.Unavailable)}, nil, nil, plan.PipelineFailed},
-		"A kind isn't there":                      {"so there are no objects, and others go on", nil, map[schema.GroupVersionKind]plan.Blind{bucket: blind(plan.WaitingForKind)}, nil, [][]string{{}}, ""},
-		"Connection details are being read":       {"they would be missing where they are published", []*unstructured.Unstructured{published}, nil, map[plan.Need]plan.Look{needed: {Blind: new(blind(plan.Syncing))}}, nil, plan.Syncing},
-		"Connection details are of the namespace": {"nobody has another's read", []*unstructured.Unstructured{published}, nil, map[plan.Need]plan.Look{needed: {Object: secret}}, [][]string{{"bucket/password"}}, ""},
+		"A kind is being read":                    {"it would take back what follows from that", nil, map[schema.GroupVersionKind]plan.Unreadable{bucket: blind(plan.Syncing)}, nil, nil, plan.Syncing},
+		"A kind may not be read":                  {"there may be objects", nil, map[schema.GroupVersionKind]plan.Unreadable{bucket: blind(plan.Forbidden)}, nil, nil, plan.Forbidden},
+		"A kind's server doesn't answer":          {"somebody has to see to that", nil, map[schema.GroupVersionKind]plan.Unreadable{bucket: blind(plan.Unavailable)}, nil, nil, plan.PipelineFailed},
+		"A kind isn't there":                      {"so there are no objects, and others go on", nil, map[schema.GroupVersionKind]plan.Unreadable{bucket: blind(plan.WaitingForKind)}, nil, [][]string{{}}, ""},
+		"Connection details are being read":       {"they would be missing where they are published", []*unstructured.Unstructured{published}, nil, map[plan.Need]plan.Lookup{needed: {Unreadable: new(blind(plan.Syncing))}}, nil, plan.Syncing},
+		"Connection details are of the namespace": {"nobody has another's read", []*unstructured.Unstructured{published}, nil, map[plan.Need]plan.Lookup{needed: {Object: secret}}, [][]string{{"bucket/password"}}, ""},
 		"An object of another namespace":          {"somebody else has made it, whatever it says", []*unstructured.Unstructured{part("ConfigMap", "theirs", "shop-1", "store")}, nil, nil, [][]string{{}}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			runner := &recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-			facts := plan.Facts{Instance: instanceOf(), Owned: map[string][]*unstructured.Unstructured{}, Unread: tc.unread}
+			facts := plan.Facts{Instance: instanceOf(), Owned: map[string][]*unstructured.Unstructured{}, UnreadableOwned: tc.unread}
 			for _, o := range tc.owned {
 				node := o.GetAnnotations()[v1.CompositionResourceNameAnnotation]
 				facts.Owned[node] = append(facts.Owned[node], o)

@@ -25,11 +25,11 @@ func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects
 	}
 	var (
 		found []*unstructured.Unstructured
-		blind *plan.Blind
+		blind *plan.Unreadable
 	)
 	if name := s.GetMatchName(); name != "" {
 		look := f.Object(plan.Need{Kind: kind, Namespace: namespace, Name: name})
-		blind = look.Blind
+		blind = look.Unreadable
 		if look.Object != nil {
 			found = append(found, look.Object)
 		}
@@ -46,7 +46,7 @@ func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects
 }
 
 // unreadable is why something can't be read, unless it will be in a moment.
-func unreadable(blind plan.Blind) error {
+func unreadable(blind plan.Unreadable) error {
 	if blind.Reason == plan.Syncing {
 		return nil
 	}

@@ -106,8 +106,8 @@ func (s *sitting) observations(observed map[string]*unstructured.Unstructured) (
 // that isn't there, there are no objects.
 func (s *sitting) unseen() plan.Problem {
 	byName := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
-	for _, kind := range slices.SortedFunc(maps.Keys(s.facts.Unread), byName) {
-		if blind := s.facts.Unread[kind]; blind.Reason != plan.WaitingForKind {
+	for _, kind := range slices.SortedFunc(maps.Keys(s.facts.UnreadableOwned), byName) {
+		if blind := s.facts.UnreadableOwned[kind]; blind.Reason != plan.WaitingForKind {
 			return unknown(blind)
 		}
 	}
@@ -116,7 +116,7 @@ func (s *sitting) unseen() plan.Problem {
 
 // unknown is the problem of a composite that something can't be told of: one that passes,
 // or one that somebody has to see to.
-func unknown(blind plan.Blind) plan.Problem {
+func unknown(blind plan.Unreadable) plan.Problem {
 	if blind.Reason == plan.Unavailable {
 		return plan.Problem{Reason: plan.PipelineFailed, Message: "cannot compose resources: what there is can't be told: " + blind.Message}
 	}
@@ -148,7 +148,7 @@ func (s *sitting) composite() pipeline.Observation {
 
 // observation is an object as functions see it, with what is needed to connect to it if
 // it says where that is.
-func (s *sitting) observation(o *unstructured.Unstructured) (pipeline.Observation, *plan.Blind) {
+func (s *sitting) observation(o *unstructured.Unstructured) (pipeline.Observation, *plan.Unreadable) {
 	out := pipeline.Observation{Object: o.Object}
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "name")
 	namespace := o.GetNamespace() // nobody of a namespace says whose Secret of another is read
@@ -162,5 +162,5 @@ func (s *sitting) observation(o *unstructured.Unstructured) (pipeline.Observatio
 	if look.Object != nil {
 		out.ConnectionDetails = secretData(look.Object)
 	}
-	return out, look.Blind
+	return out, look.Unreadable
 }

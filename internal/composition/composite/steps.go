@@ -55,8 +55,8 @@ func (s *sitting) credentials(p v1.PipelineStep) (map[string]map[string][]byte, 
 		}
 		look := s.world.Object(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
 		switch {
-		case look.Blind != nil:
-			return nil, plan.Problem{Reason: look.Blind.Reason, Message: fmt.Sprintf("step %q: its credentials can't be read: %s", p.Step, look.Blind.Message)}
+		case look.Unreadable != nil:
+			return nil, plan.Problem{Reason: look.Unreadable.Reason, Message: fmt.Sprintf("step %q: its credentials can't be read: %s", p.Step, look.Unreadable.Message)}
 		case look.Object == nil:
 			return nil, stepProblem(p.Step, fmt.Sprintf("its credentials %s are in Secret %s/%s, which isn't there; it goes on when that is made", c.Name, c.SecretRef.Namespace, c.SecretRef.Name))
 		}

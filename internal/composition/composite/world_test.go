@@ -29,9 +29,9 @@ type world struct {
 	memory     *any
 }
 
-func (w world) Object(plan.Need) plan.Look { return plan.Look{} }
+func (w world) Object(plan.Need) plan.Lookup { return plan.Lookup{} }
 
-func (w world) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+func (w world) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	return nil, nil
 }
 

@@ -46,7 +46,7 @@ func (f *Function) parse(input map[string]any) *parsed {
 	return f.inputs.get(digest, func() *parsed {
 		p := &parsed{digest: digest}
 		if p.spec, p.problems = decode(input); len(p.problems) == 0 {
-			p.uses = graph.UsesOfGuest(p.spec)
+			p.uses = graph.UsesOfEmbedded(p.spec)
 		}
 		return p
 	})
@@ -67,7 +67,7 @@ func (f *Function) compile(p *parsed, composite schema.GroupVersionKind, schemas
 			}
 		}
 		c := &compiled{}
-		c.graph, c.problems = graph.CompileGuest(p.spec, kinds, graph.Guest{Instance: typed(schemas[keyOf(composite)]), Ready: unready})
+		c.graph, c.problems = graph.CompileEmbedded(p.spec, kinds, graph.Embedded{Instance: typed(schemas[keyOf(composite)]), Ready: unready})
 		for i := range c.problems {
 			if rest, ok := strings.CutPrefix(string(c.problems[i].Path), statusInDefinition); ok {
 				c.problems[i].Path = object.Path(statusInInput + rest)

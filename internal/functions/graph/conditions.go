@@ -13,7 +13,7 @@ import (
 
 // addConditions answers with the author's conditions. Those that are the engine's or this
 // function's own to write stay theirs.
-func (c *composing) addConditions(out *call.Response, said plan.Said) {
+func (c *composing) addConditions(out *call.Response, said plan.AuthorConditions) {
 	for _, one := range said.Conditions {
 		status := call.StatusUnknown
 		switch one.Status {

@@ -91,8 +91,8 @@ func selectorOf(n plan.Need) call.Selector {
 }
 
 // lookOf is what came of asking for it.
-func lookOf(n plan.Need, objects []map[string]any) plan.Look {
-	look := plan.Look{}
+func lookOf(n plan.Need, objects []map[string]any) plan.Lookup {
+	look := plan.Lookup{}
 	if !n.Several {
 		if len(objects) > 0 {
 			look.Object = &unstructured.Unstructured{Object: objects[0]}

@@ -73,7 +73,7 @@ func (c *composing) facts() plan.Facts {
 	facts := plan.Facts{
 		Instance: c.composite,
 		Owned:    make(map[string][]*unstructured.Unstructured, len(c.Observed.Resources)),
-		External: make(map[plan.Need]plan.Look, len(c.Given.Resources)),
+		External: make(map[plan.Need]plan.Lookup, len(c.Given.Resources)),
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Observed.Resources)) {
 		o := &unstructured.Unstructured{Object: c.Observed.Resources[id].Object}
@@ -136,8 +136,8 @@ func (c *composing) answer(d plan.Desired) call.Response {
 		}
 		out.Requirements.Resources[keyOfNeed(need)] = selectorOf(need)
 	}
-	if d.Author != nil {
-		c.addConditions(&out, d.Author(nil))
+	if d.AuthorConditions != nil {
+		c.addConditions(&out, d.AuthorConditions(nil))
 	}
 	return out
 }

@@ -29,7 +29,7 @@ type Reconciler struct {
 }
 
 // Reconcile is a pass over one Function.
-func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := r.Hub.Served(FunctionKind, "", key.Name)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
@@ -41,7 +41,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Ou
 type Revisions struct{ Reconciler }
 
 // Reconcile is a pass over one FunctionRevision.
-func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := r.Hub.Served(RevisionKind, "", key.Name)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
@@ -49,7 +49,7 @@ func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Out
 	return r.write(ctx, o, r.Catalog.reportRevision(key.Name))
 }
 
-func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, report reported) reconcile.Outcome {
+func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, report reported) reconcile.Result {
 	before := condition.Read(o)
 	after := report.merge(before, o.GetGeneration(), r.Now())
 	if object.Digest(before.Unstructured()) == object.Digest(after.Unstructured()) {
@@ -62,7 +62,7 @@ func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, re
 	}
 	status["conditions"] = after.Unstructured()
 	w := writer.Writer{Cluster: r.Cluster, Caches: r.Hub, StatusManager: v1alpha1.StatusManager}
-	if _, out := w.WriteStatus(ctx, &writer.Object{Unstructured: o}, status); out.Settled() {
+	if _, out := w.WriteStatus(ctx, &writer.Object{Unstructured: o}, status); out.IsFinal() {
 		return out
 	}
 	return reconcile.Done()

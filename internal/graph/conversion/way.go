@@ -273,7 +273,7 @@ func decode(raw []byte) (any, error) {
 
 // misfit says what of a spec its schema doesn't allow.
 func (w *way) misfit(fields map[string]any) error {
-	at, why := specschema.Misfit(orObject(w.target.Spec), fields)
+	at, why := specschema.Mismatch(orObject(w.target.Spec), fields)
 	if why == "" {
 		return nil
 	}

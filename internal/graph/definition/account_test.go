@@ -69,15 +69,15 @@ func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
 	cases := map[string]struct {
 		patience time.Duration
 		absent   bool
-		out      reconcile.Outcome
-		want     reconcile.Outcome
+		out      reconcile.Result
+		want     reconcile.Result
 	}{
-		"Nothing is lacking":               {0, false, reconcile.Wait(time.Second), reconcile.Wait(time.Second)},
-		"There is nothing else to do":      {time.Minute, false, reconcile.Done(), reconcile.Wait(time.Minute)},
-		"A rollout looks again before":     {time.Minute, false, reconcile.Wait(time.Second), reconcile.Wait(time.Second)},
-		"A rollout looks again afterwards": {time.Second, false, reconcile.Wait(time.Minute), reconcile.Wait(time.Second)},
-		"Another API server may have it":   {0, true, reconcile.Done(), reconcile.Wait(kube.BuiltInAge)},
-		"That may be sooner granted":       {time.Second, true, reconcile.Done(), reconcile.Wait(time.Second)},
+		"Nothing is lacking":               {0, false, reconcile.RequeueAfter(time.Second), reconcile.RequeueAfter(time.Second)},
+		"There is nothing else to do":      {time.Minute, false, reconcile.Done(), reconcile.RequeueAfter(time.Minute)},
+		"A rollout looks again before":     {time.Minute, false, reconcile.RequeueAfter(time.Second), reconcile.RequeueAfter(time.Second)},
+		"A rollout looks again afterwards": {time.Second, false, reconcile.RequeueAfter(time.Minute), reconcile.RequeueAfter(time.Second)},
+		"Another API server may have it":   {0, true, reconcile.Done(), reconcile.RequeueAfter(kube.BuiltInAge)},
+		"That may be sooner granted":       {time.Second, true, reconcile.Done(), reconcile.RequeueAfter(time.Second)},
 	}
 	for name, tc := range cases {
 		v := session{review: review{requeueAfter: tc.patience}, kindAbsent: tc.absent}

@@ -121,7 +121,7 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 		if of, is := crd.Hub(wanted), crd.Hub(current); of != is {
 			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
 		}
-		if changes := kind.Lacking(current, wanted); len(changes) > 0 && number != v.rollout.step.Now.Serving {
+		if changes := kind.MissingFields(current, wanted); len(changes) > 0 && number != v.rollout.step.Now.Serving {
 			return nil, fmt.Sprintf("revision %d can't be served beside what serves now, whose kind has no room for its instances: %s", number, kind.Describe(changes))
 		}
 	}

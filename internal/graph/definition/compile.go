@@ -94,7 +94,7 @@ func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) err
 func (r *Dialect) lastGood(ctx context.Context, c *compilation) *graph.Graph {
 	if c.good == nil {
 		if kinds, err := lookUpKinds(ctx, r.Kinds, c.kinds); err == nil { // otherwise the next pass finds out
-			c.good = graph.Salvage(c.spec, kinds)
+			c.good = graph.CompileAccepted(c.spec, kinds)
 		}
 	}
 	return c.good
@@ -138,5 +138,5 @@ func (u *lookupError) Unwrap() error { return u.err }
 
 func (u *lookupError) message() string {
 	return fmt.Sprintf("can't find out about kind %s of %s now (%s); it is tried again",
-		u.kind.Kind, strings.TrimPrefix(u.kind.GroupVersion().String(), "/"), kube.Discreet(u.err))
+		u.kind.Kind, strings.TrimPrefix(u.kind.GroupVersion().String(), "/"), kube.RedactedMessage(u.err))
 }

@@ -42,9 +42,9 @@ type migration struct {
 
 // migrate rewrites instances that may be stored in a former version, and then tells the
 // API server that none are, so that the version may go.
-func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Outcome) reconcile.Outcome {
+func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
 	if out.Err == nil && v.readiness.Reason == serving.Reason(kind.ConversionFails) {
-		return reconcile.Wait(tryAgain) // that an instance has been repaired is no event of the definition's
+		return reconcile.RequeueAfter(tryAgain) // that an instance has been repaired is no event of the definition's
 	}
 	current, exists := r.Kinds.CRD(v.source.kind)
 	if !exists || !crd.BelongsTo(current, v.owner) || current.DeletionTimestamp != nil || !crd.Established(current) || len(crd.Outdated(current)) == 0 {
@@ -60,13 +60,13 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Outcome
 		v.memory.migration = m
 	}
 	if wait := m.since.Add(settle).Sub(r.Now()); wait > 0 {
-		return reconcile.Wait(wait)
+		return reconcile.RequeueAfter(wait)
 	}
 	if v.account.Cluster == nil {
 		return out // its conditions say why
 	}
 	if err := rewrite(ctx, v.account.Cluster, m, current); err != nil {
-		return reconcile.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.source.kind.Kind, m.hub, kube.Quiet(err)))
+		return reconcile.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.source.kind.Kind, m.hub, kube.Redacted(err)))
 	}
 	if len(m.todo) > 0 {
 		r.Wake(v.Key)

@@ -28,7 +28,7 @@ type Orphans struct {
 }
 
 // Reconcile looks at a revision whose definition is gone, or never was there.
-func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
 	o, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
 	if !ok || !r.isOpen(o) {

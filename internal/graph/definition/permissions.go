@@ -254,7 +254,7 @@ func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alph
 	switch {
 	case v.review.err != nil:
 		c.Status, c.Reason = metav1.ConditionUnknown, "ReviewFailed"
-		c.Message = "cannot determine what " + who + " may do: " + kube.Discreet(v.review.err)
+		c.Message = "cannot determine what " + who + " may do: " + kube.RedactedMessage(v.review.err)
 	case !e.review.missing.isEmpty():
 		c.Status, c.Reason, c.Message = condition.False, "Forbidden", e.review.message
 	}
@@ -291,13 +291,13 @@ func commandArguments(key object.Key) string {
 }
 
 // requeue is when to look at the definition without being told to.
-func (v *session) requeue(out reconcile.Outcome) reconcile.Outcome {
+func (v *session) requeue(out reconcile.Result) reconcile.Result {
 	patience := v.review.requeueAfter
 	if v.kindAbsent && (patience == 0 || patience > kube.BuiltInAge) {
 		patience = kube.BuiltInAge
 	}
-	if patience > 0 && out.Err == nil && (out.After == 0 || patience < out.After) {
-		return reconcile.Wait(patience)
+	if patience > 0 && out.Err == nil && (out.RequeueAfter == 0 || patience < out.RequeueAfter) {
+		return reconcile.RequeueAfter(patience)
 	}
 	return out
 }

@@ -44,8 +44,8 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 		return r.convertAt(v, wanted, nil), nil
 	}
 	moves := crd.Hub(current) != crd.Hub(wanted)
-	if !moves && v.choice.target.Why != revision.Latest && len(kind.Breaking(current, wanted)) > 0 && len(kind.Lacking(current, wanted)) == 0 {
-		wanted = kind.Keeping(wanted, current)
+	if !moves && v.choice.target.Why != revision.Latest && len(kind.Breaking(current, wanted)) > 0 && len(kind.MissingFields(current, wanted)) == 0 {
+		wanted = kind.WithVersionsOf(wanted, current)
 		w.CRD = wanted // an earlier revision is served by the schema of a later one
 	}
 	if !r.convertAt(v, wanted, current) {

@@ -24,7 +24,7 @@ import (
 // report writes the definition's status, if it says anything new. A pass that
 // failed because something couldn't be found out is repeated; what was said
 // before stays, so that nothing flaps, unless nothing serves yet.
-func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcile.Outcome {
+func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcile.Result {
 	if v.lookupErr != nil && v.memory.composers != nil {
 		return reconcile.Fail(failed)
 	}
@@ -44,7 +44,7 @@ func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcil
 	wait := r.statusDelay(v)
 	status.ServingRevision, status.Rollout = v.rollout.step.Next.Serving, v.rollout.step.Next.Rollout
 	out := r.writeStatus(ctx, v, before, status)
-	if out.Err != nil || out.After > 0 {
+	if out.Err != nil || out.RequeueAfter > 0 {
 		return out
 	}
 	r.recordTransitions(v)
@@ -52,7 +52,7 @@ func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcil
 		return reconcile.Fail(failed)
 	}
 	if wait > 0 {
-		return reconcile.Wait(wait)
+		return reconcile.RequeueAfter(wait)
 	}
 	return out
 }
@@ -160,7 +160,7 @@ func messageOf(err error) string {
 }
 
 // ReportEnding says how many instances a deleted definition waits for, or why that is not known.
-func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Outcome {
+func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Result {
 	before := condition.Read(v.Unstructured)
 	reason, message := remainingText(left)
 	conditions := before.Mark(v1alpha1.Condition{
@@ -182,14 +182,14 @@ func remainingText(left *serving.Remaining) (reason, message string) {
 	return "InstancesRemain", fmt.Sprintf("%d instances of %s remain; the definition goes when they are gone. Delete them, %s", len(left.Objects), left.Kind, wayOut)
 }
 
-func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Outcome {
+func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Result {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return reconcile.Fail(fmt.Errorf("encode status: %w", err))
 	}
 	fields["conditions"] = condition.Set(status.Conditions).Unstructured()
 	wrote, out := v.WriteStatus(ctx, fields)
-	if out.Settled() {
+	if out.IsFinal() {
 		return out
 	}
 	if !wrote {

@@ -30,7 +30,7 @@ func (v *session) Endings(ctx context.Context) []*serving.Ending {
 	} else {
 		e.CRD = v.r.unserved(v)
 	}
-	e.Before = func(ctx context.Context, orphaned bool) reconcile.Outcome {
+	e.Before = func(ctx context.Context, orphaned bool) reconcile.Result {
 		return v.r.releaseRevisions(ctx, v, orphaned)
 	}
 	return []*serving.Ending{e}
@@ -65,7 +65,7 @@ func (r *Dialect) resumeComposers(ctx context.Context, v *session, current *apie
 		v.lease.Discard() // what is watched is who remains
 		v.lease = nil
 	}()
-	if r.loadRevisions(ctx, v).Settled() {
+	if r.loadRevisions(ctx, v).IsFinal() {
 		return
 	}
 	v.rollout.step = revision.Step{Now: revision.StateOf(v.status)}

@@ -45,13 +45,13 @@ type unrecorded struct {
 
 // loadRevisions reads the revisions of the definition, and makes them its own. Before they are
 // known nothing can be said.
-func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Outcome {
+func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Result {
 	all, state := r.revisions().List(v.lease, v.Key)
 	switch state.Phase {
 	case watch.Synced:
 	case watch.Unavailable:
 		v.history.unrecorded = unrecorded{reason: revisionsUnreadable, message: "revisions can't be read: " + state.Message}
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	default:
 		return reconcile.Done() // the lease wakes the definition
 	}
@@ -68,14 +68,14 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Outco
 			continue
 		}
 		if err := r.adopt(ctx, v, o); err != nil {
-			return serving.OutcomeOf(err)
+			return serving.ResultOf(err)
 		}
 		v.history.revisions = append(v.history.revisions, one)
 	}
 	revision.Sort(v.history.revisions)
 	v.memory.cache.only(read)
 	v.resume()
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // revisions is where the definitions' revisions are kept.
@@ -97,13 +97,13 @@ func (r *Dialect) adopt(ctx context.Context, v *session, o *unstructured.Unstruc
 // createRevision keeps what the definition is as a new revision, unless it is the newest already, or
 // doesn't compile. It has read all numbers before, and writes one: no two revisions get the
 // same, and a crash leaves nothing half done.
-func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Outcome {
+func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Result {
 	if v.history.current != 0 || v.result.graph == nil || v.history.unrecorded.reason != "" {
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	if v.owner.Namespace != "" && kind.HoldsSecret(v.source.spec) {
 		v.history.unrecorded = unrecorded{reason: secretNotKept, meant: true, message: "no revision is kept: the definition writes out a Secret's values, and revisions aren't in its namespace"}
-		return reconcile.Outcome{}
+		return reconcile.Result{}
 	}
 	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
 	one := revision.Make(v.owner, v.source.spec, v.GetGeneration(), number, r.Version)
@@ -117,13 +117,13 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Outc
 	answer, err := r.revisions().Create(ctx, v.Key, o)
 	switch {
 	case err == nil:
-	case kube.IsTaken(err):
+	case kube.IsNameTaken(err):
 		return r.nameTaken(v, kube.Holder(err))
-	case kube.Passes(err):
-		return reconcile.Fail(kube.Quiet(err))
+	case kube.IsTransient(err):
+		return reconcile.Fail(kube.Redacted(err))
 	default:
-		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("revision %d can't be kept, and the definition is served without: %s", number, kube.Discreet(err))}
-		return reconcile.Outcome{}
+		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("revision %d can't be kept, and the definition is served without: %s", number, kube.RedactedMessage(err))}
+		return reconcile.Result{}
 	}
 	if one, err = v.memory.cache.decode(answer); err != nil {
 		return reconcile.Fail(err)
@@ -134,19 +134,19 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Outc
 	v.memory.compiled.own = &compilation{}
 	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("the definition is revision %d now, %s", number, one.Name))
 	r.Rollouts.Issued()
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // nameTaken looks who has the name of a revision that isn't there as far as is known.
-func (r *Dialect) nameTaken(v *session, o *unstructured.Unstructured) reconcile.Outcome {
+func (r *Dialect) nameTaken(v *session, o *unstructured.Unstructured) reconcile.Result {
 	one, name := &rev.GraphRevision{}, o.GetName()
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
 	if err == nil && revision.BelongsTo(one, v.owner) && o.GetLabels()[v1alpha1.DefinitionNameLabel] == object.LabelValue(v.Key.Name) {
-		return reconcile.Overtaken() // its event is on its way
+		return reconcile.Conflict() // its event is on its way
 	}
 	v.lease.Object(RevisionKind, "", name) // whoever has the name wakes the definition when it goes
 	v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("no revision can be kept, and the definition is served without: there is a GraphRevision %s already that isn't of this definition. Delete that, or label it", name)}
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // pruneRevisions tells of each revision whether its graph compiles, lets those go that nobody needs,
@@ -213,14 +213,14 @@ func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstru
 // the garbage collector doesn't take. They stay where instances do, for the next definition
 // of the name to find them by; and so do those that it doesn't control any more, since
 // its deletion asked for that.
-func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) reconcile.Outcome {
+func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) reconcile.Result {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	all, state := r.revisions().List(lease, v.Key)
 	lease.Commit()
 	switch state.Phase {
 	case watch.Synced:
 	case watch.Unavailable:
-		return reconcile.Outcome{} // they are left to the garbage collector
+		return reconcile.Result{} // they are left to the garbage collector
 	default:
 		return reconcile.Done()
 	}
@@ -244,10 +244,10 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) r
 			}
 		}
 		if err := part(ctx, v, o); err != nil {
-			return serving.OutcomeOf(err)
+			return serving.ResultOf(err)
 		}
 	}
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // statusOf reads a definition's status; one that can't be read is as good as none. One that

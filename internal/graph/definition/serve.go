@@ -41,7 +41,7 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 		return current, crd.GroupKind(current).WithVersion(hub), true
 	}
 	// One that isn't served in any version has its instances all the same.
-	kind, standing, err := r.Kinds.Standing(ctx, crd.GroupKind(current))
+	kind, standing, err := r.Kinds.Availability(ctx, crd.GroupKind(current))
 	return current, kind, err == nil && standing != kube.Gone
 }
 

@@ -173,17 +173,17 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 func (v *session) Finalizers() []string { return []string{v1alpha1.Finalizer} }
 
 // Compile compiles the definition, keeps what is new as a revision, and chooses the revision that is to serve.
-func (v *session) Compile(ctx context.Context) reconcile.Outcome {
+func (v *session) Compile(ctx context.Context) reconcile.Result {
 	v.lease = v.r.Hub.Begin(watch.Subscriber{Key: v.Key})
-	if out := v.r.loadRevisions(ctx, v); out.Settled() {
+	if out := v.r.loadRevisions(ctx, v); out.IsFinal() {
 		return out
 	}
 	v.r.compile(ctx, v)
-	if out := v.r.createRevision(ctx, v); out.Settled() {
+	if out := v.r.createRevision(ctx, v); out.IsFinal() {
 		return out
 	}
 	v.r.chooseRevision(ctx, v)
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // Serve lets the instances be composed by the revisions that are theirs.
@@ -193,7 +193,7 @@ func (v *session) Serve(ctx context.Context) error {
 }
 
 // Report writes the status, and then rewrites instances that are stored in a former version.
-func (v *session) Report(ctx context.Context, failed, served error) reconcile.Outcome {
+func (v *session) Report(ctx context.Context, failed, served error) reconcile.Result {
 	if failed != nil {
 		return v.r.report(ctx, v, errors.Join(failed, served))
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Misfit is the error of a computed value that the schema of its field refuses. An API
+// Mismatch is the error of a computed value that the schema of its field refuses. An API
 // server would refuse it too, some with no reason that tells this from a failure of its
 // own. Its text doesn't repeat the value.
-type Misfit struct {
+type Mismatch struct {
 	// At is the field of the template, and Where the part of its value that is wrong: it may
 	// hold keys of a computed map.
 	At, Where object.Path
@@ -21,12 +21,12 @@ type Misfit struct {
 	Problem, Expected string
 }
 
-func (m *Misfit) Error() string { return m.text(m.Where) }
+func (m *Mismatch) Error() string { return m.text(m.Where) }
 
-// Discreet is the error without what was computed of its path.
-func (m *Misfit) Discreet() string { return m.text(m.At) }
+// Redacted is the error without what was computed of its path.
+func (m *Mismatch) Redacted() string { return m.text(m.At) }
 
-func (m *Misfit) text(where object.Path) string {
+func (m *Mismatch) text(where object.Path) string {
 	return at(where) + m.Problem + "; expected " + m.Expected
 }
 
@@ -54,7 +54,7 @@ func (p *Program) unproven(s *shape) *shape {
 }
 
 // check compares a computed value with the shape of its field.
-func check(v any, s *shape, at object.Path) *Misfit {
+func check(v any, s *shape, at object.Path) *Mismatch {
 	if v == plain.Absent {
 		return nil
 	}
@@ -71,7 +71,7 @@ func check(v any, s *shape, at object.Path) *Misfit {
 			where = where.Index(step)
 		}
 	}
-	return &Misfit{At: at, Where: where, Problem: wrong.problem, Expected: wrong.expected}
+	return &Mismatch{At: at, Where: where, Problem: wrong.problem, Expected: wrong.expected}
 }
 
 // wrong is what is wrong with a part of a value. The steps that lead there are in reverse: a

@@ -58,7 +58,7 @@ func TestWhatAFieldRefusesIsFoundWhenItIsRendered(t *testing.T) {
 				"text": secret, "base64": "aHVudGVy", "none": nil, "five": int64(5), "list": []any{"a"}, "other": map[string]any{"other": "a"},
 			}
 			got, err := template.Render(vars)
-			var m *Misfit
+			var m *Mismatch
 			if !errors.As(err, &m) {
 				if tc.want != "" || err != nil {
 					t.Fatalf("%s: got %v, %v", tc.reason, got, err)
@@ -68,7 +68,7 @@ func TestWhatAFieldRefusesIsFoundWhenItIsRendered(t *testing.T) {
 			if tc.without == "" {
 				tc.without = tc.want
 			}
-			if diff := cmp.Diff([]string{tc.want, tc.without}, []string{m.Error(), m.Discreet()}); diff != "" {
+			if diff := cmp.Diff([]string{tc.want, tc.without}, []string{m.Error(), m.Redacted()}); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 			if strings.Contains(err.Error(), secret) {

@@ -37,18 +37,18 @@ func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.
 	return out
 }
 
-// Lacking lists what a kind as it is has no room for of the instances of another state of
+// MissingFields lists what a kind as it is has no room for of the instances of another state of
 // it: with nothing, the two may be served side by side. It is asked of the version that
 // instances are stored and composed in; the others are only ways to read them.
-func Lacking(current, other *apiextensionsv1.CustomResourceDefinition) []schema.Change {
+func MissingFields(current, other *apiextensionsv1.CustomResourceDefinition) []schema.Change {
 	stored := *other
 	stored.Spec.Versions = slices.DeleteFunc(slices.Clone(other.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
 	return Breaking(&stored, current)
 }
 
-// Keeping is wanted with the versions of current, and how these are converted: what takes
+// WithVersionsOf is wanted with the versions of current, and how these are converted: what takes
 // the place of current has no less room, and nobody's way to read it goes.
-func Keeping(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+func WithVersionsOf(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	out, kept := wanted.DeepCopy(), current.DeepCopy()
 	out.Spec.Versions = kept.Spec.Versions
 	delete(out.Annotations, install.ConversionsAnnotation)

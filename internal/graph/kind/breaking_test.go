@@ -118,13 +118,13 @@ func TestWhatMayBeServedSideBySide(t *testing.T) {
 		"Not one of another type":  {"it would be refused", less, other, false},
 	}
 	for name, tc := range cases {
-		if got := len(kind.Lacking(tc.current, tc.side)) == 0; got != tc.want {
+		if got := len(kind.MissingFields(tc.current, tc.side)) == 0; got != tc.want {
 			t.Errorf("%s: %s: got %t", name, tc.reason, got)
 		}
 	}
 	less.Labels = map[string]string{"of": "this incarnation"}
-	kept := kind.Keeping(less, more)
-	if len(kind.Breaking(more, kept)) > 0 || kept.Labels["of"] != "this incarnation" || len(kind.Lacking(kept, less)) > 0 {
+	kept := kind.WithVersionsOf(less, more)
+	if len(kind.Breaking(more, kept)) > 0 || kept.Labels["of"] != "this incarnation" || len(kind.MissingFields(kept, less)) > 0 {
 		t.Errorf("it has less room than before: %v", kind.Breaking(more, kept))
 	}
 	served := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
@@ -133,13 +133,13 @@ func TestWhatMayBeServedSideBySide(t *testing.T) {
 		c.Annotations = map[string]string{"espalier.dev/conversions": "{}"}
 		return c
 	}
-	if lost := kind.Breaking(served(more), kind.Keeping(less, served(more))); len(lost) > 0 {
+	if lost := kind.Breaking(served(more), kind.WithVersionsOf(less, served(more))); len(lost) > 0 {
 		t.Errorf("somebody reads it in a version that goes: %v", lost)
 	}
-	if !kind.Converts(kind.Keeping(less, served(more))) || kind.Converts(kind.Keeping(served(less), more)) {
+	if !kind.Converts(kind.WithVersionsOf(less, served(more))) || kind.Converts(kind.WithVersionsOf(served(less), more)) {
 		t.Error("versions are converted as they are kept")
 	}
-	if lacking := kind.Lacking(more, served(less)); len(lacking) > 0 {
+	if lacking := kind.MissingFields(more, served(less)); len(lacking) > 0 {
 		t.Errorf("instances are stored in another version: %v", lacking)
 	}
 	if len(less.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties) != 1 {

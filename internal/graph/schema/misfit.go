@@ -179,10 +179,10 @@ func misfitObject(s *extv1.JSONSchemaProps, v any, at object.Path) string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Misfit tells why the API server would refuse the value v, decoded JSON, and where
+// Mismatch tells why the API server would refuse the value v, decoded JSON, and where
 // inside of it that is; "" when it would not. It says nothing of CEL rules, and quotes
 // values.
-func Misfit(s *extv1.JSONSchemaProps, v any) (at object.Path, why string) {
+func Mismatch(s *extv1.JSONSchemaProps, v any) (at object.Path, why string) {
 	plain, err := decode(string(encode(v)))
 	if err != nil {
 		return "", err.Error()

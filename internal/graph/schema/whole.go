@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Whole turns what a definition of a kind says in shorthand (its spec, its status, and
+// FromShorthand turns what a definition of a kind says in shorthand (its spec, its status, and
 // the types of both) into the schema of the kind's objects, as a CustomResourceDefinition
 // has it. Whatever else is said of the kind is left alone.
-func Whole(kind map[string]any) (*extv1.JSONSchemaProps, diag.List) {
+func FromShorthand(kind map[string]any) (*extv1.JSONSchemaProps, diag.List) {
 	var problems diag.List
 	part := func(name string) map[string]any {
 		fields, ok := kind[name].(map[string]any)

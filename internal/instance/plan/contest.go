@@ -14,10 +14,10 @@ import (
 // History is what earlier passes over an instance know and a look at it can't
 // tell. Nothing rests on it: losing it costs a request or two.
 type History struct {
-	Tolerated Tolerated
-	Losses    Losses
-	Refusals  Refusals
-	Sightings Sightings
+	Tolerated   Tolerated
+	Losses      Losses
+	Refusals    Refusals
+	Inspections Inspections
 }
 
 // Losses are the fields of ours that another manager has taken over of late.
@@ -70,7 +70,7 @@ func (l Losses) TookBack(child types.UID, fields []object.Path, now time.Time) L
 // Left returns the losses with what a step found that leaves contested fields to another
 // manager for now.
 func (l Losses) Left(step Step, now time.Time) Losses {
-	if step.Action != Hold || len(step.Contested) == 0 || len(step.Lost) == 0 {
+	if step.Action != Defer || len(step.Contested) == 0 || len(step.Lost) == 0 {
 		return l
 	}
 	out, child := l.recent(now), step.Current.GetUID()
@@ -104,7 +104,7 @@ func (c Contest) last() time.Time {
 
 // written is when the other manager last wrote the field that it has now, and what.
 func (c Contest) written(o *unstructured.Unstructured, field object.Path, now time.Time) (at time.Time, digest string) {
-	digest = Glance(o, []object.Path{field})
+	digest = FieldsDigest(o, []object.Path{field})
 	if c.Seen != digest {
 		return now, digest
 	}
@@ -161,7 +161,7 @@ func staysContested(step *Step, losses Losses, now time.Time) bool {
 }
 
 func (s *Step) holdContested(retry time.Duration) {
-	s.Action, s.Retry = Hold, retry
+	s.Action, s.Retry = Defer, retry
 	s.Problem = Problem{
 		Reason: DriftContested,
 		Message: fmt.Sprintf("another manager keeps overwriting %s of %s; it is set back when that manager has stopped for %s",

@@ -22,9 +22,9 @@ func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
 	}{
 		"A first loss is corrected":        {"it is drift like any other", "data.a", nil, plan.Correct, 0},
 		"So is a third":                    {"somebody may take a moment to understand", "data.a", []int{30, 20}, plan.Correct, 0},
-		"A fourth within a minute is left": {"two managers fight, and nobody wins", "data.a", []int{30, 20, 10}, plan.Hold, 10 * time.Second},
+		"A fourth within a minute is left": {"two managers fight, and nobody wins", "data.a", []int{30, 20, 10}, plan.Defer, 10 * time.Second},
 		"Older losses don't count":         {"it is a matter of a minute", "data.a", []int{70, 65, 61}, plan.Correct, 0},
-		"The last three count":             {"what was before is over", "data.a", []int{200, 100, 50, 40, 30}, plan.Hold, 10 * time.Second},
+		"The last three count":             {"what was before is over", "data.a", []int{200, 100, 50, 40, 30}, plan.Defer, 10 * time.Second},
 		"Another field's losses don't":     {"each is fought over by itself", "data.c", []int{30, 20, 10}, plan.Correct, 0},
 	}
 	for name, tc := range cases {
@@ -40,7 +40,7 @@ func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
 			if step.Action != tc.want || step.Retry != tc.retry || p.Settled {
 				t.Errorf("%s: got %s, again in %s", tc.reason, step.Action, step.Retry)
 			}
-			if step.Action == plan.Hold && step.Problem.Reason != plan.DriftContested {
+			if step.Action == plan.Defer && step.Problem.Reason != plan.DriftContested {
 				t.Errorf("the reason is %s", step.Problem.Reason)
 			}
 			if after := fmt.Sprint(losses); after != before {
@@ -95,7 +95,7 @@ func TestAContestEndsSoonAfterTheOther(t *testing.T) {
 					theirs, takenBack = false, takenBack+1
 					step = contestStep(t, history, theirs, value, at)
 				}
-				if is := step.Action != plan.Hold; is != ready {
+				if is := step.Action != plan.Defer; is != ready {
 					ready, unready = is, append(unready, second)
 				}
 			}
@@ -115,7 +115,7 @@ func contestStep(t *testing.T, history plan.History, theirs bool, value int, at 
 	}
 	p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: at}, history, owner, v1alpha1.ChildManager)
 	step := p.Steps[0]
-	if step.Action == plan.Hold && (step.Problem.Reason != plan.DriftContested || step.Retry <= 0) {
+	if step.Action == plan.Defer && (step.Problem.Reason != plan.DriftContested || step.Retry <= 0) {
 		t.Errorf("it waits for %v, and is looked at again in %s", step.Problem, step.Retry)
 	}
 	return step

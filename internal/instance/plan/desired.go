@@ -32,9 +32,9 @@ type Desired struct {
 	Failure error
 	// Fields are what the instance itself is to have before anything is made for it.
 	Fields []inventory.Field
-	// Author gives the author's conditions where they take the place of the dialect's
+	// AuthorConditions gives the author's conditions where they take the place of the dialect's
 	// own, given what those are; nil where they don't.
-	Author func(own condition.Set) Said
+	AuthorConditions func(own condition.Set) AuthorConditions
 	// Conditions are the author's, to stand beside the dialect's own; of each the time
 	// isn't set. Those of another type than these aren't the author's any more.
 	Conditions []v1alpha1.Condition
@@ -52,8 +52,8 @@ type Desired struct {
 	Again time.Duration
 }
 
-// Said is what an author's conditions say.
-type Said struct {
+// AuthorConditions is what an author's conditions say.
+type AuthorConditions struct {
 	Conditions []v1alpha1.Condition
 	// Partial says that some have no value: what was told of them stays as it is.
 	Partial bool

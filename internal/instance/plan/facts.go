@@ -22,12 +22,12 @@ type Facts struct {
 	// those that no node has made.
 	Owned map[string][]*unstructured.Unstructured
 	// External holds what externalRef nodes name, once it has been looked for.
-	External map[Need]Look
-	// Unread holds the kinds whose own objects can't be read now, and why. What
+	External map[Need]Lookup
+	// UnreadableOwned holds the kinds whose own objects can't be read now, and why. What
 	// an externalRef names is looked for apart, with its own luck.
-	Unread map[schema.GroupVersionKind]Blind
-	// Blind is why something else that was looked at can't be read now.
-	Blind []Blind
+	UnreadableOwned map[schema.GroupVersionKind]Unreadable
+	// UnreadableKinds is why something else that was looked at can't be read now.
+	UnreadableKinds []Unreadable
 	// Problems holds what stood in the way of a node's last write, by node.
 	Problems map[string]Problem
 	// Waits tells since when a node has been waiting for a thing.
@@ -48,16 +48,16 @@ type Need struct {
 	Selector string
 }
 
-// Look is what came of looking for an object of somebody else's: the object, nil
+// Lookup is what came of looking for an object of somebody else's: the object, nil
 // where there is none, or why that can't be told; or for several of them.
-type Look struct {
-	Object  *unstructured.Unstructured
-	Objects []*unstructured.Unstructured
-	Blind   *Blind
+type Lookup struct {
+	Object     *unstructured.Unstructured
+	Objects    []*unstructured.Unstructured
+	Unreadable *Unreadable
 }
 
-// Blind is why objects can't be read now, and since when.
-type Blind struct {
+// Unreadable is why objects can't be read now, and since when.
+type Unreadable struct {
 	Problem
 	Since time.Time
 }
@@ -74,24 +74,24 @@ type WaitKey struct {
 	On   string
 }
 
-// IsUnread says whether own objects of a kind, in whatever version, can't be read now.
-func (f Facts) IsUnread(gk schema.GroupKind) bool {
-	_, unread := f.BlindTo(gk.WithVersion(""))
+// IsUnreadable says whether own objects of a kind, in whatever version, can't be read now.
+func (f Facts) IsUnreadable(gk schema.GroupKind) bool {
+	_, unread := f.UnreadableKind(gk.WithVersion(""))
 	return unread
 }
 
-// BlindTo is why objects of a kind can't be read now. Those of a kind that was written in
+// UnreadableKind is why objects of a kind can't be read now. Those of a kind that was written in
 // another version before are read in one that the server prefers.
-func (f Facts) BlindTo(gvk schema.GroupVersionKind) (Blind, bool) {
-	if blind, ok := f.Unread[gvk]; ok {
+func (f Facts) UnreadableKind(gvk schema.GroupVersionKind) (Unreadable, bool) {
+	if blind, ok := f.UnreadableOwned[gvk]; ok {
 		return blind, true
 	}
-	for other, blind := range f.Unread {
+	for other, blind := range f.UnreadableOwned {
 		if other.GroupKind() == gvk.GroupKind() {
 			return blind, true
 		}
 	}
-	return Blind{}, false
+	return Unreadable{}, false
 }
 
 // Object returns the node's object of this kind, in this version, and name.
@@ -109,9 +109,9 @@ func (f Facts) Object(node string, kind schema.GroupVersionKind, namespace, name
 	return nil
 }
 
-// Only returns the node's object of a kind, in this version, whatever its name,
+// SoleObject returns the node's object of a kind, in this version, whatever its name,
 // unless there are several: then the name decides, once it is known.
-func (f Facts) Only(node string, kind schema.GroupVersionKind) *unstructured.Unstructured {
+func (f Facts) SoleObject(node string, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	var found *unstructured.Unstructured
 	for _, o := range f.Owned[node] {
 		if o.GroupVersionKind() != kind {
@@ -125,25 +125,25 @@ func (f Facts) Only(node string, kind schema.GroupVersionKind) *unstructured.Uns
 	return found
 }
 
-// Patience is for how long to wait for first reads before telling anybody: as
+// InitialReadTimeout is for how long to wait for first reads before telling anybody: as
 // long as one of them has been going on for less than a while. 0 or less is not
 // at all.
-func (f Facts) Patience(now time.Time, while time.Duration) time.Duration {
+func (f Facts) InitialReadTimeout(now time.Time, while time.Duration) time.Duration {
 	var left time.Duration
-	ask := func(b Blind) {
+	ask := func(b Unreadable) {
 		if b.Reason == Syncing {
 			left = max(left, while-now.Sub(b.Since))
 		}
 	}
-	for _, blind := range f.Unread {
+	for _, blind := range f.UnreadableOwned {
 		ask(blind)
 	}
-	for _, blind := range f.Blind {
+	for _, blind := range f.UnreadableKinds {
 		ask(blind)
 	}
 	for _, look := range f.External {
-		if look.Blind != nil {
-			ask(*look.Blind)
+		if look.Unreadable != nil {
+			ask(*look.Unreadable)
 		}
 	}
 	return left

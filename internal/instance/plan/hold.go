@@ -41,7 +41,7 @@ const externalFinalizer = "finalizer.managedresource.crossplane.io"
 
 // look says what to do about a child whose turn it is: ask it to go, or not, and
 // what holds it up, if that is to be told. Again is when to look again.
-func (r Remains) look(c leaver) (ask bool, held *report.Blocker, again time.Duration) {
+func (r Remaining) look(c leaver) (ask bool, held *report.Blocker, again time.Duration) {
 	if c.GetDeletionTimestamp() != nil {
 		held, again = r.onItsWay(c)
 		return false, held, again
@@ -56,7 +56,7 @@ func (r Remains) look(c leaver) (ask bool, held *report.Blocker, again time.Dura
 }
 
 // asking says whether to ask for something about a child, or once more.
-func (r Remains) asking(c leaver, what string) (ask bool, held *report.Blocker, again time.Duration) {
+func (r Remaining) asking(c leaver, what string) (ask bool, held *report.Blocker, again time.Duration) {
 	t := r.trial(c)
 	if t.Refusal.Reason != "" {
 		held = r.blocker(c, t.Refusal.Reason, t.Refusal.Message, t.Refusal.Since)
@@ -85,7 +85,7 @@ func protectedBecause(reason string) string {
 
 // onItsWay says what keeps a child that is being deleted, if that is to be told
 // yet, and when it will be.
-func (r Remains) onItsWay(c leaver) (held *report.Blocker, again time.Duration) {
+func (r Remaining) onItsWay(c leaver) (held *report.Blocker, again time.Duration) {
 	if held, tells := r.stayingUsage(c); tells {
 		return held, 0
 	}
@@ -110,7 +110,7 @@ func (r Remains) onItsWay(c leaver) (held *report.Blocker, again time.Duration) 
 
 // keeping says what keeps a child that is being deleted, as far as can be told,
 // and how long that may take before it is.
-func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration) {
+func (r Remaining) keeping(c leaver) (held *report.Blocker, patience time.Duration) {
 	since := c.GetDeletionTimestamp().Time
 	if inventory.IsInstance(c.Unstructured) && slices.ContainsFunc(c.GetFinalizers(), inventory.IsFinalizer) {
 		return r.instance(c)
@@ -133,7 +133,7 @@ func (r Remains) keeping(c leaver) (held *report.Blocker, patience time.Duration
 }
 
 // instance says what keeps an instance that is ours to take apart.
-func (r Remains) instance(c leaver) (held *report.Blocker, patience time.Duration) {
+func (r Remaining) instance(c leaver) (held *report.Blocker, patience time.Duration) {
 	told := report.ReadDeletion(c.Unstructured)
 	switch said, _ := health.Says(c.Unstructured); {
 	case told != nil && len(told.Blockers) > 0:
@@ -147,7 +147,7 @@ func (r Remains) instance(c leaver) (held *report.Blocker, patience time.Duratio
 	return held, instanceWhile
 }
 
-func (r Remains) childBlocked(c leaver, told report.Deletion) *report.Blocker {
+func (r Remaining) childBlocked(c leaver, told report.Deletion) *report.Blocker {
 	deepest := told.Blockers[0].Deepest().Cut()
 	held := r.blocker(c, report.ChildBlocked, fmt.Sprintf("waits for %s: %s: %s", deepest.Object, deepest.Reason, deepest.Message), r.Now)
 	held.Cause = &deepest
@@ -155,13 +155,13 @@ func (r Remains) childBlocked(c leaver, told report.Deletion) *report.Blocker {
 }
 
 // quiet is for what should be going and tells of nothing that holds it.
-func (r Remains) quiet(c leaver) *report.Blocker {
+func (r Remaining) quiet(c leaver) *report.Blocker {
 	return r.blocker(c, report.OutOfReach, "is being deleted, and nothing has come of that for a while; whoever serves its kind may not be at work", c.GetDeletionTimestamp().Time)
 }
 
 // byFinalizers says which finalizers keep an object, and how long that may take
 // before it is told.
-func (r Remains) byFinalizers(c leaver) (held *report.Blocker, patience time.Duration) {
+func (r Remaining) byFinalizers(c leaver) (held *report.Blocker, patience time.Duration) {
 	t := r.trial(c)
 	finalizers := t.Finalizers
 	if !t.Knows(c.Unstructured) {
@@ -229,7 +229,7 @@ func externally(o *unstructured.Unstructured) string {
 }
 
 // blindKind says why a kind's objects can't be told, as a blocker.
-func (r Remains) blindKind(gvk schema.GroupVersionKind, blind Blind) report.Blocker {
+func (r Remaining) blindKind(gvk schema.GroupVersionKind, blind Unreadable) report.Blocker {
 	reason := report.OutOfReach
 	switch blind.Reason {
 	case WaitingForKind:
@@ -251,14 +251,14 @@ func (r Remains) blindKind(gvk schema.GroupVersionKind, blind Blind) report.Bloc
 
 // blocker is a blocker of a child, since the given time, unless the status tells
 // of it already.
-func (r Remains) blocker(c leaver, reason report.Reason, message string, since time.Time) *report.Blocker {
+func (r Remaining) blocker(c leaver, reason report.Reason, message string, since time.Time) *report.Blocker {
 	b := r.since(report.Blocker{Node: c.at.Node, Hold: report.Hold{Object: report.ObjectOf(c), Reason: reason, Message: message}}, since)
 	return &b
 }
 
 // since dates a blocker: from when it was first told of, or else from when it
 // began.
-func (r Remains) since(b report.Blocker, began time.Time) report.Blocker {
+func (r Remaining) since(b report.Blocker, began time.Time) report.Blocker {
 	b.Since = report.At(began)
 	if told := r.toldOf(b); told != nil {
 		b.Since = told.Since

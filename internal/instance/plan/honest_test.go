@@ -30,9 +30,9 @@ func leafHold(name string, reason report.Reason, fs ...report.Finalizer) report.
 func TestWhileChildrenAreReadTheStatusIsAsItWas(t *testing.T) {
 	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 5, Removed: 1, Remaining: 4, Percent: 20, Progress: "1/5", Waves: 2, Wave: 1,
 		Blocked: 1, Blockers: []report.Blocker{leafHold("a", report.HeldByFinalizer)}}
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before},
-		Unread: map[schema.GroupVersionKind]plan.Blind{configMap: {Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}},
+		Unread: map[schema.GroupVersionKind]plan.Unreadable{configMap: {Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}},
 	}).Deletion
 	if got.Progress != "1/5" || len(got.Blockers) != 1 {
 		t.Errorf("nothing was looked at, and the status says %s, %d%%, %d blockers", got.Progress, got.Percent, len(got.Blockers))
@@ -40,9 +40,9 @@ func TestWhileChildrenAreReadTheStatusIsAsItWas(t *testing.T) {
 }
 
 func TestBeforeChildrenAreReadNothingIsCounted(t *testing.T) {
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now,
-		Unread: map[schema.GroupVersionKind]plan.Blind{configMap: {Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}},
+		Unread: map[schema.GroupVersionKind]plan.Unreadable{configMap: {Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}},
 	}).Deletion
 	if got.Percent == 100 {
 		t.Errorf("what there is isn't known, and the status says %d%% of %d", got.Percent, got.Total)
@@ -56,9 +56,9 @@ func TestAfterARestartItIsKnownWhoPutAFinalizerOn(t *testing.T) {
 	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 1, Remaining: 1, Progress: "0/1", Waves: 1, Wave: 1, Blocked: 1, Blockers: []report.Blocker{b}}
 	a := left("a", layer(0), held("example.com/guard"))
 	// what notice() gives on the first pass after a restart: first seen now, no lookup yet
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{a},
-		Tried: trials(plan.Trial{Noticed: now, Changed: now, Revision: "1"}, "uid-a", "i-1"),
+		History: trials(plan.DeletionAttempts{Noticed: now, Changed: now, Revision: "1"}, "uid-a", "i-1"),
 	})
 	if said := got.Deletion.Blockers[0]; len(said.Finalizers[0].Managers) == 0 {
 		t.Errorf("the status is rewritten as %q, and the next look is after %s (0: never)", said.Message, got.Retry)
@@ -70,7 +70,7 @@ func TestAfterARestartItIsKnownWhoPutAFinalizerOn(t *testing.T) {
 func TestAfterARestartARefusalIsToldWhileItIsAskedAgain(t *testing.T) {
 	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 1, Remaining: 1, Progress: "0/1", Waves: 1, Wave: 1, Blocked: 1,
 		Blockers: []report.Blocker{leafHold("a", report.DeniedByWebhook)}}
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{left("a", layer(0))},
 	})
 	if len(got.Deletion.Blockers) == 0 {
@@ -86,7 +86,7 @@ func TestWhatIsToldOfWhatWasLeftBehindIsBounded(t *testing.T) {
 		children = append(children, c)
 		noticed[c.GetUID()] = long
 	}
-	r := plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Policy: report.Background, Now: now, Children: children, Tried: noticedAt(noticed)}
+	r := plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Policy: report.Background, Now: now, Children: children, History: noticedAt(noticed)}
 	got := plan.Teardown(r)
 	text, _ := json.Marshal(got.Deletion)
 	if len(text) > 1<<20 {
@@ -98,10 +98,10 @@ func TestWhatIsToldOfWhatWasLeftBehindIsBounded(t *testing.T) {
 // there, and nobody has removed them.
 func TestWhoLosesOurFinalizerIsTakenApartAllTheSame(t *testing.T) {
 	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 2, Remaining: 2, Progress: "0/2", Waves: 1, Wave: 1}
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(held("example.com/other")), Policy: report.Background, Now: now, Before: report.Status{Deletion: &before},
 		Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(0))},
-		Tried:    trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "i-1"),
+		History:  trials(plan.DeletionAttempts{Noticed: long, Changed: long, Revision: "1"}, "i-1"),
 	}).Deletion
 	if got.Removed != 0 {
 		t.Errorf("two of two children are there, and the status says %s, %d%%", got.Progress, got.Percent)
@@ -116,7 +116,7 @@ func TestASpaceInAPolicyIsNothing(t *testing.T) {
 }
 
 func TestNothingIsDeletedBeforeAPolicyCanBeRead(t *testing.T) {
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "db=retain")), Policy: report.Background, Now: now,
 		Children: []*unstructured.Unstructured{left("db", layer(0))},
 	})
@@ -149,7 +149,7 @@ func TestWhatIsBlockedIsToldBeforeWhatIsSlow(t *testing.T) {
 		children = append(children, c)
 	}
 	blocked := left("z", layer(0), annotated(v1alpha1.ProtectAnnotation, "mine"))
-	got := prune(plan.Remains{Instance: instance(), Children: append(children, blocked), Now: now, Tried: noticedAt(noticed)})
+	got := prune(plan.Remaining{Instance: instance(), Children: append(children, blocked), Now: now, History: noticedAt(noticed)})
 	for _, b := range got.Objects {
 		if b.Reason == report.Protected {
 			return
@@ -160,7 +160,7 @@ func TestWhatIsBlockedIsToldBeforeWhatIsSlow(t *testing.T) {
 
 // Children of a version before this one carry their layer and no dependencies.
 func TestChildrenOfAFormerVersionArePrunedByLayers(t *testing.T) {
-	got := prune(plan.Remains{Instance: instance(), Now: now, Children: []*unstructured.Unstructured{left("below", layer(0), unordered), left("above", layer(1), unordered)}})
+	got := prune(plan.Remaining{Instance: instance(), Now: now, Children: []*unstructured.Unstructured{left("below", layer(0), unordered), left("above", layer(1), unordered)}})
 	if len(got.Delete) != 1 {
 		t.Errorf("%d are deleted side by side, though one was applied on top of the other", len(got.Delete))
 	}
@@ -171,7 +171,7 @@ func TestPruningKeepsTheOrderThroughWhatStays(t *testing.T) {
 	above := left("above", inventory.Place{Layer: 2, DependsOn: []string{"middle"}})
 	middle := left("middle", inventory.Place{Layer: 1, DependsOn: []string{"below"}, OnDelete: v1alpha1.DeletionOrphan})
 	below := left("below", inventory.Place{Layer: 0})
-	got := prune(plan.Remains{Instance: instance(), Now: now, Children: []*unstructured.Unstructured{above, middle, below}})
+	got := prune(plan.Remaining{Instance: instance(), Now: now, Children: []*unstructured.Unstructured{above, middle, below}})
 	if len(got.Delete) != 1 {
 		t.Errorf("%d are deleted side by side: what is at the top stands on what is at the bottom", len(got.Delete))
 	}
@@ -181,7 +181,7 @@ func TestACauseIsCutBeforeItIsRepeated(t *testing.T) {
 	cause := deepCause()
 	cause.Cause.Message = strings.Repeat("x", 1<<20)
 	child := left("a", layer(0), nested(cause))
-	got := plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child}})
+	got := plan.Teardown(plan.Remaining{Instance: instance(), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child}})
 	if text, _ := json.Marshal(got.Deletion); len(text) > 10_000 {
 		t.Errorf("a child's status makes one of %d bytes, on every ancestor", len(text))
 	}
@@ -191,9 +191,9 @@ func TestACauseIsCutBeforeItIsRepeated(t *testing.T) {
 func TestAStatusOfSomebodyElsesSilencesNoFinalizer(t *testing.T) {
 	child := left("a", layer(0), held("example.com/guard"))
 	child.Object["status"] = map[string]any{"deletion": map[string]any{"startedAt": "2026-08-01T10:00:00Z", "phase": "Draining"}}
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child},
-		Tried: trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
+		History: trials(plan.DeletionAttempts{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
 	})
 	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
 		t.Error("a finalizer holds a child for an hour, and nothing is told, ever")
@@ -202,9 +202,9 @@ func TestAStatusOfSomebodyElsesSilencesNoFinalizer(t *testing.T) {
 
 // Our finalizer was taken off this instant.
 func TestTheGarbageCollectorHasAMoment(t *testing.T) {
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(held("foregroundDeletion")), Policy: report.Background, Now: now.Add(time.Second),
-		Tried: trials(plan.Trial{Noticed: now}, "i-1"),
+		History: trials(plan.DeletionAttempts{Noticed: now}, "i-1"),
 	})
 	if len(got.Deletion.Blockers) > 0 || got.Retry != 4*time.Second {
 		t.Errorf("told as a blocker, with an event, before the garbage collector had a chance: %+v", got.Deletion.Blockers)
@@ -214,9 +214,9 @@ func TestTheGarbageCollectorHasAMoment(t *testing.T) {
 // A deletion that was answered with success, or 404 or 409, of an object that
 // doesn't go.
 func TestAnAnswerThatNothingCameOfIsDoubted(t *testing.T) {
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0))},
-		Tried: trials(plan.Trial{}.Granted(now), "uid-a"),
+		History: trials(plan.DeletionAttempts{}.Granted(now), "uid-a"),
 	})
 	if len(got.Delete) == 0 && len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
 		t.Error("a child was asked to go a day ago and isn't going: it isn't asked again, not told, and nobody looks again")
@@ -225,9 +225,9 @@ func TestAnAnswerThatNothingCameOfIsDoubted(t *testing.T) {
 
 // A Pod of a node that is lost, or with an hour of grace, has no finalizers.
 func TestWhatGoesSlowlyIsToldInTheEnd(t *testing.T) {
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0), dying)},
-		Tried: trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
+		History: trials(plan.DeletionAttempts{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
 	})
 	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
 		t.Error("a child has been going for a day; the status says nothing of it, and never will")
@@ -236,13 +236,13 @@ func TestWhatGoesSlowlyIsToldInTheEnd(t *testing.T) {
 
 func TestOfRefusedReleasesTheFirstAreTold(t *testing.T) {
 	var children []*unstructured.Unstructured
-	tried := plan.Tried{Children: map[types.UID]plan.Trial{}}
+	tried := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
 	for i := range 500 {
 		c := left(fmt.Sprintf("c%03d", i), inventory.Place{OnDelete: v1alpha1.DeletionOrphan})
 		children = append(children, c)
-		tried.Children[c.GetUID()] = plan.Trial{}.Refused(report.DeniedByWebhook, "no", c, now)
+		tried.Children[c.GetUID()] = plan.DeletionAttempts{}.Refused(report.DeniedByWebhook, "no", c, now)
 	}
-	got := prune(plan.Remains{Instance: instance(), Now: now, Children: children, Tried: tried})
+	got := prune(plan.Remaining{Instance: instance(), Now: now, Children: children, History: tried})
 	if len(got.Objects) > 20 {
 		t.Errorf("status.pruning gets %d entries", len(got.Objects))
 	}
@@ -252,7 +252,7 @@ func TestOfRefusedReleasesTheFirstAreTold(t *testing.T) {
 // anew with the node left out: the object was to be retained.
 func TestWhatAnAnnotationRetainedTheNextOfItsNameLeavesAlone(t *testing.T) {
 	child := left("db", layer(0))
-	gone := plan.Teardown(plan.Remains{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain")), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child}})
+	gone := plan.Teardown(plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain")), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{child}})
 	if gone.Done || len(gone.Delete) > 0 || len(gone.Retain) != 1 {
 		t.Fatal("it isn't marked to be retained before the instance goes")
 	}
@@ -272,12 +272,12 @@ func TestWhatAnAnnotationRetainedTheNextOfItsNameLeavesAlone(t *testing.T) {
 func TestARefusedChildThatChangesIsNotAskedForWithoutEnd(t *testing.T) {
 	asks := 0
 	child := left("a", layer(0))
-	tried := plan.Tried{Children: map[types.UID]plan.Trial{}}
+	tried := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
 	for i := range 100 { // ten seconds
 		at := now.Add(time.Duration(i) * 100 * time.Millisecond)
 		child.SetResourceVersion(fmt.Sprint(i + 1))
 		annotated("webhook.example.com/refused", fmt.Sprint(i))(child)
-		got := plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: at, Children: []*unstructured.Unstructured{child}, Tried: tried})
+		got := plan.Teardown(plan.Remaining{Instance: instance(), Policy: report.Background, Now: at, Children: []*unstructured.Unstructured{child}, History: tried})
 		if len(got.Delete) > 0 {
 			asks++
 			tried.Children["uid-a"] = tried.Children["uid-a"].Refused(report.DeniedByWebhook, "no", child, at)
@@ -294,16 +294,16 @@ func BenchmarkTeardownOf5000(b *testing.B) {
 		children = append(children, left(fmt.Sprintf("c%04d", i), inventory.Place{Layer: i % 3}))
 	}
 	for b.Loop() {
-		plan.Teardown(plan.Remains{Instance: instance(), Policy: report.Background, Now: now, Children: children})
+		plan.Teardown(plan.Remaining{Instance: instance(), Policy: report.Background, Now: now, Children: children})
 	}
 }
 
 // A nested instance began to be taken apart; then whoever serves its kind went
 // away for good.
 func TestANestedInstanceThatNobodyServesIsToldInTheEnd(t *testing.T) {
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(), Policy: report.Background, Now: now.Add(24 * time.Hour), Children: []*unstructured.Unstructured{left("a", layer(0), nested())},
-		Tried: trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
+		History: trials(plan.DeletionAttempts{Noticed: long, Changed: long, Revision: "1"}, "uid-a"),
 	})
 	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
 		t.Error("a child has been going for a day; the status says nothing of it, and never will")
@@ -317,9 +317,9 @@ func TestForceAfterCountsFromWhenSomethingBlocks(t *testing.T) {
 	child := left("vpc", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
 		o.SetDeletionTimestamp(&metav1.Time{Time: at})
 	})
-	got := plan.Teardown(plan.Remains{
+	got := plan.Teardown(plan.Remaining{
 		Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "10m")), Policy: report.Background, Now: at.Add(300 * time.Millisecond), Children: []*unstructured.Unstructured{child},
-		Tried: trials(plan.Trial{Noticed: at, Changed: at, Revision: "1"}, "uid-vpc"),
+		History: trials(plan.DeletionAttempts{Noticed: at, Changed: at, Revision: "1"}, "uid-vpc"),
 	})
 	if got.Done {
 		t.Errorf("left behind 0.3s after it was asked to go: %+v", got.Deletion.LeftBehind)

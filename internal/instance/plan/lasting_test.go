@@ -59,7 +59,7 @@ func TestWhatIsLeftBehindIsDisowned(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
 		composite, object                 map[string]string // annotations
-		tried                             plan.Trial
+		tried                             plan.DeletionAttempts
 		free                              bool // it doesn't refer to it any more
 		retain, disown, del, done, waited bool
 	}{
@@ -73,14 +73,14 @@ func TestWhatIsLeftBehindIsDisowned(t *testing.T) {
 		},
 		"It is protected, let go of, and disowned a moment ago": {
 			object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}, composite: map[string]string{v1alpha1.ForceDeleteAnnotation: "all"},
-			tried: plan.Trial{Asked: now}, waited: true,
+			tried: plan.DeletionAttempts{Asked: now}, waited: true,
 		},
 		"It is protected, let go of, and free": {
 			object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}, composite: map[string]string{v1alpha1.ForceDeleteAnnotation: "all"}, free: true, done: true,
 		},
 		"It is protected, let go of, and nobody lets us": {
 			object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}, composite: map[string]string{v1alpha1.ForceDeleteAnnotation: "all"},
-			tried: plan.Trial{Refusal: plan.Refusal{Reason: "Forbidden", At: now, Since: now, Times: 1}}, done: true,
+			tried: plan.DeletionAttempts{Refusal: plan.Refusal{Reason: "Forbidden", At: now, Since: now, Times: 1}}, done: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,11 +95,11 @@ func TestWhatIsLeftBehindIsDisowned(t *testing.T) {
 			child.SetUID("a")
 			child.SetAnnotations(tc.object)
 			inventory.OwnerOf(composite, object.Definition{Dialect: object.CompositeDialect}, "").Mark(child, inventory.Place{Node: "a", Stays: tc.free})
-			tried := plan.Tried{}
+			tried := plan.DeletionHistory{}
 			if tc.tried.Asked != (time.Time{}) || tc.tried.Refusal.Reason != "" {
 				tried = trials(tc.tried, "a")
 			}
-			got := plan.Teardown(plan.Remains{Instance: composite, Children: []*unstructured.Unstructured{child}, Tried: tried, Now: now})
+			got := plan.Teardown(plan.Remaining{Instance: composite, Children: []*unstructured.Unstructured{child}, History: tried, Now: now})
 			if len(got.Retain) > 0 != tc.retain || len(got.Disown) > 0 != tc.disown || len(got.Delete) > 0 != tc.del || got.Done != tc.done || tc.waited && got.Retry == 0 {
 				t.Errorf("retain %d, disown %d, delete %d, done %t, retry %s", len(got.Retain), len(got.Disown), len(got.Delete), got.Done, got.Retry)
 			}

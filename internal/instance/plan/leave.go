@@ -39,25 +39,25 @@ func (d Drift) part(lost []object.Path) (ours, left []object.Path) {
 	return ours, left
 }
 
-// Ours are those of the fields which somebody else has that the step doesn't leave to him.
-func (s Step) Ours(lost []object.Path) []object.Path {
+// Reclaimed are those of the fields which somebody else has that the step doesn't leave to him.
+func (s Step) Reclaimed(lost []object.Path) []object.Path {
 	ours, _ := s.Drift.part(lost)
 	return ours
 }
 
-// Left are the others.
-func (s Step) Left(lost []object.Path) []object.Path {
+// Ceded are the others.
+func (s Step) Ceded(lost []object.Path) []object.Path {
 	_, left := s.Drift.part(lost)
 	return left
 }
 
-// Sightings are, by the UID of a child, what came of a closer look at fields of it that are
+// Inspections are, by the UID of a child, what came of a closer look at fields of it that are
 // told and not corrected.
-type Sightings map[types.UID]Sighting
+type Inspections map[types.UID]Inspection
 
-// Sighting tells the fields that somebody has changed from those of which the server
+// Inspection tells the fields that somebody has changed from those of which the server
 // doesn't let us say that they are ours.
-type Sighting struct {
+type Inspection struct {
 	// Of is the digest of the fields that were looked at, as they were: see Glance.
 	Of string
 	// Drifted are those that were changed, and By who has them, as far as that can be told.
@@ -65,9 +65,9 @@ type Sighting struct {
 	By      string
 }
 
-// Glance is the digest of fields of an object: while it is the same, a closer look at them
+// FieldsDigest is the digest of fields of an object: while it is the same, a closer look at them
 // would tell the same.
-func Glance(o *unstructured.Unstructured, fields []object.Path) string {
+func FieldsDigest(o *unstructured.Unstructured, fields []object.Path) string {
 	values := make([]any, len(fields))
 	for i, field := range fields {
 		values[i] = object.At(o.Object, field)
@@ -91,9 +91,9 @@ func (s *Step) drift(asApplied *unstructured.Unstructured, history History, fact
 	if s.Drift.Policy != v1alpha1.DriftWarn || len(left) == 0 {
 		return
 	}
-	seen, looked := history.Sightings[child]
-	if !looked || seen.Of != Glance(s.Current, left) {
-		s.Look = left
+	seen, looked := history.Inspections[child]
+	if !looked || seen.Of != FieldsDigest(s.Current, left) {
+		s.Inspect = left
 		return
 	}
 	if len(seen.Drifted) > 0 {

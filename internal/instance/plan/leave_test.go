@@ -54,7 +54,7 @@ func TestWhatOthersChangeIsLeftAsItIsSaid(t *testing.T) {
 	a, b := object.Path("data.a"), object.Path("data.b")
 	glance := func(value string) string {
 		o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": value}}}
-		return plan.Glance(o, []object.Path{a})
+		return plan.FieldsDigest(o, []object.Path{a})
 	}
 	cases := map[string]struct {
 		reason   string
@@ -62,7 +62,7 @@ func TestWhatOthersChangeIsLeftAsItIsSaid(t *testing.T) {
 		paths    []string
 		change   func(*unstructured.Unstructured)
 		other    bool // something else is wanted than was applied
-		sighting *plan.Sighting
+		sighting *plan.Inspection
 		want     plan.Action
 		lost     []object.Path
 		omit     []object.Path
@@ -103,18 +103,18 @@ func TestWhatOthersChangeIsLeftAsItIsSaid(t *testing.T) {
 			reason: "first it is looked at who has changed it", policy: warn, change: owns("b"), want: plan.Keep, look: []object.Path{a},
 		},
 		"Something is told": {
-			reason: "it was looked at", policy: warn, change: owns("b"), sighting: &plan.Sighting{Of: glance("1"), Drifted: []object.Path{a}, By: "meddler"},
+			reason: "it was looked at", policy: warn, change: owns("b"), sighting: &plan.Inspection{Of: glance("1"), Drifted: []object.Path{a}, By: "meddler"},
 			want: plan.Keep, drifted: "a: data.a of ConfigMap prod/x is set by meddler, and is left so (driftPolicy: Warn)",
 		},
 		"Something looked changed and isn't": {
-			reason: "the server doesn't let us own it", policy: warn, change: owns("b"), sighting: &plan.Sighting{Of: glance("1")}, want: plan.Keep,
+			reason: "the server doesn't let us own it", policy: warn, change: owns("b"), sighting: &plan.Inspection{Of: glance("1")}, want: plan.Keep,
 		},
 		"Something more has changed": {
-			reason: "what was seen before isn't all", policy: warn, change: owns(), sighting: &plan.Sighting{Of: glance("1"), Drifted: []object.Path{a}},
+			reason: "what was seen before isn't all", policy: warn, change: owns(), sighting: &plan.Inspection{Of: glance("1"), Drifted: []object.Path{a}},
 			want: plan.Keep, look: []object.Path{a, b},
 		},
 		"Something has changed once more": {
-			reason: "it may be another who has it now", policy: warn, change: owns("b"), sighting: &plan.Sighting{Of: glance("7"), Drifted: []object.Path{a}},
+			reason: "it may be another who has it now", policy: warn, change: owns("b"), sighting: &plan.Inspection{Of: glance("7"), Drifted: []object.Path{a}},
 			want: plan.Keep, look: []object.Path{a},
 		},
 		"Something was to be told, and another thing is wanted": {
@@ -136,7 +136,7 @@ func TestWhatOthersChangeIsLeftAsItIsSaid(t *testing.T) {
 			node.Drift = plan.Drift{Policy: tc.policy, Paths: patterns(t, tc.paths...)}
 			history := plan.History{}
 			if tc.sighting != nil {
-				history.Sightings = plan.Sightings{node.Observed.GetUID(): *tc.sighting}
+				history.Inspections = plan.Inspections{node.Observed.GetUID(): *tc.sighting}
 			}
 			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, history, owner, v1alpha1.ChildManager)
 			step := p.Steps[0]
@@ -144,7 +144,7 @@ func TestWhatOthersChangeIsLeftAsItIsSaid(t *testing.T) {
 				t.Errorf("%s: %s, and %q is told", tc.reason, step.Action, step.Drifted)
 			}
 			for what, diff := range map[string]string{
-				"lost": cmp.Diff(tc.lost, step.Lost), "omitted": cmp.Diff(tc.omit, step.Omit), "to look at": cmp.Diff(tc.look, step.Look),
+				"lost": cmp.Diff(tc.lost, step.Lost), "omitted": cmp.Diff(tc.omit, step.Omit), "to look at": cmp.Diff(tc.look, step.Inspect),
 			} {
 				if diff != "" {
 					t.Errorf("%s: %s: -want +got:\n%s", tc.reason, what, diff)
@@ -165,17 +165,17 @@ func TestWhatWasRefusedIsTriedAgainWhenSomethingHasChanged(t *testing.T) {
 		change func(*plan.Node)
 		want   plan.Action
 	}{
-		"Nothing has changed":      {"the answer would be the same", func(*plan.Node) {}, plan.Hold},
+		"Nothing has changed":      {"the answer would be the same", func(*plan.Node) {}, plan.Defer},
 		"The object's value has":   {"the other may have given in", func(n *plan.Node) { n.Observed.Object["data"] = map[string]any{} }, plan.Update},
 		"A label has":              {"it may be what was in the way", func(n *plan.Node) { n.Observed.SetLabels(nil) }, plan.Update},
 		"Something else is wanted": {"it may not be in the way", func(n *plan.Node) { n.Object.Object["data"] = map[string]any{"a": "d"} }, plan.Update},
-		"Only its status has":      {"fields of the status aren't applied", func(n *plan.Node) { n.Observed.Object["status"] = map[string]any{"x": "y"} }, plan.Hold},
-		"Only its revision has":    {"every write to the status makes another", func(n *plan.Node) { n.Observed.SetResourceVersion("77") }, plan.Hold},
+		"Only its status has":      {"fields of the status aren't applied", func(n *plan.Node) { n.Observed.Object["status"] = map[string]any{"x": "y"} }, plan.Defer},
+		"Only its revision has":    {"every write to the status makes another", func(n *plan.Node) { n.Observed.SetResourceVersion("77") }, plan.Defer},
 		"It is another object":     {"that is nobody's yet", func(n *plan.Node) { n.Observed.SetUID("another") }, plan.Update},
 		"The policy is another":    {"now it is taken over", func(n *plan.Node) { n.Refuses = false }, plan.Update},
 		"Kubectl's copy of it is gone": {"caches don't keep it", func(n *plan.Node) {
 			n.Observed.SetAnnotations(without(n.Observed.GetAnnotations(), "kubectl.kubernetes.io/last-applied-configuration"))
-		}, plan.Hold},
+		}, plan.Defer},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestWhatWasRefusedIsTriedAgainWhenSomethingHasChanged(t *testing.T) {
 			if step.Action != tc.want || step.Refuses != node.Refuses {
 				t.Errorf("%s: %s", tc.reason, step.Action)
 			}
-			if step.Action == plan.Hold && step.Problem.Reason != plan.FieldConflict {
+			if step.Action == plan.Defer && step.Problem.Reason != plan.FieldConflict {
 				t.Errorf("the reason is %s", step.Problem.Reason)
 			}
 		})

@@ -23,7 +23,7 @@ const (
 	Update  Action = "Update"  // apply; what is wanted has changed
 	Correct Action = "Correct" // apply; somebody else took over a field of ours
 	Keep    Action = "Keep"    // nothing to do
-	Hold    Action = "Wait"    // something is in the way, Problem says what
+	Defer   Action = "Wait"    // something is in the way, Problem says what
 	Skip    Action = "Skip"    // the node is left out
 )
 
@@ -45,9 +45,9 @@ type Step struct {
 	// which of them aren't applied.
 	Drift Drift
 	Omit  []object.Path
-	// Look are fields which may have been changed and are to be told: a closer look is
+	// Inspect are fields which may have been changed and are to be told: a closer look is
 	// needed. Drifted is what is told of such.
-	Look    []object.Path
+	Inspect []object.Path
 	Drifted string
 	// Adopt allows a Create to take over an object that nobody keeps, and Refuses no
 	// write to take over a field that somebody has set.
@@ -124,7 +124,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	if node.Skipped != "" {
 		return Step{Node: node.ID, Action: Skip, LeftOut: node.LeftOut, Problem: Problem{Message: node.Skipped}}
 	}
-	if blind, ok := facts.BlindTo(node.Kind); ok && !node.External {
+	if blind, ok := facts.UnreadableKind(node.Kind); ok && !node.External {
 		return hold(node, blind.Problem)
 	}
 	if node.Refused.Reason != "" {
@@ -157,7 +157,7 @@ func decide(node Node, lasting lasting, facts Facts, history History, owner inve
 	case inventory.Applied(node.Observed) != inventory.Applied(asApplied), managedfields.NeedsTransfer(node.Observed):
 		step.Action = Update // what a former engine has applied is transferred first, and goes unless it is wanted
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
-			step.Omit = step.Left(Lost(step.Object, node.Observed, manager))
+			step.Omit = step.Ceded(Lost(step.Object, node.Observed, manager))
 		}
 	default:
 		step.drift(asApplied, history, facts, manager)
@@ -183,7 +183,7 @@ func asApplied(wanted *unstructured.Unstructured, node Node, at inventory.Place,
 }
 
 func hold(node Node, problem Problem) Step {
-	return Step{Node: node.ID, Action: Hold, Current: node.Observed, Problem: problem}
+	return Step{Node: node.ID, Action: Defer, Current: node.Observed, Problem: problem}
 }
 
 // holdFor makes one problem of all that a node waits for: the first is told, the

@@ -108,7 +108,7 @@ func TestCompute(t *testing.T) {
 		"A kind that can't be read holds back its nodes alone": {
 			reason: "siblings go on",
 			nodes:  []plan.Node{{ID: "a", Kind: schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}}, wants("b", 0, "x")},
-			facts: plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{
+			facts: plan.Facts{UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{
 				{Version: "v1", Kind: "Gizmo"}: {Problem: plan.Problem{Reason: plan.WaitingForKind, Message: "unknown"}},
 			}},
 			want: []string{"a: Wait WaitingForKind: unknown", "b: Create"},
@@ -119,7 +119,7 @@ func TestCompute(t *testing.T) {
 				{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Observed: rendered("x"), Ready: true},
 				wants("b", 0, "y"),
 			},
-			facts: plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{
+			facts: plan.Facts{UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{
 				configMap: {Problem: plan.Problem{Reason: plan.Forbidden, Message: "list configmaps"}},
 			}},
 			want: []string{"a: Keep", "b: Wait Forbidden: list configmaps"},
@@ -317,7 +317,7 @@ func TestObject(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := facts.Only(tc.node, tc.kind)
+			got := facts.SoleObject(tc.node, tc.kind)
 			if tc.name != "" {
 				got = facts.Object(tc.node, tc.kind, "prod", tc.name)
 			}
@@ -330,17 +330,17 @@ func TestObject(t *testing.T) {
 
 func TestPatience(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	blind := func(reason plan.Reason, ago time.Duration) plan.Blind {
-		return plan.Blind{Problem: plan.Problem{Reason: reason}, Since: now.Add(-ago)}
+	blind := func(reason plan.Reason, ago time.Duration) plan.Unreadable {
+		return plan.Unreadable{Problem: plan.Problem{Reason: reason}, Since: now.Add(-ago)}
 	}
 	gizmo := schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}
-	external := func(b plan.Blind) plan.Facts {
-		return plan.Facts{External: map[plan.Need]plan.Look{{Kind: gizmo, Name: "x"}: {Blind: &b}, {Kind: gizmo, Name: "y"}: {}}}
+	external := func(b plan.Unreadable) plan.Facts {
+		return plan.Facts{External: map[plan.Need]plan.Lookup{{Kind: gizmo, Name: "x"}: {Unreadable: &b}, {Kind: gizmo, Name: "y"}: {}}}
 	}
-	own := func(b ...plan.Blind) plan.Facts {
-		f := plan.Facts{Unread: map[schema.GroupVersionKind]plan.Blind{}}
+	own := func(b ...plan.Unreadable) plan.Facts {
+		f := plan.Facts{UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{}}
 		for i, one := range b {
-			f.Unread[schema.GroupVersionKind{Version: fmt.Sprint("v", i), Kind: "Gizmo"}] = one
+			f.UnreadableOwned[schema.GroupVersionKind{Version: fmt.Sprint("v", i), Kind: "Gizmo"}] = one
 		}
 		return f
 	}
@@ -357,7 +357,7 @@ func TestPatience(t *testing.T) {
 		"A reference that can't be looked up is told at once": {external(blind(plan.WaitingForKind, 0)), 0},
 	}
 	for name, tc := range cases {
-		if got := max(tc.facts.Patience(now, 2*time.Second), 0); got != tc.want {
+		if got := max(tc.facts.InitialReadTimeout(now, 2*time.Second), 0); got != tc.want {
 			t.Errorf("%s: want %s, got %s", name, tc.want, got)
 		}
 	}

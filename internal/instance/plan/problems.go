@@ -55,9 +55,9 @@ func Problems(steps []Step, before []report.Problem, now time.Time) []report.Pro
 // while the node waits for another.
 func (s Step) ownProblem() Problem {
 	switch {
-	case s.Action == Hold && len(s.Waits) == 0:
+	case s.Action == Defer && len(s.Waits) == 0:
 		return s.Problem
-	case s.Action == Hold:
+	case s.Action == Defer:
 		return expressionProblem(s.Waits)
 	case s.Action == Keep && !s.Ready && (s.External || looksReady(s.Current)):
 		return s.Unready

@@ -15,10 +15,10 @@ import (
 
 func TestProblems(t *testing.T) {
 	held := func(node string, reason plan.Reason) plan.Step {
-		return plan.Step{Node: node, Action: plan.Hold, Problem: plan.Problem{Reason: reason, Message: "because"}}
+		return plan.Step{Node: node, Action: plan.Defer, Problem: plan.Problem{Reason: reason, Message: "because"}}
 	}
 	waits := func(w plan.Wait) plan.Step {
-		return plan.Step{Node: w.Node, Action: plan.Hold, Waits: []plan.Wait{w}, Problem: plan.Problem{Reason: w.Reason, Message: w.String()}}
+		return plan.Step{Node: w.Node, Action: plan.Defer, Waits: []plan.Wait{w}, Problem: plan.Problem{Reason: w.Reason, Message: w.String()}}
 	}
 	unready := func(o *unstructured.Unstructured) plan.Step {
 		return plan.Step{Node: "a", Action: plan.Keep, Current: o, Unready: plan.Problem{Reason: plan.NotReady, Message: "a is not ready: a.data.b is false"}}
@@ -106,7 +106,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	var steps []plan.Step
 	for i := range 100 {
 		steps = append(steps, plan.Step{
-			Node: fmt.Sprintf("n%d", i), Action: plan.Hold, Problem: plan.Problem{Reason: plan.Rejected, Message: strings.Repeat("x", 4000)},
+			Node: fmt.Sprintf("n%d", i), Action: plan.Defer, Problem: plan.Problem{Reason: plan.Rejected, Message: strings.Repeat("x", 4000)},
 		})
 	}
 	got := plan.Problems(steps, nil, now)

@@ -92,7 +92,7 @@ func (t *teardown) stillLeft(before []report.Blocker) []report.Blocker {
 // notYet says how long to wait before telling: a change of the count is told every
 // now and then, a first blocker at once.
 func (t *teardown) notYet(before, now report.Deletion) time.Duration {
-	since := t.Now.Sub(t.Tried.Told)
+	since := t.Now.Sub(t.History.Reported)
 	switch {
 	case same(before, now), before.Policy != now.Policy, len(before.Blockers) == 0 && len(now.Blockers) > 0, before.Left != now.Left:
 		return 0

@@ -21,7 +21,7 @@ import (
 // another, and what is told adds up.
 func TestTeardownEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		remains := plan.Remains{Instance: instance(), Children: drawChildren(t), Now: now}
+		remains := plan.Remaining{Instance: instance(), Children: drawChildren(t), Now: now}
 		total := len(remains.Children)
 		for steps := 0; ; steps++ {
 			if steps > 1000 {
@@ -49,7 +49,7 @@ func TestTeardownEnds(t *testing.T) {
 				remains.Children = slices.DeleteFunc(remains.Children, func(o *unstructured.Unstructured) bool { return o == gone })
 			}
 			told := removal.Deletion
-			remains.Before.Deletion, remains.Tried.Told = &told, now
+			remains.Before.Deletion, remains.History.Reported = &told, now
 			remains.Now = remains.Now.Add(time.Minute)
 		}
 	})
@@ -99,10 +99,10 @@ func TestNothingLosesWhatItStandsOn(t *testing.T) {
 		}
 		pruning := rapid.Bool().Draw(t, "prune")
 		for len(children) > 0 {
-			remains := plan.Remains{Instance: instance(), Children: children, Now: now}
-			move := plan.Teardown(remains).Move
+			remains := plan.Remaining{Instance: instance(), Children: children, Now: now}
+			move := plan.Teardown(remains).RemovalStep
 			if pruning {
-				move = prune(remains).Move
+				move = prune(remains).RemovalStep
 			}
 			if len(move.Delete) == 0 {
 				t.Fatal("nothing is done")

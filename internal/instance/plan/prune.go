@@ -13,7 +13,7 @@ import (
 
 // Pruning is the next move in taking away what nothing wants any more.
 type Pruning struct {
-	Move
+	RemovalStep
 	// Objects is what to tell of those that are not gone yet, what is blocked first.
 	Objects []report.Blocker
 }
@@ -24,7 +24,7 @@ const mostPruned = 20
 // Prune says what to do next about objects that nothing wants any more, by the
 // policies that hold now. Each goes as soon as what stood on it has gone; one that
 // is blocked holds up nothing else.
-func Prune(r Remains, policies inventory.Policies) Pruning {
+func Prune(r Remaining, policies inventory.Policies) Pruning {
 	leaving, staying := r.sort(policies)
 	r.leaving = keysOf(leaving)
 	if _, unclear := inventory.PoliciesOf(r.Instance); len(unclear) > 0 {
@@ -47,7 +47,7 @@ func Prune(r Remains, policies inventory.Policies) Pruning {
 }
 
 // untouched keeps all of them before it is clear what is to stay.
-func (r Remains) untouched(unclear diag.List) Pruning {
+func (r Remaining) untouched(unclear diag.List) Pruning {
 	var p Pruning
 	for _, child := range r.Children[:min(len(r.Children), mostPruned)] {
 		c := leaver{Unstructured: child, at: inventory.PlaceOf(child)}
@@ -65,7 +65,7 @@ func urgency(b report.Blocker) int {
 
 // going tells of an object that nothing blocks and that takes its time: most are
 // gone before anybody could read of it, and each telling is a write.
-func (p *Pruning) going(r Remains, v verdict) *report.Blocker {
+func (p *Pruning) going(r Remaining, v verdict) *report.Blocker {
 	reason, message := report.Deleting, "is being deleted: nothing wants it any more"
 	if v.waits {
 		reason, message = report.WaitingForOthers, "goes when what stands on it has gone: nothing wants it any more"

@@ -119,7 +119,7 @@ func Recreating(o *unstructured.Unstructured, rejected string) Problem {
 // Delete says which of the objects can be deleted now, whatever the order between them, and
 // what keeps the others; nil for one that was asked to go and hasn't yet. Again is when to
 // look again, if that is known.
-func Delete(r Remains) (ask []*unstructured.Unstructured, held map[*unstructured.Unstructured]*report.Blocker, again time.Duration) {
+func Delete(r Remaining) (ask []*unstructured.Unstructured, held map[*unstructured.Unstructured]*report.Blocker, again time.Duration) {
 	held = map[*unstructured.Unstructured]*report.Blocker{}
 	for _, o := range r.Children {
 		c := leaver{Unstructured: o, at: inventory.PlaceOf(o)}

@@ -73,7 +73,7 @@ func TestWhatIsToBeCreatedAnewIsDeleted(t *testing.T) {
 	gone := metav1.NewTime(now)
 	going := child("going", func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&gone) })
 	instance := child("instance", func(*unstructured.Unstructured) {})
-	ask, held, _ := plan.Delete(plan.Remains{Instance: instance, Children: []*unstructured.Unstructured{plain, protected, going}, Now: now})
+	ask, held, _ := plan.Delete(plan.Remaining{Instance: instance, Children: []*unstructured.Unstructured{plain, protected, going}, Now: now})
 	if len(ask) != 1 || ask[0] != plain {
 		t.Errorf("asked to go: %v", ask)
 	}

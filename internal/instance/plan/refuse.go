@@ -69,6 +69,6 @@ func refusing(step *Step, refusals Refusals) {
 	}
 	was, ok := refusals[step.Current.GetUID()]
 	if ok && was.Wanted == inventory.Applied(step.Object) && was.Seen == Appearance(step.Current) {
-		step.Action, step.Problem = Hold, was.Problem
+		step.Action, step.Problem = Defer, was.Problem
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Remains is what is known of the children that are to go: all of an instance's
+// Remaining is what is known of the children that are to go: all of an instance's
 // that is being deleted, or those that nothing wants any more. The objects are
 // shared with caches and must not be changed.
-type Remains struct {
+type Remaining struct {
 	Instance *unstructured.Unstructured
 	Children []*unstructured.Unstructured
 	// Unread are the kinds that may have further children and can't be read now.
-	Unread map[schema.GroupVersionKind]Blind
+	Unread map[schema.GroupVersionKind]Unreadable
 	// Forged says that what the instance recorded of its children isn't what was
 	// recorded: there may be children of kinds that nobody names.
 	Forged bool
@@ -27,8 +27,8 @@ type Remains struct {
 	Released bool
 	// Policy is what was asked for when the instance was deleted.
 	Policy report.Policy
-	// Tried is what earlier passes know.
-	Tried Tried
+	// History is what earlier passes know.
+	History DeletionHistory
 	// Before is what was told last.
 	Before report.Status
 	Now    time.Time
@@ -42,7 +42,7 @@ type Remains struct {
 }
 
 // told is what the status tells of what isn't going.
-func (r Remains) told() []report.Blocker {
+func (r Remaining) told() []report.Blocker {
 	if r.Before.Deletion != nil {
 		return r.Before.Deletion.Blockers
 	}
@@ -50,7 +50,7 @@ func (r Remains) told() []report.Blocker {
 }
 
 // toldOf is what the status tells of an object for a reason.
-func (r Remains) toldOf(b report.Blocker) *report.Blocker {
+func (r Remaining) toldOf(b report.Blocker) *report.Blocker {
 	told := r.told()
 	for i := range told {
 		if told[i].Object == b.Object && told[i].Reason == b.Reason {

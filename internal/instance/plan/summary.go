@@ -72,7 +72,7 @@ func Summarize(p Plan, now time.Time) Summary {
 			continue // items of a collection may wait for one and the same
 		}
 		texts, unready = append(texts, problem.Message), append(unready, problem.Message)
-		if step.Action == Hold && problem.Reason.isFailure() {
+		if step.Action == Defer && problem.Reason.isFailure() {
 			failed = append(failed, problem.Message)
 		}
 		if problem.Reason.isOfExpressions() {
@@ -117,9 +117,9 @@ func (s Step) problem() Problem {
 		return Problem{}
 	case s.Action == Keep, s.Action == Correct: // the object is there, whoever has a field of it
 		return s.Unready
-	case s.Action == Hold && len(s.Waits) > 0:
+	case s.Action == Defer && len(s.Waits) > 0:
 		return s.Problem
-	case s.Action == Hold:
+	case s.Action == Defer:
 		return Problem{Reason: s.Problem.Reason, Message: s.Node + ": " + s.Problem.Message}
 	}
 	return Problem{Reason: Unavailable, Message: s.Node + ": is being applied"}

@@ -15,10 +15,10 @@ import (
 
 func TestSummarize(t *testing.T) {
 	held := func(node string, reason plan.Reason) plan.Step {
-		return plan.Step{Node: node, Action: plan.Hold, Problem: plan.Problem{Reason: reason, Message: "because"}}
+		return plan.Step{Node: node, Action: plan.Defer, Problem: plan.Problem{Reason: reason, Message: "because"}}
 	}
 	waits := func(w plan.Wait) plan.Step {
-		return plan.Step{Node: w.Node, Action: plan.Hold, Waits: []plan.Wait{w}, Problem: plan.Problem{Reason: w.Reason, Message: w.String()}}
+		return plan.Step{Node: w.Node, Action: plan.Defer, Waits: []plan.Wait{w}, Problem: plan.Problem{Reason: w.Reason, Message: w.String()}}
 	}
 	missing := plan.Wait{Node: "b", Reason: plan.WaitingForField, On: "a.id", Since: now}
 	overdue := plan.Wait{Node: "c", Reason: plan.WaitTimeout, On: "a.id", Since: now.Add(-time.Second)}
@@ -89,7 +89,7 @@ func TestSummarize(t *testing.T) {
 		},
 		"The soonest retry counts": {
 			reason: "it covers the later ones",
-			steps:  []plan.Step{waits(overdue), {Node: "a", Action: plan.Hold, Problem: plan.Problem{Reason: plan.DriftContested, Message: "again"}, Retry: 500 * time.Millisecond}},
+			steps:  []plan.Step{waits(overdue), {Node: "a", Action: plan.Defer, Problem: plan.Problem{Reason: plan.DriftContested, Message: "again"}, Retry: 500 * time.Millisecond}},
 			want: plan.Summary{
 				State: v1alpha1.InstanceError, Reason: plan.WaitTimeout, Message: "c waits for a.id; a: again", Failed: "c waits for a.id; a: again",
 				Stalled: "c waits for a.id, since 2026-08-01T11:59:59Z, 2 attempts",
@@ -128,7 +128,7 @@ func TestAnInstanceThatCannotBeClaimedSaysSoByItsState(t *testing.T) {
 func TestMessagesAreBoundedAndKeepTheirReasons(t *testing.T) {
 	steps := make([]plan.Step, 9)
 	for i := range steps {
-		steps[i] = plan.Step{Node: fmt.Sprint("n", i), Action: plan.Hold, Problem: plan.Problem{Reason: plan.Rejected, Message: strings.Repeat("é", 400) + fmt.Sprint(": reason ", i)}}
+		steps[i] = plan.Step{Node: fmt.Sprint("n", i), Action: plan.Defer, Problem: plan.Problem{Reason: plan.Rejected, Message: strings.Repeat("é", 400) + fmt.Sprint(": reason ", i)}}
 	}
 	steps[1].Problem.Message = "short enough to stay as it is, though the others are too long"
 	got := plan.Summarize(plan.Plan{Steps: steps}, now).Message

@@ -18,18 +18,18 @@ import (
 
 // Removal is the next move in taking an instance apart.
 type Removal struct {
-	Move
+	RemovalStep
 	// Done says that nothing is left to wait for: the instance may go.
 	Done bool
 	// Deletion is what to tell of it, and Stalled says that it is past its limit.
 	Deletion report.Deletion
 	Stalled  bool
-	// Trouble is what can't be read of how the instance is to be deleted.
-	Trouble diag.List
+	// Problem is what can't be read of how the instance is to be deleted.
+	Problem diag.List
 }
 
-// Move is what to do with objects that are to go, side by side.
-type Move struct {
+// RemovalStep is what to do with objects that are to go, side by side.
+type RemovalStep struct {
 	// Delete lists the objects to delete now, Release those that are to stay
 	// without the marks of their instance, Retain those that are to stay as they are
 	// and to be marked so, and Disown those that are left behind and must not be taken
@@ -39,7 +39,7 @@ type Move struct {
 	Retry time.Duration
 }
 
-func (m *Move) retryIn(d time.Duration) {
+func (m *RemovalStep) retryIn(d time.Duration) {
 	if d > 0 && (m.Retry == 0 || d < m.Retry) {
 		m.Retry = d
 	}
@@ -49,11 +49,11 @@ func (m *Move) retryIn(d time.Duration) {
 // children that are left, those that were applied last go first, all of one wave
 // side by side, so that nothing loses what it stands on. It needs nothing but the
 // instance and its children: no definition, no graph, no expressions.
-func Teardown(r Remains) Removal {
+func Teardown(r Remaining) Removal {
 	policies, unclear := inventory.PoliciesOf(r.Instance)
 	limits, trouble := inventory.LimitsOf(r.Instance)
-	t := teardown{Remains: r, limits: limits, forced: inventory.ForcedOf(r.Instance)}
-	t.Trouble = trouble
+	t := teardown{Remaining: r, limits: limits, forced: inventory.ForcedOf(r.Instance)}
+	t.Problem = trouble
 	leaving, staying := r.sort(policies)
 	t.leaving = keysOf(leaving)
 	t.mayBegin(unclear)
@@ -71,7 +71,7 @@ func Teardown(r Remains) Removal {
 
 // teardown is one decision on its way.
 type teardown struct {
-	Remains
+	Remaining
 	Removal
 	limits inventory.Limits
 	forced inventory.Forced
@@ -98,7 +98,7 @@ type verdict struct {
 
 // sort parts the children into those that are to be deleted, in their order, and
 // those that stay, with what is to be done about them.
-func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []verdict) {
+func (r Remaining) sort(policies inventory.Policies) (leaving []leaver, staying []verdict) {
 	for _, child := range r.Children {
 		c := leaverOf(child)
 		policy := policies.At(c.at, child)
@@ -119,7 +119,7 @@ func (r Remains) sort(policies inventory.Policies) (leaving []leaver, staying []
 	return inOrder(r.tie(leaving)), staying
 }
 
-func (r Remains) verdictOn(c leaver, fate v1alpha1.DeletionPolicy) verdict {
+func (r Remaining) verdictOn(c leaver, fate v1alpha1.DeletionPolicy) verdict {
 	v := verdict{leaver: c, fate: fate}
 	v.ask, v.held, v.again = r.asking(c, "release")
 	return v
@@ -183,7 +183,7 @@ func (t *teardown) past(limit time.Duration, since time.Time) bool {
 }
 
 // walk goes through the children in their order.
-func (r Remains) walk(children []leaver, q queue, letsGo func(report.Blocker) bool) []verdict {
+func (r Remaining) walk(children []leaver, q queue, letsGo func(report.Blocker) bool) []verdict {
 	out := make([]verdict, 0, len(children))
 	for _, c := range children {
 		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: !c.atOnce && q.waits(c)}
@@ -204,7 +204,7 @@ func (r Remains) walk(children []leaver, q queue, letsGo func(report.Blocker) bo
 }
 
 // carryOut adds what is to be done about a child to the move.
-func (m *Move) carryOut(v verdict) {
+func (m *RemovalStep) carryOut(v verdict) {
 	m.retryIn(v.again)
 	switch {
 	case !v.ask:
@@ -316,9 +316,9 @@ func (t *teardown) mayEnd() bool {
 	return left <= 0
 }
 
-// Because says why a blocker was let go of: the instance's own annotation that
+// ReleaseReason says why a blocker was let go of: the instance's own annotation that
 // asked for it, or its definition.
-func Because(instance *unstructured.Unstructured, b report.Blocker) (annotation string) {
+func ReleaseReason(instance *unstructured.Unstructured, b report.Blocker) (annotation string) {
 	if inventory.ForcedOf(instance).Names(b.Node, b.Object.Kind, b.Object.Name) {
 		return v1alpha1.ForceDeleteAnnotation
 	}
@@ -356,7 +356,7 @@ func DeletionMessage(r Removal) string {
 			text += "; waiting for " + join(waiting)
 		}
 	}
-	if err := r.Trouble.Err(); err != nil {
+	if err := r.Problem.Err(); err != nil {
 		text += "; " + err.Error()
 	}
 	return diag.Shorten(text, longestMessage)

@@ -42,24 +42,24 @@ func unordered(o *unstructured.Unstructured) {
 }
 
 // trials know the same of several children.
-func trials(t plan.Trial, uids ...types.UID) plan.Tried {
-	out := plan.Tried{Children: map[types.UID]plan.Trial{}}
+func trials(t plan.DeletionAttempts, uids ...types.UID) plan.DeletionHistory {
+	out := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
 	for _, uid := range uids {
 		out.Children[uid] = t
 	}
 	return out
 }
 
-func noticedAt(times map[types.UID]time.Time) plan.Tried {
-	out := plan.Tried{Children: map[types.UID]plan.Trial{}}
+func noticedAt(times map[types.UID]time.Time) plan.DeletionHistory {
+	out := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
 	for uid, at := range times {
-		out.Children[uid] = plan.Trial{Noticed: at, Changed: at, Revision: "1"}
+		out.Children[uid] = plan.DeletionAttempts{Noticed: at, Changed: at, Revision: "1"}
 	}
 	return out
 }
 
 // prune decides by what instance and children say.
-func prune(r plan.Remains) plan.Pruning {
+func prune(r plan.Remaining) plan.Pruning {
 	policies, _ := inventory.PoliciesOf(r.Instance)
 	return plan.Prune(r, policies)
 }
@@ -117,21 +117,21 @@ var (
 )
 
 func TestTeardown(t *testing.T) {
-	noticed := trials(plan.Trial{Noticed: long, Changed: long, Revision: "1"}, "uid-a", "uid-b", "i-1")
-	refused := func(times int, when time.Time, of *unstructured.Unstructured) plan.Tried {
-		t := plan.Trial{}
+	noticed := trials(plan.DeletionAttempts{Noticed: long, Changed: long, Revision: "1"}, "uid-a", "uid-b", "i-1")
+	refused := func(times int, when time.Time, of *unstructured.Unstructured) plan.DeletionHistory {
+		t := plan.DeletionAttempts{}
 		for range times {
 			t = t.Refused(report.DeniedByWebhook, "no", of, when)
 		}
 		return trials(t, "uid-a")
 	}
-	blind := func(reason plan.Reason) map[schema.GroupVersionKind]plan.Blind {
-		return map[schema.GroupVersionKind]plan.Blind{bucket: {Problem: plan.Problem{Reason: reason, Message: "why"}, Since: long}}
+	blind := func(reason plan.Reason) map[schema.GroupVersionKind]plan.Unreadable {
+		return map[schema.GroupVersionKind]plan.Unreadable{bucket: {Problem: plan.Problem{Reason: reason, Message: "why"}, Since: long}}
 	}
 	policy := func(p v1alpha1.DeletionPolicy) inventory.Place { return inventory.Place{OnDelete: p} }
 	cases := map[string]struct {
 		reason   string
-		remains  plan.Remains
+		remains  plan.Remaining
 		del      string
 		release  string
 		blockers []string
@@ -147,224 +147,224 @@ func TestTeardown(t *testing.T) {
 		},
 		"The last layer goes first, side by side": {
 			reason:  "nothing loses what it stands on",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0)), left("c", layer(2)), left("b", layer(2)), left("d", layer(1))}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0)), left("c", layer(2)), left("b", layer(2)), left("d", layer(1))}},
 			del:     "b c", progress: "0/4", wave: "1/3",
 		},
 		"A wave is waited for": {
 			reason:   "what is on its way still needs the layers below",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1), dying)}},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1), dying)}},
 			progress: "0/2", wave: "1/2", retry: 30 * time.Second,
 		},
 		"The rest of a wave goes while one is on its way": {
 			reason:  "they don't depend on each other",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(1)), left("b", layer(1), dying)}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(1)), left("b", layer(1), dying)}},
 			del:     "a", progress: "0/2", wave: "1/1", retry: 30 * time.Second,
 		},
 		"What another engine has let go keeps what it consists of": {
 			reason:  "the garbage collector takes it with the instance, and what is on its way is told",
-			remains: plan.Remains{Released: true, Children: []*unstructured.Unstructured{left("a", layer(2)), left("b", layer(1), dying)}},
+			remains: plan.Remaining{Released: true, Children: []*unstructured.Unstructured{left("a", layer(2)), left("b", layer(1), dying)}},
 			del:     "", progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
 		"What tells no layer goes first": {
 			reason:  "it may depend on anything",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(500)), left("b", layer(0), func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(500)), left("b", layer(0), func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })}},
 			del:     "b", progress: "0/2", wave: "1/2",
 		},
 		"deleteAfter puts a node behind another of its layer": {
 			reason:  "data dependencies don't order everything",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", layer(0))}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", layer(0))}},
 			del:     "b", progress: "0/2", wave: "1/2",
 		},
 		"and raises what stands on that other": {
 			reason: "the order is one of the whole",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{
 				left("a", inventory.Place{Layer: 3, DeleteAfter: []string{"b"}}), left("b", layer(0)), left("c", inventory.Place{Layer: 1, DependsOn: []string{"b"}}),
 			}},
 			del: "c", progress: "0/3", wave: "1/3",
 		},
 		"A contradiction holds nothing up": {
 			reason:  "anybody may write annotations, and every deletion ends",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", inventory.Place{DeleteAfter: []string{"a"}})}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", inventory.Place{DeleteAfter: []string{"a"}})}},
 			del:     "a", progress: "0/2", wave: "1/2",
 		},
 		"What was granted isn't asked for again": {
 			reason:   "the cache is about to show that it goes",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: trials(plan.Trial{}.Granted(now), "uid-a")},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: trials(plan.DeletionAttempts{}.Granted(now), "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 10 * time.Second,
 		},
 		"A finalizer is no news for a moment": {
 			reason:   "most are taken off within milliseconds",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}},
 			progress: "0/1", wave: "1/1", retry: 200 * time.Millisecond,
 		},
 		"Then it is a blocker": {
 			reason:   "somebody has to know",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, Tried: noticed},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
 		},
 		"An instance that nobody takes apart is a blocker after seconds": {
 			reason:   "in a crowd it may wait for its turn",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, Tried: trials(plan.Trial{Noticed: now.Add(-time.Second)}, "uid-a")},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, History: trials(plan.DeletionAttempts{Noticed: now.Add(-time.Second)}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 14 * time.Second,
 		},
 		"An instance that is being taken apart is none": {
 			reason:   "it tells for itself when something holds it",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, Tried: trials(plan.Trial{Noticed: long, Changed: now, Revision: "1"}, "uid-a")},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, History: trials(plan.DeletionAttempts{Noticed: long, Changed: now, Revision: "1"}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
 		"The deepest cause goes up": {
 			reason:   "it is what somebody can do something about",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()))}},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()))}},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for ConfigMap deep: Finalizer: held by finalizer x/y [ConfigMap deep]"}, progress: "0/1", wave: "1/1",
 		},
 		"A managed resource tells of its external resource": {
 			reason: "its own condition knows why",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
 				o.Object["status"] = map[string]any{"conditions": []any{
 					map[string]any{"type": "Ready", "status": "False", "reason": "Deleting"},
 					map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "DependencyViolation"},
 				}}
-			})}, Tried: noticed},
+			})}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: ExternalDeletion: the external resource is not gone yet: ReconcileError: DependencyViolation"}, progress: "0/1", wave: "1/1",
 		},
 		"One whose provider reports no problem is in progress, and told last": {
 			reason: "nobody has to do anything but wait",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
 					o.Object["status"] = map[string]any{"conditions": []any{
 						map[string]any{"type": "Ready", "status": "False", "reason": "Deleting"}, map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess"},
 					}}
 				}),
 				left("b", layer(0), held("x/y")),
-			}, Tried: noticed},
+			}, History: noticed},
 			blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y", "ConfigMap prod/a: ExternalDeletion: the external resource is not gone yet: Deleting (in progress)"}, progress: "0/2", wave: "1/1",
 		},
 		"An instance that only waits for such a one is in progress as well": {
 			reason: "it says so from layer to layer",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0), nested(report.Blocker{Hold: report.Hold{
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(report.Blocker{Hold: report.Hold{
 				Object: report.Object{APIVersion: "a/v1", Kind: "Bucket", Name: "low"}, Reason: report.ExternalDeletion, Message: "is going", InProgress: true, Since: report.At(now),
 			}}))}},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for Bucket low: ExternalDeletion: is going [Bucket low] (in progress)"}, progress: "0/1", wave: "1/1",
 		},
 		"A protected child stays, and what it stands on": {
 			reason:   "somebody asked for it",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(1), annotated(v1alpha1.ProtectAnnotation, "data")), left("b", layer(0)), left("c", layer(1))}},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(1), annotated(v1alpha1.ProtectAnnotation, "data")), left("b", layer(0)), left("c", layer(1))}},
 			del:      "c",
 			blockers: []string{"ConfigMap prod/a: Protected: protected: data; it goes when the annotation espalier.dev/protect is taken off"}, progress: "0/3", wave: "1/2",
 		},
 		"Of a protected instance nothing is touched": {
 			reason:   "it can't be kept, but all of it can",
-			remains:  plan.Remains{Instance: instance(annotated(v1alpha1.ProtectAnnotation, "")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
+			remains:  plan.Remaining{Instance: instance(annotated(v1alpha1.ProtectAnnotation, "")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
 			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; it goes when the annotation espalier.dev/protect is taken off"}, progress: "0/1", wave: "1/1",
 		},
 		"A protected instance without children stays as well": {
 			reason:   "the protection is the instance's",
-			remains:  plan.Remains{Instance: instance(annotated(v1alpha1.ProtectAnnotation, ""))},
+			remains:  plan.Remaining{Instance: instance(annotated(v1alpha1.ProtectAnnotation, ""))},
 			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; it goes when the annotation espalier.dev/protect is taken off"}, progress: "0/0", wave: "0/0",
 		},
 		"What was refused is asked for again later": {
 			reason:   "nothing tells when a webhook changes its mind",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: refused(20, now, left("a", layer(0)))},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: refused(20, now, left("a", layer(0)))},
 			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
 		"and sooner when it has changed": {
 			reason:   "that may be what the webhook wanted",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Tried: refused(20, now.Add(-6*time.Second), left("a", layer(1)))},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: refused(20, now.Add(-6*time.Second), left("a", layer(1)))},
 			del:      "a",
 			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1",
 		},
 		"A kind that isn't served holds everything": {
 			reason:   "there may be objects of it that stand on the others",
-			remains:  plan.Remains{Children: []*unstructured.Unstructured{left("a", layer(0))}, Unread: blind(plan.WaitingForKind)},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, Unread: blind(plan.WaitingForKind)},
 			blockers: []string{"objects of kind Bucket: KindUnavailable: what is left of it can't be told: why"}, progress: "0/1", wave: "1/1",
 		},
 		"and so does one that may not be read": {
 			reason:   "there may be objects of it that stand on the others",
-			remains:  plan.Remains{Unread: blind(plan.Forbidden)},
+			remains:  plan.Remaining{Unread: blind(plan.Forbidden)},
 			blockers: []string{"objects of kind Bucket: Forbidden: what is left of it can't be told: why"}, progress: "", wave: "0/0",
 		},
 		"or can't be": {
 			reason:   "there may be objects of it that stand on the others",
-			remains:  plan.Remains{Unread: blind(plan.Unavailable)},
+			remains:  plan.Remaining{Unread: blind(plan.Unavailable)},
 			blockers: []string{"objects of kind Bucket: OutOfReach: what is left of it can't be told: why"}, progress: "", wave: "0/0",
 		},
 		"A kind that is being read is no blocker, and not done": {
 			reason:   "it takes a moment",
-			remains:  plan.Remains{Unread: blind(plan.Syncing)},
+			remains:  plan.Remaining{Unread: blind(plan.Syncing)},
 			progress: "", wave: "0/0",
 		},
 		"An orphan is released": {
 			reason:  "the author wants it to stay",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0))}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0))}},
 			del:     "b", release: "a", progress: "0/1", wave: "1/1",
 		},
 		"What is retained stays as it is": {
 			reason:  "an instance of the same name takes it on again",
-			remains: plan.Remains{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionRetain))}},
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionRetain))}},
 			done:    true, progress: "0/0", wave: "0/0",
 		},
 		"An instance has its own say": {
 			reason: "before the definition's",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain, a=Delete")), Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain, a=Delete")), Children: []*unstructured.Unstructured{
 				left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0)),
 			}},
 			del: "a", progress: "0/1", wave: "1/1",
 		},
 		"Orphan propagation releases all": {
 			reason:  "it was asked for when the instance was deleted",
-			remains: plan.Remains{Policy: report.Orphan, Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1))}},
+			remains: plan.Remaining{Policy: report.Orphan, Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1))}},
 			release: "a b", progress: "0/0", wave: "0/0",
 		},
 		"A blocker is let go of by the name of its node": {
 			reason: "somebody asked for it",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "a")), Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "a")), Children: []*unstructured.Unstructured{
 				left("a", layer(1), held("x/y")), left("b", layer(0)),
-			}, Tried: noticed},
+			}, History: noticed},
 			del: "b", left: "a", progress: "0/2", wave: "1/1",
 		},
 		"or by kind and name, but nobody else": {
 			reason: "only what is named is left behind",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "ConfigMap/a")), Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "ConfigMap/a")), Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("x/y")), left("b", layer(0), held("x/y")),
-			}, Tried: noticed},
+			}, History: noticed},
 			left: "a", blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y"}, progress: "0/2", wave: "1/1",
 		},
 		"What isn't blocked is deleted though it is named": {
 			reason:  "letting go is for what doesn't go",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
 			del:     "a", progress: "0/1", wave: "1/1",
 		},
 		"A kind that can't be told is let go of too": {
 			reason:  "otherwise nothing would help",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "Bucket")), Unread: blind(plan.WaitingForKind)},
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "Bucket")), Unread: blind(plan.WaitingForKind)},
 			left:    "", done: true, progress: "0/0", wave: "0/0",
 		},
 		"After forceAfter what blocks is let go of": {
 			reason:  "the author has set a limit",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m")), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, Tried: noticed, Now: now.Add(time.Minute)},
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m")), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed, Now: now.Add(time.Minute)},
 			left:    "a", done: true, progress: "0/1", wave: "0/0",
 		},
 		"and until then it is looked at in time": {
 			reason: "nothing else would wake it",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "1m")), Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "1m")), Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("x/y")),
-			}, Tried: noticed},
+			}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
 		"After the timeout it is stalled and goes on": {
 			reason: "somebody should look, and the engine doesn't give up",
-			remains: plan.Remains{Instance: instance(annotated(v1alpha1.DeletionTimeoutAnnotation, "1m")), Children: []*unstructured.Unstructured{
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionTimeoutAnnotation, "1m")), Children: []*unstructured.Unstructured{
 				left("a", layer(0)),
 			}, Now: now.Add(2 * time.Minute)},
 			del: "a", progress: "0/1", wave: "1/1", stalled: true,
 		},
 		"Others have a moment to let go of it": {
 			reason:  "the garbage collector takes off its finalizers by itself",
-			remains: plan.Remains{Instance: instance(held("x/y"))}, progress: "0/0", wave: "0/0", retry: 200 * time.Millisecond,
+			remains: plan.Remaining{Instance: instance(held("x/y"))}, progress: "0/0", wave: "0/0", retry: 200 * time.Millisecond,
 		},
 		"What others keep it for is told when all is gone": {
 			reason:   "nobody else would",
-			remains:  plan.Remains{Instance: instance(held("x/y")), Tried: noticed},
+			remains:  plan.Remaining{Instance: instance(held("x/y")), History: noticed},
 			blockers: []string{"Vpc prod/main: Finalizer: held by finalizer x/y"}, progress: "0/0", wave: "0/0",
 		},
 	}

@@ -17,7 +17,7 @@ import (
 // gone since the status was last written.
 func TestWhenADeletionIsTold(t *testing.T) {
 	a, b, c := left("a", layer(0)), left("b", layer(1)), left("c", layer(2))
-	first := plan.Teardown(plan.Remains{Instance: instance(), Children: []*unstructured.Unstructured{a, b, c}, Now: now}).Deletion
+	first := plan.Teardown(plan.Remaining{Instance: instance(), Children: []*unstructured.Unstructured{a, b, c}, Now: now}).Deletion
 	blockedBy := func(names ...string) report.Deletion {
 		d := first
 		for _, name := range names {
@@ -72,11 +72,11 @@ func TestWhenADeletionIsTold(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			told := trials(plan.Trial{Asked: now, Noticed: long, Changed: now, Revision: "1"}, "uid-b", "uid-c")
-			told.Told = now.Add(-tc.told)
-			got := plan.Teardown(plan.Remains{
+			told := trials(plan.DeletionAttempts{Asked: now, Noticed: long, Changed: now, Revision: "1"}, "uid-b", "uid-c")
+			told.Reported = now.Add(-tc.told)
+			got := plan.Teardown(plan.Remaining{
 				Instance: instance(), Children: tc.children, Now: now,
-				Before: report.Status{Deletion: &tc.before}, Tried: told,
+				Before: report.Status{Deletion: &tc.before}, History: told,
 			})
 			if got.Deletion.Progress != tc.want || len(got.Deletion.Blockers) != tc.blocked || got.Retry != tc.retry {
 				t.Errorf("%s: %s with %d blockers, again in %s", tc.reason, got.Deletion.Progress, len(got.Deletion.Blockers), got.Retry)
@@ -93,7 +93,7 @@ func TestOnlyTheFirstBlockersAreToldAndAllAreCounted(t *testing.T) {
 		noticed[o.GetUID()] = long
 		children = append(children, o)
 	}
-	d := plan.Teardown(plan.Remains{Instance: instance(), Children: children, Now: now, Tried: noticedAt(noticed)}).Deletion
+	d := plan.Teardown(plan.Remaining{Instance: instance(), Children: children, Now: now, History: noticedAt(noticed)}).Deletion
 	if d.Blocked != 30 || len(d.Blockers) != 10 {
 		t.Errorf("%d blockers, %d told", d.Blocked, len(d.Blockers))
 	}
@@ -103,14 +103,14 @@ func TestOnlyTheFirstBlockersAreToldAndAllAreCounted(t *testing.T) {
 // long that takes.
 func TestARefusalIsRepeatedLaterAndLater(t *testing.T) {
 	o := left("a", layer(0))
-	at, previous, trial := now, time.Duration(0), plan.Trial{}.Refused(report.DeniedByWebhook, "no", o, now)
+	at, previous, trial := now, time.Duration(0), plan.DeletionAttempts{}.Refused(report.DeniedByWebhook, "no", o, now)
 	for range 20 {
-		got := plan.Teardown(plan.Remains{Instance: instance(), Children: []*unstructured.Unstructured{o}, Now: at, Tried: trials(trial, "uid-a")})
+		got := plan.Teardown(plan.Remaining{Instance: instance(), Children: []*unstructured.Unstructured{o}, Now: at, History: trials(trial, "uid-a")})
 		if len(got.Delete) > 0 || got.Retry < previous || got.Retry < 250*time.Millisecond || got.Retry > 30*time.Second {
 			t.Fatalf("after %s it is asked for again in %s: %v", previous, got.Retry, got.Delete)
 		}
 		previous, at = got.Retry, at.Add(got.Retry)
-		got = plan.Teardown(plan.Remains{Instance: instance(), Children: []*unstructured.Unstructured{o}, Now: at, Tried: trials(trial, "uid-a")})
+		got = plan.Teardown(plan.Remaining{Instance: instance(), Children: []*unstructured.Unstructured{o}, Now: at, History: trials(trial, "uid-a")})
 		if len(got.Delete) != 1 || got.Deletion.Blockers[0].Since != report.At(now) {
 			t.Fatalf("it isn't asked for again, or not since the first time: %+v", got.Deletion)
 		}
@@ -157,7 +157,7 @@ func TestPrune(t *testing.T) {
 			for _, o := range tc.children {
 				noticed[o.GetUID()] = now.Add(-tc.noticed)
 			}
-			got := prune(plan.Remains{Instance: instance(), Children: tc.children, Now: now, Tried: noticedAt(noticed)})
+			got := prune(plan.Remaining{Instance: instance(), Children: tc.children, Now: now, History: noticedAt(noticed)})
 			if diff := cmp.Diff([]any{tc.del, tc.release, tc.want, tc.retry}, []any{sorted(got.Delete), sorted(got.Release), texts(got.Objects), got.Retry}); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}

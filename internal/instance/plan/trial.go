@@ -12,17 +12,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Tried is what passes over an instance know of the children that are to go.
+// DeletionHistory is what passes over an instance know of the children that are to go.
 // Nothing rests on it: what the status tells stands in for it after a restart, and
 // losing the rest costs a request or two.
-type Tried struct {
-	Children map[types.UID]Trial
-	// Told is when the status was last written.
-	Told time.Time
+type DeletionHistory struct {
+	Children map[types.UID]DeletionAttempts
+	// Reported is when the status was last written.
+	Reported time.Time
 }
 
-// Trial is what is known of one child that is to go.
-type Trial struct {
+// DeletionAttempts is what is known of one child that is to go.
+type DeletionAttempts struct {
 	// Asked is when its deletion, or its release, was last granted.
 	Asked time.Time
 	// Refusal is why it wasn't, if it was asked for and refused since.
@@ -36,7 +36,7 @@ type Trial struct {
 }
 
 // Seen notes that a child is on its way, as it is.
-func (t Trial) Seen(o *unstructured.Unstructured, now time.Time) Trial {
+func (t DeletionAttempts) Seen(o *unstructured.Unstructured, now time.Time) DeletionAttempts {
 	if t.Noticed.IsZero() {
 		t.Noticed = now
 	}
@@ -47,19 +47,19 @@ func (t Trial) Seen(o *unstructured.Unstructured, now time.Time) Trial {
 }
 
 // Granted notes that a child was asked to go, and will.
-func (t Trial) Granted(now time.Time) Trial {
+func (t DeletionAttempts) Granted(now time.Time) DeletionAttempts {
 	t.Asked, t.Refusal = now, Refusal{}
 	return t
 }
 
 // Refused notes that a child was asked to go, and won't.
-func (t Trial) Refused(reason report.Reason, message string, o *unstructured.Unstructured, now time.Time) Trial {
+func (t DeletionAttempts) Refused(reason report.Reason, message string, o *unstructured.Unstructured, now time.Time) DeletionAttempts {
 	t.Asked, t.Refusal = time.Time{}, t.Refusal.again(reason, message, o, now)
 	return t
 }
 
 // Knows says whether it is known who put on the finalizers that a child has now.
-func (t Trial) Knows(o *unstructured.Unstructured) bool {
+func (t DeletionAttempts) Knows(o *unstructured.Unstructured) bool {
 	return slices.EqualFunc(t.Finalizers, o.GetFinalizers(), func(f report.Finalizer, name string) bool { return f.Name == name })
 }
 
@@ -113,8 +113,8 @@ func metadataDigest(o *unstructured.Unstructured) string {
 
 // trial is what is known of a child: what passes have seen, or else what the
 // status tells, which was written by one that had.
-func (r Remains) trial(c leaver) Trial {
-	t := r.Tried.Children[c.GetUID()]
+func (r Remaining) trial(c leaver) DeletionAttempts {
+	t := r.History.Children[c.GetUID()]
 	for _, told := range r.told() {
 		if told.Object != report.ObjectOf(c) {
 			continue

@@ -17,7 +17,7 @@ import (
 // first, then the usage, then what was used. What the children carry of their order gives
 // way to that where it contradicts it, since nothing else would ever let go of what is in
 // use. Usages that contradict each other order nothing, and are asked to go at once.
-func (r Remains) tie(leaving []leaver) []leaver {
+func (r Remaining) tie(leaving []leaver) []leaver {
 	t := ties{index: map[object.Key]int{}, before: map[string]map[string]bool{}}
 	for i, c := range leaving {
 		t.index[object.KeyOf(c)] = i
@@ -53,7 +53,7 @@ func (r Remains) tie(leaving []leaver) []leaver {
 }
 
 // usesOf are the usages that keep a child.
-func (r Remains) usesOf(c *leaver) []usage.Use {
+func (r Remaining) usesOf(c *leaver) []usage.Use {
 	var out []usage.Use
 	for _, u := range r.Uses[object.KeyOf(c)] {
 		if u.Holds() {
@@ -179,7 +179,7 @@ func (t *ties) giveWay(leaving []leaver) {
 
 // inUse says what keeps a child whose turn it is from being asked to go, if something
 // uses it. What is settled among those that leave isn't told: it is their order.
-func (r Remains) inUse(c leaver) (held *report.Blocker, used bool) {
+func (r Remaining) inUse(c leaver) (held *report.Blocker, used bool) {
 	if len(c.uses) == 0 {
 		return r.markedOnly(c)
 	}
@@ -198,12 +198,12 @@ func (r Remains) inUse(c leaver) (held *report.Blocker, used bool) {
 // settled says whether a usage goes by itself with what is being taken apart: an instance
 // uses it that goes, or a part of it that leaves or has left, or nobody does and it is
 // such a part.
-func (r Remains) settled(u usage.Use) bool {
+func (r Remaining) settled(u usage.Use) bool {
 	leaves := func(is func(object.Key) bool) bool {
 		return slices.ContainsFunc(r.leaving, is)
 	}
 	left := func(uid types.UID) bool { // it may have, and not everybody has heard of it
-		_, ours := r.Tried.Children[uid]
+		_, ours := r.History.Children[uid]
 		return ours
 	}
 	switch {
@@ -218,7 +218,7 @@ func (r Remains) settled(u usage.Use) bool {
 }
 
 // markedOnly holds on to what carries the mark of being used while usages can't be read.
-func (r Remains) markedOnly(c leaver) (held *report.Blocker, used bool) {
+func (r Remaining) markedOnly(c leaver) (held *report.Blocker, used bool) {
 	if r.UsesUnknown == "" || c.GetLabels()[v1beta1.InUseLabel] != "true" {
 		return nil, false
 	}
@@ -227,7 +227,7 @@ func (r Remains) markedOnly(c leaver) (held *report.Blocker, used bool) {
 
 // instanceInUse says what keeps the instance itself, beside what goes before it anyway:
 // its parts, and usages that are among them.
-func (r Remains) instanceInUse() *report.Blocker {
+func (r Remaining) instanceInUse() *report.Blocker {
 	self := leaver{Unstructured: r.Instance}
 	var outside []usage.Use
 	for _, u := range r.usesOf(&self) {
@@ -244,7 +244,7 @@ func (r Remains) instanceInUse() *report.Blocker {
 
 // stayingUsage tells of a usage that is being deleted and stays for who uses what is not
 // among those that leave.
-func (r Remains) stayingUsage(c leaver) (held *report.Blocker, tells bool) {
+func (r Remaining) stayingUsage(c leaver) (held *report.Blocker, tells bool) {
 	if !keptAsUsage(c) {
 		return nil, false
 	}

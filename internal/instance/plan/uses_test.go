@@ -73,7 +73,7 @@ func TestTeardownOfWhatIsInUse(t *testing.T) {
 		children []*unstructured.Unstructured
 		others   []*unstructured.Unstructured // usages that aren't children
 		instance []change
-		tried    plan.Tried
+		tried    plan.DeletionHistory
 		unknown  string
 		delete   []string
 		blocked  string
@@ -82,16 +82,16 @@ func TestTeardownOfWhatIsInUse(t *testing.T) {
 			reason: "that is what the usage is there for", children: children(a, b, uses), delete: []string{"b"},
 		},
 		"then the usage": {
-			reason: "it has nothing to wait for any more", children: children(a, uses), tried: trials(plan.Trial{}, "uid-b"), delete: []string{"u"},
+			reason: "it has nothing to wait for any more", children: children(a, uses), tried: trials(plan.DeletionAttempts{}, "uid-b"), delete: []string{"u"},
 		},
 		"then what was used": {
 			reason: "nobody uses it", children: children(a), delete: []string{"a"},
 		},
 		"A usage that is seen longer than its end says nothing": {
-			reason: "not everybody has heard of it", children: children(a), others: children(uses), tried: trials(plan.Trial{}, "uid-b", "uid-u"),
+			reason: "not everybody has heard of it", children: children(a), others: children(uses), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
 		},
 		"What is used waits for its usage": {
-			reason: "the label is still to be taken off", children: children(a, going(uses)), tried: trials(plan.Trial{}, "uid-b", "uid-u"),
+			reason: "the label is still to be taken off", children: children(a, going(uses)), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
 		},
 		"A usage goes before what the children stand on": {
 			reason: "otherwise each would wait for the other", children: children(onB, b, uses), delete: []string{"b"},
@@ -157,8 +157,8 @@ func TestTeardownOfWhatIsInUse(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := plan.Teardown(plan.Remains{
-				Instance: instance(tc.instance...), Children: tc.children, Tried: tc.tried, Now: now,
+			r := plan.Teardown(plan.Remaining{
+				Instance: instance(tc.instance...), Children: tc.children, History: tc.tried, Now: now,
 				Uses: usesAmong(append(slices.Clone(tc.others), tc.children...)...), UsesUnknown: tc.unknown,
 			})
 			got := names(r.Delete)
@@ -200,22 +200,22 @@ func TestUsagesAmongChildrenNeverHoldUpTheirInstance(t *testing.T) {
 			children = append(children, left(fmt.Sprint("u", i), at, asUsage(name.Draw(t, "of"), by)))
 		}
 		pruning := rapid.Bool().Draw(t, "prune")
-		tried := plan.Tried{Children: map[types.UID]plan.Trial{}}
+		tried := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
 		for steps := 0; len(children) > 0; steps++ {
 			if steps > 200 {
 				t.Fatalf("it doesn't end: %v are left", names(children))
 			}
-			remains := plan.Remains{Instance: instance(), Children: children, Now: now, Uses: usesAmong(children...), Tried: tried}
-			move := plan.Teardown(remains).Move
+			remains := plan.Remaining{Instance: instance(), Children: children, Now: now, Uses: usesAmong(children...), History: tried}
+			move := plan.Teardown(remains).RemovalStep
 			if pruning {
-				move = prune(remains).Move
+				move = prune(remains).RemovalStep
 			}
 			for _, o := range move.Delete {
 				if uses := remains.Uses[object.KeyOf(o)]; len(uses) > 0 {
 					t.Fatalf("%s goes, and is %s", o.GetName(), uses[0])
 				}
 				dying(o)
-				tried.Children[o.GetUID()] = plan.Trial{Asked: now}
+				tried.Children[o.GetUID()] = plan.DeletionAttempts{Asked: now}
 			}
 			going := slices.DeleteFunc(goingOf(children), func(o *unstructured.Unstructured) bool { return waits(o, children) })
 			if len(going) == 0 {

@@ -41,7 +41,7 @@ func metrics(t *testing.T, c prometheus.Collector) map[string]float64 {
 func TestMetricsSumUpTheLanesOfAKind(t *testing.T) {
 	onWorld(t, 10, func(_ *world, e *Engine) {
 		e.Start(widget, reconciles(hangs), nil)
-		parts := e.Start(part, reconciles(func(_ context.Context, key object.Key) reconcile.Outcome {
+		parts := e.Start(part, reconciles(func(_ context.Context, key object.Key) reconcile.Result {
 			if key.Name == "bad" {
 				return reconcile.Fail(errors.New("no"))
 			}

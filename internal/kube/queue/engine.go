@@ -18,7 +18,7 @@ import (
 // Reconciler makes one object true. It is called for one key at a time, and for
 // different keys at once.
 type Reconciler interface {
-	Reconcile(ctx context.Context, key object.Key) reconcile.Outcome
+	Reconcile(ctx context.Context, key object.Key) reconcile.Result
 }
 
 // Config is what an engine needs.
@@ -32,7 +32,7 @@ type Config struct {
 	Timeout time.Duration
 	Log     logr.Logger
 	// Observe is called after each reconcile; optional.
-	Observe func(reconcile.Pass)
+	Observe func(reconcile.Run)
 }
 
 // Engine runs controllers. It is safe for concurrent use.

@@ -20,7 +20,7 @@ type witness struct {
 	pass func(key object.Key)
 }
 
-func (w *witness) Reconcile(_ context.Context, key object.Key) reconcile.Outcome {
+func (w *witness) Reconcile(_ context.Context, key object.Key) reconcile.Result {
 	if w.pass != nil {
 		w.pass(key)
 	}
@@ -101,7 +101,7 @@ func TestAKindWhosePassesHangLeavesOthersTheirWorkers(t *testing.T) {
 		synctest.Wait()
 		var asked time.Time
 		var looks atomic.Int32
-		other := e.Start(part, reconciles(func(context.Context, object.Key) reconcile.Outcome {
+		other := e.Start(part, reconciles(func(context.Context, object.Key) reconcile.Result {
 			looks.Add(1)
 			if waited := time.Since(asked); waited > 0 {
 				t.Errorf("a person's change to another kind waited %s for its pass", waited)

@@ -25,7 +25,7 @@ func TestAStopWaitsForPassesInFlight(t *testing.T) {
 	}{
 		"One that ends soon ends by itself": {
 			reason: "what it is about to write needn't be found out again",
-			pass: func(ctx context.Context, _ object.Key) reconcile.Outcome {
+			pass: func(ctx context.Context, _ object.Key) reconcile.Result {
 				<-time.After(stopGrace / 2)
 				return reconcile.Fail(ctx.Err())
 			},
@@ -38,7 +38,7 @@ func TestAStopWaitsForPassesInFlight(t *testing.T) {
 		},
 		"One that hears nobody is waited for": {
 			reason: "a successor would work on the same object",
-			pass: func(context.Context, object.Key) reconcile.Outcome {
+			pass: func(context.Context, object.Key) reconcile.Result {
 				<-time.After(4 * stopGrace)
 				return reconcile.Fail(errors.New("no"))
 			},
@@ -110,7 +110,7 @@ func TestAControllerMayStopBeforeTheEngineRuns(t *testing.T) {
 func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 	onWorld(t, 10, func(_ *world, e *Engine) {
 		var ended atomic.Int32
-		c := e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Outcome {
+		c := e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Result {
 			<-ctx.Done()
 			<-time.After(time.Second) // it puts its things in order
 			ended.Add(1)
@@ -130,7 +130,7 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 // leases wants the parts of each widget that there is, as the reconciler of
 // instances does.
 func leases(hub *watch.Hub, took time.Duration) reconciles {
-	return func(_ context.Context, key object.Key) reconcile.Outcome {
+	return func(_ context.Context, key object.Key) reconcile.Result {
 		if _, ok := hub.Served(widget, key.Namespace, key.Name); !ok {
 			hub.Forget(watch.Subscriber{Key: key})
 			return reconcile.Done()
@@ -205,7 +205,7 @@ func BenchmarkStop(b *testing.B) {
 		e := engineOver(newWorld(0), Config{Workers: 1, Log: logr.Discard()})
 		end := run(b, e)
 		busy := make(chan struct{})
-		e.Start(part, reconciles(func(ctx context.Context, k object.Key) reconcile.Outcome {
+		e.Start(part, reconciles(func(ctx context.Context, k object.Key) reconcile.Result {
 			close(busy)
 			return hangs(ctx, k)
 		}), nil).Wake(key("slow"), watch.Urgent)

@@ -37,18 +37,18 @@ func (e *Engine) reconcile(t work) {
 	began := time.Now()
 	out := recoverPanics(ctx, c.reconciler, key)
 	if e.Observe != nil {
-		e.Observe(reconcile.Pass{
-			Kind: c.Kind, Key: key, Waited: began.Sub(t.request.since), Began: began, Took: time.Since(began), Outcome: out,
+		e.Observe(reconcile.Run{
+			Kind: c.Kind, Key: key, Waited: began.Sub(t.request.since), Began: began, Took: time.Since(began), Result: out,
 		})
 	}
 	if out.Err == nil {
-		t.Forget(out.After)
+		t.Forget(out.RequeueAfter)
 		return
 	}
 	if !c.isStopping() {
 		log.Error(out.Err, "reconcile failed; it is repeated with a growing delay")
 	}
-	t.AddRateLimited(out.After)
+	t.AddRateLimited(out.RequeueAfter)
 }
 
 // isStopping tells whether the controller is being stopped, or the whole engine. What
@@ -57,7 +57,7 @@ func (c *Controller) isStopping() bool { return c.stopping.Load() || c.life.Err(
 
 // recoverPanics turns a panic into a failure: a mistake in handling one object must
 // not stop all others.
-func recoverPanics(ctx context.Context, r Reconciler, key object.Key) (out reconcile.Outcome) {
+func recoverPanics(ctx context.Context, r Reconciler, key object.Key) (out reconcile.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = reconcile.Fail(fmt.Errorf("%s\n%s", panicMessage(p), debug.Stack()))

@@ -54,11 +54,11 @@ func nothing() map[string]int { return nil }
 
 func TestAPassIsToldWithHowLongItsObjectHadBeenAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var passes []reconcile.Pass
-		e := engineOver(newWorld(0), Config{Workers: 1, Observe: func(p reconcile.Pass) { passes = append(passes, p) }})
-		c := e.Start(widget, reconciles(func(context.Context, object.Key) reconcile.Outcome {
+		var passes []reconcile.Run
+		e := engineOver(newWorld(0), Config{Workers: 1, Observe: func(p reconcile.Run) { passes = append(passes, p) }})
+		c := e.Start(widget, reconciles(func(context.Context, object.Key) reconcile.Result {
 			<-time.After(time.Second)
-			return reconcile.Wait(time.Hour)
+			return reconcile.RequeueAfter(time.Hour)
 		}), nil)
 		c.Wake(widgetKey(0), watch.Background)
 		<-time.After(time.Minute)
@@ -69,7 +69,7 @@ func TestAPassIsToldWithHowLongItsObjectHadBeenAskedFor(t *testing.T) {
 		if len(passes) != 1 {
 			t.Fatalf("want one pass, got %v", passes)
 		}
-		if p := passes[0]; p.Kind != widget || p.Key != widgetKey(0) || p.Waited != time.Minute || p.Took != time.Second || p.After != time.Hour {
+		if p := passes[0]; p.Kind != widget || p.Key != widgetKey(0) || p.Waited != time.Minute || p.Took != time.Second || p.RequeueAfter != time.Hour {
 			t.Errorf("the pass is told as %+v", p)
 		}
 	})

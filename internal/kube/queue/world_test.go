@@ -167,14 +167,14 @@ func onWorld(t *testing.T, widgets int, test func(w *world, e *Engine)) {
 }
 
 // reconciles makes a reconciler of a function.
-type reconciles func(ctx context.Context, key object.Key) reconcile.Outcome
+type reconciles func(ctx context.Context, key object.Key) reconcile.Result
 
-func (f reconciles) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (f reconciles) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	return f(ctx, key)
 }
 
 // hangs is a pass that ends with its context only.
-func hangs(ctx context.Context, _ object.Key) reconcile.Outcome {
+func hangs(ctx context.Context, _ object.Key) reconcile.Result {
 	<-ctx.Done()
 	return reconcile.Fail(ctx.Err())
 }

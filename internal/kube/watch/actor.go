@@ -196,15 +196,15 @@ func (a *actor) kindChanged(change KindChange) {
 	defer a.mu.Unlock()
 	pending := a.kindGone
 	a.kindGone = a.kindGone || change == KindDeleted
-	if change == KindAltered {
+	if change == KindUpdated {
 		a.refresh = true
 		a.lookTwice()
 	}
 	watching := a.interrupt != nil
-	if watching && change != KindArrived {
+	if watching && change != KindAdded {
 		a.interrupt()
 	}
-	if watching && !pending && (change != KindArrived || a.state.Phase == Synced) {
+	if watching && !pending && (change != KindAdded || a.state.Phase == Synced) {
 		return // it ends by itself, or it arrived long ago
 	}
 	select {

@@ -87,10 +87,10 @@ func (b *books) do(d deed) {
 			b.servings = b.servings[:n-1]
 		}
 	case "arrive", "alter", "delete":
-		b.KindChanged(gvk.GroupKind(), map[string]KindChange{"arrive": KindArrived, "alter": KindAltered, "delete": KindDeleted}[d.what])
+		b.KindChanged(gvk.GroupKind(), map[string]KindChange{"arrive": KindAdded, "alter": KindUpdated, "delete": KindDeleted}[d.what])
 	case "install":
 		b.install(gvk, newScript(made(gvk, "a/x", 1, partOf, "o", "app", "db"), made(gvk, "b/y", 2, partOf, "p")))
-		b.KindChanged(gvk.GroupKind(), KindArrived)
+		b.KindChanged(gvk.GroupKind(), KindAdded)
 	case "uninstall":
 		b.install(gvk, nil)
 		b.KindChanged(gvk.GroupKind(), KindDeleted)

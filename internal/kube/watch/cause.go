@@ -37,25 +37,25 @@ type Cause struct {
 	Object   object.Key
 	Change   Change
 	Priority Priority
-	Was, Is  Marks     // before and after; zero where the object wasn't or isn't
+	Was, Is  Metadata  // before and after; zero where the object wasn't or isn't
 	At       time.Time // when the hub learnt of it
 }
 
-// Marks are the parts of an object's metadata that tell its incarnations apart.
-type Marks struct {
+// Metadata are the parts of an object's metadata that tell its incarnations apart.
+type Metadata struct {
 	UID        string
 	Generation int64
 	Deleting   bool
 }
 
-func marksOf(o *unstructured.Unstructured) Marks {
+func marksOf(o *unstructured.Unstructured) Metadata {
 	if o == nil {
-		return Marks{}
+		return Metadata{}
 	}
 	m := metadataOf(o)
 	uid, _ := m["uid"].(string)
 	generation, _ := m["generation"].(int64)
-	return Marks{UID: uid, Generation: generation, Deleting: m["deletionTimestamp"] != nil}
+	return Metadata{UID: uid, Generation: generation, Deleting: m["deletionTimestamp"] != nil}
 }
 
 // transition is one change in a store. Either side may be absent, but not both.
@@ -78,7 +78,7 @@ func (t transition) cause(now time.Time) Cause {
 	return c
 }
 
-func (t transition) priority(was, is Marks) Priority {
+func (t transition) priority(was, is Metadata) Priority {
 	switch {
 	case t.replay:
 		return Background

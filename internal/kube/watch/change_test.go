@@ -90,7 +90,7 @@ func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 		mu.Lock()
 		served = false
 		mu.Unlock()
-		s.KindChanged(vpc.GroupKind(), KindAltered)
+		s.KindChanged(vpc.GroupKind(), KindUpdated)
 		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
 		s.expect(t, "the kind is told of, and no object's end", "i: KindState Vpc ")
 		if got := s.Owned(vpc, "o"); len(got) != 1 {
@@ -132,7 +132,7 @@ func TestAChangedKindIsLookedAtTwice(t *testing.T) {
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))
 		pass(time.Minute)
-		s.KindChanged(vpc.GroupKind(), KindAltered)
+		s.KindChanged(vpc.GroupKind(), KindUpdated)
 		pass(10 * time.Millisecond)
 		s.inbox.take()
 		changed := made(vpc, "a/x", 1, partOf, "o")
@@ -223,7 +223,7 @@ func TestNewsAfterADeletionIsNotLost(t *testing.T) {
 		s.commit("i", Child(vpc, "a", "x"))
 		synctest.Wait()
 		before, began := s.State(vpc, Managed()), time.Now()
-		for _, change := range []KindChange{KindDeleted, KindArrived, KindAltered} {
+		for _, change := range []KindChange{KindDeleted, KindAdded, KindUpdated} {
 			s.KindChanged(vpc.GroupKind(), change)
 		}
 		if is := s.expectState(t, vpc, Managed(), Synced, ""); is.Generation == before.Generation || time.Since(began) > 0 {
@@ -354,7 +354,7 @@ func TestAChangeForTheWorseIsToldToo(t *testing.T) {
 		s.inbox.take()
 		pass(time.Hour)
 		s.expect(t, "nothing changed")
-		s.KindChanged(vpc.GroupKind(), KindAltered)
+		s.KindChanged(vpc.GroupKind(), KindUpdated)
 		s.expect(t, "the kind changed", "i: KindState Vpc ")
 	})
 }
@@ -429,7 +429,7 @@ func TestAKindThatWasMissingForLongMayTakeAMomentToStart(t *testing.T) {
 		sc := newScript(made(vpc, "a/x", 1))
 		sc.fail(func(string) error { return apierrors.NewTooManyRequests("storage is (re)initializing", 1) })
 		s.install(vpc, sc)
-		s.KindChanged(vpc.GroupKind(), KindArrived)
+		s.KindChanged(vpc.GroupKind(), KindAdded)
 		pass(500 * time.Millisecond)
 		sc.fail(nil)
 		pass(2 * time.Second)

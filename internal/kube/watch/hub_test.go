@@ -161,7 +161,7 @@ func TestAMissingKindIsWaitedForAlone(t *testing.T) {
 		s.expect(t, "nothing changed")
 		s.install(vpc, newScript(made(vpc, "a/x", 5)))
 		before := time.Now()
-		s.KindChanged(vpc.GroupKind(), KindArrived)
+		s.KindChanged(vpc.GroupKind(), KindAdded)
 		s.expectState(t, vpc, Managed(), Synced, "")
 		if waited := time.Since(before); waited != 0 {
 			t.Errorf("the kind was noticed after %s", waited)
@@ -220,7 +220,7 @@ func TestADeletedKindsObjectsAreGoneUntilItReturns(t *testing.T) {
 		}
 
 		s.install(vpc, newScript(made(vpc, "a/x", 9)))
-		s.KindChanged(vpc.GroupKind(), KindArrived)
+		s.KindChanged(vpc.GroupKind(), KindAdded)
 		after := s.expectState(t, vpc, Managed(), Synced, "")
 		s.expect(t, "the kind is back", "i: KindState Vpc ")
 		if after.Generation <= before.Generation {
@@ -240,7 +240,7 @@ func TestAnAlteredKindIsListedAnew(t *testing.T) {
 		changed := made(vpc, "a/x", 1)
 		changed.Object["spec"] = map[string]any{"defaulted": true}
 		sc.objects[objectName{"a", "x"}] = changed // the same revision reads differently
-		s.KindChanged(vpc.GroupKind(), KindAltered)
+		s.KindChanged(vpc.GroupKind(), KindUpdated)
 		s.expect(t, "subscribers are told", "i: KindState Vpc ", "i: Updated Vpc a/x")
 		got, _ := s.Get(vpc, "a", "x")
 		if got.Object["spec"] == nil {

@@ -39,8 +39,8 @@ type KindChange string
 
 // The changes of a kind.
 const (
-	KindArrived KindChange = "Arrived" // it is served now, or may be
-	KindAltered KindChange = "Altered" // its versions or schema changed
+	KindAdded   KindChange = "Arrived" // it is served now, or may be
+	KindUpdated KindChange = "Altered" // its versions or schema changed
 	KindDeleted KindChange = "Deleted" // its definition, and so its objects, are gone
 )
 
@@ -60,7 +60,7 @@ func (h *Hub) KindChanged(gk schema.GroupKind, change KindChange) {
 // is an accelerator, as KindChanged is.
 func (h *Hub) GroupChanged(gv schema.GroupVersion) {
 	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.GroupVersion() == gv }) {
-		a.kindChanged(KindArrived)
+		a.kindChanged(KindAdded)
 	}
 }
 

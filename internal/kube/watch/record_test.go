@@ -65,7 +65,7 @@ func TestARecordSurvivesTheFirstList(t *testing.T) {
 		maps.mu.Lock()
 		maps.hang = false // and list as of revision 100
 		maps.mu.Unlock()
-		s.KindChanged(configMap.GroupKind(), KindAltered) // ends the hanging request
+		s.KindChanged(configMap.GroupKind(), KindUpdated) // ends the hanging request
 		s.expectState(t, configMap, Managed(), Synced, "")
 		if _, ok := s.Get(configMap, "a", "x"); !ok {
 			t.Error("a list from before the write removed it")

@@ -54,7 +54,7 @@ func (r *rights) changed(key object.Key, c Cause) {
 	}
 	for _, a := range r.hub.actorsOf(func(*kind) bool { return true }) {
 		if a.current().Reason == Forbidden {
-			a.kindChanged(KindArrived)
+			a.kindChanged(KindAdded)
 		}
 	}
 }

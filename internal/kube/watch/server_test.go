@@ -41,7 +41,7 @@ func TestServerAWatchOutlivesItsKind(t *testing.T) {
 					t.Error("an object outlived its kind")
 				}
 				l.install(t, versions...)
-				changed(KindArrived)
+				changed(KindAdded)
 				l.awaitState(t, kind, Managed(), Synced, "")
 				l.mail.take()
 				l.apply(t, l.vpcs(), made(kind, "a/x", 0, partOf, "o"))
@@ -74,7 +74,7 @@ func TestServerAKindThatMayNotBeListed(t *testing.T) {
 
 	l.mail.take()
 	l.grant(t, l.group, "vpcs")
-	l.KindChanged(kind.GroupKind(), KindArrived)
+	l.KindChanged(kind.GroupKind(), KindAdded)
 	l.mail.await(t, "the role", change("", KindState, kind))
 	l.awaitState(t, kind, Managed(), Synced, "")
 }

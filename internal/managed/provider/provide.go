@@ -1,4 +1,4 @@
-// Package provider starts what serves providers' managed resources on a kernel.
+// Package provider starts what serves providers' managed resources on a cluster.
 package provider
 
 import (
@@ -14,7 +14,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	sdk "github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -39,7 +39,7 @@ type Options struct {
 // something else is said.
 const Poll = time.Minute
 
-// CRDs hold the CustomResourceDefinitions of providers, which the kernel is to install.
+// CRDs hold the CustomResourceDefinitions of providers, which the cluster is to install.
 func CRDs(providers []sdk.Provider) []fs.FS {
 	var out []fs.FS
 	for _, p := range providers {
@@ -50,7 +50,7 @@ func CRDs(providers []sdk.Provider) []fs.FS {
 
 // Start starts a controller for each kind of the providers, and one for what is left of
 // those that have gone. Without providers it does nothing.
-func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
+func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	if len(o.Providers) == 0 {
 		return nil
 	}
@@ -80,7 +80,7 @@ func Start(ctx context.Context, k *kernel.Kernel, o Options) error {
 }
 
 // guardConfigs keeps the configurations of a provider as long as they are used.
-func guardConfigs(k *kernel.Kernel, o Options, p sdk.Provider) {
+func guardConfigs(k *cluster.Cluster, o Options, p sdk.Provider) {
 	var users []schema.GroupVersionKind
 	for _, kind := range p.Kinds {
 		users = append(users, kind.Port().GVK)
@@ -95,7 +95,7 @@ func guardConfigs(k *kernel.Kernel, o Options, p sdk.Provider) {
 
 // installation names this control plane for good, by the UID of its first
 // namespace.
-func installation(ctx context.Context, k *kernel.Kernel) (string, error) {
+func installation(ctx context.Context, k *cluster.Cluster) (string, error) {
 	namespace, err := k.Client.Get(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), "", "kube-system")
 	if err != nil {
 		return "", fmt.Errorf("find out which control plane this is: %w", err)

@@ -176,7 +176,7 @@ type gated struct {
 const retryAfter = time.Second
 
 // Reconcile reconciles, unless that is suspended: then the end of the Hold enqueues it.
-func (r gated) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r gated) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	if !r.gate.enter(key) {
 		return reconcile.Done()
 	}
@@ -186,7 +186,7 @@ func (r gated) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome 
 	case err != nil:
 		return reconcile.Fail(err)
 	case held:
-		return reconcile.Wait(retryAfter)
+		return reconcile.RequeueAfter(retryAfter)
 	}
 	return r.next.Reconcile(ctx, key)
 }
@@ -230,7 +230,7 @@ func (g *Gate) waitsFor(ctx context.Context, kind schema.GroupVersionKind, key o
 		return false, nil
 	}
 	live, err := g.Cluster.Get(ctx, Kind, "", name)
-	if err != nil && !kube.IsAbsent(err, name) {
+	if err != nil && !kube.IsObjectNotFound(err, name) {
 		return false, err
 	}
 	if err == nil && string(live.GetUID()) == uid {

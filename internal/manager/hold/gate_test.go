@@ -62,12 +62,12 @@ func newWorld(objects ...string) *world {
 }
 
 // Reconcile is that of what is behind the gate.
-func (w *world) Reconcile(context.Context, object.Key) reconcile.Outcome {
+func (w *world) Reconcile(context.Context, object.Key) reconcile.Result {
 	w.reconciled++
 	if w.during != nil {
 		w.during()
 	}
-	return reconcile.Wait(time.Hour)
+	return reconcile.RequeueAfter(time.Hour)
 }
 
 func (w *world) hold(name string) {
@@ -96,7 +96,7 @@ func TestNothingIsReconciledWhileThereIsAHold(t *testing.T) {
 	if !isClosed(w.gate.Watch()) {
 		t.Error("Holds are known, and Watch doesn't say so")
 	}
-	if out := w.apps.Reconcile(t.Context(), appKey); w.reconciled != 1 || out.After != time.Hour {
+	if out := w.apps.Reconcile(t.Context(), appKey); w.reconciled != 1 || out.RequeueAfter != time.Hour {
 		t.Errorf("without a Hold: %d reconciles, %+v", w.reconciled, out)
 	}
 	w.hold("first")
@@ -185,28 +185,28 @@ func TestAnImportedObjectWaitsForItsHold(t *testing.T) {
 		hold       string
 		fails      error
 		reconciled int
-		out        reconcile.Outcome
+		out        reconcile.Result
 		asks       int
 	}{
 		"The Hold is there": {
 			reason: "its event hasn't come yet, so that it is looked for again",
-			by:     "import-1/hold-1", hold: aHold, out: reconcile.Wait(retryAfter), asks: 2,
+			by:     "import-1/hold-1", hold: aHold, out: reconcile.RequeueAfter(retryAfter), asks: 2,
 		},
 		"The Hold has gone": {
 			reason: "one that has gone never comes back, so that it is asked for once",
-			by:     "import-1/hold-1", reconciled: 2, out: reconcile.Wait(time.Hour), asks: 1,
+			by:     "import-1/hold-1", reconciled: 2, out: reconcile.RequeueAfter(time.Hour), asks: 1,
 		},
 		"Another Hold has the name": {
 			reason: "that of another run of an import",
-			by:     "import-1/hold-0", hold: aHold, reconciled: 2, out: reconcile.Wait(time.Hour), asks: 1,
+			by:     "import-1/hold-0", hold: aHold, reconciled: 2, out: reconcile.RequeueAfter(time.Hour), asks: 1,
 		},
 		"The object wasn't imported": {
 			reason:     "nothing is asked",
-			reconciled: 2, out: reconcile.Wait(time.Hour),
+			reconciled: 2, out: reconcile.RequeueAfter(time.Hour),
 		},
 		"The annotation names no Hold": {
 			reason: "it isn't an import's",
-			by:     "/hold-1", reconciled: 2, out: reconcile.Wait(time.Hour),
+			by:     "/hold-1", reconciled: 2, out: reconcile.RequeueAfter(time.Hour),
 		},
 		"The Hold can't be read": {
 			reason: "nothing follows, and it is tried again",
@@ -228,7 +228,7 @@ func TestAnImportedObjectWaitsForItsHold(t *testing.T) {
 			w.Before = func(string) error { return tc.fails }
 			w.apps.Reconcile(t.Context(), appKey)
 			out := w.apps.Reconcile(t.Context(), appKey)
-			if w.reconciled != tc.reconciled || out.After != tc.out.After || !errors.Is(out.Err, tc.out.Err) || len(w.Requests) != tc.asks {
+			if w.reconciled != tc.reconciled || out.RequeueAfter != tc.out.RequeueAfter || !errors.Is(out.Err, tc.out.Err) || len(w.Requests) != tc.asks {
 				t.Errorf("%s: %d reconciles, %+v, requests %q", tc.reason, w.reconciled, out, w.Requests)
 			}
 		})

@@ -199,8 +199,8 @@ func (c *Cluster) Resolve(_ context.Context, gvk schema.GroupVersionKind) (kube.
 	return kube.Resource{GVR: gvr, Namespaced: namespaced}, err
 }
 
-// Standing is that of *kube.Kinds.
-func (c *Cluster) Standing(_ context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Standing, error) {
+// Availability is that of *kube.Kinds.
+func (c *Cluster) Availability(_ context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error) {
 	k := c.Kinds[gk]
 	switch {
 	case k.Err != nil:

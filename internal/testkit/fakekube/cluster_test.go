@@ -30,7 +30,7 @@ func TestWritesCarryWhatTheyWereDecidedOn(t *testing.T) {
 	}{
 		"create": {func(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
 			_, err := c.Create(ctx, o, "test")
-			if kube.IsTaken(err) {
+			if kube.IsNameTaken(err) {
 				return nil
 			}
 			return errors.New("it takes the place of what is there")

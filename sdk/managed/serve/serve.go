@@ -18,7 +18,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -123,14 +123,14 @@ func version() string {
 
 // controllers serve one provider.
 type controllers struct {
-	*kernel.Kernel
+	*cluster.Cluster
 	options provider.Options
 }
 
 func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
-	k, err := kernel.New(kernel.Options{
-		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: kernel.Always(provider.CRDs(providers)),
+	k, err := cluster.New(cluster.Options{
+		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: cluster.InstallAlways(provider.CRDs(providers)),
 	})
 	if err != nil {
 		return nil, err
@@ -140,5 +140,5 @@ func newControllers(p managed.Provider, s settings, log logr.Logger, around mana
 
 // Run serves until the context ends.
 func (c controllers) Run(ctx context.Context) error {
-	return c.Kernel.Run(ctx, func(ctx context.Context) error { return provider.Start(ctx, c.Kernel, c.options) })
+	return c.Cluster.Run(ctx, func(ctx context.Context) error { return provider.Start(ctx, c.Cluster, c.options) })
 }

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
-	"github.com/espalier-dev/espalier/internal/composition/establish"
+	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -28,24 +28,24 @@ var updating = metav1.UpdateOptions{}
 // port serves kinds by putting a finalizer on and taking it off again, and remembers
 // what it was given.
 type port struct {
-	kernel *kernel.Kernel
+	cluster *cluster.Cluster
 
 	mu      sync.Mutex
 	served  []*served
 	changed chan struct{} // closed at the next change
 }
 
-// on lets it work on a kernel.
-func (p *port) on(k *kernel.Kernel) establish.Kinds {
-	p.kernel = k
+// on lets it work on a cluster.
+func (p *port) on(k *cluster.Cluster) compositiondefinition.Kinds {
+	p.cluster = k
 	return p
 }
 
-func (p *port) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
+func (p *port) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
 	return p.serve(d, kind, wake, v1.CompositeFinalizer)
 }
 
-func (p *port) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) establish.Served {
+func (p *port) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
 	return p.serve(d, kind, wake, v1.ClaimFinalizer)
 }
 
@@ -110,19 +110,19 @@ type served struct {
 	kind      schema.GroupVersionKind
 	wake      func()
 	finalizer string
-	used      []establish.Snapshot
+	used      []compositiondefinition.Snapshot
 	passes    map[string]int
 }
 
-func (s *served) Use(snapshot establish.Snapshot) {
+func (s *served) Use(snapshot compositiondefinition.Snapshot) {
 	s.port.tell(func() { s.used = append(s.used, snapshot) })
 }
 
 // holding is an annotation by which a test keeps an object from going.
 const holding = "test/holding"
 
-func (s *served) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
-	k := s.port.kernel
+func (s *served) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
+	k := s.port.cluster
 	defer s.port.tell(func() { s.passes[key.Name]++ })
 	o, ok := k.Hub.Served(s.kind, key.Namespace, key.Name)
 	if !ok {

@@ -24,9 +24,9 @@ import (
 // empty is what there is around a composite that was just made.
 type empty struct{ memory any }
 
-func (*empty) Object(plan.Need) plan.Look { return plan.Look{} }
+func (*empty) Object(plan.Need) plan.Lookup { return plan.Lookup{} }
 
-func (*empty) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Blind) {
+func (*empty) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	return nil, nil
 }
 

@@ -176,7 +176,7 @@ func (c *cluster) settle(t *testing.T) {
 	t.Helper()
 	owner := inventory.OwnerOf(c.instance, c.definition, "v1")
 	for range mostPasses {
-		facts := plan.Facts{Instance: c.instance, Now: began, Owned: c.owned, External: map[plan.Need]plan.Look{}, Waits: map[plan.WaitKey]time.Time{}}
+		facts := plan.Facts{Instance: c.instance, Now: began, Owned: c.owned, External: map[plan.Need]plan.Lookup{}, Waits: map[plan.WaitKey]time.Time{}}
 		c.desired = c.compose(t, &facts)
 		c.plan = plan.Compute(c.desired, facts, plan.History{}, owner, v1alpha1.ChildManager)
 		wrote := c.apply(t)
@@ -198,7 +198,7 @@ func (c *cluster) compose(t *testing.T, facts *plan.Facts) plan.Desired {
 				continue
 			}
 			more = true
-			look := plan.Look{}
+			look := plan.Lookup{}
 			for _, o := range c.others {
 				if found := c.find(t, need, o); found && need.Several {
 					look.Objects = append(look.Objects, o)
@@ -292,9 +292,9 @@ func (c *cluster) report(facts plan.Facts) {
 	at := instance.Moment{Now: began, Generation: c.instance.GetGeneration()}
 	own := instance.Graphs{}.LiveConditions(nil, c.desired, summary, at)
 	said := report.Status{State: summary.State, Conditions: own, Problems: plan.Problems(c.plan.Steps, nil, began)}
-	if c.desired.Author != nil {
+	if c.desired.AuthorConditions != nil {
 		said.Conditions = nil
-		for _, one := range c.desired.Author(own).Conditions {
+		for _, one := range c.desired.AuthorConditions(own).Conditions {
 			said.Conditions = said.Conditions.Mark(one, facts.Now)
 		}
 		said.Conditions = slices.Clip(append(condition.Set{}, said.Conditions...))

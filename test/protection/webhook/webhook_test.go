@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/manager/kernel"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -217,7 +217,7 @@ spec:
 		ns := testkit.Namespace(t, config)
 		put(t, w, ns, objects, "REPLAY", "false")
 		w.AwaitReady(t, usageKind, ns, "uses")
-		k, err := kernel.New(kernel.Options{Config: config, Workers: 1, Log: logr.Discard()})
+		k, err := cluster.New(cluster.Options{Config: config, Workers: 1, Log: logr.Discard()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +263,7 @@ spec:
 
 type knowsNothing struct{}
 
-func (knowsNothing) Of(object.Key) ([]usage.Use, *plan.Blind) { return nil, nil }
+func (knowsNothing) Of(object.Key) ([]usage.Use, *plan.Unreadable) { return nil, nil }
 
 // TestASecretIsSharedByProcesses lets several make a certificate at once.
 func TestASecretIsSharedByProcesses(t *testing.T) {
@@ -274,7 +274,7 @@ func TestASecretIsSharedByProcesses(t *testing.T) {
 	defer all.Wait()
 	defer cancel()
 	for range 3 {
-		k, err := kernel.New(kernel.Options{Config: config, Workers: 1, Log: logr.Discard()})
+		k, err := cluster.New(cluster.Options{Config: config, Workers: 1, Log: logr.Discard()})
 		if err != nil {
 			t.Fatal(err)
 		}

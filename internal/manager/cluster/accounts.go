@@ -1,4 +1,4 @@
-package kernel
+package cluster
 
 import (
 	"fmt"
@@ -35,8 +35,8 @@ type accounts struct {
 
 // As is the account of a service account, by whose rights requests are made from then on:
 // the API server is asked to take them for that one's. An empty name is for this
-// program's own rights. It is to be called while the kernel runs.
-func (k *Kernel) As(namespace, name string) (*Account, error) {
+// program's own rights. It is to be called while the cluster runs.
+func (k *Cluster) As(namespace, name string) (*Account, error) {
 	if name == "" {
 		return &Account{Client: k.Client, Hub: k.Hub}, nil
 	}
@@ -58,7 +58,7 @@ func (k *Kernel) As(namespace, name string) (*Account, error) {
 	return a, nil
 }
 
-func (k *Kernel) impersonate(user string) (*Account, error) {
+func (k *Cluster) impersonate(user string) (*Account, error) {
 	config := k.permissions.noticing(k.options.Config, user)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server knows its groups
 	dyn, err := dynamic.NewForConfig(config)
@@ -73,7 +73,7 @@ func (k *Kernel) impersonate(user string) (*Account, error) {
 }
 
 // hubs are all that watch: this program's own first, then those of each account.
-func (k *Kernel) hubs() []*watch.Hub {
+func (k *Cluster) hubs() []*watch.Hub {
 	k.accounts.mu.Lock()
 	defer k.accounts.mu.Unlock()
 	out := []*watch.Hub{k.Hub}
@@ -84,7 +84,7 @@ func (k *Kernel) hubs() []*watch.Hub {
 }
 
 // Watches lists all watches: this program's own first, then those of each account.
-func (k *Kernel) Watches() []watch.KindStats {
+func (k *Cluster) Watches() []watch.KindStats {
 	var out []watch.KindStats
 	for _, hub := range k.hubs() {
 		out = append(out, hub.Stats()...)
@@ -93,4 +93,4 @@ func (k *Kernel) Watches() []watch.KindStats {
 }
 
 // Watched reports all watches as metrics.
-func (k *Kernel) Watched() prometheus.Collector { return watch.NewCollector(k.hubs) }
+func (k *Cluster) Watched() prometheus.Collector { return watch.NewCollector(k.hubs) }

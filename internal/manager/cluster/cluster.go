@@ -1,7 +1,7 @@
-// Package kernel is what every program of ours runs on: one connection to an API
+// Package cluster is what every program of ours runs on: one connection to an API
 // server, what is known of its kinds, shared watches, and the engine that runs
 // controllers. Which controllers these are is for others to say.
-package kernel
+package cluster
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Options are what a kernel needs to know.
+// Options are what a cluster needs to know.
 type Options struct {
 	// Config is how to reach the API server.
 	Config *rest.Config
@@ -36,7 +36,7 @@ type Options struct {
 	Workers int
 	Log     logr.Logger
 	// Observe is told of each pass; optional.
-	Observe func(reconcile.Pass)
+	Observe func(reconcile.Run)
 	// Concerned lists the objects to look at again when a kind changes, and Using
 	// those that use kinds of a group; both are optional. They are called from many
 	// goroutines and must not block.
@@ -48,15 +48,15 @@ type Options struct {
 	Permitted func(user string)
 	// Annotated are kinds all of whose annotations are read; optional.
 	Annotated []schema.GroupVersionKind
-	// Installs tells which CustomResourceDefinitions Run installs beside the kernel's own, one
+	// Installs tells which CustomResourceDefinitions Run installs beside the cluster's own, one
 	// YAML document a file; optional. It is asked before the controllers begin, with those
 	// that there are.
 	Installs func(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS
 }
 
-// Kernel is a connection to one API server with all that controllers share. Its
+// Cluster is a connection to one API server with all that controllers share. Its
 // parts are safe for concurrent use.
-type Kernel struct {
+type Cluster struct {
 	Client *kube.Client
 	Kinds  *kube.Kinds
 	Hub    *watch.Hub
@@ -72,9 +72,9 @@ type Kernel struct {
 	started     chan struct{}   // closed once the controllers run
 }
 
-// New prepares a kernel; Run runs it.
-func New(o Options) (*Kernel, error) {
-	o.Config = kube.Prompt(o.Config)
+// New prepares a cluster; Run runs it.
+func New(o Options) (*Cluster, error) {
+	o.Config = kube.RetryInitializing(o.Config)
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for those who write the objects: that a version is deprecated, say
 	}
@@ -84,7 +84,7 @@ func New(o Options) (*Kernel, error) {
 	if o.Using == nil {
 		o.Using = func(string) []object.Key { return nil }
 	}
-	k := &Kernel{started: make(chan struct{})}
+	k := &Cluster{started: make(chan struct{})}
 	k.permissions = newPermissions(k)
 	noticing := k.permissions.noticing(o.Config, "")
 	httpClient, err := rest.HTTPClientFor(noticing)
@@ -111,8 +111,8 @@ func New(o Options) (*Kernel, error) {
 	return k, nil
 }
 
-// watching is how the kernel's hubs watch.
-func (k *Kernel) watching(client dynamic.Interface) watch.Config {
+// watching is how the cluster's hubs watch.
+func (k *Cluster) watching(client dynamic.Interface) watch.Config {
 	return watch.Config{
 		Client:       client,
 		Resolve:      k.resolve,
@@ -146,7 +146,7 @@ var rights = []schema.GroupVersionKind{
 // Begin is called once all kinds are known: what is known of them decides whether
 // objects are gone for good, so that no controller may run before. Run returns
 // when everything that it started has ended.
-func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) error {
+func (k *Cluster) Run(ctx context.Context, begin func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	k.life = ctx
 	defer k.accounts.lives.Wait()
@@ -187,7 +187,7 @@ func (k *Kernel) Run(ctx context.Context, begin func(context.Context) error) err
 
 // begin installs kinds, and lets the controllers begin once it is known whether there is
 // a Hold.
-func (k *Kernel) begin(ctx context.Context, begin func(context.Context) error) error {
+func (k *Cluster) begin(ctx context.Context, begin func(context.Context) error) error {
 	if err := k.install(ctx); err != nil {
 		return err
 	}
@@ -200,15 +200,15 @@ func (k *Kernel) begin(ctx context.Context, begin func(context.Context) error) e
 }
 
 // Serve starts the controller of a kind whose passes rest while there is a Hold.
-func (k *Kernel) Serve(kind schema.GroupVersionKind, r queue.Reconciler) {
+func (k *Cluster) Serve(kind schema.GroupVersionKind, r queue.Reconciler) {
 	k.Engine.Start(kind, k.Gate.Wrap(kind, r), nil)
 }
 
-// Base is the kernel itself, of controllers that embed it.
-func (k *Kernel) Base() *Kernel { return k }
+// Base is the cluster itself, of controllers that embed it.
+func (k *Cluster) Base() *Cluster { return k }
 
 // Serving says whether the controllers run that Run begins: nil when they do.
-func (k *Kernel) Serving() error {
+func (k *Cluster) Serving() error {
 	select {
 	case <-k.started:
 		return nil
@@ -221,7 +221,7 @@ func (k *Kernel) Serving() error {
 }
 
 // AwaitServing waits until they run.
-func (k *Kernel) AwaitServing(ctx context.Context) error {
+func (k *Cluster) AwaitServing(ctx context.Context) error {
 	select {
 	case <-k.started:
 		return nil
@@ -231,11 +231,11 @@ func (k *Kernel) AwaitServing(ctx context.Context) error {
 }
 
 // Wake asks for a pass over an object.
-func (k *Kernel) Wake(key object.Key) {
+func (k *Cluster) Wake(key object.Key) {
 	k.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Normal})
 }
 
-func (k *Kernel) resolve(ctx context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
+func (k *Cluster) resolve(ctx context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
 	r, err := k.Kinds.Resolve(ctx, gvk)
 	if kube.IsUnavailable(err) {
 		_, defined := k.Kinds.CRD(gvk.GroupKind())

@@ -1,8 +1,8 @@
-// Package establish turns definitions of the composition dialect into served kinds: it
+// Package definition turns definitions of the composition dialect into served kinds: it
 // publishes the CustomResourceDefinitions of composites and of the claims for them, and
 // starts what serves both; when a definition goes, it deletes the objects of its kinds and
 // retires what it made.
-package establish
+package definition
 
 import (
 	"context"
@@ -104,11 +104,11 @@ func (v *session) Finalizers() []string {
 }
 
 // Compile judges the definition.
-func (v *session) Compile(context.Context) reconcile.Outcome {
+func (v *session) Compile(context.Context) reconcile.Result {
 	if err := v.r.validate(v); err != nil {
 		return reconcile.Fail(err)
 	}
-	return reconcile.Outcome{}
+	return reconcile.Result{}
 }
 
 // Serve starts what serves the definition's kinds, or gives what runs the compositions as they are now.
@@ -123,7 +123,7 @@ func (v *session) Serve(context.Context) error {
 }
 
 // Report writes the status.
-func (v *session) Report(ctx context.Context, failed, _ error) reconcile.Outcome {
+func (v *session) Report(ctx context.Context, failed, _ error) reconcile.Result {
 	if out := v.r.report(ctx, v); out.Err != nil || failed == nil {
 		return out
 	}

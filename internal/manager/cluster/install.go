@@ -1,4 +1,4 @@
-package kernel
+package cluster
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // planInstall decides how this program's own CustomResourceDefinitions and others are
 // installed beside those that there are.
-func (k *Kernel) planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]install.Step, error) {
+func (k *Cluster) planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]install.Step, error) {
 	all := []fs.FS{espalier.CRDs}
 	if k.options.Installs != nil {
 		all = append(all, k.options.Installs(current)...)
@@ -34,8 +34,8 @@ func (k *Kernel) planInstall(current func(name string) (*apiextensionsv1.CustomR
 	return install.Plan(wanted, current)
 }
 
-// Always installs the same CustomResourceDefinitions, whatever there is.
-func Always(files []fs.FS) func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
+// InstallAlways installs the same CustomResourceDefinitions, whatever there is.
+func InstallAlways(files []fs.FS) func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
 	return func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS { return files }
 }
 
@@ -62,7 +62,7 @@ func documents(files fs.FS) ([]*unstructured.Unstructured, error) {
 
 // install writes the CustomResourceDefinitions that aren't as they should be, all of them
 // or, as far as can be known beforehand, none.
-func (k *Kernel) install(ctx context.Context) error {
+func (k *Cluster) install(ctx context.Context) error {
 	steps, err := k.planInstall(k.CRDs.Get)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (k *Kernel) install(ctx context.Context) error {
 
 // CheckInstall decides what Run would install, without writing anything. The error says
 // why Run would install nothing.
-func (k *Kernel) CheckInstall(ctx context.Context) ([]install.Step, error) {
+func (k *Cluster) CheckInstall(ctx context.Context) ([]install.Step, error) {
 	known, err := k.CRDs.List(ctx)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func carryOut(ctx context.Context, client *kube.Client, steps []install.Step) er
 		var err error
 		switch s.Action {
 		case install.Create:
-			if _, err = client.Create(ctx, s.Wanted, v1alpha1.InstanceManager); kube.IsTaken(err) {
+			if _, err = client.Create(ctx, s.Wanted, v1alpha1.InstanceManager); kube.IsNameTaken(err) {
 				err = nil // another process of this program is installing
 			}
 		case install.Update:

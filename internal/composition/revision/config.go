@@ -1,7 +1,7 @@
-// Package revise keeps the history of compositions: each state of one is a revision, the
+// Package revision keeps the history of compositions: each state of one is a revision, the
 // newest of which is what the composition is. It also tells of each revision whether its
 // pipeline can run.
-package revise
+package revision
 
 import (
 	"time"

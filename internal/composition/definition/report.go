@@ -1,4 +1,4 @@
-package establish
+package definition
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
 }
 
 // report writes the definition's status, if it says anything new.
-func (r *Dialect) report(ctx context.Context, v *session) reconcile.Outcome {
+func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
 	set := condition.Read(v.Unstructured)
 	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
 	if v.offersClaim() || v.memory.claim.Controller != nil {
@@ -83,7 +83,7 @@ func (r *Dialect) report(ctx context.Context, v *session) reconcile.Outcome {
 }
 
 // ReportEnding says how far a deleted definition is: what is left of a kind, or that only its CustomResourceDefinition is.
-func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Outcome {
+func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Result {
 	text := fmt.Sprintf("waiting for CustomResourceDefinition %s to be deleted", e.CRD.Name)
 	if left != nil {
 		text = remainingText(left)
@@ -112,7 +112,7 @@ func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Co
 
 // writeStatus writes the definition's status, if it says anything new, and tells of
 // transitions as events.
-func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Outcome {
+func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Result {
 	var status v1.DefinitionStatus
 	if c := v.memory.composite.Controller; c != nil {
 		status.Controllers.CompositeResourceType = v1.TypeReferenceTo(c.Kind)
@@ -127,7 +127,7 @@ func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set
 	fields["conditions"] = set.Unstructured()
 	before := condition.Read(v.Unstructured)
 	wrote, out := v.WriteStatus(ctx, fields)
-	if out.Settled() {
+	if out.IsFinal() {
 		return out
 	}
 	if wrote {

@@ -1,4 +1,4 @@
-package revise
+package revision
 
 import (
 	"context"
@@ -35,7 +35,7 @@ const (
 
 // Reconcile looks at a revision and at the functions of its pipeline, whose events bring
 // the next look.
-func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
 	raw, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
 	if !ok || raw.GetDeletionTimestamp() != nil {
@@ -139,7 +139,7 @@ func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
 const longestMessage = 32768
 
 // report writes the verdict, if it is news, and tells of it as an event, if it is bad news.
-func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, c v1alpha1.Condition) reconcile.Outcome {
+func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, c v1alpha1.Condition) reconcile.Result {
 	c.Message, c.ObservedGeneration = diag.Cut(c.Message, longestMessage), raw.GetGeneration()
 	before := condition.Read(raw)
 	status := map[string]any{"conditions": before.Mark(c, r.Now()).Unstructured()}
@@ -150,7 +150,7 @@ func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, 
 	// told of it, too.
 	_, err := r.Cluster.WriteStatus(ctx, raw, status, Manager)
 	if kube.IsGone(err) {
-		return reconcile.Overtaken()
+		return reconcile.Conflict()
 	}
 	if err != nil {
 		return reconcile.Fail(fmt.Errorf("write status: %w", err))

@@ -1,4 +1,4 @@
-package establish
+package definition
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"

@@ -1,4 +1,4 @@
-package kernel
+package cluster
 
 import (
 	"sync"
@@ -14,7 +14,7 @@ import (
 
 // crdChanged passes on what happens to kinds: to what is known of them, to the
 // watches, and to the definitions that use or own them.
-func (k *Kernel) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
+func (k *Cluster) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
 	if was != nil && (is == nil || groupKind(was) != groupKind(is)) {
 		if k.Kinds.Forget(was) {
 			k.kindChanged(was, watch.KindDeleted)
@@ -27,14 +27,14 @@ func (k *Kernel) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
 		return
 	}
 	switch k.Kinds.Observe(is) {
-	case kube.NoNews:
-	case kube.Remarked:
+	case kube.CRDUnchanged:
+	case kube.CRDStatusChanged:
 		k.wakeConcerned(is)
-	case kube.Altered:
+	case kube.CRDSpecChanged:
 		if was == nil {
-			k.kindChanged(is, watch.KindArrived)
+			k.kindChanged(is, watch.KindAdded)
 		} else {
-			k.kindChanged(is, watch.KindAltered)
+			k.kindChanged(is, watch.KindUpdated)
 		}
 	}
 }
@@ -45,9 +45,9 @@ func groupKind(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
 
 // Published passes on the answer to a write of a CustomResourceDefinition: what
 // was published is known at once, also to who takes it back the next moment.
-func (k *Kernel) Published(crd *apiextensionsv1.CustomResourceDefinition) {
-	if k.Kinds.Record(crd) != kube.NoNews {
-		k.kindChanged(crd, watch.KindAltered)
+func (k *Cluster) Published(crd *apiextensionsv1.CustomResourceDefinition) {
+	if k.Kinds.Record(crd) != kube.CRDUnchanged {
+		k.kindChanged(crd, watch.KindUpdated)
 		k.confirm(crd)
 	}
 }
@@ -58,7 +58,7 @@ const confirmed = 30 * time.Second
 // confirm looks whether the watch ever tells of what was published: one that is
 // broken off just then misses what lives for a moment only. Nothing follows from
 // its silence before it is past that revision.
-func (k *Kernel) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
+func (k *Cluster) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
 	time.AfterFunc(confirmed, func() {
 		if k.life.Err() != nil {
 			return // nobody watches any more
@@ -73,14 +73,14 @@ func (k *Kernel) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
 	})
 }
 
-func (k *Kernel) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
+func (k *Cluster) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
 	for _, hub := range k.hubs() {
 		hub.KindChanged(groupKind(crd), change)
 	}
 	k.wakeConcerned(crd)
 }
 
-func (k *Kernel) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
+func (k *Cluster) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
 	for _, key := range k.options.Concerned(crd) {
 		k.Wake(key)
 	}
@@ -94,7 +94,7 @@ var apiServices = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Versi
 // asked for until then. The channel is closed once they are known, or it is known
 // that they aren't told: a definition that waits for a kind which can't come would
 // be accepted before.
-func (k *Kernel) followGroups() (serving *watch.Serving, told <-chan struct{}) {
+func (k *Cluster) followGroups() (serving *watch.Serving, told <-chan struct{}) {
 	answered := make(chan struct{})
 	var once sync.Once
 	return k.Hub.Serve(apiServices, func(key object.Key, _ watch.Cause) {

@@ -1,4 +1,4 @@
-package revise
+package revision
 
 import (
 	"context"
@@ -52,7 +52,7 @@ type reconcileState struct {
 // Reconcile sees to it that the newest revision of a composition is what the composition
 // is. There is at most one write of a number in a pass, by one who has read all numbers:
 // no two revisions get the same, and a crash leaves nothing half done.
-func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.Outcome {
+func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	raw, ok := r.Hub.Served(CompositionKind, key.Namespace, key.Name)
 	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector takes its revisions
 		r.alarmed.Delete(key)
@@ -77,7 +77,7 @@ func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.
 	}
 	for i, revision := range v.revisions {
 		if err := r.adopt(ctx, v, v.read[i], revision); err != nil {
-			return serving.OutcomeOf(err)
+			return serving.ResultOf(err)
 		}
 	}
 	return r.write(ctx, v, xrd.NextRevision(v.composition, v.revisions))
@@ -115,7 +115,7 @@ func (r *Compositions) revisions() serving.RevisionStore {
 }
 
 // write writes what there is to write, if anything.
-func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.Next) reconcile.Outcome {
+func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.Next) reconcile.Result {
 	switch {
 	case next.Create != nil:
 		return r.create(ctx, v, next.Create)
@@ -126,7 +126,7 @@ func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.Ne
 	return reconcile.Done()
 }
 
-func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Outcome {
+func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Result {
 	o, err := r.revisions().Encode(revision)
 	if err != nil {
 		return reconcile.Fail(err)
@@ -138,9 +138,9 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 		r.alarmed.Delete(v.key)
 		r.Events.Event(v.raw, telemetry.Normal, eventCreate, fmt.Sprintf("created revision %d, %s", revision.Spec.Revision, revision.Name))
 		return reconcile.Done()
-	case kube.IsTaken(err):
+	case kube.IsNameTaken(err):
 		return r.nameTaken(v, kube.Holder(err))
-	case kube.Passes(err):
+	case kube.IsTransient(err):
 		return reconcile.Fail(err)
 	}
 	r.recordProblem(v, "no revision can be made of it: "+err.Error())
@@ -148,14 +148,14 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 }
 
 // nameTaken looks who has the name of a revision that isn't there as far as is known.
-func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured) reconcile.Outcome {
+func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured) reconcile.Result {
 	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
 		r.recordProblem(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", o.GetName(), v1.CompositionNameLabel))
 	}
 	return reconcile.Done() // else its event is on its way
 }
 
-func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Outcome {
+func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Result {
 	at := slices.IndexFunc(v.read, func(o *unstructured.Unstructured) bool { return o.GetUID() == revision.UID })
 	o := v.read[at]
 	if newer, ok := r.Hub.Served(RevisionKind, "", o.GetName()); ok && newer.GetUID() == o.GetUID() {
@@ -165,7 +165,7 @@ func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision
 		return r.Cluster.Patch(ctx, o, map[string]any{"spec": map[string]any{"revision": revision.Spec.Revision}}, Manager)
 	})
 	if err != nil {
-		return serving.OutcomeOf(err)
+		return serving.ResultOf(err)
 	}
 	r.alarmed.Delete(v.key)
 	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("revision %s is number %d now: the composition is what it was then", revision.Name, revision.Spec.Revision))

@@ -1,4 +1,4 @@
-package establish
+package definition
 
 import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"

@@ -1,4 +1,4 @@
-package establish
+package definition
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package kernel
+package cluster
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // not every authorizer shows what it decides by. Then the API server is asked what is
 // allowed, and whoever has asked before is told if that has changed.
 type permissions struct {
-	kernel *Kernel
-	news   chan struct{} // holds one: something has become due earlier
+	cluster *Cluster
+	news    chan struct{} // holds one: something has become due earlier
 
 	mu     sync.Mutex
 	due    reviews
@@ -53,8 +53,8 @@ const (
 	seldomDoubt = 5 * time.Minute
 )
 
-func newPermissions(k *Kernel) *permissions {
-	return &permissions{kernel: k, news: make(chan struct{}, 1), doubts: map[string]*doubt{}}
+func newPermissions(k *Cluster) *permissions {
+	return &permissions{cluster: k, news: make(chan struct{}, 1), doubts: map[string]*doubt{}}
 }
 
 // shown are the kinds that say who may do what in all namespaces.
@@ -66,7 +66,7 @@ var shown = []schema.GroupVersionKind{
 // run notices until the context ends.
 func (p *permissions) run(ctx context.Context) {
 	for _, gvk := range shown {
-		defer p.kernel.Hub.Serve(gvk, p.changed).Stop()
+		defer p.cluster.Hub.Serve(gvk, p.changed).Stop()
 	}
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
@@ -185,14 +185,14 @@ func (p *permissions) review(ctx context.Context, now time.Time) {
 		}
 	}
 	p.mu.Unlock()
-	for user, client := range p.kernel.clients() {
+	for user, client := range p.cluster.clients() {
 		d := doubts[user]
 		if !everybody && d == nil {
 			continue
 		}
 		changed, err := client.Refresh(ctx, d != nil)
 		if err != nil && ctx.Err() == nil {
-			p.kernel.options.Log.V(1).Info("cannot determine what is allowed", "user", user, "error", err.Error())
+			p.cluster.options.Log.V(1).Info("cannot determine what is allowed", "user", user, "error", err.Error())
 		}
 		if d != nil {
 			p.mu.Lock()
@@ -232,7 +232,7 @@ func (n noticing) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // permitted passes on that a user is allowed something else.
-func (k *Kernel) permitted(user string) {
+func (k *Cluster) permitted(user string) {
 	if k.options.Permitted != nil {
 		k.options.Permitted(user)
 	}
@@ -240,7 +240,7 @@ func (k *Kernel) permitted(user string) {
 
 // clients are those whose rights are in use, by the user's name: this program's own, which
 // has none, and those of accounts that anything is watched as.
-func (k *Kernel) clients() map[string]*kube.Client {
+func (k *Cluster) clients() map[string]*kube.Client {
 	k.accounts.mu.Lock()
 	defer k.accounts.mu.Unlock()
 	out := map[string]*kube.Client{"": k.Client}

@@ -1,4 +1,4 @@
-package kernel
+package cluster
 
 import (
 	"testing"
@@ -39,7 +39,7 @@ func TestWhatIsForbiddenIsAskedLaterAndLater(t *testing.T) {
 // TestRolesThatChangeAreReviewedSoonAndOnceMore tells of roles, and looks when what they grant
 // is reviewed.
 func TestRolesThatChangeAreReviewedSoonAndOnceMore(t *testing.T) {
-	p := newPermissions(&Kernel{Client: kube.NewClient(nil, nil)}) // nobody has asked it anything
+	p := newPermissions(&Cluster{Client: kube.NewClient(nil, nil)}) // nobody has asked it anything
 	role := object.Key{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "a"}
 	due := func(at time.Time, least, most time.Duration) {
 		t.Helper()
