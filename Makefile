@@ -24,9 +24,14 @@ UNIT := ./... ./cmd/espalier/... ./providers/postgresql/... ./providers/sandbox/
 ##@ Build
 
 .PHONY: build
-build: bin/espalier bin/espalier-controlplane bin/kubectl ## build the three programs into bin/
+build: ## build the three programs into bin/
+	@hack/build.sh espalier espalier-controlplane kubectl
 
 # Go knows best whether a program is up to date, so it is always asked.
+.PHONY: programs
+programs:
+	@hack/build.sh espalier espalier-controlplane
+
 .PHONY: bin/espalier bin/espalier-controlplane bin/kubectl
 bin/espalier bin/espalier-controlplane bin/kubectl:
 	@hack/build.sh $(@F)
@@ -46,11 +51,11 @@ unit: ## run the tests that need no server, in less than a minute
 	$(GO) test -short $(ARGS) $(UNIT)
 
 .PHONY: test
-test: bin/espalier bin/espalier-controlplane ## run the tests, most of them on a real API server; ARGS are passed to go test
+test: programs ## run the tests, most of them on a real API server; ARGS are passed to go test
 	hack/with-server.sh hack/test.sh $(ARGS)
 
 .PHONY: test-full
-test-full: bin/espalier bin/espalier-controlplane ## the same with the race detector, and the sweeps in full: hours
+test-full: programs ## the same with the race detector, and the sweeps in full: hours
 	ESPALIER_TEST_FULL=1 hack/with-server.sh hack/test.sh $(ARGS)
 
 .PHONY: bench
@@ -59,7 +64,7 @@ bench: bin/espalier-controlplane ## count requests, time and memory against the 
 	$(GO) test -run='^$$' -bench='^Benchmark(Compile|Compose|Event|Stop)$$' -benchtime=20x ./internal/graph ./internal/kube/watch ./internal/kube/queue
 
 .PHONY: demo
-demo: bin/espalier bin/espalier-controlplane ## see it at work
+demo: programs ## see it at work
 	bin/espalier demo
 
 ##@ Check

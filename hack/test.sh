@@ -37,7 +37,7 @@ if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
 	run -run='^TestSweep' "$@" ./test/crash ./test/creation ./test/... || status=1
 else
 	# The race detector watches what has goroutines of its own.
-	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/kernel ./internal/manager/introspect ./internal/telemetry || status=1
+	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
 fi
 # The control plane's own code is small and what it links is not: compiling that for the race detector takes longer
