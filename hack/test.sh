@@ -29,7 +29,7 @@ run() {
 }
 
 # Those that take longest begin first, so that nothing is left alone at the end.
-slow=(./test/watches ./test/deletion ./test/backup ./test/crash ./test/creation ./test/identity ./test/definitions ./test/status ./test/providers/...)
+slow=(./test/watches ./test/deletion ./test/backup ./test/crash ./test/costs ./test/creation ./test/identity ./test/definitions ./test/status ./test/providers/...)
 if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
 	run ${race:+"$race"} -p=3 -parallel=6 -skip='^TestSweep' "$@" "${slow[@]}" work || status=1
 	# Sweeps do hundreds of times what the other tests do once. The race detector finds no more in them, and they take a

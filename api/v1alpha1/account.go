@@ -9,8 +9,9 @@ type ServiceAccount struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// Namespace is the namespace of the ServiceAccount. A definition in a namespace
-	// takes those of that namespace only, and need not name it; any other has to.
+	// Namespace is the namespace of the ServiceAccount. It defaults to the definition's own,
+	// which is the only one allowed for a namespaced definition; a cluster-scoped definition
+	// must set it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63

@@ -6,25 +6,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Deletion sets limits for the deletion of instances. An instance's annotations
-// go before it.
+// Deletion sets limits for the deletion of instances. An instance's annotations take
+// precedence.
 type Deletion struct {
 	// Timeout is how long a deletion may take before the instance is reported as
-	// Stalled with reason DeletionTimeout. The deletion goes on all the same.
-	// Without it there is no limit.
+	// Stalled with reason DeletionTimeout. The deletion is retried all the same. By default
+	// there is no limit.
 	//
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// ForceAfter is how long an object may block a deletion before it is left behind,
-	// as it is, with an event. Without it an object is left behind only if an
-	// annotation of the instance names it.
+	// ForceAfter is how long an object may block a deletion before it is left behind
+	// unchanged, with an event. By default an object is left behind only if an annotation of
+	// the instance names it.
 	//
 	// +optional
 	ForceAfter *metav1.Duration `json:"forceAfter,omitempty"`
 }
 
-// DeletionPolicy says what becomes of an object that isn't wanted any more.
+// DeletionPolicy is what happens to an object that is no longer desired.
 type DeletionPolicy string
 
 // Policies of deletion.
@@ -33,14 +33,14 @@ const (
 	DeletionDelete DeletionPolicy = "Delete"
 	// DeletionOrphan leaves it in place, without the labels of its instance.
 	DeletionOrphan DeletionPolicy = "Orphan"
-	// DeletionOrphaned is the dialect's own word for DeletionOrphan: it is read as that.
+	// DeletionOrphaned is the dialect's spelling of DeletionOrphan.
 	DeletionOrphaned DeletionPolicy = "Orphaned"
-	// DeletionRetain leaves it in place as it is: an instance of the same name
-	// takes it on again.
+	// DeletionRetain leaves it in place unchanged: an instance of the same name adopts it
+	// again.
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
-// Plain is the policy by the one word that is kept of it.
+// Plain returns the canonical spelling of the policy.
 func (p DeletionPolicy) Plain() DeletionPolicy {
 	if p == DeletionOrphaned {
 		return DeletionOrphan
@@ -48,12 +48,12 @@ func (p DeletionPolicy) Plain() DeletionPolicy {
 	return p
 }
 
-// Valid says whether there is such a policy, by its plain word.
+// Valid reports whether the policy exists, in its canonical spelling.
 func (p DeletionPolicy) Valid() bool {
 	return p == DeletionDelete || p == DeletionOrphan || p == DeletionRetain
 }
 
-// ParseDeletionPolicy reads a policy as people write it, in whatever case.
+// ParseDeletionPolicy parses a policy in any spelling and case.
 func ParseDeletionPolicy(text string) (policy DeletionPolicy, known bool) {
 	for _, p := range []DeletionPolicy{DeletionDelete, DeletionOrphan, DeletionOrphaned, DeletionRetain} {
 		if strings.EqualFold(text, string(p)) {

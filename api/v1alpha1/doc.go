@@ -1,7 +1,6 @@
 // Package v1alpha1 holds the kinds of the graph dialect, kro.run/v1alpha1:
-// definitions of platform APIs as graphs of resources. Fields, names and
-// defaults are those that the dialect's users already write; what Espalier adds
-// says so.
+// definitions of platform APIs as graphs of resources. Fields, names and defaults are kro's;
+// the documentation of each addition of Espalier's says so.
 //
 // +kubebuilder:object:generate=true
 // +groupName=kro.run

@@ -5,11 +5,10 @@ const (
 	Prefix         = "kro.run/"
 	InternalPrefix = "internal.kro.run/"
 
-	// Finalizer is carried by definitions and by instances of a
-	// ResourceGraphDefinition.
+	// Finalizer is on definitions and on instances of a ResourceGraphDefinition.
 	Finalizer = "kro.run/finalizer"
-	// FinalizerSuffix ends the finalizers that derive from a name or, in former
-	// incarnations, from a UID: <name>.<namespace>.kro.run/finalizer.
+	// FinalizerSuffix is the end of finalizers with a name or, in former versions, with a
+	// UID: <name>.<namespace>.kro.run/finalizer.
 	FinalizerSuffix = ".kro.run/finalizer"
 
 	OwnedLabel             = "kro.run/owned"
@@ -25,7 +24,7 @@ const (
 	InstanceKindLabel      = "kro.run/instance-kind"
 	NodeIDLabel            = "kro.run/node-id"
 	// CollectionIndexLabel and CollectionSizeLabel are on the items of a collection:
-	// the item's place, from 0, and how many there are.
+	// the index of the item, from 0, and the number of items.
 	CollectionIndexLabel = "kro.run/collection-index"
 	CollectionSizeLabel  = "kro.run/collection-size"
 	ManagedByLabel       = "app.kubernetes.io/managed-by"
@@ -33,15 +32,16 @@ const (
 
 	AllowBreakingAnnotation = "kro.run/allow-breaking-changes"
 	AllowOrphansAnnotation  = "kro.run/allow-orphans"
-	// ReconcileAnnotation suspends one instance, by the value ReconcileSuspended or, of
-	// old, ReconcileDisabled, in whatever case.
+	// ReconcileAnnotation suspends one instance, with the value ReconcileSuspended or, in
+	// older manifests, ReconcileDisabled, in any case.
 	ReconcileAnnotation = "kro.run/reconcile"
 	ReconcileSuspended  = "suspended"
 	ReconcileDisabled   = "disabled"
-	// ApplyOrderAnnotation is a child's place in the order of application, from 1: what
-	// can be applied side by side has the same.
+	// ApplyOrderAnnotation is a child's position in the order of application, from 1.
+	// Children that can be applied in parallel have the same.
 	ApplyOrderAnnotation = "internal.kro.run/apply-order"
-	// OrphanedAnnotation says, by DeletionOrphaned, of a child that it is left in place.
+	// OrphanedAnnotation, with the value DeletionOrphaned, is on a child that is left in
+	// place.
 	OrphanedAnnotation = "internal.kro.run/deletion-policy"
 )
 
@@ -55,58 +55,54 @@ const (
 	ApplySetHashAnnotation       = "internal.kro.run/applyset-inventory-hash"
 )
 
-// Annotations of Espalier's on children: what a pass has to know of a child
-// without a request, and how to take it apart without its definition.
+// Annotations of Espalier's on children: what a reconcile needs to know without a request,
+// and what the deletion needs to know without the definition.
 const (
-	// AppliedAnnotation is the digest of what was last applied, by which a pass
-	// knows that nothing has changed.
+	// AppliedAnnotation is the digest of the configuration that was last applied, by which a
+	// reconcile finds that it has not changed.
 	AppliedAnnotation = "espalier.dev/applied"
-	// DependsOnAnnotation lists the ids of the nodes that the child's own depends
-	// on, and DeleteAfterAnnotation those that have to go before it, both with
+	// DependsOnAnnotation lists the ids of the nodes that the child's node depends on, and
+	// DeleteAfterAnnotation those that must be gone before it is deleted, both separated by
 	// commas.
 	DependsOnAnnotation   = "espalier.dev/depends-on"
 	DeleteAfterAnnotation = "espalier.dev/delete-after"
-	// OnDeleteAnnotation is the DeletionPolicy of the child's node, if it isn't
-	// Delete.
+	// OnDeleteAnnotation is the DeletionPolicy of the child's node, unless it is Delete.
 	OnDeleteAnnotation = "espalier.dev/on-delete"
-	// RetainedFromAnnotation is the UID of an instance that has left the child in
-	// place, as it was, because its own annotation said so.
+	// RetainedFromAnnotation is the UID of the instance that retained the child because the
+	// instance's annotation demanded it.
 	RetainedFromAnnotation = "espalier.dev/retained-from"
-	// InstanceNameAnnotation is the instance's name, where a label has no room for
-	// it.
+	// InstanceNameAnnotation is the instance's name, if it is too long for a label.
 	InstanceNameAnnotation = "espalier.dev/instance-name"
 )
 
-// DeletionDefaultsAnnotation is Espalier's on instances: the limits of deletion
-// that their definition sets.
+// DeletionDefaultsAnnotation is on instances: the limits of deletion that the definition sets.
 const DeletionDefaultsAnnotation = "espalier.dev/deletion-defaults"
 
-// Annotations of Espalier's that people put on.
+// Annotations of Espalier's that users set.
 const (
 	// RecreateAnnotation is on a child: when the API server rejects an update of it, it is
 	// deleted in the foreground and created anew, if the server would accept it as a new
-	// object. Its value is RecreateTrue or, for an object that may hold data or that is to
-	// be kept, RecreateAllowDataLoss. The annotation goes with the object.
+	// object. Its value is RecreateTrue or, for an object that may hold data or whose policy
+	// keeps it, RecreateAllowDataLoss. The new object does not have the annotation.
 	RecreateAnnotation    = "espalier.dev/recreate"
 	RecreateTrue          = "true"
 	RecreateAllowDataLoss = "allow-data-loss"
 
-	// ProtectAnnotation keeps an instance or a child, while it is there; its value
-	// is the reason.
+	// ProtectAnnotation prevents the deletion of an instance or a child; its value is the
+	// reason.
 	ProtectAnnotation = "espalier.dev/protect"
-	// DeletionPolicyAnnotation says of one instance what becomes of its children
-	// instead of what the definition says: a DeletionPolicy for all, or
-	// "node=Policy" for single ones, with commas.
+	// DeletionPolicyAnnotation overrides the deletion policies of one instance's children: a
+	// DeletionPolicy for all, or "node=Policy" for single ones, separated by commas.
 	DeletionPolicyAnnotation = "espalier.dev/deletion-policy"
-	// OwnerReferencesAnnotation says of one instance, by OwnerReferencesNone, that its
-	// children don't refer to it as their owner.
+	// OwnerReferencesAnnotation, with the value OwnerReferencesNone, removes the owner
+	// references from the children of one instance.
 	OwnerReferencesAnnotation = "espalier.dev/owner-references"
 	// DeletionTimeoutAnnotation and ForceAfterAnnotation are durations for one
 	// instance, as in a definition's spec.deletion.
 	DeletionTimeoutAnnotation = "espalier.dev/deletion-timeout"
 	ForceAfterAnnotation      = "espalier.dev/force-after"
-	// ForceDeleteAnnotation names blockers of an instance's deletion that are to
-	// be let go of: ids of nodes, "Kind/name", or "all", with commas.
+	// ForceDeleteAnnotation names blockers of an instance's deletion to leave behind: ids of
+	// nodes, "Kind/name", or "all", separated by commas.
 	ForceDeleteAnnotation = "espalier.dev/force-delete"
 )
 

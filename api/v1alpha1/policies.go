@@ -1,6 +1,6 @@
 package v1alpha1
 
-// AdoptPolicy says what to do with an existing object that nobody here keeps.
+// AdoptPolicy is what to do with an existing object that belongs to no instance.
 type AdoptPolicy string
 
 // Policies of adoption.
@@ -9,7 +9,7 @@ const (
 	AdoptIfUnowned AdoptPolicy = "IfUnowned"
 )
 
-// ConflictPolicy says what to do about a field that somebody else has set.
+// ConflictPolicy is what to do about a field that another manager has set.
 type ConflictPolicy string
 
 // Policies of conflicts.
@@ -18,19 +18,19 @@ const (
 	ConflictRefuse ConflictPolicy = "Refuse"
 )
 
-// OnConflictPolicy says what to do when the API server rejects an update of an object that
-// it would accept as a new one, since fields of it can't be changed.
+// OnConflictPolicy is what to do when the API server rejects an update because a field is
+// immutable.
 type OnConflictPolicy string
 
 // Policies for updates that are rejected.
 const (
-	// OnConflictWait leaves the object as it is, and says so.
+	// OnConflictWait leaves the object unchanged, and reports a problem.
 	OnConflictWait OnConflictPolicy = "Wait"
 	// OnConflictRecreate deletes the object in the foreground and creates it anew.
 	OnConflictRecreate OnConflictPolicy = "Recreate"
 )
 
-// DriftPolicy says what to do about a field that somebody else has changed.
+// DriftPolicy is what to do about a field that another manager has changed.
 type DriftPolicy string
 
 // Policies of drift.
@@ -40,10 +40,10 @@ const (
 	DriftIgnore  DriftPolicy = "Ignore"
 )
 
-// OwnerReferences says whom objects refer to as their owner.
+// OwnerReferences is what the children of an instance have as their owner.
 type OwnerReferences string
 
-// Whom objects refer to.
+// Owners of children.
 const (
 	OwnerReferencesInstance OwnerReferences = "Instance"
 	OwnerReferencesNone     OwnerReferences = "None"

@@ -5,31 +5,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Rollout says how a new revision reaches the instances: wave by wave, each of which
-// has to become ready before the next begins. What no wave reaches follows last.
+// Rollout updates instances to a new revision wave by wave. Each wave must become ready before
+// the next begins. Instances in no wave are updated last.
 type Rollout struct {
-	// Waves are the parts of the instances that are reached one after the other.
+	// Waves are the parts of the instances that are updated one after the other.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	Waves []Wave `json:"waves"`
 
-	// MaxUnavailable is how many of the instances that were reached may be unready
-	// while the rollout goes on: a number, or a percentage, rounded down. None, by
-	// default.
+	// MaxUnavailable is how many of the updated instances may be unready while the rollout
+	// continues: a number, or a percentage, rounded down; 0 by default.
 	//
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// ProgressDeadline is how long the instances of a wave may take to become ready
-	// before the rollout is reported as stopped; 10m by default. It goes on by itself
-	// when they are.
+	// before the rollout is reported as stopped; 10m by default. It continues when they are
+	// ready.
 	//
 	// +optional
 	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
 
-	// Paused keeps the next wave from beginning.
+	// Paused prevents the next wave from beginning.
 	//
 	// +optional
 	Paused bool `json:"paused,omitempty"`
@@ -40,9 +39,9 @@ type Rollout struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.percent) || has(self.selector)",message="a wave needs percent or selector"
 type Wave struct {
-	// Percent is how many of the instances have the new revision when the wave is
-	// over, rounded up: with those of earlier waves. With a selector it is of the
-	// instances that this selects.
+	// Percent is the percentage of instances with the new revision after the wave, those of
+	// earlier waves included, rounded up. With a selector it is a percentage of the selected
+	// instances.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -60,21 +59,21 @@ type Wave struct {
 	Pause *metav1.Duration `json:"pause,omitempty"`
 }
 
-// RolloutStatus is how far a revision has come.
+// RolloutStatus is the progress of a rollout.
 type RolloutStatus struct {
 	// Revision is the number of the revision that is rolled out.
 	Revision int64 `json:"revision"`
 
-	// Phase is where the rollout is: Progressing, Pausing between two waves, Paused by
-	// the definition, Stopped at a wave that isn't ready, or Complete.
+	// Phase is Progressing, Pausing between two waves, Paused by the definition, Stopped at a
+	// wave that is not ready, or Complete.
 	Phase RolloutPhase `json:"phase"`
 
-	// Wave is the wave that is under way, from 1, of so many Waves; 0 before the first.
+	// Wave is the current wave, from 1, and 0 before the first; Waves is their number.
 	Wave  int32 `json:"wave"`
 	Waves int32 `json:"waves"`
 
-	// Begun are the waves that have begun, as they were then: instances that they have
-	// reached keep the revision, whatever becomes of the definition's waves.
+	// Begun are the waves that have begun, as the definition had them then: the instances
+	// that they have updated keep the revision if the definition's waves change.
 	//
 	// +listType=atomic
 	Begun []BegunWave `json:"begun,omitempty"`
@@ -82,23 +81,23 @@ type RolloutStatus struct {
 	// Message describes the state, for people.
 	Message string `json:"message,omitempty"`
 
-	// StartedAt is when the rollout began, WaveStartedAt when the wave did, and
-	// WaveReadyAt since when it is ready.
+	// StartedAt is when the rollout began, WaveStartedAt when the current wave did, and
+	// WaveReadyAt since when that wave is ready.
 	StartedAt     metav1.Time  `json:"startedAt"`
 	WaveStartedAt *metav1.Time `json:"waveStartedAt,omitempty"`
 	WaveReadyAt   *metav1.Time `json:"waveReadyAt,omitempty"`
-	// CompletedAt is when all instances were reached and ready.
+	// CompletedAt is when all instances were updated and ready.
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 
-	// Total counts the instances that the rollout is to reach, Updated those that have
-	// the revision, and Ready those of them that are ready. Pinned counts those that
-	// are not reached, since they ask for a revision themselves.
+	// Total counts the instances to update, Updated those with the revision, and Ready those
+	// of them that are ready. Pinned counts the instances that are not updated because they
+	// select a revision themselves.
 	Total   int64 `json:"total"`
 	Updated int64 `json:"updated"`
 	Ready   int64 `json:"ready"`
 	Pinned  int64 `json:"pinned,omitempty"`
 
-	// Unready lists the first of the instances that were reached and aren't ready.
+	// Unready lists the first of the updated instances that are not ready.
 	//
 	// +listType=atomic
 	Unready []UnreadyInstance `json:"unready,omitempty"`
@@ -106,18 +105,17 @@ type RolloutStatus struct {
 
 // BegunWave is a wave that has begun.
 type BegunWave struct {
-	// Percent and Selector are those of the wave.
+	// Percent and Selector are the fields of the wave.
 	Percent  *int32                `json:"percent,omitempty"`
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// Below is its bound, where the wave is of a percentage: an instance that is selected,
-	// and whose place among all, a hash of its name, is below it belongs to the wave.
-	// Without a bound all that are selected do.
+	// Below is the bound of a wave with a percentage: a selected instance belongs to the wave
+	// if the hash of its name is below the bound. Without a bound all selected instances do.
 	//
 	// +optional
 	Below int64 `json:"below,omitempty"`
 
-	// Former says that the definition's waves were changed after it had begun.
+	// Former is true if the definition's waves have changed since it began.
 	Former bool `json:"former,omitempty"`
 }
 
@@ -129,7 +127,7 @@ type UnreadyInstance struct {
 	Message   string `json:"message,omitempty"`
 }
 
-// RolloutPhase is where a rollout is.
+// RolloutPhase is the phase of a rollout.
 type RolloutPhase string
 
 // Phases of a rollout.
@@ -141,19 +139,19 @@ const (
 	RolloutComplete    RolloutPhase = "Complete"
 )
 
-// Annotations of Espalier's that people put on, about revisions.
+// Annotations of Espalier's about revisions that users set.
 const (
-	// RevisionAnnotation is on an instance: the number of the revision of its
-	// definition that it is to be composed by.
+	// RevisionAnnotation is on an instance: the number of the revision of its definition to
+	// compose it with.
 	RevisionAnnotation = "espalier.dev/revision"
-	// RollbackAnnotation is on a definition: the number of the revision that its
-	// instances go back to, at once. With RollbackFromAnnotation it holds until there is a
-	// revision after that one; without, until it is taken off.
+	// RollbackAnnotation is on a definition: the number of the revision that its instances
+	// are rolled back to, at once. With RollbackFromAnnotation it lasts until there is a
+	// revision after that one; without, until it is removed.
 	RollbackAnnotation     = "espalier.dev/rollback-to"
 	RollbackFromAnnotation = "espalier.dev/rollback-from"
 )
 
 // ServedAnnotation is on a definition that an import has restored, and on the last revision of
-// one that has left instances behind: what its status said of its revisions. It counts until
-// the definition, or the next of its name, has a status of its own.
+// a deleted definition that has left instances behind: a copy of the status fields about
+// revisions. It is used until the definition, or the next one of its name, has a status.
 const ServedAnnotation = "espalier.dev/served"

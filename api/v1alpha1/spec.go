@@ -12,24 +12,23 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:Required
 	Schema *Schema `json:"schema,omitempty"`
 
-	// Resources are the nodes of the graph. Their order has no meaning: what
-	// reads another node's fields comes after it.
+	// Resources are the nodes of the graph. Their order in the list has no meaning: a node
+	// comes after the nodes whose fields it reads.
 	//
 	// +optional
 	Resources []*Resource `json:"resources,omitempty"`
 
-	// Readiness says when a node without readyWhen is ready, other than an
-	// instance of a definition (which is ready when its Ready condition is true
-	// for its current generation): Exists, the default, when its object exists; Health
-	// by the object's own status, as kstatus computes it.
+	// Readiness is when a node without readyWhen is ready: Exists, the default, when its
+	// object exists; Health by the object's own status, as kstatus computes it. A nested
+	// instance is always ready when its Ready condition is true for its current generation.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Exists;Health
 	Readiness Readiness `json:"readiness,omitempty"`
 
-	// OwnerReferences says what the objects of an instance have as their owner:
-	// Instance, the default, where Kubernetes allows it, so that tools show them below
-	// the instance; or None. It is an addition of Espalier's.
+	// OwnerReferences is the owner of an instance's children: Instance, the default, where
+	// Kubernetes allows it, so that tools show them below the instance; or None. It is an
+	// addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Instance;None
@@ -42,28 +41,28 @@ type DefinitionSpec struct {
 	Deletion *Deletion `json:"deletion,omitempty"`
 
 	// ServiceAccount is the account that the controllers impersonate to read and
-	// write the objects of instances. By default they use their own rights. It is an
+	// write the children of instances. By default they use their own permissions. It is an
 	// addition of Espalier's.
 	//
 	// +optional
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
-	// Revision is the number of the revision that instances are composed by, until
-	// this is changed; by default it is the newest. It is an addition of Espalier's.
+	// Revision is the number of the revision that instances are composed with; by default
+	// the newest. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Revision *int64 `json:"revision,omitempty"`
 
-	// RevisionHistoryLimit is how many revisions are kept beside those that are in
-	// use; 5 by default. It is an addition of Espalier's.
+	// RevisionHistoryLimit is how many revisions are kept in addition to those in use; 5 by
+	// default. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// Rollout lets a new revision reach the instances wave by wave; by default it
-	// reaches all at once. It is an addition of Espalier's.
+	// Rollout updates instances to a new revision wave by wave; by default all at once. It is
+	// an addition of Espalier's.
 	//
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
@@ -83,23 +82,23 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion || (has(self.versions) && self.versions.exists(v, v.name == oldSelf.apiVersion))",message="apiVersion may only change while the version that it was is listed in versions, since instances are stored in it",fieldPath=".apiVersion"
 // +kubebuilder:validation:XValidation:rule="has(self.plural) == has(oldSelf.plural) && (!has(self.plural) || self.plural == oldSelf.plural)",message="plural is immutable",fieldPath=".plural"
 type Schema struct {
-	// Kind is the kind's name in UpperCamelCase. It can't be changed.
+	// Kind is the kind's name in UpperCamelCase. It is immutable.
 	//
 	// +kubebuilder:validation:Required
 	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]{0,62}$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="kind is immutable"
 	Kind string `json:"kind,omitempty"`
 
-	// APIVersion is the version's name alone, such as v1alpha1: that in which the graph
-	// is written, and in which instances are stored. It may be changed while the one that
-	// it was is listed in versions.
+	// APIVersion is the name of the version, such as v1alpha1, in which the graph is written
+	// and instances are stored. It may be changed only while the old version is listed in
+	// versions.
 	//
 	// +kubebuilder:validation:Required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$`
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// Group is the API group of the kind. It can't be changed.
+	// Group is the API group of the kind. It is immutable.
 	//
 	// +optional
 	// +kubebuilder:default="kro.run"
@@ -107,15 +106,15 @@ type Schema struct {
 	Group string `json:"group,omitempty"`
 
 	// Plural is the kind's name in URLs and roles, and the first part of the name of its
-	// CustomResourceDefinition; by default the plural of the kind in English. It can't be
-	// changed.
+	// CustomResourceDefinition; by default the plural of the kind in English. It is
+	// immutable.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Plural string `json:"plural,omitempty"`
 
-	// Scope says whether instances live in namespaces. It can't be changed.
+	// Scope is Namespaced or Cluster. It is immutable.
 	//
 	// +optional
 	// +kubebuilder:default="Namespaced"
@@ -174,13 +173,13 @@ type Schema struct {
 	// +listType=set
 	Categories []string `json:"categories,omitempty"`
 
-	// Metadata is put onto the generated CustomResourceDefinition.
+	// Metadata is added to the generated CustomResourceDefinition.
 	//
 	// +optional
 	Metadata *CRDMetadata `json:"metadata,omitempty"`
 }
 
-// ResourceScope says whether a kind's objects live in namespaces.
+// ResourceScope is the scope of a kind.
 //
 // +kubebuilder:validation:Enum=Namespaced;Cluster
 type ResourceScope string
@@ -191,7 +190,7 @@ const (
 	ClusterScope    ResourceScope = "Cluster"
 )
 
-// CRDMetadata is put onto a generated CustomResourceDefinition.
+// CRDMetadata is added to a generated CustomResourceDefinition.
 type CRDMetadata struct {
 	// Labels are labels of the CustomResourceDefinition.
 	//
@@ -202,17 +201,17 @@ type CRDMetadata struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// NameValidation says what names instances may have, by markers of SimpleSchema
-	// such as maxLength=30 pattern="^[a-z]+$"; of those minLength, maxLength, pattern,
-	// enum and validation. It is no label or annotation, but a part of the schema.
+	// NameValidation restricts the names of instances with markers of SimpleSchema, such as
+	// maxLength=30 pattern="^[a-z]+$". The markers minLength, maxLength, pattern, enum and
+	// validation are supported. It becomes a part of the schema.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=16384
 	NameValidation string `json:"nameValidation,omitempty"`
 }
 
-// Resource is a node of the graph: an object to keep, one to read, or a value that
-// others read. It has exactly one of template, externalRef and value.
+// Resource is a node of the graph: an object to apply, an object to read, or a value that
+// other nodes read. It has exactly one of template, externalRef and value.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.template) && has(self.externalRef))",message="exactly one of template, externalRef or value must be provided"
 // +kubebuilder:validation:XValidation:rule="!has(self.externalRef) || !has(self.deletionPolicy) || self.deletionPolicy == 'Delete'",message="deletionPolicy is only supported on template resources: what externalRef names is somebody else's, and never deleted"
@@ -222,76 +221,73 @@ type Resource struct {
 	// +kubebuilder:validation:Required
 	ID string `json:"id,omitempty"`
 
-	// Template is the object to keep; its strings may hold ${CEL}.
+	// Template is the object to apply; its strings may contain ${CEL}.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template runtime.RawExtension `json:"template,omitempty"`
 
-	// ExternalRef reads an object that somebody else keeps.
+	// ExternalRef reads an object that does not belong to the instance.
 	//
 	// +optional
 	ExternalRef *ExternalRef `json:"externalRef,omitempty"`
 
-	// Value makes the node a variable: any value, whose strings may hold ${CEL}, that
-	// other expressions read by the node's id. It makes no object and is kept nowhere.
-	// It is an addition of Espalier's.
+	// Value makes the node a variable: any value, whose strings may contain ${CEL}, that
+	// other expressions read by the node's id. It creates no object and is not stored. It is
+	// an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Value runtime.RawExtension `json:"value,omitempty"`
 
-	// ReadyWhen are conditions on the node's own object; all must hold. In a
-	// collection they read each item, as each, and must hold for all.
+	// ReadyWhen are conditions on the node's own object, all of which must be true. In a
+	// collection they are evaluated for each item, as each, and must be true for all.
 	//
 	// +optional
 	ReadyWhen []string `json:"readyWhen,omitempty"`
 
-	// IncludeWhen are conditions for the node to exist; all must hold. A node
-	// that depends on one that is left out is left out too. A condition that reads
-	// an iterator of forEach is one for each item (an addition of Espalier's): an
-	// item that is left out isn't in the collection.
+	// IncludeWhen are conditions for the node to exist, all of which must be true. A node
+	// that depends on a skipped node is skipped too. A condition that reads an iterator of
+	// forEach is evaluated for each item (an addition of Espalier's): an item that is
+	// skipped is not in the collection.
 	//
 	// +optional
 	IncludeWhen []string `json:"includeWhen,omitempty"`
 
 	// ForEach expands the node into a collection: an object for each value of an
 	// iterator, or for each combination of the values of several, of which the last
-	// turns fastest. Every iterator has to be read by the object's name or namespace.
+	// varies fastest. The object's name or namespace must read every iterator.
 	// An expression may read the iterators before it.
 	//
 	// +optional
 	ForEach []ForEachDimension `json:"forEach,omitempty"`
 
-	// WaitFor names, by the id of the node that has them, fields that must be
-	// there before this node is rendered, and how long they may take. It is an
-	// addition of Espalier's.
+	// WaitFor lists, by node id, fields that must exist before this node is rendered, and how
+	// long they may take. It is an addition of Espalier's.
 	//
 	// +optional
 	WaitFor map[string]WaitFor `json:"waitFor,omitempty"`
 
-	// Adopt says what to do with an object of the same name that nobody here
-	// keeps: Never, the default, leaves it alone; IfUnowned takes it over. It is
-	// an addition of Espalier's.
+	// Adopt is what to do with an existing object of the same name that belongs to no
+	// instance: Never, the default, leaves it unchanged; IfUnowned adopts it. It is an
+	// addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Never;IfUnowned
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 
-	// Conflicts says what to do when somebody else has set a field of the node's
-	// object to another value: Force, the default, takes it over; Refuse leaves the
-	// object as it is until the other lets go of the field. It is an addition of
-	// Espalier's.
+	// Conflicts is what to do when another manager has set a field of the node's object to a
+	// different value: Force, the default, takes the field over; Refuse leaves the object
+	// unchanged until the other manager releases the field. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Force;Refuse
 	Conflicts ConflictPolicy `json:"conflicts,omitempty"`
 
-	// OnConflict says what to do when the API server rejects an update of the node's
-	// object because a field can't be changed: Wait, the default, leaves the object as it
-	// is, and its problem says so; Recreate deletes it in the foreground and creates it
-	// anew, if the API server would accept it as a new object. An object that may hold
+	// OnConflict is what to do when the API server rejects an update of the node's object
+	// because a field is immutable: Wait, the default, leaves the object unchanged and
+	// reports a problem; Recreate deletes it in the foreground and creates it anew, if the API server would accept it as a new object. An object that may hold
 	// data, or that deletionPolicy keeps, is recreated only with allowDataLoss as well. It
 	// is an addition of Espalier's.
 	//
@@ -299,26 +295,26 @@ type Resource struct {
 	// +kubebuilder:validation:Enum=Wait;Recreate
 	OnConflict OnConflictPolicy `json:"onConflict,omitempty"`
 
-	// AllowDataLoss says, with onConflict: Recreate, that what the object holds may be
-	// lost. It is needed for every kind but those that are known to hold nothing, such as
-	// Deployment, Job or RoleBinding. It is an addition of Espalier's.
+	// AllowDataLoss allows onConflict: Recreate to lose the data of the object. It is needed
+	// for every kind except those that are known to hold no data, such as Deployment, Job or
+	// RoleBinding. It is an addition of Espalier's.
 	//
 	// +optional
 	AllowDataLoss bool `json:"allowDataLoss,omitempty"`
 
-	// DriftPolicy says what to do about a field that somebody else has changed since
-	// it was applied: Correct, the default, takes it back; Warn tells of it and leaves
-	// it until something else is wanted of the object; Ignore leaves it to whoever has
-	// changed it. It is an addition of Espalier's.
+	// DriftPolicy is what to do about a field that another manager has changed since it was
+	// applied: Correct, the default, reverts it; Warn reports it and leaves it until the
+	// desired object changes; Ignore leaves the field to the other manager. It is an addition
+	// of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Correct;Warn;Ignore
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
-	// DriftPaths are the fields that DriftPolicy is about, each with all below it,
+	// DriftPaths are the fields that DriftPolicy applies to, each with all fields below it,
 	// such as spec.replicas, spec.template.spec.containers[*].image or
-	// metadata.annotations["example.com/x"]; the others are corrected. Without any it
-	// is about all fields. It is an addition of Espalier's.
+	// metadata.annotations["example.com/x"]; drift of other fields is corrected. By default
+	// it applies to all fields. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -326,19 +322,17 @@ type Resource struct {
 	// +listType=set
 	DriftPaths []string `json:"driftPaths,omitempty"`
 
-	// DeletionPolicy says what becomes of the node's object when the instance is
-	// deleted, or when nothing wants the object any more: Delete, the default;
-	// Orphan, or Orphaned, leaves it in place without the labels of the instance;
-	// Retain, an addition of Espalier's, leaves it in place as it is, so that an
-	// instance of the same name takes it on again.
+	// DeletionPolicy is what happens to the node's object when the instance is deleted, or
+	// when the object is no longer desired: Delete, the default; Orphan, or Orphaned, leaves
+	// it in place without the labels of the instance; Retain, an addition of Espalier's,
+	// leaves it in place unchanged, so that an instance of the same name adopts it again.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Delete;Orphan;Orphaned;Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// DeleteAfter lists ids of nodes that have to be gone before this one is
-	// deleted, beside those that depend on it, which always have to. It is an
-	// addition of Espalier's.
+	// DeleteAfter lists ids of nodes that must be gone before this one is deleted, in
+	// addition to the nodes that depend on it. It is an addition of Espalier's.
 	//
 	// +optional
 	// +listType=set
@@ -352,8 +346,8 @@ type Resource struct {
 // +kubebuilder:validation:MaxProperties=1
 type ForEachDimension map[string]string
 
-// ExternalRef names an object, or by a selector several, that somebody else
-// keeps.
+// ExternalRef selects an object by name, or several by a selector, that do not belong to the
+// instance.
 type ExternalRef struct {
 	// APIVersion is the group and version of the object.
 	//
@@ -367,21 +361,21 @@ type ExternalRef struct {
 	Metadata ExternalRefMetadata `json:"metadata"`
 }
 
-// ExternalRefMetadata is a name or a selector, which may hold ${CEL}.
+// ExternalRefMetadata is a name or a selector, which may contain ${CEL}.
 type ExternalRefMetadata struct {
-	// Name is the name of the object. Exactly one of name and selector is given.
+	// Name is the name of the object. Exactly one of name and selector must be set.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name,omitempty"`
 
-	// Namespace defaults to the instance's own, and with a selector to all.
+	// Namespace defaults to the instance's namespace, and with a selector to all namespaces.
 	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Selector is a label selector, or an expression for one. The node is then the
-	// list of the objects that it matches, which may be empty.
+	// Selector is a label selector, or an expression for one. The value of the node is then
+	// the list of matching objects, which may be empty.
 	//
 	// +optional
 	// +kubebuilder:validation:Schemaless

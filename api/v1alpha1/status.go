@@ -2,16 +2,17 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DefinitionStatus is what became of a definition.
+// DefinitionStatus is the status of a definition.
 type DefinitionStatus struct {
 	// State is Active while the kind is served from the current spec.
 	State DefinitionState `json:"state,omitempty"`
 
-	// TopologicalOrder lists the nodes so that each comes after those it reads.
+	// TopologicalOrder lists the nodes in an order in which each comes after those that it
+	// reads.
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
-	// Conditions are Ready and what it is made of: GraphRevisionsResolved,
-	// GraphAccepted, KindReady and ControllerReady.
+	// Conditions are Ready, the conditions that Ready follows from (GraphRevisionsResolved,
+	// GraphAccepted, KindReady and ControllerReady), and PermissionsGranted.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -23,19 +24,19 @@ type DefinitionStatus struct {
 	// LastIssuedRevision is the number of the newest revision.
 	LastIssuedRevision int64 `json:"lastIssuedRevision,omitempty"`
 
-	// ServingRevision is the number of the revision that instances are composed by,
-	// unless they ask for another, or one that is being rolled out has reached them.
+	// ServingRevision is the number of the revision that instances are composed with, unless
+	// they select another one, or a rollout has updated them.
 	ServingRevision int64 `json:"servingRevision,omitempty"`
 
 	// ServiceAccount is the account that the controllers impersonate for instances;
-	// without it they use their own rights.
+	// without it they use their own permissions.
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
 
-	// Rollout is how far the latest rollout in waves has come.
+	// Rollout is the progress of the latest rollout in waves.
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
 }
 
-// DefinitionState is the state of a definition in a word.
+// DefinitionState is the state of a definition.
 type DefinitionState string
 
 // States of a definition.
@@ -44,7 +45,7 @@ const (
 	DefinitionInactive DefinitionState = "Inactive"
 )
 
-// ResourceInformation tells what a node reads.
+// ResourceInformation lists what a node reads.
 type ResourceInformation struct {
 	ID           string       `json:"id,omitempty"`
 	Dependencies []Dependency `json:"dependencies,omitempty"`
@@ -55,8 +56,8 @@ type Dependency struct {
 	ID string `json:"id,omitempty"`
 }
 
-// Condition is an observation of one aspect of an object. Who reads it has to expect it
-// without a reason or a message; what the engine writes has both, if need be empty.
+// Condition is an observation of one aspect of an object. Reason and message may be missing in
+// a condition that is read; the controllers always write both, possibly empty.
 type Condition struct {
 	Type   string                 `json:"type"`
 	Status metav1.ConditionStatus `json:"status"`
@@ -68,22 +69,22 @@ type Condition struct {
 	//
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// ObservedGeneration is the generation of the object that was looked at.
+	// ObservedGeneration is the generation of the object that was observed.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// InstanceState is the state of an instance in a word.
+// InstanceState is the state of an instance.
 type InstanceState string
 
 // States of an instance.
 const (
 	InstanceActive     InstanceState = "ACTIVE"
 	InstanceInProgress InstanceState = "IN_PROGRESS"
-	// InstanceSuspended is an instance that nothing is done about because somebody has
-	// asked for that. It is an addition of Espalier's.
+	// InstanceSuspended is an instance that is not reconciled because its annotation
+	// suspends it. It is an addition of Espalier's.
 	InstanceSuspended InstanceState = "SUSPENDED"
 	InstanceDeleting  InstanceState = "DELETING"
 	InstanceError     InstanceState = "ERROR"
@@ -96,14 +97,13 @@ const (
 	DefinitionGraphAccepted     = "GraphAccepted"
 	DefinitionKindReady         = "KindReady"
 	DefinitionControllerReady   = "ControllerReady"
-	// DefinitionPermissionsGranted says whether all is allowed that instances are looked
-	// after with. Ready doesn't depend on it: the kind is served all the same, and what is
-	// forbidden is told by the instances that need it.
+	// DefinitionPermissionsGranted is whether all permissions that instances need are
+	// granted. Ready does not depend on it: the kind is served all the same, and the
+	// instances that need a missing permission report it.
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
-// Types of conditions on instances. Stalled and Drifted are there only while they are
-// true.
+// Types of conditions on instances. Stalled and Drifted exist only while they are true.
 const (
 	InstanceReady          = "Ready"
 	InstanceManaged        = "InstanceManaged"

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Version is a further version in which a kind is served, beside the one that the
-// graph is written in and instances are stored in. It is an addition of Espalier's.
+// Version is a further version in which a kind is served, in addition to schema.apiVersion. It
+// is an addition of Espalier's.
 type Version struct {
 	// Name is the version's name, such as v1alpha1.
 	//
@@ -15,14 +15,14 @@ type Version struct {
 	// +kubebuilder:validation:Pattern=`^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$`
 	Name string `json:"name"`
 
-	// Served says whether the version may be used; it may by default. A version has to
-	// be unserved before it is taken off the list.
+	// Served is whether the API server serves the version; true by default. A version must be
+	// unserved before it is removed from the list.
 	//
 	// +optional
 	Served *bool `json:"served,omitempty"`
 
-	// Deprecated makes the API server warn whoever uses the version, with
-	// deprecationWarning or a text of its own.
+	// Deprecated makes the API server warn clients that use the version, with
+	// deprecationWarning or a default text.
 	//
 	// +optional
 	Deprecated bool `json:"deprecated,omitempty"`
@@ -34,32 +34,32 @@ type Version struct {
 	DeprecationWarning string `json:"deprecationWarning,omitempty"`
 
 	// Spec holds the fields of an instance's spec in this version, in SimpleSchema.
-	// Without it they are those of the schema.
+	// By default they are those of the schema.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec runtime.RawExtension `json:"spec,omitempty"`
 
-	// Types names object types that spec may use, beside those of the schema.
+	// Types names object types that spec may use, in addition to those of the schema.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Types runtime.RawExtension `json:"types,omitempty"`
 
 	// AdditionalPrinterColumns replace the default columns of kubectl get in this
-	// version. Without them they are those of the schema.
+	// version. By default they are those of the schema.
 	//
 	// +optional
 	AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns,omitempty"`
 
-	// Conversion says what became of fields that have moved. A field that both versions
-	// have, at the same path with the same type, is carried over without being named.
+	// Conversion converts fields that have moved. A field that both versions have, at the
+	// same path with the same type, is copied without being listed.
 	//
 	// +optional
 	Conversion *Conversion `json:"conversion,omitempty"`
 }
 
-// Conversion says how an object of a version becomes one of the schema's, and back.
+// Conversion converts an object of a version to the version of the schema, and back.
 type Conversion struct {
 	// To holds fields of the schema's spec, whose expressions read the object in this
 	// version as self.
@@ -73,16 +73,16 @@ type Conversion struct {
 	// +optional
 	From *ConvertedFields `json:"from,omitempty"`
 
-	// Keep lists fields, such as spec.adminPassword, that are kept in an annotation of
-	// the object where the other version has no room for them, although their names
-	// suggest secrets. Other fields are kept without being listed.
+	// Keep lists fields, such as spec.adminPassword, that are kept in an annotation of the
+	// object if the other version has no field for them, although their names suggest
+	// secrets. Fields with other names are kept without being listed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	Keep []string `json:"keep,omitempty"`
 
-	// Drop lists fields that aren't kept where the other version has no room for them.
+	// Drop lists fields that are dropped if the other version has no field for them.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -90,7 +90,7 @@ type Conversion struct {
 	Drop []string `json:"drop,omitempty"`
 }
 
-// ConvertedFields are fields of an object, as expressions over another.
+// ConvertedFields are fields of an object, as expressions over an object of another version.
 type ConvertedFields struct {
 	// Spec holds the fields as expressions, such as {"host": "${self.spec.network.host}"}.
 	//
@@ -99,5 +99,5 @@ type ConvertedFields struct {
 	Spec runtime.RawExtension `json:"spec,omitempty"`
 }
 
-// IsServed says whether the version may be used.
+// IsServed reports whether the API server serves the version.
 func (v *Version) IsServed() bool { return v.Served == nil || *v.Served }

@@ -6,28 +6,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WaitFor names fields of another node that must be there before a node is
-// rendered.
+// WaitFor names fields of another node that must exist before a node is rendered.
 type WaitFor struct {
 	// Fields are paths such as status.privateSubnet1ID, or objects that add a
 	// format check: {"path": "status.vpcID", "pattern": "^vpc-"}.
 	//
-	// The schema of a kind can't say "a string or an object"; the compiler
-	// checks each.
+	// A CustomResourceDefinition cannot express "a string or an object"; the compiler
+	// validates the entries.
 	//
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Fields []WaitField `json:"fields"`
 
 	// Timeout is how long the fields may take before the instance is reported
-	// as Stalled with reason WaitTimeout. The fields are watched all the same,
-	// and their arrival heals it. Without one there is no limit.
+	// as Stalled with reason WaitTimeout. The fields are watched all the same, and the
+	// instance recovers when they appear. By default there is no limit.
 	//
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// Retries is how often the fields may be found missing, by a back-off that
-	// starts at a second and doubles, before the same is reported.
+	// Retries is how often the fields may be missing, at intervals that begin with a second
+	// and double, before the same is reported.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -16,12 +16,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// ErrNothingHeld ends the taking back of an import that isn't under way.
+// ErrNothingHeld is returned by Abort if the import has no Hold, so that it is not in progress.
 var ErrNothingHeld = errors.New("this import isn't under way: there is no Hold of it, so that what it has made is at work; delete what isn't wanted as usual")
 
-// Abort takes back what an import has made that didn't end, in reverse order, and
-// then its Hold. External resources are left as they are: the finalizers are taken
-// off first, and the controllers rest. Namespaces stay.
+// Abort deletes what an unfinished import has created, in reverse order, and then its Hold.
+// External resources are not touched: the controllers are held, and finalizers are removed
+// before each deletion. Namespaces stay.
 func (i *Import) Abort(ctx context.Context) error {
 	i.incarnations = map[object.Key]types.UID{}
 	live, err := i.get(ctx, holdKind, "", archive.HoldName(i.File.Header.ID))
@@ -49,18 +49,18 @@ func (i *Import) Abort(ctx context.Context) error {
 			}
 		}
 	}
-	i.Say("took back %d objects", removed)
+	i.Progress("took back %d objects", removed)
 	return i.release(ctx)
 }
 
-// undo removes an object that this import has made.
+// undo deletes an object if this import has created it.
 func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (ours bool, err error) {
 	if err := i.checkHold(ctx); err != nil {
 		return false, err
 	}
 	name := o.GetName()
 	if section == archive.Bindings {
-		// Its managed resource is still there: it goes after its Bindings.
+		// The managed resource still exists: it is deleted after its Bindings.
 		owner, _ := archive.Owner(o)
 		managed, err := i.get(ctx, archive.OwnerKind(o), owner.Namespace, owner.Name)
 		if err != nil {
@@ -84,7 +84,7 @@ func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructu
 		return false, err
 	}
 	uid := live.GetUID()
-	if section != archive.Definitions && section != archive.Functions { // their controllers don't rest
+	if section != archive.Definitions && section != archive.Functions { // their controllers are not held
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "finalizers": nil}})
 		if err != nil {
 			return false, err

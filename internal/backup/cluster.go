@@ -1,5 +1,5 @@
-// Package backup reads an export from an API server, and restores one to it. What
-// is in an export, and in which order, is internal/backup/archive's to say.
+// Package backup exports objects from an API server, and imports an export into one. Package
+// archive decides what is in an export, and in which order.
 package backup
 
 import (
@@ -35,20 +35,20 @@ var (
 	secretKind    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 )
 
-// Mapper finds how kinds are served, of which it may forget what it knows;
-// *restmapper.DeferredDiscoveryRESTMapper does.
+// Mapper finds how kinds are served, and can drop its cache;
+// *restmapper.DeferredDiscoveryRESTMapper implements it.
 type Mapper interface {
 	RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
 	Reset()
 }
 
-// reader makes the requests of an export about a kind.
+// reader reads the objects of a kind.
 type reader interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
 	List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error)
 }
 
-// writer makes those of an import, and of its undoing, that change the objects of a kind.
+// writer changes the objects of a kind.
 type writer interface {
 	Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, subresources ...string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error)
@@ -56,20 +56,20 @@ type writer interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions, subresources ...string) error
 }
 
-// objects makes requests about the objects of a kind; a dynamic.ResourceInterface does.
+// objects reads and writes the objects of a kind; a dynamic.ResourceInterface implements it.
 type objects interface {
 	reader
 	writer
 	UpdateStatus(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions) (*unstructured.Unstructured, error)
 }
 
-// Cluster is an API server that is read from or written to.
+// Cluster is a connection to an API server.
 type Cluster struct {
 	client dynamic.Interface
 	mapper Mapper
 }
 
-// Connect prepares for requests.
+// Connect returns a connection to an API server. It makes no request.
 func Connect(config *rest.Config) (*Cluster, error) {
 	config = kube.RetryInitializing(config)
 	config.WarningHandler = rest.NoWarnings{} // about finalizers' names, for each object
@@ -84,8 +84,8 @@ func Connect(config *rest.Config) (*Cluster, error) {
 	return &Cluster{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disc))}, nil
 }
 
-// objects are those of a kind. The error is one of isUnserved's, if the kind isn't
-// served.
+// objects returns the client for the objects of a kind. Its error satisfies isUnserved if the
+// kind is not served.
 func (c *Cluster) objects(gvk schema.GroupVersionKind, namespace string) (objects, error) {
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
@@ -106,8 +106,8 @@ func isUnserved(err error) bool {
 	return meta.IsNoMatchError(err) || errors.As(err, &group) || kube.IsKindNotServed(err)
 }
 
-// get reads an object; nil if there is none, as the API server says by name: a path
-// that it doesn't serve for a moment is no proof.
+// get reads an object; nil if the API server answers that none of the name exists. A path that
+// is not served at the moment is an error instead.
 func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	r, err := c.objects(gvk, namespace)
 	if err != nil {
@@ -126,8 +126,8 @@ func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespac
 // pageSize bounds how many objects are held at a time.
 const pageSize = 500
 
-// each lists all objects of a kind, page by page, as they were at one time. If that
-// time is forgotten meanwhile, it begins again after restart.
+// each lists all objects of a kind at one resource version, page by page. If that version
+// expires meanwhile, it calls restart and begins again.
 func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart func(), what func(*unstructured.Unstructured) error) error {
 	r, err := c.objects(gvk, "")
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart
 	}
 }
 
-// installation names the control plane for good.
+// installation identifies the control plane permanently, by the UID of namespace kube-system.
 func (c *Cluster) installation(ctx context.Context) (string, error) {
 	ns, err := c.get(ctx, namespaceKind, "", "kube-system")
 	switch {

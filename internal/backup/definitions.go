@@ -105,7 +105,7 @@ func (e *Export) putDefinitions() error {
 			return err
 		}
 	}
-	e.Say("read %d definitions, %d compositions and their revisions", len(e.definitions), len(e.spool.entries[archive.Compositions]))
+	e.Progress("read %d definitions, %d compositions and their revisions", len(e.definitions), len(e.spool.entries[archive.Compositions]))
 	return nil
 }
 
@@ -163,13 +163,13 @@ func (e *Export) choose(ctx context.Context, all, compositions []*unstructured.U
 		if err != nil {
 			continue // it is a graph's
 		}
-		places := xrd.PlacesOf(d.ScopeOrDefault())
+		places := xrd.LayoutOf(d.ScopeOrDefault())
 		composites, err := e.allIfServed(ctx, d.CompositeKind())
 		if err != nil {
 			return nil, err
 		}
 		for _, composite := range composites {
-			for _, ref := range xrd.At(composite, places).Composed() {
+			for _, ref := range xrd.NewInstance(composite, places).ResourceRefs() {
 				composed.Add(d.CompositeKind().GroupKind(), ref.GroupVersionKind())
 			}
 		}

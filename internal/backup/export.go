@@ -22,17 +22,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Export is one reading of a control plane.
+// Export exports a control plane once.
 type Export struct {
 	*Cluster
 	Selection archive.Selection
-	// Secrets says that the Secrets of provider configurations are exported, too.
+	// Secrets reports whether the Secrets of provider configurations are exported, too.
 	Secrets bool
 	Version string
 	ID      string
 	Now     time.Time
-	// Say is told how far it is.
-	Say func(format string, args ...any)
+	// Progress is called with messages about the progress; it is required.
+	Progress func(format string, args ...any)
 
 	spool       *spool
 	definitions []*unstructured.Unstructured
@@ -68,10 +68,10 @@ type kinds struct {
 	installedBy map[schema.GroupKind]object.Key
 }
 
-// Run reads the control plane and writes the export. What makes an object is read
-// before the object: definitions, instances, managed resources, and Bindings last.
-// So whatever happens meanwhile, what is in the export knows no less of an external
-// resource than what would make it anew.
+// Run reads the control plane and writes the export. Objects are read before those that they
+// create: definitions, instances, managed resources, and Bindings last. So whatever changes
+// meanwhile, an exported object that would create an external resource has its Binding in the
+// export, too.
 func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, err error) {
 	if e.spool, err = newSpool(); err != nil {
 		return header, err
@@ -159,7 +159,7 @@ func (e *Export) readKinds(ctx context.Context) error {
 	return err
 }
 
-// isComposites says whether a definition of the composition dialect controls a kind.
+// isComposites reports whether a definition of the composition dialect controls a kind.
 func isComposites(c *apiextensionsv1.CustomResourceDefinition) bool {
 	owner := metav1.GetControllerOfNoCopy(c)
 	return owner != nil && owner.Kind == v1.DefinitionKind && schema.FromAPIVersionAndKind(owner.APIVersion, "").Group == v1.GroupVersion.Group
@@ -176,7 +176,7 @@ func (e *Export) knownKinds() []schema.GroupVersionKind {
 // servedKind is a kind in the version that it is stored in, or else the first that
 // is served.
 func servedKind(c *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionKind, bool) {
-	if !crd.Established(c) {
+	if !crd.IsEstablished(c) {
 		return schema.GroupVersionKind{}, false
 	}
 	version := ""

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 )
 
-// ErrTakenOver ends an import that another call of it has taken over.
-var ErrTakenOver = errors.New("another call goes on with this import, or has ended it; this one stops")
+// ErrTakenOver is returned when another process has taken over the import's Hold.
+var ErrTakenOver = errors.New("another process continues this import, or has finished it; this one stops")
 
 // acquireHold creates the import's Hold, or takes over the one that exists.
 func (i *Import) acquireHold(ctx context.Context) error {
@@ -29,13 +29,13 @@ func (i *Import) acquireHold(ctx context.Context) error {
 		case apierrors.IsNotFound(err):
 			live, err = holds.Create(ctx, i.newHold(name), metav1.CreateOptions{FieldManager: Manager})
 		case err == nil:
-			i.Say("going on with the import that was begun at %s", live.GetCreationTimestamp().UTC().Format(time.RFC3339))
+			i.Progress("going on with the import that was begun at %s", live.GetCreationTimestamp().UTC().Format(time.RFC3339))
 			_ = unstructured.SetNestedField(live.Object, i.Holder, "spec", "holder") // it has a spec
 			live, err = holds.Update(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
 		}
 		switch {
 		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			continue // another call was faster, or the controllers have told something
+			continue // another process was faster, or the controllers have written the Hold's status
 		case err != nil:
 			return fmt.Errorf("hold the controllers: %w", err)
 		}
@@ -54,10 +54,10 @@ func (i *Import) newHold(name string) *unstructured.Unstructured {
 	return h
 }
 
-// checkEvery bounds how long a call may go on that another has taken over.
+// checkEvery bounds how long a process continues after another has taken over its import.
 const checkEvery = time.Second
 
-// checkHold checks, every second or so, that this call still has the Hold.
+// checkHold checks, about once a second, that this process still has the Hold.
 func (i *Import) checkHold(ctx context.Context) error {
 	if time.Since(i.checked) < checkEvery {
 		return nil
@@ -66,7 +66,7 @@ func (i *Import) checkHold(ctx context.Context) error {
 	return err
 }
 
-// readHold reads the Hold, which must be this call's.
+// readHold reads the Hold. It returns ErrTakenOver unless this process has it.
 func (i *Import) readHold(ctx context.Context) (*unstructured.Unstructured, error) {
 	live, err := i.get(ctx, holdKind, "", i.hold.GetName())
 	if err != nil {
@@ -82,7 +82,7 @@ func (i *Import) readHold(ctx context.Context) (*unstructured.Unstructured, erro
 	return live, nil
 }
 
-// release takes the Hold away, if it is still this call's.
+// release deletes the Hold, if this process still has it.
 func (i *Import) release(ctx context.Context) error {
 	holds, err := i.objects(holdKind, "")
 	if err != nil {
@@ -97,9 +97,9 @@ func (i *Import) release(ctx context.Context) error {
 		err = holds.Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
 		switch {
 		case apierrors.IsConflict(err):
-			continue // the controllers have told on it that they rest, say
+			continue // the controllers may have written its status
 		case err != nil:
-			return fmt.Errorf("let the controllers go on: %w", err)
+			return fmt.Errorf("delete the Hold: %w", err)
 		}
 		return nil
 	}

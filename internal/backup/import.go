@@ -13,34 +13,34 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Import restores one export to an API server. It may be repeated, and goes on where
-// it was.
+// Import imports one export into an API server. It can be repeated, and continues where it
+// was interrupted.
 type Import struct {
 	*Cluster
 	File archive.File
-	// Holder names this very call, so that of two one stops.
+	// Holder identifies this process, so that the former of two stops.
 	Holder string
-	// Patience is for how long kinds are waited for that definitions define.
+	// Patience is how long to wait until the kinds of definitions are served.
 	Patience time.Duration
-	// Say is told how far it is.
-	Say func(format string, args ...any)
+	// Progress is called with messages about the progress; it is required.
+	Progress func(format string, args ...any)
 
 	hold    *unstructured.Unstructured
 	checked time.Time
-	// incarnations are the managed resources that are there.
+	// incarnations are the UIDs of the objects that exist.
 	incarnations map[object.Key]types.UID
 }
 
-// ProblemsError is all that is in the way of an import, of which nothing was written.
+// ProblemsError lists all problems that prevent an import. Nothing was written.
 type ProblemsError struct{ Problems []string }
 
 func (p *ProblemsError) Error() string {
 	return "nothing was written, for\n  " + strings.Join(p.Problems, "\n  ")
 }
 
-// Run restores the export: it puts up a Hold, writes what isn't there, and takes the
-// Hold away when all is. A call that dies in between leaves the Hold, and is gone on
-// with by the next.
+// Run imports the export: it creates a Hold, creates the objects that do not exist, and deletes
+// the Hold at the end. If the process dies in between, the Hold stays, and the next Run
+// continues.
 func (i *Import) Run(ctx context.Context) error {
 	i.incarnations = map[object.Key]types.UID{}
 	s, err := i.survey(ctx)
@@ -51,7 +51,7 @@ func (i *Import) Run(ctx context.Context) error {
 		return &ProblemsError{s.problems}
 	}
 	if s.missing() == 0 && s.hold == nil {
-		i.Say("everything is there already")
+		i.Progress("everything is there already")
 		return nil
 	}
 	if err := i.acquireHold(ctx); err != nil {
@@ -67,7 +67,7 @@ func (i *Import) Run(ctx context.Context) error {
 			}
 		}
 		if n := len(i.File.Sections[section]); n > 0 {
-			i.Say("%d %s are there", n, section)
+			i.Progress("%d %s are there", n, section)
 		}
 	}
 	if err := i.deleteAllAgain(ctx, archive.Usages); err != nil {
@@ -76,16 +76,16 @@ func (i *Import) Run(ctx context.Context) error {
 	if err := i.release(ctx); err != nil {
 		return err
 	}
-	i.Say("the controllers go on")
+	i.Progress("the controllers go on")
 	return nil
 }
 
-// prepare does what has to be done before a section is restored.
+// prepare does what a section requires before it is imported.
 func (i *Import) prepare(ctx context.Context, section archive.Section) error {
 	switch section {
 	case archive.Managed, archive.Instances:
 		return i.awaitKinds(ctx, i.File.Sections[section])
-	case archive.Usages: // they would keep what is in use
+	case archive.Usages: // usages would block these deletions
 		for _, before := range archive.AllSections {
 			if before == section {
 				break
@@ -108,7 +108,7 @@ func (i *Import) deleteAllAgain(ctx context.Context, section archive.Section) er
 	return nil
 }
 
-// Plan is what Run would do, for people, or what is in its way.
+// Plan returns what Run would do, one line per object, or a ProblemsError.
 func (i *Import) Plan(ctx context.Context) ([]string, error) {
 	i.incarnations = map[object.Key]types.UID{}
 	s, err := i.survey(ctx)

@@ -40,7 +40,7 @@ func exported(t *testing.T, edits ...func(*fakekube.Cluster)) archive.File {
 
 func newImport(c *fakekube.Cluster, file archive.File) (*Import, *progress) {
 	p := &progress{}
-	return &Import{Cluster: &Cluster{client: c, mapper: c}, File: file, Holder: "me", Patience: time.Minute, Say: p.say}, p
+	return &Import{Cluster: &Cluster{client: c, mapper: c}, File: file, Holder: "me", Patience: time.Minute, Progress: p.say}, p
 }
 
 // inTime runs a test whose waiting takes no time.

@@ -30,7 +30,7 @@ func (e *Export) readInstances(ctx context.Context) error {
 			key := object.KeyOf(o)
 			all[key] = archive.ParentOf(o)
 			if e.kinds.composites[gvk.GroupKind()] {
-				_, bound[key] = xrd.At(o, xrd.ClaimPlaces()).Composite()
+				_, bound[key] = xrd.NewInstance(o, xrd.ClaimLayout()).CompositeRef()
 				by, _, _ := inventory.ClaimedBy(o)
 				claimed[by] = true
 			}
@@ -46,17 +46,17 @@ func (e *Export) readInstances(ctx context.Context) error {
 			e.spool.drop(archive.Instances, key)
 		}
 	}
-	e.Say("read %d instances", len(e.instances))
+	e.Progress("read %d instances", len(e.instances))
 	return e.readInstancesAgain(ctx, func(key object.Key) bool { return claimed[key] && !bound[key] })
 }
 
-// putInstance adds an instance; with its status if functions see it.
+// putInstance adds an instance, with its status if functions observe that.
 func (e *Export) putInstance(o *unstructured.Unstructured) error {
 	if !e.kinds.composites[o.GroupVersionKind().GroupKind()] {
 		return e.spool.put(archive.Instances, o)
 	}
-	for _, places := range []xrd.Places{xrd.PlacesOf(v1.NamespacedScope), xrd.PlacesOf(v1.LegacyClusterScope)} {
-		for _, ref := range xrd.At(o, places).Composed() {
+	for _, places := range []xrd.Layout{xrd.LayoutOf(v1.NamespacedScope), xrd.LayoutOf(v1.LegacyClusterScope)} {
+		for _, ref := range xrd.NewInstance(o, places).ResourceRefs() {
 			e.composed[ref.GroupVersionKind()] = true
 		}
 	}
@@ -94,7 +94,7 @@ func (e *Export) readInstancesAgain(ctx context.Context, lacksName func(object.K
 	return nil
 }
 
-// readUsages reads who uses what, and so keeps it.
+// readUsages reads the usages of exported objects.
 func (e *Export) readUsages(ctx context.Context) error {
 	has := func(key object.Key) bool {
 		_, instance := e.instances[key]

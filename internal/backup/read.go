@@ -29,11 +29,11 @@ func (e *Export) readManaged(ctx context.Context) error {
 			return err
 		}
 	}
-	e.Say("read %d managed resources", len(e.managed))
+	e.Progress("read %d managed resources", len(e.managed))
 	return nil
 }
 
-// putManaged adds a managed resource; with its status if functions see it.
+// putManaged adds a managed resource, with its status if functions observe that.
 func (e *Export) putManaged(o *unstructured.Unstructured) error {
 	if archive.ComposedBy(archive.ParentOf(o).Key, e.kinds.composites, e.instances) {
 		return e.spool.putWithStatus(archive.Managed, o)
@@ -41,8 +41,8 @@ func (e *Export) putManaged(o *unstructured.Unstructured) error {
 	return e.spool.put(archive.Managed, o)
 }
 
-// readBindings reads the Bindings of the managed resources that were read, and those
-// that keep a place for one that has gone.
+// readBindings reads the Bindings of the managed resources that were read, and those that
+// reserve a key for one that is gone.
 func (e *Export) readBindings(ctx context.Context) error {
 	forget := func() {
 		e.spool.dropKind(archive.Bindings, object.Key{Group: bindingKind.Group, Kind: bindingKind.Kind})
@@ -69,13 +69,12 @@ func (e *Export) readBindings(ctx context.Context) error {
 		e.note("there were no Bindings: the kind wasn't served")
 		return nil
 	}
-	e.Say("read %d bindings", len(e.spool.entries[archive.Bindings]))
+	e.Progress("read %d bindings", len(e.spool.entries[archive.Bindings]))
 	return err
 }
 
-// readAgain looks once more at managed resources whose Bindings weren't there any
-// more, or were at their end: they may have been deleted in between, and must not
-// come to life again.
+// readAgain reads managed resources once more whose Bindings were gone or in deletion. They may
+// have been deleted in between, and then an import must not create them again.
 func (e *Export) readAgain(ctx context.Context) error {
 	for uid, m := range e.managed {
 		if m.bound || m.deleting {
@@ -97,8 +96,8 @@ func (e *Export) readAgain(ctx context.Context) error {
 	return nil
 }
 
-// dropBindings leaves out what was read of a managed resource that has gone. What
-// its Bindings keep is kept for a time only.
+// dropBindings drops the Bindings of a managed resource that is gone. Those reserve their keys
+// for a limited time only.
 func (e *Export) dropBindings(owner object.Key) {
 	e.note("%s was deleted while the export was made, and is left out", owner)
 	for key, at := range e.spool.entries[archive.Bindings] {
@@ -114,8 +113,8 @@ func (e *Export) dropBindings(owner object.Key) {
 	}
 }
 
-// readConfigs reads what configures providers, and their Secrets and those that are given
-// to functions, if that was asked for.
+// readConfigs reads provider configurations, and, if requested, their Secrets and those that
+// compositions pass to functions.
 func (e *Export) readConfigs(ctx context.Context) error {
 	for _, o := range e.compositions {
 		if err := e.readSecrets(ctx, o); err != nil {
@@ -164,7 +163,7 @@ func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructu
 	return nil
 }
 
-// readNamespaces reads those that something is in.
+// readNamespaces reads the namespaces of all exported objects.
 func (e *Export) readNamespaces(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(e.spool.namespaces())) {
 		ns, err := e.get(ctx, namespaceKind, "", name)

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// restore writes an object that isn't there, and says who owns its fields.
+// restore creates an object if it does not exist, and restores its status and field owners.
 func (i *Import) restore(ctx context.Context, section archive.Section, o *unstructured.Unstructured) error {
 	if err := i.checkHold(ctx); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (i *Import) restore(ctx context.Context, section archive.Section, o *unstru
 	return nil
 }
 
-// ensure creates an object, unless it is there.
+// ensure creates an object unless it exists.
 func (i *Import) ensure(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	r, err := i.objects(wanted.GroupVersionKind(), wanted.GetNamespace())
 	if err != nil {
@@ -76,8 +76,8 @@ func (i *Import) ensure(ctx context.Context, wanted *unstructured.Unstructured) 
 	}
 }
 
-// startsServing is how long the API server may take to accept objects of a kind that
-// it serves since a moment ago.
+// startsServing is how long the API server may take to accept objects of a kind that it has
+// just begun to serve.
 const startsServing = 10 * time.Second
 
 func startsToServe(err error) bool {
@@ -95,8 +95,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// restoreOwners puts back who owns which field: an object belongs to whoever creates it, and a
-// field that an import owned as well would never be taken away again.
+// restoreOwners restores the managed fields of an object. A field that the import owned as well
+// would stay when its other owner stops applying it.
 func (i *Import) restoreOwners(ctx context.Context, exported, live *unstructured.Unstructured) error {
 	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
 	if err != nil {
@@ -120,8 +120,8 @@ func (i *Import) restoreOwners(ctx context.Context, exported, live *unstructured
 	return nil
 }
 
-// deleteAgain deletes an object that was being deleted when it was exported. It is
-// kept by its finalizer until the controllers go on.
+// deleteAgain deletes an object that was being deleted when it was exported. Its finalizers
+// keep it until the controllers continue.
 func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) error {
 	policy, deleting := archive.Deleting(o)
 	if !deleting {
@@ -136,7 +136,7 @@ func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) 
 	}
 	uid := i.incarnations[object.KeyOf(o)]
 	if live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil && live.GetDeletionTimestamp() != nil {
-		return nil // an earlier call has asked; a usage that was written since would be in the way
+		return nil // an earlier run has deleted it; a usage imported since would deny another request
 	}
 	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -145,19 +145,19 @@ func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) 
 	return nil
 }
 
-// KindsError says which kinds didn't come to be served. The Hold stays.
+// KindsError lists the kinds that are not served after the wait. The Hold stays.
 type KindsError struct{ Waits []string }
 
 func (k *KindsError) Error() string {
-	text := "the controllers are held, and the import waits for kinds that aren't served; run it again when they are:"
+	text := "the controllers are held, and the import waits for kinds that are not served; run it again when they are:"
 	for _, w := range k.Waits {
 		text += "\n  " + w
 	}
 	return text
 }
 
-// awaitKinds waits until the kinds of objects are served. Their definitions are
-// there; whoever serves them may have to be started.
+// awaitKinds waits until the kinds of objects are served. Their definitions are imported, but
+// the controllers that serve the kinds may not be running.
 func (i *Import) awaitKinds(ctx context.Context, objects []*unstructured.Unstructured) error {
 	waiting := map[schema.GroupVersionKind]bool{}
 	for _, o := range objects {
@@ -181,7 +181,7 @@ func (i *Import) awaitKinds(ctx context.Context, objects []*unstructured.Unstruc
 			return i.unserved(ctx, waiting)
 		case !said:
 			said = true
-			i.Say("waiting until %d kinds are served", len(waiting))
+			i.Progress("waiting until %d kinds are served", len(waiting))
 		}
 		if err := wait(ctx, 200*time.Millisecond); err != nil {
 			return err
@@ -211,7 +211,7 @@ func (i *Import) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool,
 	return err == nil, err
 }
 
-// unserved tells of each kind what its definition says.
+// unserved returns a KindsError with the status of each kind's definition.
 func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind]bool) error {
 	out := &KindsError{}
 	for gvk := range kinds {
@@ -227,7 +227,7 @@ func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind
 			if live == nil {
 				continue
 			}
-			if said, ok := health.Says(live); ok && said.Message != "" {
+			if said, ok := health.ReadyConditionOf(live); ok && said.Message != "" {
 				why = fmt.Sprintf("%s: %s", object.KeyOf(d), said.Message)
 			}
 		}

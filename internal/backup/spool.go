@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// spool holds the documents of an export on disk until all are known: they are
-// read in another order than they are written. Only where they are is in memory.
+// spool stores the documents of an export in a file until all are read, since they are written
+// in another order. Only their positions are in memory.
 type spool struct {
 	file    *os.File
 	end     int64
@@ -33,7 +33,7 @@ func newSpool() (*spool, error) {
 
 func (s *spool) close() error { return errors.Join(s.file.Close(), os.Remove(s.file.Name())) }
 
-// put adds an object as it is exported; a newer one takes the place of an older.
+// put adds an object in its exported form, in place of an earlier state of it.
 func (s *spool) put(section archive.Section, o *unstructured.Unstructured) error {
 	return s.write(section, archive.Strip(o))
 }
@@ -61,7 +61,7 @@ func (s *spool) write(section archive.Section, o *unstructured.Unstructured) err
 
 func (s *spool) drop(section archive.Section, key object.Key) { delete(s.entries[section], key) }
 
-// dropKind forgets what was read of a kind.
+// dropKind removes all objects of a kind.
 func (s *spool) dropKind(section archive.Section, of object.Key) {
 	for key := range s.entries[section] {
 		if key.GroupKind() == of.GroupKind() {
@@ -78,7 +78,7 @@ func (s *spool) count(counts map[string]int) {
 	}
 }
 
-// namespaces are those that objects are in.
+// namespaces returns the namespaces of all objects.
 func (s *spool) namespaces() map[string]bool {
 	out := map[string]bool{}
 	for _, entries := range s.entries {

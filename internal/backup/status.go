@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 )
 
-// restoreStatus gives an object that this import has made the status that it was exported with,
-// unless it has one: what functions want follows from it.
+// restoreStatus restores the exported status of an object that this import has created, unless
+// it has a status already: functions compose from what they observe there.
 func (i *Import) restoreStatus(ctx context.Context, exported, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
 	if err != nil {

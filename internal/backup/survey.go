@@ -14,15 +14,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// survey is what there is of an export already, and what is in its way.
+// survey is the result of checking a cluster before an import: which objects exist, and which
+// problems prevent the import.
 type survey struct {
 	findings []finding
 	problems []string
-	// hold is the Hold of this import, if an earlier call has left it.
+	// hold is the Hold that an earlier run of this import has left; nil if there is none.
 	hold *unstructured.Unstructured
 }
 
-// finding is what is to be done about an object: create it, or keep what is there.
+// finding is what to do about an object: create it, or keep the existing one.
 type finding struct {
 	object *unstructured.Unstructured
 	verb   string
@@ -47,7 +48,7 @@ func (s *survey) problem(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
-// survey looks at all that an import would touch, and finds all problems at once.
+// survey reads all objects that an import would write, and collects all problems.
 func (i *Import) survey(ctx context.Context) (*survey, error) {
 	s := &survey{problems: i.File.Check()}
 	if err := i.surveyKinds(ctx, s); err != nil {
@@ -66,7 +67,7 @@ func (i *Import) survey(ctx context.Context) (*survey, error) {
 	return s, nil
 }
 
-// surveyHolds looks for imports that are under way, or were left.
+// surveyHolds looks for imports that are in progress or were interrupted.
 func (i *Import) surveyHolds(ctx context.Context, s *survey) error {
 	err := i.each(ctx, holdKind, func() {}, func(h *unstructured.Unstructured) error {
 		of, _, _ := unstructured.NestedString(h.Object, "spec", "import")
@@ -74,20 +75,19 @@ func (i *Import) surveyHolds(ctx context.Context, s *survey) error {
 		case i.File.Header.ID:
 			s.hold = h
 		case "":
-			i.Say("Hold %s is there as well: the controllers rest for as long as it is", h.GetName())
+			i.Progress("Hold %s is there as well: the controllers rest for as long as it is", h.GetName())
 		default:
 			s.problem("another import is under way or was left, by Hold %s: end it first, by running it again or with --abort", h.GetName())
 		}
 		return nil
 	})
 	if isUnserved(err) {
-		return nil // that is told with the other kinds
+		return nil // surveyKinds reports it
 	}
 	return err
 }
 
-// surveyKinds looks for kinds that nobody serves and no definition of the export
-// defines.
+// surveyKinds looks for kinds that are not served and that no definition of the export defines.
 func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 	defined := archive.Defined(i.File.Sections[archive.Definitions])
 	wanted := map[schema.GroupVersionKind]string{}
@@ -121,8 +121,8 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 	return nil
 }
 
-// coming are the kinds that have a CustomResourceDefinition: the API server tells of
-// them a moment after that is there.
+// coming returns the kinds that have a CustomResourceDefinition. Discovery shows them shortly
+// after it is created.
 func (i *Import) coming(ctx context.Context) (map[schema.GroupKind]bool, error) {
 	out := map[schema.GroupKind]bool{}
 	err := i.each(ctx, crdKind, func() {}, func(o *unstructured.Unstructured) error {
@@ -136,7 +136,7 @@ func (i *Import) coming(ctx context.Context) (map[schema.GroupKind]bool, error) 
 	return out, err
 }
 
-// comes says whether a kind is served, and waits a while for one that is about to be.
+// comes reports whether a kind is served. It waits for one that has a CustomResourceDefinition.
 func (i *Import) comes(ctx context.Context, gvk schema.GroupVersionKind, coming bool) (bool, error) {
 	for deadline := time.Now().Add(startsServing); ; {
 		_, err := i.objects(gvk, "")
@@ -152,7 +152,7 @@ func (i *Import) comes(ctx context.Context, gvk schema.GroupVersionKind, coming 
 	}
 }
 
-// surveyOne looks whether an object is there, and whether that may stay.
+// surveyOne checks whether an object exists, and whether the existing one can be kept.
 func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Section, o *unstructured.Unstructured) error {
 	if section == archive.Bindings {
 		return i.surveyBinding(ctx, s, o)
@@ -181,13 +181,13 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 	return nil
 }
 
-// surveyBinding looks whether the place of an external resource is free, or its
-// managed resource's.
+// surveyBinding checks whether the name of a Binding is free, or belongs to the same managed
+// resource.
 func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.Unstructured) error {
 	owner, was := archive.Owner(b)
 	uid, there := i.incarnations[owner]
 	if !there && !i.inFile(owner) {
-		uid = was // of nobody: it only keeps a place
+		uid = was // its managed resource is gone: it only reserves the key
 	}
 	wanted := archive.For(b, uid)
 	if !there && archive.IsNamedByUID(wanted) && i.inFile(owner) {
@@ -218,7 +218,7 @@ func (i *Import) inFile(key object.Key) bool {
 	return false
 }
 
-// inTheWay says why a Binding that is there isn't the one that is wanted.
+// inTheWay returns why an existing Binding conflicts with the wanted one; empty if it does not.
 func inTheWay(live, wanted *unstructured.Unstructured, uid types.UID) string {
 	holder, incarnation := archive.Owner(live)
 	owner, _ := archive.Owner(wanted)

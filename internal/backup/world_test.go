@@ -259,7 +259,7 @@ func (p *progress) say(format string, args ...any) {
 }
 
 func newExport(c *fakekube.Cluster) *Export {
-	return &Export{Cluster: &Cluster{client: c, mapper: c}, ID: "e1", Version: "v1.2.3", Now: time.Unix(1000, 0), Say: new(progress).say}
+	return &Export{Cluster: &Cluster{client: c, mapper: c}, ID: "e1", Version: "v1.2.3", Now: time.Unix(1000, 0), Progress: new(progress).say}
 }
 
 // export exports a control plane, and reads the file again.

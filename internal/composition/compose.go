@@ -1,4 +1,4 @@
-// Package composition starts what serves the composition dialect on a cluster.
+// Package composition starts the controllers of the composition dialect.
 package composition
 
 import (
@@ -16,44 +16,45 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Options say how the dialect is served.
+// Options configure the controllers of the dialect.
 type Options struct {
-	// Kinds makes what serves composites and claims; the instance engine by default, with
-	// this Runner of functions.
-	Kinds  definition.Kinds
+	// Kinds makes the reconcilers of composites and claims. The default is the instance
+	// engine, with Runner.
+	Kinds definition.Kinds
+	// Runner runs the functions of pipelines.
 	Runner pipeline.Runner
-	// Changed tells of functions that answer otherwise from now on.
-	Changed func(tell func(name string)) (stop func())
-	// Usages tells which objects are in use.
+	// SubscribeToFunctions calls a callback for each function whose responses may change.
+	SubscribeToFunctions func(tell func(name string)) (stop func())
+	// Usages knows which objects are in use by others.
 	Usages instance.Usages
-	// Layers measures how long values take upwards.
-	Layers *telemetry.Layers
+	// Layers measures how long status values take to reach the composite.
+	Layers *telemetry.StatusPropagation
 	// Version is this program's version.
 	Version string
-	// MoreColumns has kubectl get show more of the kinds than the dialect's columns.
+	// MoreColumns adds printer columns to the kinds, besides those of Crossplane.
 	MoreColumns bool
-	// Registry is of the dialect's definitions; the cluster asks it whom a change of a kind
-	// concerns.
+	// Registry has the dialect's definitions; the cluster uses it to find the definitions
+	// that a change of a kind affects.
 	Registry *definition.Registry
-	// Functions are the names of those functions that need no Function object.
+	// Functions are the names of the functions that need no Function object.
 	Functions []string
 	Events    telemetry.Recorder
-	// Now tells the time.
+	// Now is the clock.
 	Now func() time.Time
 }
 
-// Annotated are kinds all of whose annotations count: a composition's are part of what its
-// revisions are told apart by.
+// Annotated are the kinds whose annotations are all part of their desired state: the hash
+// of a composition's revision includes the composition's annotations.
 var Annotated = []schema.GroupVersionKind{revision.CompositionKind}
 
 // Start starts the controllers of definitions, of compositions and of their revisions. The
-// kinds of the dialect, and those of functions, have to be installed; functions are
-// watched by others.
+// CRDs of the dialect and of functions must be installed. The caller starts the watches of
+// functions.
 func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 	if o.Kinds == nil {
 		made := &kinds{cluster: k, Options: o}
 		o.Kinds = made
-		context.AfterFunc(ctx, o.Changed(made.functionChanged))
+		context.AfterFunc(ctx, o.SubscribeToFunctions(made.functionChanged))
 	}
 	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
 	k.Serve(revision.RevisionKind, &revision.Revisions{Config: revising})
@@ -61,13 +62,13 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 
 	library := definition.NewCompositionCache(k.Hub, func(gk schema.GroupKind) {
 		for _, key := range o.Registry.Defining(gk) {
-			k.Wake(key)
+			k.Enqueue(key)
 		}
 	})
 	k.Engine.Start(definition.Kind, definition.New(definition.Config{
 		Config: serving.Config{
 			Cluster: k.Client, Kinds: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
-			Published: k.Published, Held: k.Gate.Wrap, MoreColumns: o.MoreColumns,
+			Published: k.RecordCRD, Held: k.Gate.Wrap, MoreColumns: o.MoreColumns,
 		},
 		Registry: o.Registry, Compositions: library, Runners: o.Kinds,
 	}), nil)

@@ -17,18 +17,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// kinds makes what serves composites and claims: the instance engine in their dialects.
+// kinds makes the reconcilers of composites and claims: the instance engine with the
+// dialect of each.
 type kinds struct {
 	cluster *cluster.Cluster
 	Options
 
 	mu sync.Mutex
-	// composites are what serves each composite kind.
+	// composites has the reconciler of each composite kind.
 	composites map[schema.GroupKind]*composite.Served
 }
 
 func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) definition.Served {
-	served := &composite.Served{Reconciler: k.reconciler(d, kind, wake, object.CompositeDialect, composite.Dialect{Places: xrd.PlacesOf(d.ScopeOrDefault())}), Runner: k.Runner}
+	served := &composite.Served{Reconciler: k.reconciler(d, kind, wake, object.CompositeDialect, composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), Runner: k.Runner}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.composites == nil {
@@ -38,13 +39,14 @@ func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVe
 	return served
 }
 
-// functionChanged asks for a pass over all composites that a function composes, when there
-// is nothing more urgent. What isn't served any more nobody looks at.
+// functionChanged enqueues all composites whose compositions call a function, with low
+// priority. Kinds that aren't served any more stay in the map; the engine ignores their
+// objects.
 func (k *kinds) functionChanged(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, served := range k.composites {
-		if !served.Calls(name) {
+		if !served.CallsFunction(name) {
 			continue
 		}
 		for _, o := range k.cluster.Hub.Select(served.Kind, "", labels.Everything()) {

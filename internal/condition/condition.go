@@ -1,6 +1,6 @@
-// Package condition is the algebra of conditions: marking, summarizing and
-// comparing them. Conditions hold no timestamps of their own: a pass that finds
-// what the last one found produces the same bytes.
+// Package condition sets, removes and summarizes conditions of a status. The time of a
+// condition changes only with its status: a reconcile that finds what the last one found
+// produces the same bytes.
 //
 // Pure: it decides from values alone.
 package condition
@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Set is a list of conditions in a stable order, at most one of a type.
+// Set is a list of conditions in a stable order, at most one of each type.
 type Set []v1alpha1.Condition
 
 // True, False and Unknown are statuses of a condition.
@@ -33,14 +33,14 @@ func (s Set) Get(kind string) (v1alpha1.Condition, bool) {
 	return s[i], true
 }
 
-// IsTrue says whether there is a condition of the type with status True.
+// IsTrue says whether the condition of the type has status True.
 func (s Set) IsTrue(kind string) bool {
 	c, ok := s.Get(kind)
 	return ok && c.Status == True
 }
 
-// Mark returns the set with the condition in it. The time of the last transition
-// is kept while the status stays, and is now otherwise.
+// Mark returns a copy of the set with the condition added or replaced. The last transition
+// time is kept if the status is the same, and is now otherwise.
 func (s Set) Mark(c v1alpha1.Condition, now time.Time) Set {
 	out := slices.Clone(s)
 	i := slices.IndexFunc(out, func(old v1alpha1.Condition) bool { return old.Type == c.Type })
@@ -57,20 +57,20 @@ func (s Set) Mark(c v1alpha1.Condition, now time.Time) Set {
 	return out
 }
 
-// Drop returns the set without conditions of the type.
-func (s Set) Drop(kind string) Set {
+// Remove returns a copy of the set without the condition of the type.
+func (s Set) Remove(kind string) Set {
 	return slices.DeleteFunc(slices.Clone(s), func(c v1alpha1.Condition) bool { return c.Type == kind })
 }
 
-// Summarize returns the root condition that follows from its parts: True when
-// all are, otherwise with the reason and message of the first that is False, or
-// else of the first that isn't True.
+// Summarize returns the root condition of several parts: True if all of them are, otherwise
+// with the status, reason and message of the first that is False, or else of the first that
+// is not True. A missing part counts as Unknown.
 func (s Set) Summarize(root string, generation int64, parts ...string) v1alpha1.Condition {
 	summary := v1alpha1.Condition{Type: root, Status: True, Reason: root, ObservedGeneration: generation}
 	for _, part := range parts {
 		c, ok := s.Get(part)
 		if !ok {
-			c = v1alpha1.Condition{Type: part, Status: Unknown, Reason: "AwaitingReconciliation", Message: "not looked at yet"}
+			c = v1alpha1.Condition{Type: part, Status: Unknown, Reason: "AwaitingReconciliation", Message: "not reconciled yet"}
 		}
 		if c.Status == True || summary.Status == False || (summary.Status == Unknown && c.Status == Unknown) {
 			continue

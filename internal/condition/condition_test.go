@@ -53,7 +53,7 @@ func TestMark(t *testing.T) {
 	if len(none) != 0 || len(first.Mark(of("Ready", condition.True, "x"), later)) != 1 {
 		t.Error("there is at most one condition of a type")
 	}
-	if dropped := first.Drop("Ready"); len(dropped) != 0 || len(first) != 1 {
+	if dropped := first.Remove("Ready"); len(dropped) != 0 || len(first) != 1 {
 		t.Errorf("got %v of %v", dropped, first)
 	}
 }
@@ -85,9 +85,9 @@ func TestSummarize(t *testing.T) {
 			of("Ready", condition.Unknown, "x"),
 		},
 		"What isn't there is unknown": {
-			"nobody has looked yet",
+			"it was not reconciled yet",
 			condition.Set{of("A", condition.True, "x")},
-			v1alpha1.Condition{Type: "Ready", Status: condition.Unknown, Reason: "AwaitingReconciliation", Message: "not looked at yet"},
+			v1alpha1.Condition{Type: "Ready", Status: condition.Unknown, Reason: "AwaitingReconciliation", Message: "not reconciled yet"},
 		},
 		"What doesn't belong to it doesn't count": {
 			"the author of the summary names its parts",
@@ -105,7 +105,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestConditionsSurviveAStatus(t *testing.T) {
+func TestUnstructuredAndReadRoundTrip(t *testing.T) {
 	at := metav1.NewTime(noon.Truncate(time.Second))
 	set := condition.Set{
 		{Type: "Ready", Status: condition.False, Reason: "R", Message: "m", LastTransitionTime: &at, ObservedGeneration: 3},
@@ -120,7 +120,7 @@ func TestConditionsSurviveAStatus(t *testing.T) {
 	}
 }
 
-func TestReadTakesWhatItCan(t *testing.T) {
+func TestReadIgnoresMalformedConditions(t *testing.T) {
 	for name, status := range map[string]any{
 		"No status":         nil,
 		"A text":            "ready",

@@ -9,8 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Read returns the conditions in an object's status. What isn't readable as a
-// condition is left out.
+// Read returns the conditions of an object's status. Malformed ones are left out.
 func Read(o *unstructured.Unstructured) Set {
 	raw, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, _ := raw.([]any)
@@ -39,8 +38,8 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// Unstructured renders the conditions as an object's status holds them. Each has a reason
-// and a message, empty ones too: readers of the graph dialect count on their being there.
+// Unstructured returns the conditions in the form of an object's status. Each has a reason
+// and a message, even if empty: readers of the graph dialect rely on them.
 func (s Set) Unstructured() []any {
 	out := make([]any, 0, len(s))
 	for _, c := range s {

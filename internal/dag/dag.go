@@ -1,6 +1,5 @@
-// Package dag is a directed acyclic graph whose every answer is deterministic:
-// the same nodes and edges, added in any order, give the same order, the same
-// layers and the same cycle.
+// Package dag is a directed acyclic graph with deterministic results: the same nodes and
+// edges, added in any order, give the same order, the same layers and the same cycle.
 //
 // Pure: it decides from values alone.
 package dag
@@ -13,8 +12,8 @@ import (
 	"strings"
 )
 
-// Graph holds nodes and what each depends on. The zero value is not usable;
-// start with New. A Graph isn't safe for concurrent change.
+// Graph holds nodes and their dependencies. New creates one; the zero value is not usable.
+// It is not safe for concurrent modification.
 type Graph[K cmp.Ordered] struct {
 	dependencies map[K]map[K]struct{}
 }
@@ -28,9 +27,8 @@ func New[K cmp.Ordered](nodes ...K) *Graph[K] {
 	return g
 }
 
-// Connect says that node depends on each of the others. All of them must be
-// nodes of the graph; Connect panics otherwise, for that is a mistake of the
-// program and not of its input.
+// Connect makes node depend on each of the others. It panics if one of them is not a node
+// of the graph, which is a mistake of the program and not of its input.
 func (g *Graph[K]) Connect(node K, dependsOn ...K) {
 	for _, d := range append([]K{node}, dependsOn...) {
 		if _, ok := g.dependencies[d]; !ok {
@@ -42,14 +40,14 @@ func (g *Graph[K]) Connect(node K, dependsOn ...K) {
 	}
 }
 
-// Dependencies returns what node depends on directly, sorted.
+// Dependencies returns the direct dependencies of node, sorted.
 func (g *Graph[K]) Dependencies(node K) []K {
 	return slices.Sorted(maps.Keys(g.dependencies[node]))
 }
 
-// Layers groups the nodes so that each depends only on nodes of earlier layers
-// and is in the first layer where that holds. Nodes of a layer are sorted. A
-// graph with a cycle gives a *CycleError.
+// Layers groups the nodes so that each depends only on nodes of earlier layers and is in
+// the first layer where that holds. Nodes of a layer are sorted. The error is a *CycleError
+// if the graph has a cycle.
 func (g *Graph[K]) Layers() ([][]K, error) {
 	missing := make(map[K]int, len(g.dependencies))
 	dependants := make(map[K][]K, len(g.dependencies))
@@ -80,13 +78,13 @@ func (g *Graph[K]) Layers() ([][]K, error) {
 		ready = next
 	}
 	if placed < len(g.dependencies) {
-		return nil, &CycleError[K]{Path: g.cycle(missing)}
+		return nil, &CycleError[K]{Path: g.shortestCycle(missing)}
 	}
 	return layers, nil
 }
 
-// Order returns the nodes so that each comes after all that it depends on:
-// layer by layer, sorted within a layer.
+// Order returns the nodes so that each comes after its dependencies: layer by layer, sorted
+// within a layer. The error is a *CycleError if the graph has a cycle.
 func (g *Graph[K]) Order() ([]K, error) {
 	layers, err := g.Layers()
 	if err != nil {
@@ -95,9 +93,9 @@ func (g *Graph[K]) Order() ([]K, error) {
 	return slices.Concat(layers...), nil
 }
 
-// cycle returns a shortest cycle among the nodes that could not be placed; of
-// several, the one that begins with the smallest node.
-func (g *Graph[K]) cycle(missing map[K]int) []K {
+// shortestCycle returns a shortest cycle among the nodes that have no layer; of several,
+// the one that begins with the smallest node.
+func (g *Graph[K]) shortestCycle(missing map[K]int) []K {
 	var stuck []K
 	for node, n := range missing {
 		if n > 0 {
@@ -107,15 +105,16 @@ func (g *Graph[K]) cycle(missing map[K]int) []K {
 	slices.Sort(stuck)
 	var best []K
 	for _, start := range stuck {
-		if path := g.wayBack(start); path != nil && (best == nil || len(path) < len(best)) {
+		if path := g.shortestCycleThrough(start); path != nil && (best == nil || len(path) < len(best)) {
 			best = path
 		}
 	}
 	return best
 }
 
-// wayBack is a breadth-first search for the shortest path from start to start.
-func (g *Graph[K]) wayBack(start K) []K {
+// shortestCycleThrough returns a shortest path from start to start, found by breadth-first
+// search; nil if there is none.
+func (g *Graph[K]) shortestCycleThrough(start K) []K {
 	cameFrom := map[K]K{}
 	queue := []K{start}
 	for len(queue) > 0 {
@@ -140,7 +139,7 @@ func (g *Graph[K]) wayBack(start K) []K {
 	return nil
 }
 
-// CycleError tells the nodes that wait for one another.
+// CycleError names nodes that depend on each other in a cycle.
 type CycleError[K cmp.Ordered] struct {
 	// Path begins and ends with the same node; each depends on the next.
 	Path []K

@@ -32,7 +32,7 @@ func TestLayers(t *testing.T) {
 			edges:  map[string][]string{"a": nil, "b": {"a"}, "c": {"a", "b"}, "d": {"a"}},
 			want:   [][]string{{"a"}, {"b", "d"}, {"c"}},
 		},
-		"A cycle is told by its shortest path from its smallest node": {
+		"A cycle is reported by its shortest path from its smallest node": {
 			reason: "the same mistake must always read the same",
 			edges:  map[string][]string{"z": nil, "c": {"a", "z"}, "b": {"c"}, "a": {"b"}, "tail": {"a"}},
 			cycle:  "graph contains a cycle: a → b → c → a",
@@ -83,7 +83,7 @@ func TestOrderPutsEachNodeAfterItsDependencies(t *testing.T) {
 	})
 }
 
-func TestACycleIsReallyOne(t *testing.T) {
+func TestReportedCyclesAreCycles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"a", "b", "c", "d", "e"}
 		edges := map[string][]string{}

@@ -1,6 +1,6 @@
-// Package diag holds diagnostics as data: what is wrong with a definition,
-// where, what was expected and what the author may have meant. A compiler pass
-// adds all problems it finds; nothing stops at the first.
+// Package diag holds diagnostics as data: what is wrong with a definition, where, what was
+// expected and what the author may have meant. A compiler pass adds all problems that it
+// finds; none stops at the first.
 //
 // Pure: it decides from values alone.
 package diag
@@ -14,21 +14,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Diagnostic is one problem, in the words that a person reads.
+// Diagnostic is one problem, in words for users.
 type Diagnostic struct {
 	// Path is the field, such as spec.resources[2].template.spec.replicas.
 	Path object.Path
-	// Expr is the text of the expression or of the shorthand that holds the
-	// problem, without its delimiters; empty when the field as a whole is wrong.
+	// Expr is the expression or shorthand that contains the problem, without its
+	// delimiters; empty if the field as a whole is wrong.
 	Expr string
-	// Offset is the byte in Expr at which the problem begins; meaningless
-	// without Expr.
+	// Offset is the byte in Expr at which the problem begins; meaningless without Expr.
 	Offset int
 	// Problem says what is wrong.
 	Problem string
-	// Expected says what would have been right, where that is known.
+	// Expected says what would be right, if known.
 	Expected string
-	// Nearest is the known name closest to the one that was not found.
+	// Nearest is the known name closest to an unknown one.
 	Nearest string
 }
 
@@ -41,7 +40,7 @@ func (d Diagnostic) String() string {
 		fmt.Fprintf(&b, "%s: ", d.Path)
 	}
 	if d.Expr != "" {
-		fmt.Fprintf(&b, "in %q at %s: ", Cut(d.Expr, longestExpr), position(d.Expr, d.Offset))
+		fmt.Fprintf(&b, "in %q at %s: ", Truncate(d.Expr, maxExprBytes), position(d.Expr, d.Offset))
 	}
 	b.WriteString(d.Problem)
 	if d.Expected != "" {
@@ -53,10 +52,10 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// longestExpr bounds how much of an expression a message repeats.
-const longestExpr = 120
+// maxExprBytes bounds how much of an expression a message quotes.
+const maxExprBytes = 120
 
-// position counts from 1, by line only where there is more than one.
+// position is the column, from 1, with the line if the expression has several.
 func position(expr string, offset int) string {
 	offset = min(max(offset, 0), len(expr))
 	before := expr[:offset]
@@ -70,26 +69,25 @@ func position(expr string, offset int) string {
 // List collects diagnostics. The zero value is ready to use.
 type List []Diagnostic
 
-// Addf adds a problem of the field at path.
+// Addf adds a problem with the field at path.
 func (l *List) Addf(path object.Path, format string, args ...any) {
 	*l = append(*l, Diagnostic{Path: path, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Add adds diagnostics as they are.
+// Add adds diagnostics.
 func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
 
-// Sorted returns the diagnostics in a stable order, by path and offset,
-// without repetitions.
+// Sorted returns the diagnostics sorted by path and offset, without duplicates.
 func (l List) Sorted() List {
 	out := slices.Clone(l)
 	slices.SortStableFunc(out, func(a, b Diagnostic) int {
-		return cmp.Or(naturally(string(a.Path), string(b.Path)), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Problem, b.Problem))
+		return cmp.Or(compareNatural(string(a.Path), string(b.Path)), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Problem, b.Problem))
 	})
 	return slices.Compact(out)
 }
 
-// naturally compares paths so that [2] comes before [10].
-func naturally(a, b string) int {
+// compareNatural compares paths so that [2] comes before [10].
+func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		x, y := digits(a), digits(b)
 		if x > 0 && y > 0 {

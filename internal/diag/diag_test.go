@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-func TestHowDiagnosticsRead(t *testing.T) {
+func TestDiagnosticString(t *testing.T) {
 	cases := map[string]struct {
 		diagnostic diag.Diagnostic
 		want       string

@@ -8,27 +8,27 @@ import (
 // An API server that refuses an object repeats the value that is wrong: a whole pod as Go
 // prints it, or a comparison of two. The reason follows, after pages, or stands before.
 
-// goValue is where a composite value begins as Go prints it: core.PodSpec{, &v1.Job{,
-// []string{, map[string]string{.
+// goValue matches the beginning of a composite value as Go prints it: core.PodSpec{,
+// &v1.Job{, []string{, map[string]string{.
 var goValue = regexp.MustCompile(`[&*]*(?:(?:\[\]|map\[[^\]\s]*\])+[&*]*(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)?|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\{`)
 
-// repeated is what stands before a value that an API server repeats.
-var repeated = regexp.MustCompile(`(?:Invalid|Unsupported|Duplicate) value: `)
+// repeatedValue matches the text before a value that an API server repeats.
+var repeatedValue = regexp.MustCompile(`(?:Invalid|Unsupported|Duplicate) value: `)
 
 const (
-	// longestValue is how long a text may be that is repeated, in bytes, and shortValue what
-	// is left of one that is longer.
-	longestValue = 100
-	shortValue   = 60
+	// maxValueBytes is the length up to which a repeated text is kept, and
+	// truncatedValueBytes the length to which a longer one is truncated.
+	maxValueBytes       = 100
+	truncatedValueBytes = 60
 )
 
-// WithoutDumps returns the message of an API server without the values that it repeats at
-// length: what is refused and why is left.
+// WithoutDumps removes long values from a message of an API server, which repeats them.
+// What was refused and why remains.
 func WithoutDumps(message string) string {
 	message = withoutHunks(message)
 	var out strings.Builder
 	for rest := message; ; {
-		start, end, instead := dump(rest)
+		start, end, instead := findDump(rest)
 		if start < 0 {
 			out.WriteString(rest)
 			break
@@ -42,12 +42,12 @@ func WithoutDumps(message string) string {
 	return strings.TrimRight(out.String(), " \t\n:")
 }
 
-// dump finds the first value of a message that is left out, and what stands for it; start is
+// findDump finds the first value of a message to remove, and its replacement; start is
 // negative if there is none.
-func dump(text string) (start, end int, instead string) {
+func findDump(text string) (start, end int, instead string) {
 	printed := goValue.FindStringIndex(text)
 	for from := 0; ; {
-		found := repeated.FindStringIndex(text[from:])
+		found := repeatedValue.FindStringIndex(text[from:])
 		if found == nil {
 			break
 		}
@@ -61,8 +61,8 @@ func dump(text string) (start, end int, instead string) {
 		case strings.HasPrefix(rest, "{"), strings.HasPrefix(rest, "["):
 			return at, endOf(text, at), ""
 		case strings.HasPrefix(rest, `"`):
-			if quoted := endOf(text, at); quoted-at > longestValue {
-				return at, quoted, Cut(rest, shortValue) + `"`
+			if quoted := endOf(text, at); quoted-at > maxValueBytes {
+				return at, quoted, Truncate(rest, truncatedValueBytes) + `"`
 			}
 		}
 		from = at
@@ -73,8 +73,8 @@ func dump(text string) (start, end int, instead string) {
 	return printed[0], endOf(text, printed[1]-1), ellipsis
 }
 
-// endOf returns the index behind the value that begins with a bracket or a quote; the end of
-// the text if it doesn't end.
+// endOf returns the index after the value that begins with a bracket or a quote at from;
+// the end of the text if it is not closed.
 func endOf(text string, from int) int {
 	depth := 0
 	for i := from; i < len(text); i++ {
@@ -103,7 +103,7 @@ func endOf(text string, from int) int {
 	return len(text)
 }
 
-// withoutHunks leaves out what compares two values line by line.
+// withoutHunks removes line-by-line comparisons of two values.
 func withoutHunks(text string) string {
 	if !strings.Contains(text, "\n@@ ") {
 		return text

@@ -69,7 +69,7 @@ func TestWithoutDumps(t *testing.T) {
 	})
 }
 
-func TestShorten(t *testing.T) {
+func TestTruncateMiddle(t *testing.T) {
 	cases := map[string]struct {
 		text  string
 		bytes int
@@ -84,14 +84,14 @@ func TestShorten(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := diag.Shorten(tc.text, tc.bytes); got != tc.want {
+			if got := diag.TruncateMiddle(tc.text, tc.bytes); got != tc.want {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text, bytes := rapid.String().Draw(t, "text"), rapid.IntRange(3, 40).Draw(t, "bytes")
-		got := diag.Shorten(text, bytes)
+		got := diag.TruncateMiddle(text, bytes)
 		head, tail, cut := strings.Cut(got, "…")
 		if len(got) > bytes || !utf8.ValidString(got) || cut && len(text) > bytes && (!strings.HasPrefix(text, head) || !strings.HasSuffix(text, tail)) {
 			t.Fatalf("%q shortened to %d bytes is %q", text, bytes, got)

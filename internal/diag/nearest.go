@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the known name that is most like the given one, or "" when
-// none is close enough to be what was meant. Ties go to the name that sorts
-// first.
+// Nearest returns the known name that is most similar to the given one, or "" if none is
+// similar enough. Of equally similar names it returns the first in order.
 func Nearest(name string, known []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1
 	sorted := slices.Sorted(slices.Values(known))

@@ -2,8 +2,8 @@ package diag
 
 import "strings"
 
-// YAMLBoolean is the boolean, as a text, that YAML 1.1 makes of a word which isn't quoted,
-// also where the word is the key of a map.
+// YAMLBoolean returns the boolean that YAML 1.1 reads for an unquoted word, also for the
+// key of a map: "on" reads as true.
 func YAMLBoolean(word string) (boolean string, is bool) {
 	switch strings.ToLower(word) {
 	case "y", "yes", "on", "true":

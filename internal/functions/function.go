@@ -1,5 +1,5 @@
-// Package functions makes the functions that are part of this program known to pipelines,
-// under the names that compositions know them by.
+// Package functions registers the built-in functions under the names that compositions
+// reference them by.
 package functions
 
 import (
@@ -20,13 +20,13 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Core is a function as values: what it is given and what it answers.
-type Core = func(call.Request) call.Response
+// PureFunc is a function from request to response, without I/O.
+type PureFunc = func(call.Request) call.Response
 
-// Builtin returns those functions that are values, by each of their names.
-func Builtin() map[string]Core {
+// PureFunctions returns the built-in functions that are PureFuncs, by each of their names.
+func PureFunctions() map[string]PureFunc {
 	graphs := graph.New()
-	return map[string]Core{
+	return map[string]PureFunc{
 		graph.Name:                    graphs.Run,
 		graph.PackageName:             graphs.Run,
 		patchandtransform.Name:        patchandtransform.Run,
@@ -38,34 +38,34 @@ func Builtin() map[string]Core {
 	}
 }
 
-// All returns the functions that are part of this program, by each of their names.
-func All() map[string]pipeline.Func {
-	answers := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+// BuiltIn returns all built-in functions, by each of their names.
+func BuiltIn() map[string]pipeline.Func {
+	dummy := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		return answer.Run(request)
 	}
-	all := map[string]pipeline.Func{answer.Name: answers, answer.PackageName: answers}
-	for name, core := range Builtin() {
-		all[name] = Adapt(core)
+	all := map[string]pipeline.Func{answer.Name: dummy, answer.PackageName: dummy}
+	for name, function := range PureFunctions() {
+		all[name] = Adapt(function)
 	}
 	return all
 }
 
-// Register makes all of them known.
-func Register(known *pipeline.Functions) {
-	for name, function := range All() {
-		known.Register(name, function)
+// Register registers all built-in functions.
+func Register(functions *pipeline.Functions) {
+	for name, function := range BuiltIn() {
+		functions.Register(name, function)
 	}
 }
 
-// Adapt makes a pipeline's function of values. A request that objects cannot hold is an
-// error.
-func Adapt(core Core) pipeline.Func {
+// Adapt converts a PureFunc to a function of the protocol. A request that cannot be
+// converted to objects is an error; see package structs.
+func Adapt(function PureFunc) pipeline.Func {
 	return func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		r, err := fromRequest(request)
 		if err != nil {
 			return nil, err
 		}
-		return toResponse(request, core(r))
+		return toResponse(request, function(r))
 	}
 }
 
@@ -76,13 +76,13 @@ func fromRequest(request *fnv1.RunFunctionRequest) (r call.Request, err error) {
 	if r.Desired, err = fromState(request.GetDesired()); err != nil {
 		return r, fmt.Errorf("desired: %w", err)
 	}
-	if r.Input, err = structs.From(request.GetInput()); err != nil {
+	if r.Input, err = structs.ToObject(request.GetInput()); err != nil {
 		return r, fmt.Errorf("input: %w", err)
 	}
-	if r.Context, err = structs.From(request.GetContext()); err != nil {
+	if r.Context, err = structs.ToObject(request.GetContext()); err != nil {
 		return r, fmt.Errorf("context: %w", err)
 	}
-	if r.Given, err = fromRequirements(request); err != nil {
+	if r.Required, err = fromRequirements(request); err != nil {
 		return r, err
 	}
 	return r, nil
@@ -102,7 +102,7 @@ func fromState(s *fnv1.State) (state call.State, err error) {
 }
 
 func fromResource(r *fnv1.Resource) (call.Resource, error) {
-	object, err := structs.From(r.GetResource())
+	object, err := structs.ToObject(r.GetResource())
 	ready := map[fnv1.Ready]call.Ready{fnv1.Ready_READY_TRUE: call.True, fnv1.Ready_READY_FALSE: call.False}[r.GetReady()]
 	return call.Resource{Object: object, ConnectionDetails: r.GetConnectionDetails(), Ready: ready}, err
 }
@@ -137,7 +137,7 @@ func toResponse(request *fnv1.RunFunctionRequest, r call.Response) (*fnv1.RunFun
 }
 
 func toContext(context map[string]any) (*structpb.Struct, error) {
-	s, err := structs.To(context)
+	s, err := structs.ToStruct(context)
 	if err != nil {
 		return nil, fmt.Errorf("context: %w", err)
 	}
@@ -145,7 +145,7 @@ func toContext(context map[string]any) (*structpb.Struct, error) {
 }
 
 func toResource(r call.Resource) (*fnv1.Resource, error) {
-	object, err := structs.To(r.Object)
+	object, err := structs.ToStruct(r.Object)
 	ready := map[call.Ready]fnv1.Ready{call.True: fnv1.Ready_READY_TRUE, call.False: fnv1.Ready_READY_FALSE}[r.Ready]
 	return &fnv1.Resource{Resource: object, ConnectionDetails: r.ConnectionDetails, Ready: ready}, err
 }

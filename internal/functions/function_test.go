@@ -18,7 +18,7 @@ import (
 
 func of(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
-	s, err := structs.Text([]byte(text))
+	s, err := structs.FromJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestACompositionNeedsNoPod(t *testing.T) {
 }
 
 func TestAMistakeIsAFatalResult(t *testing.T) {
-	for name, core := range functions.Builtin() {
+	for name, core := range functions.PureFunctions() {
 		response, err := functions.Adapt(core)(context.Background(), &fnv1.RunFunctionRequest{Input: of(t, `{"kind":1}`)})
 		results := response.GetResults()
 		if err != nil || len(results) == 0 || results[len(results)-1].GetSeverity() != fnv1.Severity_SEVERITY_FATAL {
@@ -80,7 +80,7 @@ func TestARequestThatObjectsCannotHoldIsAnError(t *testing.T) {
 		"observed": {Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: bad}}},
 		"desired":  {Desired: &fnv1.State{Resources: map[string]*fnv1.Resource{"a": {Resource: bad}}}},
 	} {
-		for _, core := range functions.Builtin() {
+		for _, core := range functions.PureFunctions() {
 			if _, err := functions.Adapt(core)(context.Background(), request); err == nil {
 				t.Errorf("%s: want an error", name)
 			}

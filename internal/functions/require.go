@@ -14,27 +14,27 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// fromRequirements reads what was required. Schemas are large: they are told apart by
-// their digests, and decoded if somebody reads them.
-func fromRequirements(request *fnv1.RunFunctionRequest) (given call.Given, err error) {
-	given.Typed = slices.Contains(request.GetMeta().GetCapabilities(), fnv1.Capability_CAPABILITY_REQUIRED_SCHEMAS)
-	given.Resources = make(map[string][]map[string]any, len(request.GetRequiredResources()))
+// fromRequirements decodes the required resources and schemas. Schemas are large: each is
+// only decoded when it is read, and is compared by its digest.
+func fromRequirements(request *fnv1.RunFunctionRequest) (required call.Required, err error) {
+	required.SchemasSupported = slices.Contains(request.GetMeta().GetCapabilities(), fnv1.Capability_CAPABILITY_REQUIRED_SCHEMAS)
+	required.Resources = make(map[string][]map[string]any, len(request.GetRequiredResources()))
 	for key, all := range request.GetRequiredResources() {
 		objects := make([]map[string]any, len(all.GetItems()))
 		for i, item := range all.GetItems() {
-			if objects[i], err = structs.From(item.GetResource()); err != nil {
-				return given, fmt.Errorf("required resource %q: %w", key, err)
+			if objects[i], err = structs.ToObject(item.GetResource()); err != nil {
+				return required, fmt.Errorf("required resource %q: %w", key, err)
 			}
 		}
-		given.Resources[key] = objects
+		required.Resources[key] = objects
 	}
-	given.Schemas = make(map[string]call.Schema, len(request.GetRequiredSchemas()))
+	required.Schemas = make(map[string]call.Schema, len(request.GetRequiredSchemas()))
 	for key, schema := range request.GetRequiredSchemas() {
-		if given.Schemas[key], err = fromSchema(schema.GetOpenapiV3()); err != nil {
-			return given, fmt.Errorf("required schema %q: %w", key, err)
+		if required.Schemas[key], err = fromSchema(schema.GetOpenapiV3()); err != nil {
+			return required, fmt.Errorf("required schema %q: %w", key, err)
 		}
 	}
-	return given, nil
+	return required, nil
 }
 
 func fromSchema(s *structpb.Struct) (call.Schema, error) {
@@ -48,7 +48,7 @@ func fromSchema(s *structpb.Struct) (call.Schema, error) {
 	sum := sha256.Sum256(data)
 	return call.Schema{
 		Digest: hex.EncodeToString(sum[:]),
-		Read:   func() (map[string]any, error) { return structs.From(s) },
+		Read:   func() (map[string]any, error) { return structs.ToObject(s) },
 	}, nil
 }
 

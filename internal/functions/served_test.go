@@ -22,14 +22,14 @@ import (
 type served map[string]string
 
 func (s served) Endpoint(_ context.Context, name string) (pipeline.Endpoint, error) {
-	return pipeline.Endpoint{Target: s[name], Plain: true}, nil
+	return pipeline.Endpoint{Target: s[name], Insecure: true}, nil
 }
 
 // serve serves all functions over loopback until the test ends.
 func serve(t *testing.T) pipeline.Runner {
 	t.Helper()
 	all := served{}
-	for name, core := range functions.Builtin() {
+	for name, core := range functions.PureFunctions() {
 		all[name] = rpc.Serve(t, sdk.Func(functions.Adapt(core)), sdk.Insecure())
 	}
 	remote := pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: all})
@@ -69,12 +69,12 @@ func TestItIsTheSameThroughGRPC(t *testing.T) {
 		for _, a := range golden.Read(t, function+"/testdata/*.txtar") {
 			t.Run(a.Name, func(t *testing.T) {
 				steps, request, known := story(t, a.Input, name)
-				run := func(r pipeline.Runner) pipeline.Outcome {
+				run := func(r pipeline.Runner) pipeline.Result {
 					return (&pipeline.Pipeline{Runner: pipeline.Guard(r, pipeline.Limits{}), Fetcher: known}).Run(t.Context(), steps, request)
 				}
 				want, got := run(&inside), run(outside)
 				if want.Failure == nil && want.Desired == nil {
-					t.Fatalf("it waits: %v", want.Waiting)
+					t.Fatalf("it waits: %v", want.Pending)
 				}
 				if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 					t.Errorf("(-inside +served):\n%s", diff)
@@ -106,7 +106,7 @@ func story(t *testing.T, in map[string]string, name string) ([]pipeline.Step, pi
 	if err != nil {
 		t.Fatal(err)
 	}
-	input, err := structs.To(object(read["input.yaml"]))
+	input, err := structs.ToStruct(object(read["input.yaml"]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ spec:
       template: {apiVersion: apps.example.com/v1, kind: Deploymnet, metadata: {name: "${web.metadata.name}"}}
 `)
 	kinds := commonKinds(t, "")
-	kinds[schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}] = object.KindInfo{Absent: true, Siblings: []string{"DaemonSet", "Deployment"}}
-	kinds[schema.GroupVersionKind{Version: "v1", Kind: "Frobnicator"}] = object.KindInfo{Absent: true, Siblings: []string{"ConfigMap"}}
+	kinds[schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}] = object.KindInfo{NeverServed: true, Siblings: []string{"DaemonSet", "Deployment"}}
+	kinds[schema.GroupVersionKind{Version: "v1", Kind: "Frobnicator"}] = object.KindInfo{NeverServed: true, Siblings: []string{"ConfigMap"}}
 	g, problems := graph.Compile(&d.Spec, kinds)
 	const want = `spec.resources[0].template.kind: the API server has no kind "Deploymnet" in apps/v1; did you mean "Deployment"?
 spec.resources[0].template.spec.anything: in "schema.spec.sise" at 13: undefined field 'sise' in schema.spec; did you mean "size"?
@@ -39,7 +39,7 @@ spec.resources[1].externalRef.kind: the API server has no kind "Frobnicator" in 
 	}
 }
 
-func TestWhatServedBeforeAKindWasRefusedServesOn(t *testing.T) {
+func TestAnAcceptedDefinitionServesWithoutAnAbsentKind(t *testing.T) {
 	d := definition(t, `
 metadata: {name: typo}
 spec:
@@ -51,7 +51,7 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}
 `)
 	kinds, typo := commonKinds(t, ""), schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}
-	kinds[typo] = object.KindInfo{Absent: true}
+	kinds[typo] = object.KindInfo{NeverServed: true}
 	g := graph.CompileAccepted(&d.Spec, kinds)
 	if g == nil || len(g.Missing) != 1 || g.Missing[0] != typo {
 		t.Errorf("got %v", g)

@@ -137,7 +137,7 @@ spec:
 	return d, kinds
 }
 
-// settled is an instance all of whose objects are there.
+// settled is an instance with all its objects.
 func settled(t testing.TB, g *graph.Graph) plan.Facts {
 	t.Helper()
 	facts := someInstance(g)
@@ -164,8 +164,8 @@ func settled(t testing.TB, g *graph.Graph) plan.Facts {
 		}
 	}
 	for _, n := range g.Compose(facts).Nodes {
-		if len(n.Waits) > 0 || n.Skipped != "" {
-			t.Fatalf("%s: %v %s", n.ID, n.Waits, n.Skipped)
+		if len(n.Waits) > 0 || n.SkipMessage != "" {
+			t.Fatalf("%s: %v %s", n.ID, n.Waits, n.SkipMessage)
 		}
 	}
 	return facts

@@ -15,168 +15,168 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// collect says what a collection wants. As long as its items aren't known it is one
-// node, which is held; after that each item is a node of its own, and what keeps one
-// item keeps no other. Others see the items that are there as a list.
-func (c *composition) collect(n *Node, whole plan.Node) (plan.Node, []plan.Node) {
-	if _, blind := c.facts.UnreadableKind(n.Kind); blind {
-		return whole, []plan.Node{whole} // which items are there can't be told
+// composeCollection computes the desired items of a collection. While the items are not
+// known the collection is a single node that waits. After that each item is a node of its
+// own and waits on its own. Other nodes read the existing items as a list.
+func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []plan.Node) {
+	if _, unreadable := c.facts.UnreadableKind(n.Kind); unreadable {
+		return node, []plan.Node{node} // which items exist is unknown
 	}
-	if len(whole.Waits) == 0 {
-		whole.Waits = c.unmet(n)
+	if len(node.Waits) == 0 {
+		node.Waits = c.waitsBeforeRender(n)
 	}
 	var found []item
-	if len(whole.Waits) == 0 {
-		found, whole.Waits, whole.Refused = c.items(n)
+	if len(node.Waits) == 0 {
+		found, node.Waits, node.Refusal = c.findItems(n)
 	}
-	c.passOn(whole.Waits)
-	if len(whole.Waits) > 0 || whole.Refused.Reason != "" {
-		c.seen(n, &whole, c.madeBefore(n))
-		whole.Unready.Message = "its items aren't known"
-		return whole, []plan.Node{whole}
+	c.addWaitDetails(node.Waits)
+	if len(node.Waits) > 0 || node.Refusal.Reason != "" {
+		c.setCollectionVariable(n, &node, c.observedItems(n))
+		node.Unready.Message = "its items are not known yet"
+		return node, []plan.Node{node}
 	}
 	parts := make([]plan.Node, 0, len(found))
-	var there []*unstructured.Unstructured
+	var existing []*unstructured.Unstructured
 	ready := 0
 	vars := maps.Clone(c.vars)
 	for i, it := range found {
-		n.items.bind(vars, it.values)
-		part := c.part(n, whole, it, inventory.Item{Index: i, Size: len(found)}, vars)
+		n.forEach.bindIterators(vars, it.values)
+		part := c.composeItem(n, node, it, inventory.Item{Index: i, Size: len(found)}, vars)
 		if part.Observed != nil {
-			there = append(there, part.Observed)
+			existing = append(existing, part.Observed)
 		}
 		if part.Ready {
 			ready++
 		}
 		parts = append(parts, part)
 	}
-	whole.Ready = ready == len(found)
-	whole.Unready.Message = fmt.Sprintf("%d of %d items are ready", ready, len(found))
-	if len(found) == 0 || len(there) > 0 {
-		c.seen(n, &whole, there)
+	node.Ready = ready == len(found)
+	node.Unready.Message = fmt.Sprintf("%d of %d items are ready", ready, len(found))
+	if len(found) == 0 || len(existing) > 0 {
+		c.setCollectionVariable(n, &node, existing)
 	}
 	if len(found) == 0 {
-		none := whole
-		none.Skipped = "forEach gives no items"
-		return whole, []plan.Node{none}
+		none := node
+		none.SkipMessage = "forEach gives no items"
+		return node, []plan.Node{none}
 	}
-	return whole, parts
+	return node, parts
 }
 
-// seen makes the objects of a collection a list that others read, unless there are
-// none because nothing is known of them.
-func (c *composition) seen(n *Node, whole *plan.Node, there []*unstructured.Unstructured) {
-	if len(whole.Waits) > 0 && len(there) == 0 {
+// setCollectionVariable sets the variable of a collection to the list of its objects. It
+// sets nothing if the list is empty because the collection waits.
+func (c *composition) setCollectionVariable(n *Node, node *plan.Node, existing []*unstructured.Unstructured) {
+	if len(node.Waits) > 0 && len(existing) == 0 {
 		return
 	}
-	list := make([]any, len(there))
-	for i, o := range there {
+	list := make([]any, len(existing))
+	for i, o := range existing {
 		list[i] = o.Object
 	}
 	c.vars[n.ID] = list
 }
 
-// madeBefore are the objects that the collection has made, in the order that they had.
-func (c *composition) madeBefore(n *Node) []*unstructured.Unstructured {
+// observedItems are the existing objects of the collection, in the order of their items.
+func (c *composition) observedItems(n *Node) []*unstructured.Unstructured {
 	out := slices.DeleteFunc(slices.Clone(c.facts.Owned[n.ID]), func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind() != n.Kind
 	})
 	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(cmp.Compare(indexOf(a), indexOf(b)), object.KeyOf(a).Compare(object.KeyOf(b)))
+		return cmp.Or(cmp.Compare(itemIndex(a), itemIndex(b)), object.KeyOf(a).Compare(object.KeyOf(b)))
 	})
 	return out
 }
 
-func indexOf(o *unstructured.Unstructured) int {
+func itemIndex(o *unstructured.Unstructured) int {
 	if item := inventory.ItemOf(o); item != nil {
 		return item.Index
 	}
 	return MaxItems
 }
 
-// item is one turn of a collection's iterators.
+// item is one combination of the values of a collection's iterators.
 type item struct {
-	// values are those of the iterators.
+	// values are the values of the iterators, in their order.
 	values []any
-	// namespace and name are what its object is called; without a name, waits says why
-	// that, or whether there is such an item at all, isn't known.
+	// namespace and name are those of the item's object. An empty name is not known yet:
+	// waits says why the name, or whether the item is included, is not known.
 	namespace, name string
 	waits           []plan.Wait
 }
 
-// items finds the items of a collection: those that its iterators give, without those
-// that a condition leaves out.
-func (c *composition) items(n *Node) (found []item, waits []plan.Wait, refused plan.Problem) {
-	turns, waits, refused := c.turns(n)
+// findItems returns the items of a collection: one for each combination of iterator
+// values that no includeWhen condition excludes.
+func (c *composition) findItems(n *Node) (found []item, waits []plan.Wait, refused plan.Problem) {
+	turns, waits, refused := c.iteratorValues(n)
 	if len(waits) > 0 || refused.Reason != "" {
 		return nil, waits, refused
 	}
 	vars := maps.Clone(c.vars)
 	for _, values := range turns {
-		n.items.bind(vars, values)
+		n.forEach.bindIterators(vars, values)
 		it := item{values: values}
-		if !c.included(n, &it, vars) {
+		if !c.isIncluded(n, &it, vars) {
 			continue
 		}
 		if len(it.waits) == 0 {
-			c.identify(n, &it, vars)
+			c.resolveIdentity(n, &it, vars)
 		}
 		found = append(found, it)
 	}
-	return found, nil, c.duplicates(n, found)
+	return found, nil, c.findDuplicates(n, found)
 }
 
-// bind gives the iterators, or the first of them, values.
-func (i *items) bind(vars map[string]any, values []any) {
+// bindIterators sets the variables of the iterators, or of the first len(values) of them.
+func (i *forEach) bindIterators(vars map[string]any, values []any) {
 	for n, value := range values {
 		vars[i.dimensions[n].iterator] = value
 	}
 }
 
-// turns evaluates the iterators: all combinations of their values, in order, the last
-// iterator turning fastest. What none of a list follows from is asked for once.
-func (c *composition) turns(n *Node) (turns [][]any, waits []plan.Wait, refused plan.Problem) {
-	lists := make([][]any, len(n.items.dimensions))
+// iteratorValues returns all combinations of the iterators' values, in order; the last
+// iterator varies fastest. A list that depends on no other iterator is evaluated once.
+func (c *composition) iteratorValues(n *Node) (iteratorValues [][]any, waits []plan.Wait, refused plan.Problem) {
+	lists := make([][]any, len(n.forEach.dimensions))
 	empty := false
-	for i, d := range n.items.dimensions {
+	for i, d := range n.forEach.dimensions {
 		if d.dependent {
 			continue
 		}
-		list, missing := c.list(n, d, c.vars)
+		list, missing := c.evaluateList(n, d, c.vars)
 		waits = append(waits, missing...)
 		empty = empty || len(missing) == 0 && len(list) == 0
 		lists[i] = list
 	}
 	if len(waits) > 0 || empty {
-		return nil, distinct(waits), refused
+		return nil, distinctWaits(waits), refused
 	}
-	turns = [][]any{nil}
+	iteratorValues = [][]any{nil}
 	vars := maps.Clone(c.vars)
-	for i, d := range n.items.dimensions {
+	for i, d := range n.forEach.dimensions {
 		var next [][]any
-		for _, outer := range turns {
+		for _, outer := range iteratorValues {
 			list := lists[i]
 			if d.dependent {
-				n.items.bind(vars, outer)
-				if list, waits = c.list(n, d, vars); len(waits) > 0 {
+				n.forEach.bindIterators(vars, outer)
+				if list, waits = c.evaluateList(n, d, vars); len(waits) > 0 {
 					return nil, waits, refused
 				}
 			}
 			if len(next)+len(list) > MaxItems {
-				return nil, nil, c.tooMany(n, lists)
+				return nil, nil, c.tooManyItems(n, lists)
 			}
 			for _, value := range list {
 				next = append(next, append(slices.Clone(outer), value))
 			}
 		}
-		turns = next
+		iteratorValues = next
 	}
-	return turns, nil, refused
+	return iteratorValues, nil, refused
 }
 
-func (c *composition) tooMany(n *Node, lists [][]any) plan.Problem {
+func (c *composition) tooManyItems(n *Node, lists [][]any) plan.Problem {
 	var sizes []string
-	for i, d := range n.items.dimensions {
+	for i, d := range n.forEach.dimensions {
 		if !d.dependent {
 			sizes = append(sizes, fmt.Sprintf("%s has %d", d.iterator, len(lists[i])))
 		}
@@ -187,12 +187,12 @@ func (c *composition) tooMany(n *Node, lists [][]any) plan.Problem {
 	}
 }
 
-// list evaluates what an iterator goes through. An optional value that isn't there is
-// an empty list.
-func (c *composition) list(n *Node, d dimension, vars map[string]any) ([]any, []plan.Wait) {
+// evaluateList evaluates the list of an iterator. An absent optional value is an empty
+// list.
+func (c *composition) evaluateList(n *Node, d dimension, vars map[string]any) ([]any, []plan.Wait) {
 	value, err := d.list.Eval(vars)
 	if err != nil {
-		return nil, c.graph.waitsOf(n, err)
+		return nil, c.graph.waitsForError(n, err)
 	}
 	switch v := value.(type) {
 	case []any:
@@ -209,38 +209,38 @@ func (c *composition) list(n *Node, d dimension, vars map[string]any) ([]any, []
 	return nil, []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "the list of " + d.iterator, Detail: d.list.Source() + " gives no list"}}
 }
 
-// included says whether there is such an item. One of which that can't be told yet is
-// there, and waits.
-func (c *composition) included(n *Node, it *item, vars map[string]any) bool {
-	for _, p := range n.items.includeWhen {
+// isIncluded says whether includeWhen includes the item. An item with a
+// condition that cannot be evaluated yet is included and waits.
+func (c *composition) isIncluded(n *Node, it *item, vars map[string]any) bool {
+	for _, p := range n.forEach.includeWhen {
 		value, err := p.Eval(vars)
 		if err == nil && value != true {
 			return false
 		}
 		if err != nil {
-			it.waits = append(it.waits, c.graph.waitsOf(n, err)...)
+			it.waits = append(it.waits, c.graph.waitsForError(n, err)...)
 		}
 	}
 	return true
 }
 
-// identify finds out what an item's object is called.
-func (c *composition) identify(n *Node, it *item, vars map[string]any) {
-	value, err := n.items.identity.Render(vars)
+// resolveIdentity renders the name and the namespace of an item's object.
+func (c *composition) resolveIdentity(n *Node, it *item, vars map[string]any) {
+	value, err := n.forEach.identity.Render(vars)
 	if err != nil {
-		it.waits = c.graph.waitsOf(n, err)
+		it.waits = c.graph.waitsForError(n, err)
 		return
 	}
 	identity, _ := value.(map[string]any)
 	it.name, _ = identity["name"].(string)
 	it.namespace, _ = identity["namespace"].(string)
-	if it.namespace == "" && (n.Namespaced || !n.Known) && c.graph.guest == nil {
+	if it.namespace == "" && (n.Namespaced || !n.KindKnown) && c.graph.embedded == nil {
 		it.namespace = c.facts.Instance.GetNamespace()
 	}
 }
 
-// duplicates says which items are called the same: they would be one object.
-func (c *composition) duplicates(n *Node, found []item) plan.Problem {
+// findDuplicates reports items with the same namespace and name: they would be one object.
+func (c *composition) findDuplicates(n *Node, found []item) plan.Problem {
 	first := map[[2]string]int{}
 	var texts []string
 	for i, it := range found {
@@ -250,8 +250,8 @@ func (c *composition) duplicates(n *Node, found []item) plan.Problem {
 		called := [2]string{it.namespace, it.name}
 		if j, taken := first[called]; taken {
 			text := object.Key{Group: n.Kind.Group, Kind: n.Kind.Kind, Namespace: it.namespace, Name: it.name}.String()
-			if c.graph.secretlyNamed(n) {
-				text = n.Kind.Kind + " " + hidden
+			if c.graph.itemNamesMayBeSecret(n) {
+				text = n.Kind.Kind + " " + redacted
 			}
 			texts = append(texts, fmt.Sprintf("items %d and %d are both %s", j, i, text))
 			continue
@@ -261,37 +261,37 @@ func (c *composition) duplicates(n *Node, found []item) plan.Problem {
 	if len(texts) == 0 {
 		return plan.Problem{}
 	}
-	if more := len(texts) - mostDuplicates; more > 0 {
-		texts = append(texts[:mostDuplicates], fmt.Sprintf("and %d more", more))
+	if more := len(texts) - maxShownDuplicates; more > 0 {
+		texts = append(texts[:maxShownDuplicates], fmt.Sprintf("and %d more", more))
 	}
 	return plan.Problem{Reason: plan.DuplicateItems, Message: strings.Join(texts, "; ")}
 }
 
-// mostDuplicates bounds the items that a message names.
-const mostDuplicates = 5
+// maxShownDuplicates bounds the items that a message names.
+const maxShownDuplicates = 5
 
-// part is an item as a node of its own.
-func (c *composition) part(n *Node, whole plan.Node, it item, at inventory.Item, vars map[string]any) plan.Node {
-	out := whole
+// composeItem returns an item as a node of its own.
+func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory.Item, vars map[string]any) plan.Node {
+	out := node
 	out.Collection, out.Item = n.ID, &at
 	out.ID = fmt.Sprintf("%s[#%d]", n.ID, at.Index)
 	out.Waits = it.waits
 	if it.name != "" {
 		id := inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), it.namespace, it.name)
 		out.Observed = c.facts.Object(n.ID, n.Kind, it.namespace, it.name)
-		if out.Observed != nil || c.graph.guest != nil || !c.graph.secretlyNamed(n) {
-			out.ID = id // a secret name is told when it is an object's
+		if out.Observed != nil || c.graph.embedded != nil || !c.graph.itemNamesMayBeSecret(n) {
+			out.ID = id // a name read from a Secret is shown once an object has it
 		}
-		if c.graph.guest != nil {
-			out.Observed = c.facts.SoleObject(out.ID, n.Kind) // its host knows it by that alone
+		if c.graph.embedded != nil {
+			out.Observed = c.facts.SoleObject(out.ID, n.Kind) // the host knows it only by this ID
 		}
 	}
 	if len(out.Waits) == 0 {
 		c.render(n, vars, &out)
 	}
-	c.passOn(out.Waits)
+	c.addWaitDetails(out.Waits)
 	for i, w := range out.Waits {
-		// What all items wait for is the collection's to wait for.
+		// What all items wait for is a wait of the collection.
 		if root := rootOf(w.On); c.nodes[root] == nil && root != instanceVariable {
 			out.Waits[i].Node = out.ID
 		}

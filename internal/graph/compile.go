@@ -23,27 +23,27 @@ const (
 	MaxIDLength = 63
 )
 
-// pass is one step of the compilation. It adds what it learns to the
-// compilation, and every problem that it finds.
-type pass struct {
+// compilerPass is one step of the compilation. It adds its results and every problem that
+// it finds to the compilation.
+type compilerPass struct {
 	name string
 	run  func(*compilation)
 }
 
-// passes are the compiler, in order. Each relies on those before it and leaves
-// alone the nodes that they marked as broken.
-var passes = []pass{
+// compilerPasses run in order. Each relies on the passes before it and skips the nodes
+// that they marked as broken.
+var compilerPasses = []compilerPass{
 	{"names of the kind and of the nodes", checkNames},
 	{"the instance's spec", parseSpec},
 	{"further versions of the kind", compileVersions},
 	{"templates and references as documents", decodeNodes},
 	{"the kinds of the nodes", resolveKinds},
 	{"places: scope, namespace, reserved labels", checkPlaces},
-	{"the names that expressions may read", declare},
+	{"the names that expressions may read", declareNames},
 	{"the types of variables", declareVariables},
 	{"expressions of the nodes", compileNodes},
-	{"dependencies", connect},
-	{"what is said of objects that others change", checkPolicies},
+	{"dependencies", connectDependencies},
+	{"adoption, conflict and drift policies", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},
 }
@@ -60,22 +60,22 @@ type compilation struct {
 	env    *expr.Env
 }
 
-// draft is a node on its way.
+// draft is a node that is being compiled.
 type draft struct {
 	*Node
 	source *v1alpha1.Resource
 	at     object.Path
-	// document is the template, or the reference as a document.
+	// document is the template, or the external reference as a document.
 	document map[string]any
-	// value is what a variable computes, as it is written.
+	// value is the value of a variable as the author wrote it, with expressions.
 	value any
 	kind  object.KindInfo
-	// typed is the schema of the kind's objects, one for all nodes of the kind; nil if
-	// there is none.
+	// typed is the schema of the kind's objects, shared by all nodes of the kind; nil if
+	// the kind has no schema.
 	typed *spec.Schema
-	// env is what the node's expressions may name: with its iterators, if it has any.
+	// env is the environment of the node's expressions, which includes its iterators.
 	env *expr.Env
-	// broken drafts had a problem that makes later passes meaningless for them.
+	// broken says that the draft has a problem that makes later passes meaningless for it.
 	broken bool
 }
 
@@ -84,19 +84,19 @@ func (c *compilation) breakf(d *draft, at object.Path, format string, args ...an
 	c.problems.Addf(at, format, args...)
 }
 
-// Compile turns a definition's spec into a graph. When it is wrong, all its
-// problems are returned, and the graph is nil.
+// Compile turns a definition's spec into a graph. If the spec is invalid, it returns all
+// problems and a nil graph.
 func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
 	return compile(spec, kinds, nil)
 }
 
-func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest *Embedded) (*Graph, diag.List) {
-	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness, guest: guest}}
+func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded) (*Graph, diag.List) {
+	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness, embedded: embedded}}
 	if spec.Schema == nil {
 		c.problems.Addf("spec.schema", "is required")
 		return nil, c.problems
 	}
-	for _, p := range passes {
+	for _, p := range compilerPasses {
 		p.run(c)
 	}
 	if len(c.problems) > 0 {
@@ -105,18 +105,18 @@ func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, guest *Embedded) (*Grap
 	return c.graph, nil
 }
 
-// Uses lists the kinds that a definition reads or writes, in order of their first
-// use: what Compile is to be told of. Of nodes that are wrong none is listed.
-func Uses(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
+// UsedKinds lists the kinds that a definition reads or writes, in order of their first
+// use: Compile takes a description of each. It skips the kinds of invalid nodes.
+func UsedKinds(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 	if spec.Schema == nil {
 		return nil
 	}
 	return uses(spec, nil)
 }
 
-func uses(spec *v1alpha1.DefinitionSpec, guest *Embedded) []schema.GroupVersionKind {
+func uses(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
-	for _, d := range drafts(spec, guest) {
+	for _, d := range drafts(spec, embedded) {
 		if !d.broken && !d.Variable && !slices.Contains(out, d.Kind) {
 			out = append(out, d.Kind)
 		}
@@ -124,17 +124,17 @@ func uses(spec *v1alpha1.DefinitionSpec, guest *Embedded) []schema.GroupVersionK
 	return out
 }
 
-// drafts are a definition's nodes, as far as they can be told without knowing kinds.
-func drafts(spec *v1alpha1.DefinitionSpec, guest *Embedded) []*draft {
-	c := &compilation{spec: spec, graph: &Graph{guest: guest}}
+// drafts are a definition's nodes, as far as they are known before their kinds are.
+func drafts(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []*draft {
+	c := &compilation{spec: spec, graph: &Graph{embedded: embedded}}
 	checkNames(c)
 	decodeNodes(c)
 	return c.drafts
 }
 
-// refuseKind says of a kind that it won't come. Everything else of its node is checked as
-// if it might.
-func (c *compilation) refuseKind(d *draft) {
+// reportAbsentKind reports a kind that the API server will not serve. Everything else of
+// the node is checked as if the kind were only missing.
+func (c *compilation) reportAbsentKind(d *draft) {
 	c.problems.Add(diag.Diagnostic{
 		Path:    d.documentPath().Field("kind"),
 		Problem: fmt.Sprintf("the API server has no kind %q in %s", d.Kind.Kind, d.Kind.GroupVersion()),
@@ -142,24 +142,24 @@ func (c *compilation) refuseKind(d *draft) {
 	})
 }
 
-// resolveKinds looks up what is known of each node's kind.
+// resolveKinds sets scope, name rule and schema of each node from its kind.
 func resolveKinds(c *compilation) {
 	missing, typed := map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]*spec.Schema{}
 	for _, d := range c.drafts {
 		if d.broken || d.Variable {
 			continue
 		}
-		d.kind, d.Known = c.kinds[d.Kind]
-		if d.kind.Absent {
-			d.Known = false
-			c.refuseKind(d)
+		d.kind, d.KindKnown = c.kinds[d.Kind]
+		if d.kind.NeverServed {
+			d.KindKnown = false
+			c.reportAbsentKind(d)
 		}
-		d.Namespaced, d.Nested, d.names = d.kind.Namespaced, d.kind.Nested, d.kind.Names
+		d.Namespaced, d.Nested, d.nameRule = d.kind.Namespaced, d.kind.ServedByDefinition, d.kind.NameRule
 		if typed[d.Kind] == nil && d.kind.Schema != nil {
 			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
 		}
 		d.typed = typed[d.Kind]
-		if !d.Known && !missing[d.Kind] {
+		if !d.KindKnown && !missing[d.Kind] {
 			missing[d.Kind] = true
 			c.graph.Missing = append(c.graph.Missing, d.Kind)
 		}

@@ -7,40 +7,40 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Compose says what an instance wants, as far as the facts let its expressions
-// resolve. It is a pure function; with more facts, more resolves.
+// Compose computes the desired objects of an instance, as far as the facts let its
+// expressions resolve. It is pure; more facts resolve more expressions.
 func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 	c := &composition{
-		graph:   g,
-		facts:   facts,
-		nodes:   make(map[string]*plan.Node, len(g.Nodes)),
-		vars:    make(map[string]any, len(g.Nodes)+1),
-		room:    MaxVariables,
-		desired: plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), Unreferred: g.Unreferred},
+		graph:          g,
+		facts:          facts,
+		nodes:          make(map[string]*plan.Node, len(g.Nodes)),
+		vars:           make(map[string]any, len(g.Nodes)+1),
+		variableBudget: MaxVariables,
+		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {
-		whole, parts := c.compose(n)
-		c.nodes[n.ID] = &whole
+		node, parts := c.composeNode(n)
+		c.nodes[n.ID] = &node
 		c.desired.Nodes = append(c.desired.Nodes, parts...)
 	}
-	c.desired.Status = c.status()
+	c.desired.Status = c.renderStatus()
 	if g.conditions != nil {
-		c.desired.AuthorConditions = c.author
+		c.desired.AuthorConditions = c.evaluateConditions
 	}
 	return c.desired
 }
 
-// composition is one turn over the graph, in topological order.
+// composition is the state of one Compose, which visits the nodes in topological order.
 type composition struct {
 	graph *Graph
 	facts plan.Facts
-	// nodes are what the nodes want, each as a whole.
+	// nodes are the results by node id; a collection has one for all its items.
 	nodes map[string]*plan.Node
 	vars  map[string]any
-	// room is how many bytes of variables there may be still.
-	room    int
-	desired plan.Desired
+	// variableBudget is how many bytes the remaining variables may have together.
+	variableBudget int
+	desired        plan.Desired
 }
 
 // instanceView is the instance without its status.
@@ -54,115 +54,116 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 	return view
 }
 
-// compose says what one node wants, as a whole and in its parts, which are the items
-// of a collection.
-func (c *composition) compose(n *Node) (whole plan.Node, parts []plan.Node) {
-	whole = plan.Node{
-		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adopt, Refuses: n.refuse, Drift: n.drift, Recreate: n.recreate, Conceals: n.conceals,
-		Variable: n.Variable, Layer: n.Layer, DependsOn: n.under, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
+// composeNode computes one node: node is what other nodes depend on, parts are what is
+// applied, which for a collection is one node for each item.
+func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
+	node = plan.Node{
+		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adoptUnowned, RefuseConflicts: n.refuseConflicts, Drift: n.drift, Recreate: n.recreate, Sensitive: n.mayHoldSecret,
+		Variable: n.Variable, Layer: n.Layer, DependsOn: n.deletionDependencies, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
-	if c.skip(n, &whole); whole.Skipped != "" {
-		return whole, []plan.Node{whole}
+	if c.evaluateIncludeWhen(n, &node); node.SkipMessage != "" {
+		return node, []plan.Node{node}
 	}
 	switch {
 	case n.Variable:
-		c.variable(n, &whole)
-	case n.items != nil:
-		return c.collect(n, whole)
+		c.composeVariable(n, &node)
+	case n.forEach != nil:
+		return c.composeCollection(n, node)
 	case n.Collection:
-		c.selected(n, &whole)
+		c.composeSelection(n, &node)
 	default:
-		c.single(n, &whole)
+		c.composeSingle(n, &node)
 	}
-	return whole, []plan.Node{whole}
+	return node, []plan.Node{node}
 }
 
-// single says what a node of one object wants. Its observed object is looked for
-// first, by the node alone: it stays visible to others even while it can't be rendered.
-func (c *composition) single(n *Node, out *plan.Node) {
+// composeSingle computes a node with one object. It finds the observed object by the node's
+// id first, so that other nodes can read it even while the template cannot be rendered.
+func (c *composition) composeSingle(n *Node, out *plan.Node) {
 	if !n.External {
 		out.Observed = c.facts.SoleObject(n.ID, n.Kind)
 	}
 	if len(out.Waits) == 0 {
-		out.Waits = c.unmet(n)
+		out.Waits = c.waitsBeforeRender(n)
 	}
 	if len(out.Waits) == 0 {
 		c.render(n, c.vars, out)
 	}
-	c.passOn(out.Waits)
+	c.addWaitDetails(out.Waits)
 	if out.Observed != nil {
 		c.vars[n.ID] = out.Observed.Object
 		out.Ready, out.Unready = c.readiness(n, n.ID, out.Observed)
 	}
 }
 
-// unmet is what the node waits for before any of it is rendered.
-func (c *composition) unmet(n *Node) []plan.Wait {
-	return distinct(append(c.waitFor(n), c.missing(n, n.refs)...))
+// waitsBeforeRender lists what the node waits for before its template is rendered.
+func (c *composition) waitsBeforeRender(n *Node) []plan.Wait {
+	return distinctWaits(append(c.waitsForFields(n), c.waitsForDependencies(n, n.refs)...))
 }
 
-// render resolves the node's document with the given variables, or says what it waits
-// for.
+// render evaluates the node's template with the given variables. It sets out.Object, or
+// out.Waits if something is missing or invalid.
 func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	document, err := n.template.Render(vars)
 	if err != nil {
-		out.Waits = distinct(c.graph.waitsOf(n, err))
+		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
 		return
 	}
 	rendered := &unstructured.Unstructured{Object: document.(map[string]any)}
-	guest := c.graph.guest != nil
-	home := n.Namespaced || !n.Known
-	if guest {
-		home = n.External && n.unplaced
+	isEmbedded := c.graph.embedded != nil
+	defaultsNamespace := n.Namespaced || !n.KindKnown
+	if isEmbedded {
+		defaultsNamespace = n.External && n.namespaceUnset
 	}
-	if rendered.GetNamespace() == "" && home {
+	if rendered.GetNamespace() == "" && defaultsNamespace {
 		rendered.SetNamespace(c.facts.Instance.GetNamespace())
 	}
-	if field, why := c.misnamed(n, rendered); why != "" {
+	if field, why := c.invalidName(n, rendered); why != "" {
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + field, Detail: why}}
 		return
 	}
 	metadata, _ := rendered.Object["metadata"].(map[string]any)
 	if keys := reservedKeys(metadata); len(keys) > 0 {
-		// The name of a key can be computed as well: only the field is told.
+		// The key may be computed from a Secret: the message names only the field.
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + keys[0].field, Detail: "it has a key whose prefix is reserved for the engine"}}
 		return
 	}
 	if n.External {
-		c.external(n, rendered, out)
+		c.lookUpReference(n, rendered, out)
 		return
 	}
 	out.Object = rendered
 	switch {
-	case !guest:
+	case !isEmbedded:
 		out.Observed = c.facts.Object(n.ID, n.Kind, rendered.GetNamespace(), rendered.GetName())
-	case !same(rendered, out.Observed):
+	case !matchesRenderedName(rendered, out.Observed):
 		out.Observed = nil
 	}
 }
 
-// external looks up what the reference names, or asks for it to be looked up.
-func (c *composition) external(n *Node, ref *unstructured.Unstructured, out *plan.Node) {
+// lookUpReference sets the object that an external reference names, or adds a Need for it
+// and waits.
+func (c *composition) lookUpReference(n *Node, ref *unstructured.Unstructured, out *plan.Node) {
 	need := plan.Need{Kind: n.Kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
 	c.desired.Needs = append(c.desired.Needs, need)
-	look, looked := c.facts.External[need]
-	wait := plan.Wait{Node: n.ID, Reason: plan.WaitingForExternal, On: n.reference(ref)}
+	found, isKnown := c.facts.External[need]
+	wait := plan.Wait{Node: n.ID, Reason: plan.WaitingForExternal, On: n.describeReference(ref)}
 	switch {
-	case look.Object != nil:
-		out.Object, out.Observed = ref, look.Object
+	case found.Object != nil:
+		out.Object, out.Observed = ref, found.Object
 		return
-	case look.Unreadable != nil:
-		wait.Reason, wait.Detail = look.Unreadable.Reason, look.Unreadable.Message
-	case !looked:
+	case found.Unreadable != nil:
+		wait.Reason, wait.Detail = found.Unreadable.Reason, found.Unreadable.Message
+	case !isKnown:
 		wait.Reason, wait.Detail = plan.Syncing, "being looked up"
 	}
 	out.Waits = []plan.Wait{wait}
 }
 
-// reference names what is looked up by its name; that may be from a Secret.
-func (n *Node) reference(ref *unstructured.Unstructured) string {
-	if n.derived {
-		return n.Kind.Kind + " " + hidden
+// describeReference names the object of a reference, unless its name may come from a Secret.
+func (n *Node) describeReference(ref *unstructured.Unstructured) string {
+	if n.readsSecret {
+		return n.Kind.Kind + " " + redacted
 	}
 	return object.KeyOf(ref).String()
 }

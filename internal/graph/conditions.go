@@ -15,10 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// readable are the dialect's own conditions, which those of the author may read.
-var readable = []string{v1alpha1.InstanceReady, v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady}
+// builtinConditions are the dialect's own conditions, which the author's conditions may read.
+var builtinConditions = []string{v1alpha1.InstanceReady, v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady}
 
-// compileConditions compiles the conditions that take the place of the dialect's own.
+// compileConditions compiles the author's conditions, which replace the dialect's
+// own.
 func (c *compilation) compileConditions(value any, at object.Path) {
 	list, ok := value.([]any)
 	if !ok {
@@ -37,18 +38,18 @@ func (c *compilation) compileConditions(value any, at object.Path) {
 	if len(sources) == 0 {
 		return
 	}
-	own := readable
-	if c.graph.guest != nil {
-		own = nil // its host has conditions, and they aren't there yet
+	builtin := builtinConditions
+	if c.graph.embedded != nil {
+		builtin = nil // the conditions of the host do not exist yet
 	}
-	conditions, problems := c.env.Conditions(sources, instanceVariable, own, at)
+	conditions, problems := c.env.Conditions(sources, instanceVariable, builtin, at)
 	c.problems.Add(problems...)
 	c.graph.conditions = conditions
 }
 
-// author says what the author's conditions say, given the dialect's own.
-func (c *composition) author(own condition.Set) plan.AuthorConditions {
-	said := plan.AuthorConditions{Types: c.graph.conditions.Types()}
+// evaluateConditions evaluates the author's conditions, which may read the dialect's own.
+func (c *composition) evaluateConditions(own condition.Set) plan.AuthorConditions {
+	out := plan.AuthorConditions{Types: c.graph.conditions.Types()}
 	vars := maps.Clone(c.vars)
 	instance := instanceView(c.facts.Instance)
 	instance["status"] = map[string]any{report.ConditionsField: own.Unstructured()}
@@ -56,14 +57,14 @@ func (c *composition) author(own condition.Set) plan.AuthorConditions {
 	found, missing := c.graph.conditions.Eval(vars)
 	for _, err := range missing {
 		var pending *expr.Pending
-		if said.Partial = true; errors.As(err, &pending) {
+		if out.Partial = true; errors.As(err, &pending) {
 			continue
 		}
 		text := err.Error()
-		if c.graph.conceals(c.graph.conditions.Refs()) {
-			text = "a condition has no value " + hidden
+		if c.graph.mayReadSecret(c.graph.conditions.Refs()) {
+			text = "a condition has no value " + redacted
 		}
-		said.Problems = append(said.Problems, text)
+		out.Problems = append(out.Problems, text)
 	}
 	made := map[string]int{}
 	for _, f := range found {
@@ -72,13 +73,13 @@ func (c *composition) author(own condition.Set) plan.AuthorConditions {
 	for _, f := range found {
 		if n := made[f.Type]; n != 1 {
 			if n > 1 {
-				said.Partial = true
-				said.Problems = append(said.Problems, fmt.Sprintf("%d conditions are of type %q; none of them is told", n, f.Type))
-				made[f.Type] = 0 // it is told once
+				out.Partial = true
+				out.Problems = append(out.Problems, fmt.Sprintf("%d conditions are of type %q; none of them is set", n, f.Type))
+				made[f.Type] = 0 // reported once
 			}
 			continue
 		}
-		said.Conditions = append(said.Conditions, v1alpha1.Condition{Type: f.Type, Status: metav1.ConditionStatus(f.Status), Reason: f.Reason, Message: f.Message})
+		out.Conditions = append(out.Conditions, v1alpha1.Condition{Type: f.Type, Status: metav1.ConditionStatus(f.Status), Reason: f.Reason, Message: f.Message})
 	}
-	return said
+	return out
 }

@@ -15,33 +15,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// planDeletion checks what the author says of how instances are taken apart.
+// planDeletion checks the author's settings for the deletion of instances.
 func planDeletion(c *compilation) {
-	c.graph.Defaults.OnDelete = map[string]v1alpha1.DeletionPolicy{}
+	c.graph.DeletionDefaults.OnDelete = map[string]v1alpha1.DeletionPolicy{}
 	if d := c.spec.Deletion; d != nil {
-		c.graph.Defaults.Timeout = c.limit(d.Timeout, "spec.deletion.timeout")
-		c.graph.Defaults.ForceAfter = c.limit(d.ForceAfter, "spec.deletion.forceAfter")
+		c.graph.DeletionDefaults.Timeout = c.positiveDuration(d.Timeout, "spec.deletion.timeout")
+		c.graph.DeletionDefaults.ForceAfter = c.positiveDuration(d.ForceAfter, "spec.deletion.forceAfter")
 	}
 	written := map[string]bool{}
 	for _, d := range c.drafts {
-		written[d.ID] = d.writes()
+		written[d.ID] = d.hasOwnObjects()
 	}
 	for _, d := range c.drafts {
 		c.checkDeletionPolicy(d)
 		c.checkDeleteAfter(d, written)
 	}
 	for _, n := range c.graph.Nodes {
-		n.under = c.graph.under(n.Dependencies)
+		n.deletionDependencies = c.graph.deletionDependencies(n.Dependencies)
 	}
 	c.checkDeletionOrder()
 }
 
-func (c *compilation) limit(d *metav1.Duration, at object.Path) time.Duration {
+func (c *compilation) positiveDuration(d *metav1.Duration, at object.Path) time.Duration {
 	if d == nil {
 		return 0
 	}
 	if d.Duration <= 0 {
-		c.problems.Addf(at, "must be longer than nothing, such as 10m")
+		c.problems.Addf(at, "must be positive, such as 10m")
 	}
 	return d.Duration
 }
@@ -50,7 +50,7 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 	policy := d.source.DeletionPolicy.Plain()
 	switch {
 	case policy != "" && d.Variable:
-		c.problems.Addf(d.at.Field("deletionPolicy"), noObject)
+		c.problems.Addf(d.at.Field("deletionPolicy"), noObjectProblem)
 	case policy == "", policy == v1alpha1.DeletionDelete:
 	case !policy.Valid():
 		c.problems.Addf(d.at.Field("deletionPolicy"), "is %q; it can be Delete, Orphan or Retain", policy)
@@ -58,7 +58,7 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 		c.problems.Addf(d.at.Field("deletionPolicy"), "has no meaning for externalRef: what somebody else keeps is never deleted")
 	default:
 		d.OnDelete = policy
-		c.graph.Defaults.OnDelete[d.ID] = policy
+		c.graph.DeletionDefaults.OnDelete[d.ID] = policy
 	}
 }
 
@@ -68,17 +68,17 @@ func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
 		kept, known := written[id]
 		switch {
 		case d.Variable:
-			c.problems.Addf(at, noObject)
+			c.problems.Addf(at, noObjectProblem)
 		case d.External:
 			c.problems.Addf(at, "has no meaning for externalRef: what somebody else keeps is never deleted")
 		case !known:
-			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.ids())})
+			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.nodeIDs())})
 		case id == d.ID:
-			c.problems.Addf(at, "is the resource itself")
-		case !kept && c.draftOf(id).Variable:
-			c.problems.Addf(at, "%s is a variable: there is no object to be gone", id)
+			c.problems.Addf(at, "is the resource itself, which cannot be deleted after itself")
+		case !kept && c.draftByID(id).Variable:
+			c.problems.Addf(at, "%s is a variable and has no object", id)
 		case !kept:
-			c.problems.Addf(at, "%s is somebody else's: it isn't deleted with the instance", id)
+			c.problems.Addf(at, "%s is external and not deleted with the instance", id)
 		case !slices.Contains(d.DeleteAfter, id):
 			d.DeleteAfter = append(d.DeleteAfter, id)
 		}
@@ -86,13 +86,13 @@ func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
 	slices.Sort(d.DeleteAfter)
 }
 
-// checkDeletionOrder finds nodes that would wait for one another. What depends on
-// a node goes before it, and so does what it is to be deleted after.
+// checkDeletionOrder finds nodes that would wait for each other's deletion. A node is
+// deleted after the nodes that depend on it and after the nodes in its DeleteAfter.
 func (c *compilation) checkDeletionOrder() {
 	if len(c.graph.Nodes) == 0 {
-		return // there is no order, which has been told
+		return // the dependencies have a cycle, which is reported already
 	}
-	order := dag.New(c.graph.Order()...)
+	order := dag.New(c.graph.TopologicalOrder()...)
 	for _, n := range c.graph.Nodes {
 		order.Connect(n.ID, n.Dependencies...)
 		for _, first := range n.DeleteAfter {
@@ -102,23 +102,23 @@ func (c *compilation) checkDeletionOrder() {
 	_, err := order.Order()
 	var cycle *dag.CycleError[string]
 	if errors.As(err, &cycle) {
-		c.problems.Addf("spec.resources", "can't be deleted in any order: %s, where each has to be gone before the next", strings.Join(cycle.Path, " → "))
+		c.problems.Addf("spec.resources", "have no deletion order: %s, where each must be gone before the next", strings.Join(cycle.Path, " → "))
 	}
 }
 
-// under lists, sorted, the nodes with objects of their own that have to stay as
-// long as one which depends on the given ones. Those that don't go with the
-// instance don't hold up what they stand on themselves: that is listed as well.
-func (g *Graph) under(ids []string) []string {
+// deletionDependencies lists, sorted, the nodes with children that must outlive a node
+// which depends on the given nodes. A node that is not deleted with the instance does not
+// delay the deletion of its own dependencies, so these are listed as well.
+func (g *Graph) deletionDependencies(ids []string) []string {
 	out := map[string]bool{}
 	var add func(ids []string)
 	add = func(ids []string) {
 		for _, id := range ids {
 			n := g.node(id)
-			if n.writes() {
+			if n.hasOwnObjects() {
 				out[id] = true
 			}
-			if !n.writes() || n.OnDelete != "" {
+			if !n.hasOwnObjects() || n.OnDelete != "" {
 				add(n.Dependencies)
 			}
 		}

@@ -13,9 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestCompilationIsTheSameOnEveryCluster compiles each golden several times, with schemas
-// that are read anew, in whatever order maps have, on clusters that know other kinds as
-// well.
+// TestCompilationIsTheSameOnEveryCluster compiles each golden several times: with newly
+// parsed schemas, in any map order, and on clusters with further kinds.
 func TestCompilationIsTheSameOnEveryCluster(t *testing.T) {
 	for _, a := range golden.Read(t, "testdata/*.txtar") {
 		want := ""
@@ -45,6 +44,6 @@ func outcome(t *testing.T, text string, kinds graph.Kinds) string {
 	if problems != nil {
 		return problems.Err().Error()
 	}
-	made := asYAML(t, kind.For(g, d.Spec.Schema, object.Definition{Name: d.Name}, kind.Options{Version: "v1"}))
-	return describeGraph(g) + made + asYAML(t, checkPass(t, g, someInstance(g)).Nodes)
+	made := golden.YAML(t, kind.For(g, d.Spec.Schema, object.Definition{Name: d.Name}, kind.Options{Version: "v1"}))
+	return describeGraph(g) + made + golden.YAML(t, checkPass(t, g, someInstance(g)).Nodes)
 }

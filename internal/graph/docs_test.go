@@ -15,7 +15,7 @@ func TestTheDocumentedVersionsCompile(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems.Err())
 	}
-	if len(g.Versions) != 2 || g.Versions[0].Same || !g.Versions[1].Same {
+	if len(g.Versions) != 2 || g.Versions[0].Identical || !g.Versions[1].Identical {
 		t.Errorf("the versions are %v", g.Versions)
 	}
 }

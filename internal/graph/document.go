@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// parseSpec reads the shorthand of the instance's spec.
+// parseSpec parses the shorthand of the instance's spec.
 func parseSpec(c *compilation) {
 	s := c.spec.Schema
 	fields, ok := c.decode(s.Spec, "spec.schema.spec")
@@ -35,9 +35,9 @@ func parseSpec(c *compilation) {
 	}
 }
 
-// decode reads a field that holds any JSON object; an absent one is empty.
+// decode decodes a field that holds any JSON object. An absent field is an empty object.
 func (c *compilation) decode(raw runtime.RawExtension, at object.Path) (map[string]any, bool) {
-	if empty(raw) {
+	if isEmpty(raw) {
 		return map[string]any{}, true
 	}
 	var out map[string]any
@@ -48,25 +48,25 @@ func (c *compilation) decode(raw runtime.RawExtension, at object.Path) (map[stri
 	return out, true
 }
 
-func empty(raw runtime.RawExtension) bool {
+func isEmpty(raw runtime.RawExtension) bool {
 	text := bytes.TrimSpace(raw.Raw)
 	return len(text) == 0 || string(text) == "null"
 }
 
-// decodeNodes reads each node's template or reference and its kind.
+// decodeNodes decodes the template, reference or value of each node, and its kind.
 func decodeNodes(c *compilation) {
 	for _, d := range c.drafts {
 		if d.broken {
 			continue
 		}
-		hasTemplate, hasValue := !empty(d.source.Template), !empty(d.source.Value)
+		hasTemplate, hasValue := !isEmpty(d.source.Template), !isEmpty(d.source.Value)
 		switch {
 		case !exactlyOne(hasTemplate, d.source.ExternalRef != nil, hasValue):
 			c.breakf(d, d.at, "exactly one of template, externalRef or value must be provided")
 		case hasValue:
 			c.decodeVariable(d)
 		case len(d.source.ForEach) > 0 && !hasTemplate:
-			c.breakf(d, d.at.Field("forEach"), "is for objects to keep; externalRef reads several objects by metadata.selector")
+			c.breakf(d, d.at.Field("forEach"), "requires a template; externalRef reads several objects by metadata.selector")
 		case hasTemplate:
 			c.decodeTemplate(d)
 		default:
@@ -98,19 +98,19 @@ func (c *compilation) decodeTemplate(d *draft) {
 	kind := c.staticString(d, at, "kind")
 	metadata, isMap := document["metadata"].(map[string]any)
 	_, given := document["metadata"]
-	if !isMap && (given || c.graph.guest == nil) {
+	if !isMap && (given || c.graph.embedded == nil) {
 		c.breakf(d, at.Field("metadata"), "is required, with a name")
 		return
 	}
-	if name, _ := metadata["name"].(string); name == "" && c.graph.guest == nil {
-		c.breakf(d, at.Field("metadata", "name"), "is required: an object that is kept must be found again by its name")
+	if name, _ := metadata["name"].(string); name == "" && c.graph.embedded == nil {
+		c.breakf(d, at.Field("metadata", "name"), "is required: the object is found by its name")
 	}
 	if !d.broken {
 		d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
 	}
 }
 
-// staticString reads a field that decides what the node is, and so can't be
+// staticString reads a field that determines the node's kind and therefore cannot be
 // computed for each instance.
 func (c *compilation) staticString(d *draft, at object.Path, field string) string {
 	value, ok := d.document[field].(string)
@@ -126,12 +126,12 @@ func (c *compilation) staticString(d *draft, at object.Path, field string) strin
 func (c *compilation) decodeReference(d *draft) {
 	ref, at := d.source.ExternalRef, d.at.Field("externalRef")
 	d.External = true
-	d.Collection = !empty(ref.Metadata.Selector)
+	d.Collection = !isEmpty(ref.Metadata.Selector)
 	if named := strings.TrimSpace(ref.Metadata.Name) != ""; d.Collection == named {
 		c.breakf(d, at.Field("metadata", "name"), "exactly one of name or selector must be provided")
 		return
 	}
-	d.document, d.unplaced = referenceDocument(ref), ref.Metadata.Namespace == ""
+	d.document, d.namespaceUnset = referenceDocument(ref), ref.Metadata.Namespace == ""
 	if d.Collection && !c.decodeSelector(d, at.Field("metadata", "selector")) {
 		return
 	}
@@ -151,7 +151,7 @@ func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
 	return map[string]any{"apiVersion": ref.APIVersion, "kind": ref.Kind, "metadata": metadata}
 }
 
-// documentPath is where the node's document stands in the definition.
+// documentPath is the path of the node's document in the definition.
 func (d *draft) documentPath() object.Path {
 	switch {
 	case d.External:
@@ -162,8 +162,8 @@ func (d *draft) documentPath() object.Path {
 	return d.at.Field("template")
 }
 
-// checkPlaces checks scope and namespace, and that templates leave alone what
-// the engine writes.
+// checkPlaces checks scope and namespace, and that templates do not set reserved labels
+// and annotations.
 func checkPlaces(c *compilation) {
 	for _, d := range c.drafts {
 		if d.broken || d.Variable {
@@ -171,7 +171,7 @@ func checkPlaces(c *compilation) {
 		}
 		at := d.documentPath().Field("metadata")
 		metadata, _ := d.document["metadata"].(map[string]any)
-		if c.graph.guest == nil {
+		if c.graph.embedded == nil {
 			c.checkScope(d, metadata, at.Field("namespace"))
 			c.checkLiteralNames(d, metadata, at)
 		}
@@ -183,22 +183,21 @@ func checkPlaces(c *compilation) {
 
 func (c *compilation) checkScope(d *draft, metadata map[string]any, at object.Path) {
 	namespace, set := metadata["namespace"]
-	if d.Known && !d.Namespaced && set {
+	if d.KindKnown && !d.Namespaced && set {
 		c.problems.Addf(at, "%s is cluster-scoped and has no namespace", d.Kind.Kind)
 	}
 	if d.External && d.Collection {
-		return // without a namespace it reads all
+		return // without a namespace it selects from all namespaces
 	}
-	if text, _ := namespace.(string); d.Known && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
-		c.problems.Addf(at, "is required: %s lives in a namespace and instances of %s don't", d.Kind.Kind, c.graph.Kind.Kind)
+	if text, _ := namespace.(string); d.KindKnown && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {
+		c.problems.Addf(at, "is required: %s is namespaced and instances of %s are cluster-scoped", d.Kind.Kind, c.graph.Kind.Kind)
 	}
 }
 
 // reservedKey is a label or an annotation that the engine writes.
 type reservedKey struct{ field, name string }
 
-// reservedKeys finds in an object's metadata what is the engine's to write,
-// sorted.
+// reservedKeys lists, sorted, the reserved labels and annotations of an object's metadata.
 func reservedKeys(metadata map[string]any) []reservedKey {
 	var out []reservedKey
 	for _, field := range []string{"labels", "annotations"} {

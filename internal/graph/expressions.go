@@ -21,10 +21,11 @@ import (
 // instanceVariable is the name under which expressions read the instance.
 const instanceVariable = "schema"
 
-// declare makes the environment: the instance and every node are variables.
-func declare(c *compilation) {
-	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), Lacks: map[string]string{
-		"status": "it is made by these expressions; they read what it is made of",
+// declareNames creates the environment of the expressions: the instance and every node
+// are variables.
+func declareNames(c *compilation) {
+	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), MissingFieldHints: map[string]string{
+		"status": "expressions compute the status and cannot read it",
 	}}}
 	for _, d := range c.drafts {
 		if d.Variable || !c.declarable(d) {
@@ -34,13 +35,13 @@ func declare(c *compilation) {
 	}
 	env, err := expr.NewEnv(declarations, expr.Limits{})
 	if err != nil {
-		c.problems.Addf("spec", "the kinds of this definition can't be typed: %v", err)
+		c.problems.Addf("spec", "the kinds of this definition cannot be typed: %v", err)
 		return
 	}
 	c.env, c.graph.env = env, env
 }
 
-// declarable says whether the node's id can be a name.
+// declarable says whether the node's id can be declared as a variable.
 func (c *compilation) declarable(d *draft) bool {
 	return nodeName.MatchString(d.ID) && d.ID != instanceVariable && !d.isDuplicate(c.drafts)
 }
@@ -57,7 +58,7 @@ func (d *draft) isDuplicate(all []*draft) bool {
 	return false
 }
 
-// objectSchema is what expressions may read of the node; nil for anything.
+// objectSchema is the schema of what expressions may read of the node; nil for anything.
 func (d *draft) objectSchema() *spec.Schema {
 	if d.broken {
 		return nil
@@ -65,11 +66,11 @@ func (d *draft) objectSchema() *spec.Schema {
 	return d.typed
 }
 
-// instanceSchema is what expressions may read of the instance: all but its
-// status, which they make.
+// instanceSchema is the schema of what expressions may read of the instance: everything
+// but its status, which they compute.
 func (c *compilation) instanceSchema() *spec.Schema {
-	if c.graph.guest != nil {
-		root := c.graph.guest.instance()
+	if c.graph.embedded != nil {
+		root := c.graph.embedded.instanceSchema()
 		if root == nil {
 			return nil
 		}
@@ -96,18 +97,18 @@ func compileNodes(c *compilation) {
 		}
 		d.env = c.env
 		c.compileForEach(d)
-		if !d.Variable { // of which the types were needed before
+		if !d.Variable { // variables are compiled already, for their types
 			c.compileDocument(d)
 		}
-		d.includeWhen = c.conditions(d.env, d, "includeWhen", d.source.IncludeWhen)
+		d.includeWhen = c.compileBooleans(d.env, d, "includeWhen", d.source.IncludeWhen)
 		for _, p := range d.includeWhen {
 			d.refs = append(d.refs, p.Refs()...)
 		}
-		c.partConditions(d)
+		c.splitIncludeWhen(d)
 		c.compileReadyWhen(d)
 		for _, r := range d.refs {
 			if r.Root == d.ID && d.Variable {
-				c.problems.Addf(d.at, "%s is made of itself, through %s", d.ID, r)
+				c.problems.Addf(d.at, "%s reads itself through %s", d.ID, r)
 			} else if r.Root == d.ID {
 				c.problems.Addf(d.documentPath(), "%s reads its own object through %s; only readyWhen may", d.ID, r)
 			}
@@ -124,9 +125,9 @@ func (c *compilation) compileDocument(d *draft) {
 	typed := d.objectSchema()
 	switch {
 	case d.External && d.Collection:
-		typed = selectingSchema
+		typed = selectorReferenceSchema
 	case d.External:
-		typed = nil // a reference is a name, not a whole object of its kind
+		typed = nil // a reference has a name only, not the fields of its kind
 	}
 	template, problems := d.env.Template(d.document, typed, d.documentPath())
 	c.problems.Add(problems...)
@@ -139,12 +140,12 @@ func (c *compilation) compileDocument(d *draft) {
 	c.compileIdentity(d)
 }
 
-// conditions compiles expressions that must be alone in their string and true or
-// false.
-func (c *compilation) conditions(env *expr.Env, d *draft, field string, sources []string) []*expr.Program {
+// compileBooleans compiles conditions: each must be the only expression of its string and
+// give a boolean.
+func (c *compilation) compileBooleans(env *expr.Env, d *draft, field string, sources []string) []*expr.Program {
 	var out []*expr.Program
 	for i, source := range sources {
-		program, problems := env.Only(source, cel.BoolType, d.at.Field(field).Index(i))
+		program, problems := env.CompileStandalone(source, cel.BoolType, d.at.Field(field).Index(i))
 		c.problems.Add(problems...)
 		if program != nil {
 			out = append(out, program)
@@ -165,21 +166,21 @@ func (c *compilation) compileReadyWhen(d *draft) {
 		}
 		env = with
 	}
-	d.readyWhen = c.conditions(env, d, "readyWhen", d.source.ReadyWhen)
+	d.readyWhen = c.compileBooleans(env, d, "readyWhen", d.source.ReadyWhen)
 	for _, p := range d.readyWhen {
 		for _, r := range p.Refs() {
-			if r.Root != d.self() {
-				c.problems.Addf(p.At(), "reads %s; readyWhen may read the node's own object only, as %s", r, d.self())
+			if r.Root != d.readyWhenVariable() {
+				c.problems.Addf(p.At(), "reads %s; readyWhen may read the node's own object only, as %s", r, d.readyWhenVariable())
 			}
 		}
 	}
 }
 
-// eachVariable is the name under which a collection's readyWhen reads an item.
+// eachVariable is the name by which a collection's readyWhen reads an item.
 const eachVariable = "each"
 
-// self is the name under which a node's readyWhen reads its object.
-func (n *Node) self() string {
+// readyWhenVariable is the name by which a node's readyWhen reads its object.
+func (n *Node) readyWhenVariable() string {
 	if n.Collection {
 		return eachVariable
 	}
@@ -191,19 +192,19 @@ func (c *compilation) compileWaitFor(d *draft) {
 	for _, id := range slices.Sorted(maps.Keys(d.source.WaitFor)) {
 		wait := d.source.WaitFor[id]
 		at := d.at.Field("waitFor", id)
-		other := c.draftOf(id)
+		other := c.draftByID(id)
 		switch {
 		case other == nil:
-			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.ids())})
+			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.nodeIDs())})
 			continue
 		case id == d.ID:
 			c.problems.Addf(at, "a resource can't wait for itself")
 			continue
 		case len(wait.Fields) == 0:
-			c.problems.Addf(at.Field("fields"), "names nothing to wait for")
+			c.problems.Addf(at.Field("fields"), "is empty: name at least one field to wait for")
 		}
 		if wait.Timeout != nil && wait.Timeout.Duration <= 0 {
-			c.problems.Addf(at.Field("timeout"), "must be longer than nothing")
+			c.problems.Addf(at.Field("timeout"), "must be positive")
 		}
 		for i, field := range wait.Fields {
 			c.compileWaitField(d, id, wait, field, at.Field("fields").Index(i))
@@ -213,7 +214,7 @@ func (c *compilation) compileWaitFor(d *draft) {
 
 func (c *compilation) compileWaitField(d *draft, id string, wait v1alpha1.WaitFor, field v1alpha1.WaitField, at object.Path) {
 	compiled := waitFor{}
-	// A path is an expression of field accesses alone, and is typed as one.
+	// A path is an expression that consists of field accesses; it is compiled as one.
 	program, problems := c.env.Compile(id+"."+strings.TrimPrefix(field.Path, "."), at)
 	c.problems.Add(problems...)
 	if program == nil {
@@ -253,11 +254,11 @@ func (c *compilation) compileRule(rule string, at object.Path) *expr.Program {
 		c.problems.Addf(at, "%v", err)
 		return nil
 	}
-	// Delimiters are welcome and not needed: a rule is nothing but an expression.
+	// Delimiters are optional: a rule is always an expression.
 	if !strings.HasPrefix(rule, "${") {
 		rule = "${" + rule + "}"
 	}
-	program, problems := env.Only(rule, cel.BoolType, at)
+	program, problems := env.CompileStandalone(rule, cel.BoolType, at)
 	c.problems.Add(problems...)
 	if program == nil {
 		return nil
@@ -270,7 +271,7 @@ func (c *compilation) compileRule(rule string, at object.Path) *expr.Program {
 	return program
 }
 
-func (c *compilation) draftOf(id string) *draft {
+func (c *compilation) draftByID(id string) *draft {
 	for _, d := range c.drafts {
 		if d.ID == id {
 			return d
@@ -279,7 +280,7 @@ func (c *compilation) draftOf(id string) *draft {
 	return nil
 }
 
-func (c *compilation) ids() []string {
+func (c *compilation) nodeIDs() []string {
 	ids := make([]string, len(c.drafts))
 	for i, d := range c.drafts {
 		ids[i] = d.ID

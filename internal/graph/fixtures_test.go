@@ -38,10 +38,10 @@ func commonKinds(t testing.TB, more string) graph.Kinds {
 		for _, v := range c.Spec.Versions {
 			gvk := schema.GroupVersionKind{Group: c.Spec.Group, Version: v.Name, Kind: c.Spec.Names.Kind}
 			known[gvk] = object.KindInfo{
-				Schema:     crd.OpenAPI(v.Schema.OpenAPIV3Schema),
-				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped,
-				Nested:     c.Labels[v1alpha1.OwnedLabel] == "true",
-				Names:      namesOf(gvk),
+				Schema:             crd.OpenAPI(v.Schema.OpenAPIV3Schema),
+				Namespaced:         c.Spec.Scope == apiextensionsv1.NamespaceScoped,
+				ServedByDefinition: c.Labels[v1alpha1.OwnedLabel] == "true",
+				NameRule:           namesOf(gvk),
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func namesOf(gvk schema.GroupVersionKind) object.NameRule {
 	if strings.Contains(gvk.Group, ".") {
 		return object.Subdomain
 	}
-	return object.BuiltInNames(gvk.GroupKind())
+	return object.BuiltInNameRule(gvk.GroupKind())
 }
 
 // documents splits a YAML stream; documents without content are left out.

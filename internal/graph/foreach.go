@@ -20,36 +20,36 @@ const (
 	MaxItems = 1000
 )
 
-// items is how the items of a collection come about.
-type items struct {
-	// dimensions are the iterators; the last turns fastest.
+// forEach expands a collection into its items.
+type forEach struct {
+	// dimensions are the iterators; the last varies fastest.
 	dimensions []dimension
 	// identity renders the name and the namespace of an item.
 	identity *expr.Template
-	// includeWhen are the conditions of single items: those that read an iterator.
+	// includeWhen are the conditions that read an iterator: they decide about single items.
 	includeWhen []*expr.Program
 }
 
-// dimension is an iterator and the list that it goes through.
+// dimension is an iterator and the list that it ranges over.
 type dimension struct {
 	iterator string
 	list     *expr.Program
-	// dependent says that the list reads iterators before it.
+	// dependent says that the list reads an earlier iterator.
 	dependent bool
 }
 
-// isIterator says whether a name is that of an iterator of the node's.
+// isIterator says whether the node has an iterator of the name.
 func (n *Node) isIterator(name string) bool {
-	return n.items != nil && slices.ContainsFunc(n.items.dimensions, func(d dimension) bool { return d.iterator == name })
+	return n.forEach != nil && slices.ContainsFunc(n.forEach.dimensions, func(d dimension) bool { return d.iterator == name })
 }
 
-// compileForEach compiles what a collection goes through. Each list may read the
+// compileForEach compiles the lists of a collection's iterators. Each list may read the
 // iterators before it.
 func (c *compilation) compileForEach(d *draft) {
 	if !d.Collection || d.External {
 		return
 	}
-	d.items = &items{}
+	d.forEach = &forEach{}
 	at := d.at.Field("forEach")
 	if n := len(d.source.ForEach); n > MaxDimensions {
 		c.problems.Addf(at, "has %d iterators, over the limit of %d (MaxDimensions)", n, MaxDimensions)
@@ -74,14 +74,14 @@ func (c *compilation) compileDimension(d *draft, name, source string, at object.
 	case slices.Contains(reserved, name):
 		c.problems.Addf(at, "the iterator %q is a reserved keyword", name)
 		return
-	case c.draftOf(name) != nil:
+	case c.draftByID(name) != nil:
 		c.problems.Addf(at, "the iterator %q conflicts with resource ID %[1]q", name)
 		return
 	case d.isIterator(name):
-		c.problems.Addf(at, "the iterator %q is there already", name)
+		c.problems.Addf(at, "the iterator %q is declared twice", name)
 		return
 	}
-	list, problems := d.env.Only(source, cel.ListType(cel.DynType), at.Field(name))
+	list, problems := d.env.CompileStandalone(source, cel.ListType(cel.DynType), at.Field(name))
 	if list == nil {
 		for i := range problems {
 			problems[i].Problem = strings.Replace(problems[i].Problem, "the expression is", "it must return a list, and is", 1)
@@ -94,11 +94,11 @@ func (c *compilation) compileDimension(d *draft, name, source string, at object.
 		for _, r := range list.Refs() {
 			next.dependent = next.dependent || d.isIterator(r.Root)
 		}
-		d.items.dimensions = append(d.items.dimensions, next)
+		d.forEach.dimensions = append(d.forEach.dimensions, next)
 		d.refs = append(d.refs, list.Refs()...)
-		declaration.Type = list.Item()
+		declaration.Type = list.ItemType()
 	}
-	// Without a list, what reads the iterator is wrong only because of that.
+	// Without a list the iterator is untyped, so that its readers report no further problem.
 	env, err := d.env.With(declaration)
 	if err != nil {
 		c.problems.Addf(at, "%v", err)
@@ -107,10 +107,11 @@ func (c *compilation) compileDimension(d *draft, name, source string, at object.
 	d.env = env
 }
 
-// compileIdentity compiles what tells a collection's items apart. An iterator that
-// isn't in it would make several items of one object.
+// compileIdentity compiles the name and the namespace of a collection's items, which
+// identify them. Every iterator must be read there: otherwise several items would be the
+// same object.
 func (c *compilation) compileIdentity(d *draft) {
-	if d.items == nil {
+	if d.forEach == nil {
 		return
 	}
 	metadata, _ := d.document["metadata"].(map[string]any)
@@ -122,9 +123,9 @@ func (c *compilation) compileIdentity(d *draft) {
 	}
 	template, _ := d.env.Template(identity, nil, d.documentPath().Field("metadata"))
 	if template == nil {
-		return // the document has the same problem
+		return // reported with the document
 	}
-	d.items.identity = template
+	d.forEach.identity = template
 	for i, entry := range d.source.ForEach {
 		for _, name := range slices.Sorted(maps.Keys(entry)) {
 			read := slices.ContainsFunc(template.Refs(), func(r expr.Ref) bool { return r.Root == name })
@@ -132,25 +133,26 @@ func (c *compilation) compileIdentity(d *draft) {
 				c.problems.Add(diag.Diagnostic{
 					Path:     d.at.Field("forEach").Index(i),
 					Problem:  "the iterator " + name + " is not in metadata.name or metadata.namespace of the template",
-					Expected: "names that tell the items apart",
+					Expected: "a different name for each item",
 				})
 			}
 		}
 	}
 }
 
-// partConditions tells the conditions of single items from those of the whole.
-func (c *compilation) partConditions(d *draft) {
-	if d.items == nil {
+// splitIncludeWhen separates the conditions of single items, which read an iterator, from
+// those of the whole collection.
+func (c *compilation) splitIncludeWhen(d *draft) {
+	if d.forEach == nil {
 		return
 	}
-	var whole []*expr.Program
+	var collectionWide []*expr.Program
 	for _, p := range d.includeWhen {
 		if slices.ContainsFunc(p.Refs(), func(r expr.Ref) bool { return d.isIterator(r.Root) }) {
-			d.items.includeWhen = append(d.items.includeWhen, p)
+			d.forEach.includeWhen = append(d.forEach.includeWhen, p)
 		} else {
-			whole = append(whole, p)
+			collectionWide = append(collectionWide, p)
 		}
 	}
-	d.includeWhen = whole
+	d.includeWhen = collectionWide
 }

@@ -30,9 +30,9 @@ func goldenDefinitions(t testing.TB) map[string]string {
 	return out
 }
 
-// FuzzDefinition feeds the compiler with mutations of the goldens' definitions, and what
-// compiles with instances of any spec, whose objects come to be there; the same once more
-// as a guest.
+// FuzzDefinition compiles mutations of the goldens' definitions, and composes instances of
+// any spec with those that compile, until all objects exist. It does the same with embedded
+// graphs.
 func FuzzDefinition(f *testing.F) {
 	definitions := goldenDefinitions(f)
 	for _, path := range slices.Sorted(maps.Keys(definitions)) {
@@ -101,7 +101,7 @@ func grown(facts plan.Facts, desired plan.Desired) plan.Facts {
 	}
 	for _, need := range desired.Needs {
 		look := plan.Lookup{Objects: all}
-		if !need.Several && len(all) > 0 {
+		if !need.Multiple && len(all) > 0 {
 			look = plan.Lookup{Object: all[0]}
 		}
 		next.External[need] = look

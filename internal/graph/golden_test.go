@@ -24,25 +24,25 @@ func TestGoldens(t *testing.T) {
 			if g != nil {
 				t.Error("a definition with problems has a graph")
 			}
-			a.Got("diagnostics", problems.Err().Error())
+			a.Record("diagnostics", problems.Err().Error())
 			return
 		}
-		a.Got("graph", describeGraph(g))
+		a.Record("graph", describeGraph(g))
 		owner := object.Definition{Name: d.Name, Namespace: d.Namespace, UID: d.UID}
 		if a.Wants("crd.yaml") {
-			a.Got("crd.yaml", asYAML(t, kind.For(g, d.Spec.Schema, owner, kind.Options{Version: "v1.2.3"})))
+			a.Record("crd.yaml", golden.YAML(t, kind.For(g, d.Spec.Schema, owner, kind.Options{Version: "v1.2.3"})))
 		}
 		if text, ok := a.Input["world.yaml"]; ok {
-			for i, pass := range passes(t, g, owner, text) {
-				a.Got("pass-"+strconv.Itoa(i+1), pass)
+			for i, pass := range runPasses(t, g, owner, text) {
+				a.Record("pass-"+strconv.Itoa(i+1), pass)
 			}
 		}
 	})
 }
 
-// TestOrderOfResourcesHasNoMeaning compiles each golden that compiles with its
+// TestOrderOfResourcesDoesNotMatter compiles each golden that compiles with its
 // resources in other orders.
-func TestOrderOfResourcesHasNoMeaning(t *testing.T) {
+func TestOrderOfResourcesDoesNotMatter(t *testing.T) {
 	for _, a := range golden.Read(t, "testdata/*.txtar") {
 		d := definition(t, a.Input["definition.yaml"])
 		kinds := commonKinds(t, a.Input["kinds.yaml"])

@@ -1,7 +1,7 @@
 // Package graph turns a definition into an immutable graph: every name checked,
 // every expression typed against the schemas of the kinds that it reads, every
-// dependency known. Compilation is pure: the same definition and the same kinds
-// give the same graph, or the same diagnostics.
+// dependency known. The same definition and the same kinds give the same graph,
+// or the same diagnostics.
 //
 // Pure: it decides from values alone.
 package graph
@@ -30,28 +30,28 @@ type Graph struct {
 	// status holds the author's fields only.
 	Spec   *apiextensionsv1.JSONSchemaProps
 	Status *apiextensionsv1.JSONSchemaProps
-	// Name is the schema of an instance's name; nil where any will do.
+	// Name is the schema of metadata.name of the instances; nil if names are not restricted.
 	Name *apiextensionsv1.JSONSchemaProps
-	// Versions are further ones of the instances' kind, in the definition's order.
+	// Versions are the versions of the instances' kind besides Kind.Version, in the
+	// definition's order.
 	Versions []Version
-	// Nodes come in topological order, which is that of their layers and ids: that of the
-	// definition's list has no meaning.
+	// Nodes are in topological order: by layer, then by id. The order of the definition's
+	// list does not matter.
 	Nodes []*Node
-	// Missing lists, sorted, the kinds that no server knew when the graph was
-	// compiled.
-	// Their nodes are held back and untyped; everything else works.
+	// Missing lists, sorted, the kinds that no server served when the graph was compiled.
+	// Their nodes are untyped and wait for the kind; all other nodes work.
 	Missing []schema.GroupVersionKind
-	// Defaults are what the definition says of its instances' deletion.
-	Defaults inventory.Defaults
-	// Unreferred says that objects don't refer to their instance as their owner.
-	Unreferred bool
+	// DeletionDefaults are the definition's settings for the deletion of its instances.
+	DeletionDefaults inventory.Defaults
+	// NoOwnerReferences says that children have no owner reference to their instance.
+	NoOwnerReferences bool
 
 	env    *expr.Env
 	status *expr.Template
-	// conditions are the author's; nil if there are none.
+	// conditions are the author's conditions; nil if there are none.
 	conditions *expr.Conditions
 	readiness  v1alpha1.Readiness
-	guest      *Embedded // nil for a definition's own
+	embedded   *Embedded // nil for the graph of a definition
 }
 
 // Node is one resource of a graph.
@@ -59,63 +59,63 @@ type Node struct {
 	ID string
 	// Index is the node's place in the definition's list.
 	Index int
-	// Layer is the first step of the order of application in which all that
-	// the node depends on is there.
+	// Layer is the first step of the order of application at which all dependencies of
+	// the node exist.
 	Layer int
 	Kind  schema.GroupVersionKind
-	// Known says whether a server knew the kind at compile time; Namespaced and
-	// Nested have a meaning only then.
-	Known      bool
+	// KindKnown says whether a server served the kind at compile time. Namespaced and
+	// Nested are meaningful only if it is true.
+	KindKnown  bool
 	Namespaced bool
-	// names is the rule for what the kind's objects are called.
-	names object.NameRule
+	// nameRule is the rule for the names of the kind's objects.
+	nameRule object.NameRule
 	// Nested says that the kind is served by a definition: its objects are
 	// instances, and ready when their Ready condition says so.
 	Nested bool
 	// External nodes are read and never written.
 	External bool
-	// Variable says that the node is a value that others read: it has no object, and no
-	// kind.
+	// Variable says that the node is a value that other nodes read: it has no object and
+	// no kind.
 	Variable bool
-	// Collection says that the node is a list of objects: those that it keeps, one for
-	// each item, or those of somebody else's that its reference selects.
+	// Collection says that the node is a list of objects: one child for each item of
+	// forEach, or the external objects that its reference selects.
 	Collection bool
 	// Dependencies are the nodes that this one reads, sorted.
 	Dependencies []string
-	// DeleteAfter are nodes that have to be gone before this one is deleted, beside
-	// those that depend on it; sorted.
+	// DeleteAfter are nodes besides those that depend on this one. Their objects must be gone
+	// before this node's object is deleted; sorted.
 	DeleteAfter []string
-	// OnDelete says what becomes of the node's object when it isn't wanted any
-	// more; empty for Delete.
+	// OnDelete says what happens to the node's object when it is no longer desired;
+	// empty for Delete.
 	OnDelete v1alpha1.DeletionPolicy
 
-	// under are the nodes whose objects have to stay as long as this one's.
-	under       []string
-	template    *expr.Template
-	includeWhen []*expr.Program
-	// items is how a collection of objects to keep comes about; nil for anything else.
-	items     *items
+	// deletionDependencies are the nodes with objects that must outlive this node's object.
+	deletionDependencies []string
+	template             *expr.Template
+	includeWhen          []*expr.Program
+	// forEach expands a collection of children into items; nil for any other node.
+	forEach   *forEach
 	readyWhen []*expr.Program
 	waitFor   []waitFor
-	// adopt lets the node take over an object that nobody keeps, and refuse keeps it from
-	// taking over fields that somebody has set.
-	adopt, refuse bool
-	// drift says what becomes of fields that somebody else changes.
+	// adoptUnowned lets the node take over an object without an owner. refuseConflicts
+	// keeps it from taking over fields that another manager has set.
+	adoptUnowned, refuseConflicts bool
+	// drift says what happens to fields that another manager changes.
 	drift plan.Drift
-	// recreate says what becomes of the object when the API server rejects its update.
+	// recreate says whether the object is recreated when the API server rejects its update.
 	recreate plan.Recreation
-	// unplaced says that the node's reference names no namespace.
-	unplaced bool
-	// conceals says that the object may hold what a Secret holds.
-	conceals bool
-	// derived says that it does because of what it is rendered from.
-	derived bool
-	// refs are what template, forEach, includeWhen and waitFor read. A root that is no
-	// node and not the instance is an iterator.
+	// namespaceUnset says that the node's reference names no namespace.
+	namespaceUnset bool
+	// mayHoldSecret says that the object may contain the data of a Secret.
+	mayHoldSecret bool
+	// readsSecret says that it may because its template reads a Secret.
+	readsSecret bool
+	// refs are the paths that template, forEach, includeWhen and waitFor read. A root that
+	// is neither a node nor the instance is an iterator.
 	refs []expr.Ref
 }
 
-// waitFor is a field of another node that must be there first.
+// waitFor is a field of another node that must be set before this node is applied.
 type waitFor struct {
 	ref     expr.Ref
 	value   *expr.Program
@@ -125,9 +125,9 @@ type waitFor struct {
 	retries int
 }
 
-// InOrder lists the nodes in the dialect's topological order: of those that may come next,
-// always the one that was declared first. Nothing but what is shown depends on it.
-func (g *Graph) InOrder() []*Node {
+// NodesInOrder lists the nodes in the dialect's topological order: of the nodes that may
+// come next, always the one that was declared first. It serves only for display.
+func (g *Graph) NodesInOrder() []*Node {
 	left := slices.SortedFunc(slices.Values(g.Nodes), func(a, b *Node) int { return a.Index - b.Index })
 	placed := map[string]bool{}
 	out := make([]*Node, 0, len(left))
@@ -141,36 +141,37 @@ func (g *Graph) InOrder() []*Node {
 	return out
 }
 
-// Order lists the ids of the nodes in the dialect's topological order.
-func (g *Graph) Order() []string {
+// TopologicalOrder lists the ids of the nodes in the dialect's topological order.
+func (g *Graph) TopologicalOrder() []string {
 	ids := make([]string, len(g.Nodes))
-	for i, n := range g.InOrder() {
+	for i, n := range g.NodesInOrder() {
 		ids[i] = n.ID
 	}
 	return ids
 }
 
-// Written lists the kinds whose objects the graph writes, in order of their
+// Written lists the kinds of the objects that the graph writes, in order of their
 // first use.
-func (g *Graph) Written() []schema.GroupVersionKind {
+func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, n := range g.Nodes {
-		if n.writes() && !slices.Contains(out, n.Kind) {
+		if n.hasOwnObjects() && !slices.Contains(out, n.Kind) {
 			out = append(out, n.Kind)
 		}
 	}
 	return out
 }
 
-// writes says whether the node keeps objects of its own.
-func (n *Node) writes() bool { return !n.External && !n.Variable }
+// hasOwnObjects says whether the node's objects are children of the instance.
+func (n *Node) hasOwnObjects() bool { return !n.External && !n.Variable }
 
-// Untyped says whether the kind was unknown when the graph was compiled, so that
-// its nodes can't be rendered before the graph is compiled anew.
-func (g *Graph) Untyped(gvk schema.GroupVersionKind) bool {
+// Untyped says whether the kind was missing when the graph was compiled, so that
+// its nodes cannot be rendered before the graph is compiled again.
+func (g *Graph) SchemaUnknown(gvk schema.GroupVersionKind) bool {
 	return slices.Contains(g.Missing, gvk)
 }
 
-// Kinds is what is known of the kinds that a definition uses, as Uses lists them.
-// One that isn't here no server knows: it may come later, unlike one that is Absent.
+// Kinds describes the kinds that a definition uses, as UsedKinds lists them. No server
+// serves a kind that is not in the map: it may be installed later, unlike a kind that is
+// Absent.
 type Kinds map[schema.GroupVersionKind]object.KindInfo

@@ -10,10 +10,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// checkIdentity refuses omit() where an object is found by what it would leave out: its
-// name, and its namespace where the instance has none to give.
+// checkIdentity refuses omit() for the fields that identify an object: its name, and its
+// namespace if the instance is cluster-scoped.
 func (c *compilation) checkIdentity(d *draft) {
-	if c.graph.guest != nil {
+	if c.graph.embedded != nil {
 		return
 	}
 	metadata := d.documentPath().Field("metadata")
@@ -22,53 +22,53 @@ func (c *compilation) checkIdentity(d *draft) {
 			continue
 		}
 		for _, field := range []string{"name", "namespace"} {
-			needed := field == "name" || d.Known && d.Namespaced && !c.graph.Namespaced
+			needed := field == "name" || d.KindKnown && d.Namespaced && !c.graph.Namespaced
 			if needed && e.Path == metadata.Field(field) {
 				c.problems.Add(diag.Diagnostic{
 					Path: e.Path, Expr: e.Program.Source(),
-					Problem: "omit() cannot be used at path \"metadata." + field + "\": an object is found by it",
+					Problem: "omit() cannot be used at path \"metadata." + field + "\": it identifies the object",
 				})
 			}
 		}
 	}
 }
 
-// checkLiteralNames checks names and namespaces that are written out: they are the same
-// for every instance. That one is missing is checked elsewhere.
+// checkLiteralNames checks names and namespaces without expressions. A missing name is
+// reported elsewhere.
 func (c *compilation) checkLiteralNames(d *draft, metadata map[string]any, at object.Path) {
 	for _, part := range []struct {
 		field string
 		check func(string) string
-	}{{"name", d.names.Check}, {"namespace", object.CheckNamespace}} {
+	}{{"name", d.nameRule.Check}, {"namespace", object.CheckNamespace}} {
 		text, _ := metadata[part.field].(string)
-		if text == "" || computed(text) {
+		if text == "" || hasExpression(text) {
 			continue
 		}
 		if why := part.check(text); why != "" {
-			c.problems.Addf(at.Field(part.field), "%q is invalid: %s", diag.Cut(text, longestName), why)
+			c.problems.Addf(at.Field(part.field), "%q is invalid: %s", diag.Truncate(text, maxShownName), why)
 		}
 	}
 }
 
-// misnamed says which field keeps a rendered object from having a URL: its name or its
-// namespace is empty, or no API server would take it. A request for such a URL would be
-// answered by another handler or by none, so that the answer would not name the field. A
-// guest's host checks what it gets.
-func (c *composition) misnamed(n *Node, o *unstructured.Unstructured) (field, why string) {
+// invalidName returns the field that keeps a rendered object from having a URL, and why:
+// its name or its namespace is empty or invalid. The API server would route a request for
+// such a URL to another handler or to none, and its answer would not name the field. The
+// host of an embedded graph checks what it gets.
+func (c *composition) invalidName(n *Node, o *unstructured.Unstructured) (field, why string) {
 	name, namespace := o.GetName(), o.GetNamespace()
-	if c.graph.guest != nil {
-		if name == "" && (n.External || n.items != nil) {
-			return "name", n.names.Check("")
+	if c.graph.embedded != nil {
+		if name == "" && (n.External || n.forEach != nil) {
+			return "name", n.nameRule.Check("")
 		}
 		return "", ""
 	}
-	if why := n.names.Check(name); why != "" {
-		return "name", n.quoted(name) + why
+	if why := n.nameRule.Check(name); why != "" {
+		return "name", n.invalidNamePrefix(name) + why
 	}
 	switch {
 	case namespace != "":
 		if why := object.CheckNamespace(namespace); why != "" {
-			return "namespace", n.quoted(namespace) + why
+			return "namespace", n.invalidNamePrefix(namespace) + why
 		}
 	case n.Namespaced:
 		return "namespace", fmt.Sprintf("it is empty; %s is namespaced, and instances of %s are cluster-scoped", n.Kind.Kind, c.graph.Kind.Kind)
@@ -76,17 +76,17 @@ func (c *composition) misnamed(n *Node, o *unstructured.Unstructured) (field, wh
 	return "", ""
 }
 
-// quoted is a name with which something is wrong, as a message begins with it. It may be
+// invalidNamePrefix begins a message about an invalid name. It hides a name that may come
 // from a Secret.
-func (n *Node) quoted(name string) string {
+func (n *Node) invalidNamePrefix(name string) string {
 	switch {
 	case name == "":
 		return ""
-	case n.derived:
-		return "it is invalid " + hidden + ": "
+	case n.readsSecret:
+		return "it is invalid " + redacted + ": "
 	}
-	return fmt.Sprintf("%q is invalid: ", diag.Cut(strings.ToValidUTF8(name, "�"), longestName))
+	return fmt.Sprintf("%q is invalid: ", diag.Truncate(strings.ToValidUTF8(name, "�"), maxShownName))
 }
 
-// longestName bounds how much of a wrong name a message repeats, in bytes.
-const longestName = 100
+// maxShownName bounds how much of an invalid name a message repeats, in bytes.
+const maxShownName = 100

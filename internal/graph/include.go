@@ -10,76 +10,76 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// skip leaves the node out when a condition says so, or when something that it
-// depends on is left out. A condition that can't be told yet is waited for,
-// unless another is false.
-func (c *composition) skip(n *Node, out *plan.Node) {
+// evaluateIncludeWhen skips the node if a condition is false or if a dependency is skipped.
+// The node waits for a condition that cannot be evaluated yet, unless another is false.
+func (c *composition) evaluateIncludeWhen(n *Node, out *plan.Node) {
 	for _, id := range n.Dependencies {
 		dep := c.nodes[id]
-		if dep.Skipped == "" {
+		if dep.SkipMessage == "" {
 			continue
 		}
-		out.LeftOut = dep.LeftOut
-		out.Skipped = fmt.Sprintf("depends on %s, which is left out: %s", id, dep.LeftOut)
-		if dep.LeftOut.By != id {
-			out.Skipped = fmt.Sprintf("depends on %s, which is left out because of %s: %s", id, dep.LeftOut.By, dep.LeftOut)
+		out.SkipCause = dep.SkipCause
+		out.SkipMessage = fmt.Sprintf("depends on %s, which is left out: %s", id, dep.SkipCause)
+		if dep.SkipCause.By != id {
+			out.SkipMessage = fmt.Sprintf("depends on %s, which is left out because of %s: %s", id, dep.SkipCause.By, dep.SkipCause)
 		}
 		return
 	}
 	var waits []plan.Wait
 	for _, p := range n.includeWhen {
-		missing := c.missing(n, p.Refs())
+		missing := c.waitsForDependencies(n, p.Refs())
 		if len(missing) == 0 {
 			value, err := p.Eval(c.vars)
 			if err == nil && value != true {
-				out.LeftOut = &plan.LeftOut{By: n.ID, Condition: p.Source(), Inputs: c.inputs(p)}
-				out.Skipped = out.LeftOut.String()
+				out.SkipCause = &plan.SkipCause{By: n.ID, Condition: p.Source(), Inputs: c.describeInputs(p)}
+				out.SkipMessage = out.SkipCause.String()
 				return
 			}
 			if err != nil {
-				missing = c.graph.waitsOf(n, err)
+				missing = c.graph.waitsForError(n, err)
 			}
 		}
 		waits = append(waits, missing...)
 	}
-	out.Waits = distinct(waits)
+	out.Waits = distinctWaits(waits)
 }
 
-// inputs tells what a condition has read. One that is nothing but a path says so itself.
-func (c *composition) inputs(p *expr.Program) []string {
+// describeInputs lists the values that a condition has read. A condition that consists of
+// a path has none: its text says it.
+func (c *composition) describeInputs(p *expr.Program) []string {
 	if _, alone := p.Path(); alone {
 		return nil
 	}
 	var out []string
 	for _, r := range p.Refs() {
-		// Of a list's items, the list is told by its size.
+		// Items of a list are shown as the size of the list.
 		if each := slices.IndexFunc(r.Path, func(s expr.Step) bool { return s.Each }); each >= 0 {
 			r.Path = r.Path[:each]
 		}
-		text := r.String() + " " + c.input(r)
+		text := r.String() + " " + c.describeInput(r)
 		if !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
-	if more := len(out) - mostInputs; more > 0 {
-		out = append(out[:mostInputs], fmt.Sprintf("and %d more", more))
+	if more := len(out) - maxShownInputs; more > 0 {
+		out = append(out[:maxShownInputs], fmt.Sprintf("and %d more", more))
 	}
 	return out
 }
 
-// mostInputs bounds the inputs that are told, longestInput the bytes of each.
+// maxShownInputs bounds the inputs in a message, maxShownInput the bytes of each.
 const (
-	mostInputs   = 5
-	longestInput = 100
+	maxShownInputs = 5
+	maxShownInput  = 100
 )
 
-func (c *composition) input(r expr.Ref) string {
+func (c *composition) describeInput(r expr.Ref) string {
 	value, there := c.graph.env.Value(r, c.vars)
 	if !there {
-		return "is not there"
+		return "is not set"
 	}
-	if c.graph.conceals([]expr.Ref{r}) {
-		return "is " + hidden
+	if c.graph.mayReadSecret([]expr.Ref{r}) {
+		return "is " + redacted
 	}
 	switch v := value.(type) {
 	case []any:
@@ -92,7 +92,7 @@ func (c *composition) input(r expr.Ref) string {
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return "can't be told"
+		return "cannot be shown"
 	}
-	return "is " + diag.Cut(string(raw), longestInput)
+	return "is " + diag.Truncate(string(raw), maxShownInput)
 }

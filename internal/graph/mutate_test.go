@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// odd are values that somebody may put anywhere.
+// odd are unusual values for any field.
 var odd = []any{
 	nil, true, int64(-1), 1.5, "", " ", "${", "${}", "$${x}", "${schema}", "${schema.spec}", "${network}", "${map.metadata.name}",
 	"${1 / 0}", "${[1][7]}", "${schema.spec.?x.y}", "é", "status.networkID", []any{}, []any{nil}, map[string]any{}, map[string]any{"": nil},

@@ -17,8 +17,8 @@ var (
 	nodeName    = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 )
 
-// reserved are the ids that mean something else: words of CEL and words that
-// the dialect keeps for itself.
+// reserved are the names that ids and iterators cannot have: words of CEL and words that
+// the dialect reserves.
 var reserved = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in",
 	"let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
@@ -30,8 +30,8 @@ var reserved = []string{
 	"variables", "vars", "version",
 }
 
-// checkNames checks the names of the kind and of the nodes, and makes a draft of
-// each node.
+// checkNames checks the names of the kind and of the nodes, and creates the draft of each
+// node.
 func checkNames(c *compilation) {
 	s := c.spec.Schema
 	c.graph.Kind = s.InstanceKind()

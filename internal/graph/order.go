@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/dag"
 )
 
-// connect finds what depends on what, and the order that follows.
-func connect(c *compilation) {
+// connectDependencies finds the dependencies of each node and sorts the nodes by them.
+func connectDependencies(c *compilation) {
 	byID := map[string]*draft{}
 	for _, d := range c.drafts {
 		if nodeName.MatchString(d.ID) {
@@ -35,21 +35,21 @@ func connect(c *compilation) {
 	layers, err := g.Layers()
 	var cycle *dag.CycleError[string]
 	if errors.As(err, &cycle) {
-		c.problems.Addf("spec.resources", "%v: %s", err, told(cycle.Path, byID))
+		c.problems.Addf("spec.resources", "%v: %s", err, describeCycle(cycle.Path, byID))
 		return
 	}
 	for _, layer := range layers {
 		for _, id := range layer {
 			byID[id].Layer = layerOf(byID[id], byID)
-			byID[id].derived = c.graph.conceals(byID[id].refs)
-			byID[id].conceals = byID[id].derived || byID[id].Kind.GroupKind() == secretKind
+			byID[id].readsSecret = c.graph.mayReadSecret(byID[id].refs)
+			byID[id].mayHoldSecret = byID[id].readsSecret || byID[id].Kind.GroupKind() == secretKind
 			c.graph.Nodes = append(c.graph.Nodes, byID[id].Node)
 		}
 	}
 }
 
-// layerOf is the layer of a node whose dependencies have theirs. Variables take no step:
-// they are there with what they read.
+// layerOf is the layer of a node whose dependencies have theirs. A variable adds no layer:
+// it is computed as soon as its dependencies exist.
 func layerOf(d *draft, byID map[string]*draft) int {
 	layer := 0
 	for _, id := range d.Dependencies {
@@ -62,8 +62,8 @@ func layerOf(d *draft, byID map[string]*draft) int {
 	return layer
 }
 
-// told says through what each node of a cycle reads the next.
-func told(cycle []string, byID map[string]*draft) string {
+// describeCycle lists the path by which each node of a cycle reads the next.
+func describeCycle(cycle []string, byID map[string]*draft) string {
 	var out []string
 	for i, id := range cycle[:len(cycle)-1] {
 		for _, r := range byID[id].refs {

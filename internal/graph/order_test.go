@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 )
 
-func TestTheOrderThatIsShown(t *testing.T) {
+func TestTopologicalOrder(t *testing.T) {
 	cases := map[string]struct {
 		reason   string
 		declared []*graph.Node
@@ -28,7 +28,7 @@ func TestTheOrderThatIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := graph.Graph{Nodes: slices.Clone(tc.declared)}
 			slices.Reverse(g.Nodes)
-			if got := g.Order(); !slices.Equal(got, tc.want) {
+			if got := g.TopologicalOrder(); !slices.Equal(got, tc.want) {
 				t.Errorf("%s: got %v", tc.reason, got)
 			}
 		})

@@ -11,24 +11,24 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// MaxDriftPaths bounds the paths of one node, each of which is compared with every field
-// that was changed.
+// MaxDriftPaths bounds the drift paths of one node: each is compared with every changed
+// field.
 const MaxDriftPaths = 64
 
-// checkPolicies checks what the author says of objects that others have made or change.
+// checkPolicies checks the author's policies for objects that others created or change.
 func checkPolicies(c *compilation) {
 	switch c.spec.OwnerReferences {
 	case "", v1alpha1.OwnerReferencesInstance:
 	case v1alpha1.OwnerReferencesNone:
-		c.graph.Unreferred = true
+		c.graph.NoOwnerReferences = true
 	default:
 		c.problems.Addf("spec.ownerReferences", "is %q; it can be Instance or None", c.spec.OwnerReferences)
 	}
 	for _, d := range c.drafts {
 		s := d.source
-		d.adopt = oneOf(c, d, "adopt", s.Adopt, "somebody else keeps it", v1alpha1.AdoptNever, v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned
-		d.refuse = oneOf(c, d, "conflicts", s.Conflicts, "it is never written", v1alpha1.ConflictForce, v1alpha1.ConflictRefuse) == v1alpha1.ConflictRefuse
-		policy := oneOf(c, d, "driftPolicy", s.DriftPolicy, "it is never written", v1alpha1.DriftCorrect, v1alpha1.DriftWarn, v1alpha1.DriftIgnore)
+		d.adoptUnowned = checkPolicy(c, d, "adopt", s.Adopt, "it is never written", v1alpha1.AdoptNever, v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned
+		d.refuseConflicts = checkPolicy(c, d, "conflicts", s.Conflicts, "it is never written", v1alpha1.ConflictForce, v1alpha1.ConflictRefuse) == v1alpha1.ConflictRefuse
+		policy := checkPolicy(c, d, "driftPolicy", s.DriftPolicy, "it is never written", v1alpha1.DriftCorrect, v1alpha1.DriftWarn, v1alpha1.DriftIgnore)
 		if policy != v1alpha1.DriftCorrect {
 			d.drift.Policy = policy
 		}
@@ -37,32 +37,32 @@ func checkPolicies(c *compilation) {
 	}
 }
 
-// checkRecreation checks whether the node's object may be deleted and created anew. Where
-// data may be lost with it, that has to be said as well.
+// checkRecreation checks whether the node's object may be deleted and created again. Where
+// that may lose data, the author must allow the loss as well.
 func (c *compilation) checkRecreation(d *draft) {
 	s := d.source
-	recreates := oneOf(c, d, "onConflict", s.OnConflict, "it is never written", v1alpha1.OnConflictWait, v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
+	recreates := checkPolicy(c, d, "onConflict", s.OnConflict, "it is never written", v1alpha1.OnConflictWait, v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
 	at := d.at.Field("allowDataLoss")
 	kept := d.source.DeletionPolicy.Plain()
 	switch {
 	case s.AllowDataLoss && d.External:
 		c.problems.Addf(at, "has no meaning for externalRef: it is never written")
 	case s.AllowDataLoss && !recreates:
-		c.problems.Addf(at, "has a meaning with onConflict: Recreate")
+		c.problems.Addf(at, "requires onConflict: Recreate")
 	case !recreates:
 	case s.AllowDataLoss:
 		d.recreate = plan.Recreation{Allowed: true, DataLoss: true}
 	case kept != "" && kept != v1alpha1.DeletionDelete:
-		c.problems.Addf(d.at.Field("onConflict"), "is Recreate, and deletionPolicy: %s is to keep the object; set allowDataLoss: true if it may be deleted to be created anew", kept)
+		c.problems.Addf(d.at.Field("onConflict"), "is Recreate, and deletionPolicy: %s keeps the object; set allowDataLoss: true to allow its deletion", kept)
 	case !d.broken && !d.Variable && plan.MayHoldData(d.Kind.GroupKind()):
-		c.problems.Addf(d.at.Field("onConflict"), "is Recreate, and a %s may hold data, which is lost when it is deleted; set allowDataLoss: true if it may be", d.Kind.Kind)
+		c.problems.Addf(d.at.Field("onConflict"), "is Recreate, and a %s may hold data, which its deletion loses; set allowDataLoss: true to allow that", d.Kind.Kind)
 	default:
 		d.recreate = plan.Recreation{Allowed: true}
 	}
 }
 
-// oneOf checks one policy of a node, and returns it; empty where it has none that holds.
-func oneOf[P ~string](c *compilation, d *draft, field string, policy P, external string, known ...P) P {
+// checkPolicy checks one policy of a node and returns it; empty if it is unset or invalid.
+func checkPolicy[P ~string](c *compilation, d *draft, field string, policy P, external string, known ...P) P {
 	at := d.at.Field(field)
 	switch {
 	case policy == "":
@@ -78,7 +78,7 @@ func oneOf[P ~string](c *compilation, d *draft, field string, policy P, external
 			Nearest: diag.Nearest(string(policy), texts),
 		})
 	case d.Variable:
-		c.problems.Addf(at, noObject)
+		c.problems.Addf(at, noObjectProblem)
 	case d.External:
 		c.problems.Addf(at, "has no meaning for externalRef: %s", external)
 	default:
@@ -87,8 +87,8 @@ func oneOf[P ~string](c *compilation, d *draft, field string, policy P, external
 	return ""
 }
 
-// checkDriftPaths reads the fields that a policy of drift is about. One that the template
-// doesn't have is a slip: what isn't applied doesn't drift.
+// checkDriftPaths parses the fields that a drift policy applies to. A field that the
+// template does not set is a mistake: what is not applied does not drift.
 func (c *compilation) checkDriftPaths(d *draft) {
 	at := d.at.Field("driftPaths")
 	paths := d.source.DriftPaths
@@ -96,13 +96,13 @@ func (c *compilation) checkDriftPaths(d *draft) {
 	case len(paths) == 0:
 		return
 	case d.Variable:
-		c.problems.Addf(at, noObject)
+		c.problems.Addf(at, noObjectProblem)
 		return
 	case d.External:
 		c.problems.Addf(at, "has no meaning for externalRef: it is never written")
 		return
 	case d.source.DriftPolicy == "" || d.source.DriftPolicy == v1alpha1.DriftCorrect:
-		c.problems.Addf(at, "has a meaning with driftPolicy: Warn or driftPolicy: Ignore; what nothing is said of is corrected")
+		c.problems.Addf(at, "requires driftPolicy: Warn or driftPolicy: Ignore; all other fields are corrected")
 		return
 	case len(paths) > MaxDriftPaths:
 		c.problems.Addf(at, "has %d paths, over the limit of %d (MaxDriftPaths)", len(paths), MaxDriftPaths)
@@ -123,24 +123,24 @@ func (c *compilation) checkDriftPaths(d *draft) {
 	}
 }
 
-// driftPathProblem says why a field can't be what a policy of drift is about.
+// driftPathProblem says why a drift policy cannot apply to a field.
 func driftPathProblem(d *draft, pattern object.Pattern, text string) diag.Diagnostic {
 	for _, fixed := range []object.Path{"apiVersion", "kind", "metadata.name", "metadata.namespace"} {
 		if pattern.Covers(fixed) && text != "metadata" {
-			return diag.Diagnostic{Problem: "is " + string(fixed) + ", which nobody can change"}
+			return diag.Diagnostic{Problem: "is " + string(fixed) + ", which cannot change"}
 		}
 	}
 	if pattern.Root() == "status" {
-		return diag.Diagnostic{Problem: "is in the status, which isn't applied and so doesn't drift"}
+		return diag.Diagnostic{Problem: "is in the status, which is not applied and does not drift"}
 	}
 	if d.broken {
 		return diag.Diagnostic{}
 	}
-	at, instead, missing := pattern.Missing(d.document, computed)
+	at, instead, missing := pattern.Missing(d.document, hasExpression)
 	if !missing {
 		return diag.Diagnostic{}
 	}
-	problem := diag.Diagnostic{Problem: "leads to " + string(at) + ", which the template doesn't set: what isn't applied doesn't drift"}
+	problem := diag.Diagnostic{Problem: "leads to " + string(at) + ", which the template does not set: what is not applied does not drift"}
 	if i := strings.LastIndex(string(at), "."); i >= 0 {
 		problem.Nearest = diag.Nearest(string(at)[i+1:], instead)
 	} else {
@@ -149,21 +149,21 @@ func driftPathProblem(d *draft, pattern object.Pattern, text string) diag.Diagno
 	return problem
 }
 
-// computed says of a value in a template that an expression gives it: what is in it isn't
-// known before.
-func computed(value any) bool {
+// hasExpression says whether a value of a template contains an expression, so that it is
+// not known before the template is rendered.
+func hasExpression(value any) bool {
 	text, ok := value.(string)
 	return ok && strings.Contains(text, "${")
 }
 
-// Policies are what the author says of objects that others have made or change, beside
-// the defaults, in the words of the definition.
+// Policies lists the node's policies for objects that others created or change, other than
+// the defaults, as the definition writes them.
 func (n *Node) Policies() []string {
 	var out []string
-	if n.adopt {
+	if n.adoptUnowned {
 		out = append(out, "adopt: IfUnowned")
 	}
-	if n.refuse {
+	if n.refuseConflicts {
 		out = append(out, "conflicts: Refuse")
 	}
 	if n.recreate.Allowed {

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 )
 
-func TestWhatCannotBeReadHidesNothing(t *testing.T) {
+func TestReadReportsEveryInvalidValue(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		spec   string
@@ -44,7 +44,7 @@ resources:
   - id: subnet
     waitFor: {network: {fields: [5, status.x]}}
     template: {apiVersion: cloud.example.com/v1, kind: Subnet, metadata: {name: a}}
-`, `spec.resources[1].waitFor.network.fields[0]: 5 can't be read here; expected a path such as status.vpcID, or an object with path and pattern or rule
+`, `spec.resources[1].waitFor.network.fields[0]: 5 is not allowed here; expected a path such as status.vpcID, or an object with path and pattern or rule
 and
 spec.resources[0].template.metadata.name: in "nobody" at 1: references unknown identifiers: [nobody]`,
 		},
@@ -54,13 +54,13 @@ schema: {kind: Shop, apiVersion: v1alpha1, shortNames: shop, scope: 5, metadata:
 revision: many
 rollout: {waves: [], paused: "no", maxUnavailable: true}
 resources: [a]
-`, `spec.resources[0]: "a" can't be read here; expected an object
-spec.revision: "many" can't be read here; expected an integer of at most 64 bits
-spec.rollout.maxUnavailable: true can't be read here; expected an integer or a string
-spec.rollout.paused: "no" can't be read here; expected a boolean
-spec.schema.metadata: ["a"] can't be read here; expected an object
-spec.schema.scope: 5 can't be read here; expected a string
-spec.schema.shortNames: "shop" can't be read here; expected a list
+`, `spec.resources[0]: "a" is not allowed here; expected an object
+spec.revision: "many" is not allowed here; expected an integer of at most 64 bits
+spec.rollout.maxUnavailable: true is not allowed here; expected an integer or a string
+spec.rollout.paused: "no" is not allowed here; expected a boolean
+spec.schema.metadata: ["a"] is not allowed here; expected an object
+spec.schema.scope: 5 is not allowed here; expected a string
+spec.schema.shortNames: "shop" is not allowed here; expected a list
 and
 `,
 		},

@@ -13,16 +13,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// readiness tells whether a node's object is ready, which is called by the id of the
-// node or of the item. The author's readyWhen
-// decides where there is one; an instance of a definition is ready when its
-// Ready condition is true for its current generation; everything else by the
-// definition's rule, which by default is that it exists.
+// readiness says whether the object of a node or of an item is ready; messages name it by
+// id. The author's readyWhen decides if it is set. An instance of a definition is ready
+// when its Ready condition is true for its current generation. For all other objects the
+// definition's rule decides; by default they are ready when they exist.
 func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured) (bool, plan.Problem) {
 	unready := func(format string, args ...any) (bool, plan.Problem) {
 		message := id + " is not ready: " + fmt.Sprintf(format, args...)
-		if complaint := n.complaint(o); complaint != "" {
-			message += "; it says " + complaint
+		if problem := n.reportedProblem(o); problem != "" {
+			message += "; it reports: " + problem
 		}
 		return false, plan.Problem{Reason: plan.NotReady, Message: message}
 	}
@@ -30,11 +29,11 @@ func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured
 		return unready("it is being deleted")
 	}
 	if health.Stale(o) {
-		return unready("its status tells of an older generation than %d", o.GetGeneration())
+		return unready("its status is not yet updated for generation %d", o.GetGeneration())
 	}
 	if len(n.readyWhen) > 0 {
 		for _, p := range n.readyWhen {
-			if why := unmet(p, map[string]any{n.self(): o.Object}, n.conceals); why != "" {
+			if why := conditionProblem(p, map[string]any{n.readyWhenVariable(): o.Object}, n.mayHoldSecret); why != "" {
 				return unready("%s", why)
 			}
 		}
@@ -42,8 +41,8 @@ func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured
 	}
 	var h health.Health
 	switch {
-	case c.graph.guest != nil:
-		h.Message = c.graph.guest.Ready(o)
+	case c.graph.embedded != nil:
+		h.Message = c.graph.embedded.Ready(o)
 		h.Ready = h.Message == ""
 	case n.Nested:
 		h = health.Instance(o)
@@ -58,39 +57,41 @@ func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured
 	return true, plan.Problem{}
 }
 
-// complaint is what a node's object says is wrong with it, if that may be told.
-func (n *Node) complaint(o *unstructured.Unstructured) string {
-	if o == nil || n.conceals {
+// reportedProblem is the problem that the status of a node's object reports; empty if it
+// may contain Secret data.
+func (n *Node) reportedProblem(o *unstructured.Unstructured) string {
+	if o == nil || n.mayHoldSecret {
 		return ""
 	}
-	return diag.Shorten(health.Complaint(o), longestComplaint)
+	return diag.TruncateMiddle(health.SyncProblem(o), maxReportedProblem)
 }
 
-// passOn adds to waits for fields of a node what that node's object says is wrong.
-func (c *composition) passOn(waits []plan.Wait) {
+// addWaitDetails adds to waits for fields of a node the problem that the node's object
+// reports.
+func (c *composition) addWaitDetails(waits []plan.Wait) {
 	for i, w := range waits {
 		root := rootOf(w.On)
 		dep, source := c.nodes[root], c.graph.node(root)
 		switch {
 		case w.Detail != "" || dep == nil || source == nil:
 		case source.Variable && len(dep.Waits) > 0:
-			waits[i].Detail = diag.Shorten(dep.Waits[0].String(), longestComplaint)
+			waits[i].Detail = diag.TruncateMiddle(dep.Waits[0].String(), maxReportedProblem)
 		case w.Reason == plan.WaitingForField:
-			waits[i].Detail = source.complaint(dep.Observed)
+			waits[i].Detail = source.reportedProblem(dep.Observed)
 		}
 	}
 }
 
-// longestComplaint bounds what is passed on of it, in bytes.
-const longestComplaint = 300
+// maxReportedProblem bounds how much of an object's problem a message repeats, in bytes.
+const maxReportedProblem = 300
 
-// unmet says why a condition doesn't hold; empty when it does.
-func unmet(p *expr.Program, vars map[string]any, conceal bool) string {
+// conditionProblem says why a condition is not true; empty if it is.
+func conditionProblem(p *expr.Program, vars map[string]any, hide bool) string {
 	value, err := p.Eval(vars)
 	var pending *expr.Pending
 	switch {
-	case err != nil && conceal && !errors.As(err, &pending):
-		return fmt.Sprintf("%s: has no value %s", p.Source(), hidden)
+	case err != nil && hide && !errors.As(err, &pending):
+		return fmt.Sprintf("%s: has no value %s", p.Source(), redacted)
 	case err != nil:
 		return fmt.Sprintf("%s: %v", p.Source(), err)
 	case value != true:
@@ -99,14 +100,14 @@ func unmet(p *expr.Program, vars map[string]any, conceal bool) string {
 	return ""
 }
 
-// missing lists the nodes that n reads and that aren't there or aren't ready.
-// Where a field is missing as well, it is named rather than its node. What a
-// ready node lacks is found by evaluation, which knows what is read in the end.
-func (c *composition) missing(n *Node, refs []expr.Ref) []plan.Wait {
+// waitsForDependencies lists waits for the dependencies that do not exist or are not ready.
+// If a field of such a node is missing, the wait names the field instead of the node.
+// Missing fields of ready nodes are found by evaluation, which knows what is really read.
+func (c *composition) waitsForDependencies(n *Node, refs []expr.Ref) []plan.Wait {
 	var waits []plan.Wait
 	for _, id := range n.Dependencies {
 		dep := c.nodes[id]
-		if dep.Ready || c.waitsInstead(n, dep) {
+		if dep.Ready || c.waitsForFieldsOnly(n, dep) {
 			continue
 		}
 		if c.graph.node(id).Collection {
@@ -131,9 +132,9 @@ func (c *composition) missing(n *Node, refs []expr.Ref) []plan.Wait {
 	return waits
 }
 
-// waitsInstead says whether the node's author named the fields that it needs of
-// a nested instance: then those decide, and not the readiness of the whole.
-func (c *composition) waitsInstead(n *Node, dep *plan.Node) bool {
+// waitsForFieldsOnly says whether waitFor names the fields that n needs of a nested
+// instance: then n waits for these fields and not for the readiness of the instance.
+func (c *composition) waitsForFieldsOnly(n *Node, dep *plan.Node) bool {
 	source := c.graph.node(dep.ID)
 	if dep.Observed == nil || !source.Nested || len(source.readyWhen) > 0 {
 		return false
@@ -146,9 +147,8 @@ func (c *composition) waitsInstead(n *Node, dep *plan.Node) bool {
 	return false
 }
 
-// waitFor lists the fields that the author named and that aren't there, or not
-// as they should be.
-func (c *composition) waitFor(n *Node) []plan.Wait {
+// waitsForFields lists the fields of waitFor that are not set or do not match.
+func (c *composition) waitsForFields(n *Node) []plan.Wait {
 	var waits []plan.Wait
 	for _, f := range n.waitFor {
 		w := plan.Wait{Node: n.ID, Reason: plan.WaitingForField, On: f.ref.String(), Timeout: f.timeout, Retries: f.retries}
@@ -157,11 +157,11 @@ func (c *composition) waitFor(n *Node) []plan.Wait {
 		case err != nil || value == nil || value == "":
 			waits = append(waits, w)
 		case f.pattern != nil && !f.matches(value):
-			w.Detail = fmt.Sprintf("%v does not match %s", c.told(f, value), f.pattern)
+			w.Detail = fmt.Sprintf("%v does not match %s", c.displayValue(f, value), f.pattern)
 			waits = append(waits, w)
 		case f.rule != nil:
-			if why := unmet(f.rule, map[string]any{"self": value}, c.graph.conceals([]expr.Ref{f.ref})); why != "" {
-				w.Detail = fmt.Sprintf("%v: %s", c.told(f, value), why)
+			if why := conditionProblem(f.rule, map[string]any{"self": value}, c.graph.mayReadSecret([]expr.Ref{f.ref})); why != "" {
+				w.Detail = fmt.Sprintf("%v: %s", c.displayValue(f, value), why)
 				waits = append(waits, w)
 			}
 		}
@@ -169,10 +169,10 @@ func (c *composition) waitFor(n *Node) []plan.Wait {
 	return waits
 }
 
-// told is the value as a message may tell it.
-func (c *composition) told(f waitFor, value any) any {
-	if c.graph.conceals([]expr.Ref{f.ref}) {
-		return hidden
+// displayValue is the value as a message may show it.
+func (c *composition) displayValue(f waitFor, value any) any {
+	if c.graph.mayReadSecret([]expr.Ref{f.ref}) {
+		return redacted
 	}
 	return value
 }

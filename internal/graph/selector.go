@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// decodeSelector reads by which labels a reference selects.
+// decodeSelector decodes the label selector of a reference. Its values may be expressions.
 func (c *compilation) decodeSelector(d *draft, at object.Path) bool {
 	var selector any
 	if err := utiljson.Unmarshal(d.source.ExternalRef.Metadata.Selector.Raw, &selector); err != nil {
@@ -30,8 +30,8 @@ func (c *compilation) decodeSelector(d *draft, at object.Path) bool {
 	return true
 }
 
-// selectingSchema is the schema of a reference that selects.
-var selectingSchema = func() *spec.Schema {
+// selectorReferenceSchema is the schema of a reference with a selector.
+var selectorReferenceSchema = func() *spec.Schema {
 	fields := func(props map[string]spec.Schema) spec.Schema {
 		return spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: props}}
 	}
@@ -55,53 +55,55 @@ var selectingSchema = func() *spec.Schema {
 	return &out
 }()
 
-// selected looks up the objects that a reference selects: a list, which may be empty.
-func (c *composition) selected(n *Node, out *plan.Node) {
+// composeSelection computes a reference with a selector: a list of objects, which may be
+// empty.
+func (c *composition) composeSelection(n *Node, out *plan.Node) {
 	if len(out.Waits) == 0 {
-		out.Waits = c.unmet(n)
+		out.Waits = c.waitsBeforeRender(n)
 	}
 	if len(out.Waits) > 0 {
-		c.passOn(out.Waits)
+		c.addWaitDetails(out.Waits)
 		return
 	}
 	document, err := n.template.Render(c.vars)
 	if err != nil {
-		out.Waits = distinct(c.graph.waitsOf(n, err))
+		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
 		return
 	}
 	metadata, _ := document.(map[string]any)["metadata"].(map[string]any)
-	selector, err := selectorOf(metadata["selector"])
+	selector, err := parseSelector(metadata["selector"])
 	if err != nil {
 		detail := err.Error()
-		if c.graph.conceals(n.refs) {
-			detail = "it is no label selector " + hidden
+		if c.graph.mayReadSecret(n.refs) {
+			detail = "it is not a label selector " + redacted
 		}
 		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata.selector", Detail: detail}}
 		return
 	}
-	need := plan.Need{Kind: n.Kind, Several: true, Selector: selector.String()}
+	need := plan.Need{Kind: n.Kind, Multiple: true, Selector: selector.String()}
 	need.Namespace, _ = metadata["namespace"].(string)
-	if why := object.CheckNamespace(need.Namespace); need.Namespace != "" && why != "" && c.graph.guest == nil {
-		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata.namespace", Detail: n.quoted(need.Namespace) + why}}
+	if why := object.CheckNamespace(need.Namespace); need.Namespace != "" && why != "" && c.graph.embedded == nil {
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata.namespace", Detail: n.invalidNamePrefix(need.Namespace) + why}}
 		return
 	}
 	c.desired.Needs = append(c.desired.Needs, need)
-	look, looked := c.facts.External[need]
-	wait := plan.Wait{Node: n.ID, Reason: plan.Syncing, On: n.selection(need), Detail: "being looked up"}
+	found, isKnown := c.facts.External[need]
+	wait := plan.Wait{Node: n.ID, Reason: plan.Syncing, On: n.describeSelection(need), Detail: "being isKnown up"}
 	switch {
-	case looked && look.Unreadable == nil:
-		c.selection(n, out, look.Objects)
+	case isKnown && found.Unreadable == nil:
+		c.setSelection(n, out, found.Objects)
 		return
-	case looked:
-		wait.Reason, wait.Detail = look.Unreadable.Reason, look.Unreadable.Message
+	case isKnown:
+		wait.Reason, wait.Detail = found.Unreadable.Reason, found.Unreadable.Message
 	}
 	out.Waits = []plan.Wait{wait}
 }
 
-// selection names what a reference selects; the selector may be from a Secret.
-func (n *Node) selection(need plan.Need) string {
+// describeSelection names the selected objects, without a selector that may come from a
+// Secret.
+func (n *Node) describeSelection(need plan.Need) string {
 	text := n.Kind.Kind + " objects"
-	if !n.derived {
+	if !n.readsSecret {
 		text += " [" + need.Selector + "]"
 		if need.Namespace != "" {
 			text += " in " + need.Namespace
@@ -110,11 +112,11 @@ func (n *Node) selection(need plan.Need) string {
 	return text
 }
 
-// selectorOf reads a selector that was computed. One of another form must not match
-// everything.
-func selectorOf(value any) (labels.Selector, error) {
+// parseSelector parses a rendered selector. A value that is not a selector is an error: it
+// must not match every object.
+func parseSelector(value any) (labels.Selector, error) {
 	if _, ok := value.(map[string]any); !ok {
-		return nil, fmt.Errorf("it is no object with matchLabels or matchExpressions")
+		return nil, fmt.Errorf("it is not an object with matchLabels or matchExpressions")
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -129,9 +131,8 @@ func selectorOf(value any) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(&selector)
 }
 
-// selection makes the objects that were found what others read, in the order of their
-// names.
-func (c *composition) selection(n *Node, out *plan.Node, found []*unstructured.Unstructured) {
+// setSelection sets the variable of the reference to the found objects, sorted by name.
+func (c *composition) setSelection(n *Node, out *plan.Node, found []*unstructured.Unstructured) {
 	sorted := slices.Clone(found)
 	slices.SortFunc(sorted, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
 	list := make([]any, len(sorted))
@@ -146,7 +147,7 @@ func (c *composition) selection(n *Node, out *plan.Node, found []*unstructured.U
 		}
 	}
 	if unready > 1 {
-		out.Unready.Message = diag.Shorten(out.Unready.Message, longestComplaint) + fmt.Sprintf("; and %d more", unready-1)
+		out.Unready.Message = diag.TruncateMiddle(out.Unready.Message, maxReportedProblem) + fmt.Sprintf("; and %d more", unready-1)
 	}
 	out.Ready = unready == 0
 	c.vars[n.ID] = list

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// compileStatus compiles the author's status fields and infers their types.
+// compileStatus compiles the author's status fields and infers their schema.
 func compileStatus(c *compilation) {
 	const at = "spec.schema.status"
 	fields, ok := c.decode(c.spec.Schema.Status, at)
@@ -20,14 +20,14 @@ func compileStatus(c *compilation) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch {
-		case name == report.StateField && c.graph.guest == nil:
+		case name == report.StateField && c.graph.embedded == nil:
 			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
 		case name == report.ConditionsField:
 			c.compileConditions(fields[name], at+".conditions")
 			delete(fields, name)
 		}
 	}
-	if c.graph.guest == nil {
+	if c.graph.embedded == nil {
 		c.checkComputed(fields, at)
 	}
 	template, problems := c.env.Template(fields, nil, at)
@@ -35,7 +35,7 @@ func compileStatus(c *compilation) {
 	if template == nil {
 		return
 	}
-	c.problems.Add(template.Omissions()...)
+	c.problems.Add(template.ForbidOmit()...)
 	c.graph.status = template
 	c.graph.Status = template.Schema()
 	if c.graph.Status == nil {
@@ -43,8 +43,8 @@ func compileStatus(c *compilation) {
 	}
 }
 
-// checkComputed refuses texts without an expression: a status tells what is, and a type
-// such as "string" is found by the compiler.
+// checkComputed refuses strings without an expression: they are mostly types such as
+// "string", which the compiler infers.
 func (c *compilation) checkComputed(value any, at object.Path) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -56,7 +56,7 @@ func (c *compilation) checkComputed(value any, at object.Path) {
 			c.checkComputed(item, at.Index(i))
 		}
 	case string:
-		if !computed(v) {
+		if !hasExpression(v) {
 			c.problems.Add(diag.Diagnostic{
 				Path: at, Problem: "failed to build instance status schema: status fields without expressions are not supported",
 				Expected: "an expression such as ${vpc.status.id}, whose type is inferred; a text that is always the same is ${'text'}",

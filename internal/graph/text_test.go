@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -16,9 +15,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// describeGraph tells a graph in words, a line for a node.
+// describeGraph describes a graph, one line for each node.
 func describeGraph(g *graph.Graph) string {
 	var b strings.Builder
 	scope := "cluster-scoped"
@@ -31,15 +31,15 @@ func describeGraph(g *graph.Graph) string {
 		for _, trait := range []struct {
 			holds bool
 			word  string
-		}{{!v.Served, "not served"}, {v.Deprecated, "deprecated"}, {!v.Same, "converted"}} {
+		}{{!v.Served, "not served"}, {v.Deprecated, "deprecated"}, {!v.Identical, "converted"}} {
 			if trait.holds {
 				b.WriteString(", " + trait.word)
 			}
 		}
 		b.WriteByte('\n')
 	}
-	if g.Defaults.Limits != (inventory.Limits{}) {
-		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.Defaults.Timeout, g.Defaults.ForceAfter)
+	if g.DeletionDefaults.Limits != (inventory.Limits{}) {
+		fmt.Fprintf(&b, "deletion: stalled after %s, lets go after %s\n", g.DeletionDefaults.Timeout, g.DeletionDefaults.ForceAfter)
 	}
 	for _, n := range g.Nodes {
 		if n.Variable {
@@ -50,7 +50,7 @@ func describeGraph(g *graph.Graph) string {
 		for _, trait := range []struct {
 			holds bool
 			word  string
-		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.Known && !n.Variable, "unknown"}, {n.Known && !n.Namespaced, "cluster-scoped"}} {
+		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.KindKnown && !n.Variable, "unknown"}, {n.KindKnown && !n.Namespaced, "cluster-scoped"}} {
 			if trait.holds {
 				b.WriteString(", " + trait.word)
 			}
@@ -75,7 +75,7 @@ func describeGraph(g *graph.Graph) string {
 	return b.String()
 }
 
-// describePass tells what one pass wants, decides and reports.
+// describePass describes what one pass desires, decides and reports.
 func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summary, now time.Time) string {
 	var b strings.Builder
 	for i, step := range p.Steps {
@@ -89,14 +89,14 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 			fmt.Fprintf(&b, "  %s: %s, next in %s\n", w.Reason, w.On, w.Next(now))
 		}
 		if step.Action.Applies() {
-			b.WriteString(indent(asYAML(t, plainly(node.Object))))
+			b.WriteString(indent(golden.YAML(t, plainly(node.Object))))
 		}
 	}
 	for _, o := range p.Prune {
 		fmt.Fprintf(&b, "prune: %s\n", object.KeyOf(o))
 	}
 	if len(desired.Status) > 0 {
-		b.WriteString("status:\n" + indent(asYAML(t, desired.Status)))
+		b.WriteString("status:\n" + indent(golden.YAML(t, desired.Status)))
 	}
 	if desired.AuthorConditions != nil {
 		b.WriteString(describeConditions(desired.AuthorConditions, s))
@@ -115,8 +115,8 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 	return b.String() + "\n"
 }
 
-// describeConditions tells what the author's conditions make of whether the resources
-// are ready.
+// describeConditions describes the author's conditions if the resources are ready and if
+// they are not.
 func describeConditions(author func(condition.Set) plan.AuthorConditions, s plan.Summary) string {
 	ready := v1alpha1.Condition{Type: v1alpha1.InstanceResourcesReady, Status: condition.True, Reason: "AllResourcesReady"}
 	if s.Reason != "" {
@@ -143,7 +143,7 @@ func because(p plan.Problem) string {
 	return strings.TrimSuffix(" "+string(p.Reason), " ") + ": " + p.Message
 }
 
-// plainly is an object without its kind, which the graph tells.
+// plainly is an object without its kind, which the graph shows.
 func plainly(o *unstructured.Unstructured) map[string]any {
 	out := o.DeepCopy().Object
 	delete(out, "apiVersion")
@@ -154,15 +154,6 @@ func plainly(o *unstructured.Unstructured) map[string]any {
 func indent(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return "  " + strings.Join(lines, "\n  ") + "\n"
-}
-
-func asYAML(t testing.TB, v any) string {
-	t.Helper()
-	raw, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
 }
 
 func checkSame(t *testing.T, path, want string, d *v1alpha1.ResourceGraphDefinition, kinds graph.Kinds) {

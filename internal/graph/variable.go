@@ -12,15 +12,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// MaxVariables bounds the bytes of all variables of one instance together, counted
-// roughly: about what an object may have. One that holds another several times, and so on,
-// could have any size.
+// MaxVariables bounds the approximate size of all variables of one instance together, in
+// bytes: about the size of an object. Without it, variables that contain other variables
+// several times could have any size.
 const MaxVariables = 1 << 20
 
-// noObject is why a variable can't have what only objects have.
-const noObject = "has no meaning for a variable, which makes no object"
+// noObjectProblem is the problem of a setting that applies only to nodes with objects.
+const noObjectProblem = "has no meaning for a variable, which makes no object"
 
-// decodeVariable reads what a variable computes.
+// decodeVariable decodes the value of a variable, which may contain expressions.
 func (c *compilation) decodeVariable(d *draft) {
 	d.Variable = true
 	if err := utiljson.Unmarshal(d.source.Value.Raw, &d.value); err != nil {
@@ -28,44 +28,44 @@ func (c *compilation) decodeVariable(d *draft) {
 		return
 	}
 	if len(d.source.ForEach) > 0 {
-		c.problems.Addf(d.at.Field("forEach"), "is for objects to keep; a variable that is a list is one expression, such as ${schema.spec.zones.map(z, z + '-a')}")
+		c.problems.Addf(d.at.Field("forEach"), "requires a template; a variable that is a list is one expression, such as ${schema.spec.zones.map(z, z + '-a')}")
 	}
 	if len(d.source.ReadyWhen) > 0 {
-		c.problems.Addf(d.at.Field("readyWhen"), "has no meaning for a variable, which is ready when what it reads is; includeWhen says whether it is there, waitFor what it waits for")
+		c.problems.Addf(d.at.Field("readyWhen"), "has no meaning for a variable, which is ready when its dependencies are; use includeWhen to leave it out, or waitFor to wait for fields")
 	}
 }
 
-// declareVariables compiles what variables compute, those first that others read, and
-// makes them names that expressions may read. Their types are those of what they render.
+// declareVariables compiles the variables in dependency order and declares them as names
+// that expressions may read. The type of a variable is that of its rendered value.
 func declareVariables(c *compilation) {
 	if c.env == nil {
 		return
 	}
-	left := map[string][]string{} // what each reads of the others
-	isVariable := func(name string) bool { d := c.draftOf(name); return d != nil && d.Variable }
+	left := map[string][]string{} // the other variables that each reads
+	isVariable := func(name string) bool { d := c.draftByID(name); return d != nil && d.Variable }
 	for _, d := range c.drafts {
 		if d.Variable && c.declarable(d) {
-			left[d.ID] = c.env.Roots(d.value, isVariable)
+			left[d.ID] = c.env.ReferencedNames(d.value, isVariable)
 		}
 	}
 	for len(left) > 0 {
 		layer := c.nextVariables(left)
 		untyped := len(layer) == 0
-		if untyped { // a circle, which is told when all dependencies are known
-			layer = c.draftsOf(slices.Sorted(maps.Keys(left)))
-			c.declare(layer)
+		if untyped { // a cycle, which connectDependencies reports
+			layer = c.draftsByID(slices.Sorted(maps.Keys(left)))
+			c.declareVariableDrafts(layer)
 		}
 		for _, d := range layer {
 			c.compileVariable(d)
 			delete(left, d.ID)
 		}
 		if !untyped {
-			c.declare(layer)
+			c.declareVariableDrafts(layer)
 		}
 	}
 }
 
-// nextVariables lists, sorted, those that read none of what is left.
+// nextVariables lists, sorted, the variables that read no other remaining variable.
 func (c *compilation) nextVariables(left map[string][]string) []*draft {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(left)) {
@@ -74,13 +74,13 @@ func (c *compilation) nextVariables(left map[string][]string) []*draft {
 			out = append(out, id)
 		}
 	}
-	return c.draftsOf(out)
+	return c.draftsByID(out)
 }
 
-func (c *compilation) draftsOf(ids []string) []*draft {
+func (c *compilation) draftsByID(ids []string) []*draft {
 	out := make([]*draft, len(ids))
 	for i, id := range ids {
-		out[i] = c.draftOf(id)
+		out[i] = c.draftByID(id)
 	}
 	return out
 }
@@ -94,14 +94,14 @@ func (c *compilation) compileVariable(d *draft) {
 	if template == nil {
 		return
 	}
-	c.problems.Add(template.Valueless()...)
+	c.problems.Add(template.RequireValue()...)
 	d.template = template
 	d.refs = append(d.refs, template.Refs()...)
 }
 
-// declare makes variables names. What reads one that is wrong is wrong only because of
-// that.
-func (c *compilation) declare(variables []*draft) {
+// declareVariableDrafts declares variables. An invalid variable is declared untyped, so
+// that its readers report no further problem.
+func (c *compilation) declareVariableDrafts(variables []*draft) {
 	if len(variables) == 0 {
 		return
 	}
@@ -111,46 +111,46 @@ func (c *compilation) declare(variables []*draft) {
 	}
 	env, err := c.env.With(declarations...)
 	if err != nil {
-		c.problems.Addf("spec", "the variables of this definition can't be typed: %v", err)
+		c.problems.Addf("spec", "the variables of this definition cannot be typed: %v", err)
 		return
 	}
 	c.env, c.graph.env = env, env
 }
 
-// variable computes a node that is a value. Others see it as soon as it can be computed,
-// and go by it when all that it reads is ready: it is as if each had its expressions in
-// place of its name.
-func (c *composition) variable(n *Node, out *plan.Node) {
+// composeVariable computes a variable. Other nodes can read it as soon as it has a value,
+// but it is ready only when all its dependencies are: as if each reader had the variable's
+// expressions in place of its name.
+func (c *composition) composeVariable(n *Node, out *plan.Node) {
 	if len(out.Waits) > 0 {
-		c.passOn(out.Waits)
+		c.addWaitDetails(out.Waits)
 		return
 	}
-	out.Waits = distinct(c.waitFor(n))
+	out.Waits = distinctWaits(c.waitsForFields(n))
 	if len(out.Waits) > 0 {
-		c.passOn(out.Waits)
+		c.addWaitDetails(out.Waits)
 		return
 	}
-	unready := c.missing(n, n.refs)
-	value, used, err := n.template.RenderWithin(c.vars, c.room)
+	unready := c.waitsForDependencies(n, n.refs)
+	value, used, err := n.template.RenderWithLimit(c.vars, c.variableBudget)
 	var large *expr.TooLarge
 	switch {
 	case errors.As(err, &large):
-		out.Waits = []plan.Wait{noValue(n, fmt.Sprintf("%s: the variables of an instance may have %d bytes together (MaxVariables), and with this they have more", large.At, MaxVariables))}
+		out.Waits = []plan.Wait{noValueWait(n, fmt.Sprintf("%s: with this value the variables of the instance exceed the limit of %d bytes (MaxVariables)", large.At, MaxVariables))}
 	case err != nil && len(unready) == 0:
-		out.Waits = distinct(c.graph.waitsOf(n, err))
+		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
 	case err != nil:
-		out.Waits = distinct(unready)
+		out.Waits = distinctWaits(unready)
 	case value == expr.Absent:
-		out.Waits = []plan.Wait{noValue(n, "value resolves to nothing")}
+		out.Waits = []plan.Wait{noValueWait(n, "value resolves to nothing")}
 	default:
-		out.Waits = distinct(unready)
-		c.room -= used
+		out.Waits = distinctWaits(unready)
+		c.variableBudget -= used
 		c.vars[n.ID] = value
 	}
-	c.passOn(out.Waits)
+	c.addWaitDetails(out.Waits)
 	out.Ready = len(out.Waits) == 0
 }
 
-func noValue(n *Node, why string) plan.Wait {
+func noValueWait(n *Node, why string) plan.Wait {
 	return plan.Wait{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: why}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 )
 
-func TestDeletionRunsThroughVariables(t *testing.T) {
+func TestDeletionOrderIncludesVariables(t *testing.T) {
 	d := definition(t, `
 spec:
   schema: {kind: Through, apiVersion: v1}
@@ -25,7 +25,7 @@ spec:
 		t.Fatal(problems.Err())
 	}
 	configMap := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}
-	if diff := cmp.Diff(configMap, g.Written()) + cmp.Diff(configMap, graph.Uses(&d.Spec)); diff != "" {
+	if diff := cmp.Diff(configMap, g.ChildKinds()) + cmp.Diff(configMap, graph.UsedKinds(&d.Spec)); diff != "" {
 		t.Errorf("a variable is looked up or watched: %s", diff)
 	}
 	got := map[string][]string{}

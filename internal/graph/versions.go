@@ -19,33 +19,33 @@ import (
 const (
 	// MaxVersions bounds the further versions of one kind.
 	MaxVersions = 16
-	// MaxConversions bounds, in bytes, what all of them say of conversion: it is noted on
-	// the CustomResourceDefinition, where those who convert read it.
+	// MaxConversions bounds the conversion rules of all versions together, in bytes: they
+	// are stored in an annotation of the CustomResourceDefinition, where the conversion
+	// webhook reads them.
 	MaxConversions = 64 << 10
-	// longestWarning is what the API server sends as a warning.
-	longestWarning = 256
+	// maxWarningLength is the longest warning that the API server sends, in bytes.
+	maxWarningLength = 256
 )
 
-// Version is a further version of the instances' kind.
+// Version is a version of the instances' kind besides the graph's own.
 type Version struct {
 	Name               string
 	Served, Deprecated bool
-	// Warning is what users of a deprecated version are told; empty for the API server's
-	// own words.
+	// Warning is the deprecation warning; empty for the API server's default.
 	Warning string
 	Spec    *apiextensionsv1.JSONSchemaProps
-	// Columns are the author's; nil for those of the schema.
+	// Columns are the author's printer columns; nil for those of the schema.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
-	// Rules say how objects become those of the graph's own version, and back; Same says
-	// that there is nothing to convert.
-	Rules conversion.Rules
-	Same  bool
+	// Rules convert objects to the graph's own version and back. Identical says that both
+	// versions have the same fields, so that nothing needs conversion.
+	Rules     conversion.Rules
+	Identical bool
 }
 
-// compileVersions reads the further versions of the kind and types their conversions.
+// compileVersions parses the further versions of the kind and compiles their conversions.
 func compileVersions(c *compilation) {
 	s := c.spec.Schema
-	if c.graph.guest != nil || len(s.Versions) == 0 {
+	if c.graph.embedded != nil || len(s.Versions) == 0 {
 		return
 	}
 	const at = object.Path("spec.schema.versions")
@@ -68,24 +68,24 @@ func compileVersions(c *compilation) {
 		}
 		c.checkWarning(v, here)
 		if v.Conversion != nil {
-			size += len(fieldsOf(v.Conversion.To).Raw) + len(fieldsOf(v.Conversion.From).Raw)
+			size += len(rawFields(v.Conversion.To).Raw) + len(rawFields(v.Conversion.From).Raw)
 		}
 		c.compileVersion(v, here)
 	}
 	if size > MaxConversions {
-		c.problems.Addf(at, "say %d bytes of conversion, over the limit of %d (MaxConversions)", size, MaxConversions)
+		c.problems.Addf(at, "have %d bytes of conversion rules, over the limit of %d (MaxConversions)", size, MaxConversions)
 	}
 }
 
-// checkWarning holds a deprecation warning to what the API server accepts.
+// checkWarning checks a deprecation warning as the API server does.
 func (c *compilation) checkWarning(v *v1alpha1.Version, at object.Path) {
 	at = at.Field("deprecationWarning")
 	switch {
 	case v.DeprecationWarning == "":
 	case !v.Deprecated:
-		c.problems.Add(diag.Diagnostic{Path: at, Problem: "is only told of a version that is deprecated", Expected: "deprecated: true beside it"})
-	case len(v.DeprecationWarning) > longestWarning:
-		c.problems.Addf(at, "has %d bytes; the API server sends at most %d", len(v.DeprecationWarning), longestWarning)
+		c.problems.Add(diag.Diagnostic{Path: at, Problem: "requires a deprecated version", Expected: "deprecated: true"})
+	case len(v.DeprecationWarning) > maxWarningLength:
+		c.problems.Addf(at, "has %d bytes; the API server sends at most %d", len(v.DeprecationWarning), maxWarningLength)
 	case strings.ContainsFunc(v.DeprecationWarning, func(r rune) bool { return !unicode.IsPrint(r) }):
 		c.problems.Addf(at, "has characters that can't be printed, such as a newline; the API server sends one line")
 	}
@@ -93,7 +93,7 @@ func (c *compilation) checkWarning(v *v1alpha1.Version, at object.Path) {
 
 func (c *compilation) compileVersion(v *v1alpha1.Version, at object.Path) {
 	rules, readable := c.rulesOf(v.Conversion, at.Field("conversion"))
-	fields, own, ok := c.versionSpec(v, at)
+	fields, hasOwn, ok := c.versionSpec(v, at)
 	if !ok || !readable || c.graph.Spec == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (c *compilation) compileVersion(v *v1alpha1.Version, at object.Path) {
 		Spec: fields, Columns: v.AdditionalPrinterColumns, Rules: rules,
 	}
 	places := conversion.Places{Hub: "spec.schema.spec", Spoke: "spec.schema.spec", Rules: at.Field("conversion")}
-	if own {
+	if hasOwn {
 		places.Spoke = at.Field("spec")
 	}
 	hub := conversion.Version{Name: c.spec.Schema.APIVersion, Spec: c.graph.Spec}
@@ -111,23 +111,23 @@ func (c *compilation) compileVersion(v *v1alpha1.Version, at object.Path) {
 	if pair == nil {
 		return
 	}
-	out.Same = pair.Same()
+	out.Identical = pair.IsIdentity()
 	c.graph.Versions = append(c.graph.Versions, out)
 }
 
-// versionSpec is the schema of a version's spec: its own, or else the graph's.
-func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiextensionsv1.JSONSchemaProps, own, ok bool) {
+// versionSpec returns the schema of a version's spec: its own, or else the graph's.
+func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiextensionsv1.JSONSchemaProps, hasOwn, ok bool) {
 	types, ok := c.decode(c.spec.Schema.Types, "spec.schema.types")
 	if !ok {
-		return nil, false, false // it is told already
+		return nil, false, false // reported already
 	}
 	more, ok := c.decode(v.Types, at.Field("types"))
 	if !ok {
 		return nil, false, false
 	}
-	if empty(v.Spec) {
+	if isEmpty(v.Spec) {
 		if len(more) > 0 {
-			c.problems.Addf(at.Field("types"), "are of no use without spec, which is that of the schema then")
+			c.problems.Addf(at.Field("types"), "require spec: without it the version has the spec of the schema")
 		}
 		return c.graph.Spec, false, true
 	}
@@ -138,7 +138,7 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 	maps.Copy(types, more)
 	parsed, problems := specschema.Parse(fields, at.Field("spec"), specschema.Options{Types: types, TypesPath: at.Field("types")})
 	for _, problem := range problems {
-		// What is wrong with the schema's types is told there.
+		// Problems of the schema's types are reported there.
 		name, inTypes := strings.CutPrefix(string(problem.Path), string(at.Field("types"))+".")
 		name, _, _ = strings.Cut(name, ".")
 		if _, mine := more[name]; !inTypes || mine {
@@ -148,17 +148,17 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 	return parsed, true, len(problems) == 0
 }
 
-// rulesOf reads what is said of conversion.
-func (c *compilation) rulesOf(said *v1alpha1.Conversion, at object.Path) (rules conversion.Rules, ok bool) {
-	if said == nil {
+// rulesOf decodes the conversion rules of a version.
+func (c *compilation) rulesOf(source *v1alpha1.Conversion, at object.Path) (rules conversion.Rules, ok bool) {
+	if source == nil {
 		return rules, true
 	}
 	var okTo, okFrom bool
-	rules.To, okTo = c.decode(fieldsOf(said.To), at.Field("to", "spec"))
-	rules.From, okFrom = c.decode(fieldsOf(said.From), at.Field("from", "spec"))
-	rules.Keep, rules.Drop = said.Keep, said.Drop
-	for _, path := range said.Keep {
-		for _, other := range said.Drop {
+	rules.To, okTo = c.decode(rawFields(source.To), at.Field("to", "spec"))
+	rules.From, okFrom = c.decode(rawFields(source.From), at.Field("from", "spec"))
+	rules.Keep, rules.Drop = source.Keep, source.Drop
+	for _, path := range source.Keep {
+		for _, other := range source.Drop {
 			if path == other {
 				c.problems.Addf(at.Field("drop"), "%s is in keep as well", path)
 			}
@@ -167,7 +167,7 @@ func (c *compilation) rulesOf(said *v1alpha1.Conversion, at object.Path) (rules 
 	return rules, okTo && okFrom
 }
 
-func fieldsOf(f *v1alpha1.ConvertedFields) runtime.RawExtension {
+func rawFields(f *v1alpha1.ConvertedFields) runtime.RawExtension {
 	if f == nil {
 		return runtime.RawExtension{}
 	}

@@ -8,34 +8,35 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// waitsOf turns an error of an evaluation into what the node waits for.
-func (g *Graph) waitsOf(n *Node, err error) []plan.Wait {
+// waitsForError turns the error of an evaluation into waits of the node.
+func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 	var pending *expr.Pending
 	if errors.As(err, &pending) {
 		var waits []plan.Wait
 		for _, r := range pending.Refs {
-			for _, whole := range throughout(n.refs, r) {
-				waits = append(waits, fieldWait(n, whole))
+			for _, path := range readsThrough(n.refs, r) {
+				waits = append(waits, fieldWait(n, path))
 			}
 		}
 		return waits
 	}
 	detail := err.Error()
-	if g.conceals(n.refs) {
-		detail = "an expression has no value for these inputs " + hidden
-		if misfit := (*expr.Mismatch)(nil); errors.As(err, &misfit) {
-			detail = misfit.Redacted()
+	if g.mayReadSecret(n.refs) {
+		detail = "an expression has no value for these inputs " + redacted
+		if mismatch := (*expr.Mismatch)(nil); errors.As(err, &mismatch) {
+			detail = mismatch.Redacted()
 		}
 	}
 	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: detail}}
 }
 
-// throughout returns the paths that the node reads through a missing one. A wait
-// keeps its name, and with it its time, while more and more of its path appears.
-func throughout(refs []expr.Ref, missing expr.Ref) []expr.Ref {
+// readsThrough returns the paths that the node reads below a missing path. A wait for the
+// full path keeps its name, and so its start time, while the parts of the path appear one
+// by one.
+func readsThrough(refs []expr.Ref, missing expr.Ref) []expr.Ref {
 	var out []expr.Ref
 	for _, r := range refs {
-		if !r.Optional && r.Root == missing.Root && len(r.Path) > len(missing.Path) && leads(r.Path, missing.Path) {
+		if !r.Optional && r.Root == missing.Root && len(r.Path) > len(missing.Path) && hasPrefix(r.Path, missing.Path) {
 			path := slices.Concat(missing.Path, r.Path[len(missing.Path):])
 			out = append(out, expr.Ref{Root: r.Root, Path: path})
 		}
@@ -46,8 +47,8 @@ func throughout(refs []expr.Ref, missing expr.Ref) []expr.Ref {
 	return out
 }
 
-// leads says whether a path begins with the given steps, or may.
-func leads(path, steps []expr.Step) bool {
+// hasPrefix says whether a path may begin with the given steps.
+func hasPrefix(path, steps []expr.Step) bool {
 	for i, s := range steps {
 		if !path[i].Each && (path[i].Name != s.Name || path[i].Index != s.Index) {
 			return false
@@ -64,8 +65,8 @@ func fieldWait(n *Node, r expr.Ref) plan.Wait {
 	return w
 }
 
-// distinct keeps the first wait for each thing, which is the one with limits.
-func distinct(waits []plan.Wait) []plan.Wait {
+// distinctWaits keeps the first wait of each key, which is the one with a timeout.
+func distinctWaits(waits []plan.Wait) []plan.Wait {
 	seen := map[plan.WaitKey]bool{}
 	out := waits[:0]
 	for _, w := range waits {

@@ -22,9 +22,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// world is an instance and what happens around it: a list of passes, and what
-// changes before each. Between two passes everything that the first applied is
-// there, as an API server would have it, and what it pruned is gone.
+// world is an instance and the changes of its cluster: a list of passes, each with the
+// changes before it. Between two passes all objects that the first applied exist, as in an
+// API server, and those that it pruned are gone.
 type world struct {
 	Instance map[string]any
 	// Given are objects that the instance owns from the start.
@@ -41,25 +41,23 @@ type change struct {
 	After metav1.Duration
 	// Spec replaces the instance's spec.
 	Spec map[string]any
-	// Status is what becomes of the status of nodes' objects, and Generation of
-	// their generation.
+	// Status is the new status of the objects of nodes, and Generation their new generation.
 	Status     map[string]map[string]any
 	Generation map[string]int64
 	// Deleting are nodes whose objects are being deleted.
 	Deleting []string
-	// External are objects that somebody else keeps. A reference that is looked
-	// for and isn't among them isn't there.
+	// External are all existing external objects.
 	External []map[string]any
-	// Blind holds kinds that can't be read in this pass, and Problems what stood
-	// in the way of a node's last write.
+	// Blind has the kinds that cannot be read in this pass, and Problems the error of each
+	// node's last write.
 	Blind    map[string]plan.Problem
 	Problems map[string]plan.Problem
 }
 
 var began = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// passes goes through the world's passes and tells each.
-func passes(t *testing.T, g *graph.Graph, d object.Definition, text string) []string {
+// runPasses runs the passes of the world and describes each.
+func runPasses(t *testing.T, g *graph.Graph, d object.Definition, text string) []string {
 	var w world
 	decode(t, text, &w)
 	instance := &unstructured.Unstructured{Object: normal(t, w.Instance)}
@@ -140,7 +138,7 @@ func composeWithNeeds(t *testing.T, g *graph.Graph, facts *plan.Facts, external 
 			}
 			for _, o := range external {
 				found := &unstructured.Unstructured{Object: normal(t, o)}
-				if need.Several && matches(t, need, found) {
+				if need.Multiple && matches(t, need, found) {
 					look := facts.External[need]
 					look.Objects = append(look.Objects, found)
 					facts.External[need] = look
@@ -206,7 +204,7 @@ func settle(facts *plan.Facts, p plan.Plan, s plan.Summary, desired plan.Desired
 // granted is an object of which the engine's manager owns all that it applied.
 func granted(applied *unstructured.Unstructured) *unstructured.Unstructured {
 	o := applied.DeepCopy()
-	raw, err := json.Marshal(fieldsOf(o.Object))
+	raw, err := json.Marshal(managedFieldsOf(o.Object))
 	if err != nil {
 		panic(err)
 	}
@@ -217,12 +215,12 @@ func granted(applied *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// fieldsOf is the FieldsV1 of a value whose lists are all owned as a whole.
-func fieldsOf(value any) map[string]any {
+// managedFieldsOf is the FieldsV1 of a value whose lists are all owned as a whole.
+func managedFieldsOf(value any) map[string]any {
 	out := map[string]any{}
 	if m, ok := value.(map[string]any); ok {
 		for key, v := range m {
-			out["f:"+key] = fieldsOf(v)
+			out["f:"+key] = managedFieldsOf(v)
 		}
 	}
 	return out

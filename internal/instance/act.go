@@ -25,7 +25,7 @@ func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) 
 		step := s.plan.Steps[i]
 		do := r.apply
 		switch {
-		case len(step.Inspect) > 0:
+		case len(step.InspectFields) > 0:
 			do = func(ctx context.Context, _ *reconcileState, step plan.Step) result { return r.inspectDrift(ctx, step) }
 		case !step.Action.Applies():
 			continue
@@ -43,15 +43,15 @@ func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) 
 	return changed
 }
 
-// mostAtOnce bounds the requests that one reconcile makes in parallel.
-const mostAtOnce = 16
+// maxParallelRequests bounds the requests that one reconcile makes in parallel.
+const maxParallelRequests = 16
 
 // inParallel does all the work and returns the errors. A panic is an error of its own work only.
 func inParallel(work []func() error) []error {
 	var (
 		wait  sync.WaitGroup
 		errs  = make([]error, len(work))
-		slots = make(chan struct{}, mostAtOnce)
+		slots = make(chan struct{}, maxParallelRequests)
 	)
 	for i, do := range work {
 		wait.Go(func() {
@@ -59,7 +59,7 @@ func inParallel(work []func() error) []error {
 			defer func() {
 				<-slots
 				if p := recover(); p != nil {
-					errs[i] = fmt.Errorf("a mistake in the program: %T", p) // its value may hold what a Secret holds
+					errs[i] = fmt.Errorf("panic: %T", p) // its value may hold what a Secret holds
 				}
 			}()
 			errs[i] = do()
@@ -79,19 +79,19 @@ func inParallel(work []func() error) []error {
 type result struct {
 	answer *unstructured.Unstructured
 	holder *unstructured.Unstructured // another object of that name
-	// conflict says that the holder has fields which another manager has set, and sighting
-	// which fields have drifted.
-	conflict *plan.Refused
-	sighting *plan.Inspection
-	// deleting says that the object is being deleted to be created anew.
+	// conflict is set if another manager has set fields of the holder; inspection is the result
+	// of inspecting fields that may have drifted.
+	conflict   *plan.RefusedApply
+	inspection *plan.Inspection
+	// deleting is set if the object is being deleted to be recreated.
 	deleting *plan.Problem
 	err      error
 	// hint is what can be done about the error, or why it wasn't.
 	hint string
 }
 
-// apply carries out one step with one request. Where the name turns out to be taken, it updates
-// the object that has it, if that is the instance's or may be adopted.
+// apply carries out one step with one request. If an object with the name already exists, it
+// updates that object, provided it is the instance's or may be adopted.
 func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Step) result {
 	switch step.Action {
 	case plan.Correct:
@@ -103,12 +103,12 @@ func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Ste
 	answer, err := r.write(s, step.Object, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.Create(ctx, step.Object, v1alpha1.ChildManager)
 	})
-	live := kube.Holder(err)
+	live := kube.ExistingObject(err)
 	if live == nil {
 		return result{answer: answer, err: err}
 	}
 	owned := s.owner.Owns(live)
-	if !owned && (!step.Adopt || !inventory.IsUnowned(live) || live.GetDeletionTimestamp() != nil) {
+	if !owned && (!step.AdoptUnowned || !inventory.IsUnowned(live) || live.GetDeletionTimestamp() != nil) {
 		return result{holder: live}
 	}
 	if live.GetDeletionTimestamp() != nil {
@@ -120,17 +120,17 @@ func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Ste
 // update applies a step's object onto the incarnation that is there.
 func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) result {
 	current, err := r.transferManagedFields(ctx, s, current)
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return result{} // its event triggers the next reconcile
 	}
 	if err != nil {
 		return result{err: fmt.Errorf("take over managed fields: %w", err)}
 	}
 	answer, err := r.applyOnto(ctx, s, step, current)
-	if fields, contested := kube.Contested(err); contested {
+	if fields, contested := kube.FieldConflicts(err); contested {
 		return r.fieldConflict(ctx, step, current, fields)
 	}
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return result{} // its event triggers the next reconcile
 	}
 	return result{answer: answer, err: err}
@@ -143,14 +143,14 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 	case res.answer != nil:
 		s.memory.noteGranted(step, res.answer)
 		if step.Action == plan.Correct {
-			s.memory.history.Losses = s.memory.history.Losses.TookBack(res.answer.GetUID(), step.Lost, s.facts.Now)
+			s.memory.history.Contests = s.memory.history.Contests.Corrected(res.answer.GetUID(), step.LostFields, s.facts.Now)
 		}
 		return true
-	case res.sighting != nil:
-		s.memory.noteSighting(step.Current.GetUID(), *res.sighting)
+	case res.inspection != nil:
+		s.memory.noteInspection(step.Current.GetUID(), *res.inspection)
 		return true
 	case res.conflict != nil:
-		s.holdConflict(step, res.holder, *res.conflict)
+		s.setConflictObstacle(step, res.holder, *res.conflict)
 		return true
 	case res.deleting != nil:
 		s.facts.Problems[step.Node] = *res.deleting
@@ -170,7 +170,7 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 	}
 	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsOutcomeUnknown(res.err)
 	problem := problemOf(res.err)
-	if step.Conceals {
+	if step.Sensitive {
 		res.err = kube.Redacted(res.err)
 		problem.Message = res.err.Error()
 	}
@@ -187,7 +187,7 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 // stays as it was.
 func problemPrefix(step plan.Step, why plan.Reason) string {
 	var out string
-	if inventory.ItemOf(step.Object) != nil && !step.Conceals {
+	if inventory.ItemOf(step.Object) != nil && !step.Sensitive {
 		_, name, _ := strings.Cut(object.KeyOf(step.Object).String(), " ")
 		out = "item " + name + ": "
 	}
@@ -199,7 +199,7 @@ func problemPrefix(step plan.Step, why plan.Reason) string {
 
 // problemOf is the problem of a node whose request failed.
 func problemOf(err error) plan.Problem {
-	reason, message := kube.Explain(err)
+	reason, message := kube.ClassifyError(err)
 	return plan.Problem{Reason: plan.Reason(reason), Message: message}
 }
 

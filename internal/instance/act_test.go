@@ -36,13 +36,13 @@ func TestANodeWaitsForOneThatIsNotReady(t *testing.T) {
 	f.wantCalls("create ConfigMap b", "status Web shop")
 }
 
-func TestWhatIsAsWantedIsKept(t *testing.T) {
+func TestAnUnchangedObjectIsNotWritten(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.reconcile()
 	f.wantCalls()
 }
 
-func TestWhatIsWantedOtherwiseIsUpdated(t *testing.T) {
+func TestAChangedObjectIsUpdated(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.nodes.wanted[0].Object.Object["data"] = map[string]any{"a": "c"}
 	f.reconcile()
@@ -52,7 +52,7 @@ func TestWhatIsWantedOtherwiseIsUpdated(t *testing.T) {
 	}
 }
 
-func TestAChildThatIsGoneIsMadeAnew(t *testing.T) {
+func TestADeletedChildIsRecreated(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	delete(f.objects, keyOf("a"))
 	f.reconcile()
@@ -90,9 +90,9 @@ func TestAFailedWriteIsAProblemOfItsNode(t *testing.T) {
 	}
 }
 
-func TestWhatASecretHoldsIsNotReported(t *testing.T) {
+func TestDataOfASecretIsNotReported(t *testing.T) {
 	secret := configMap("a")
-	secret.Conceals = true
+	secret.Sensitive = true
 	f := newFixture(t, secret)
 	f.fail["create ConfigMap a"] = invalid("hunter2 is no password")
 	out := f.reconcile()
@@ -107,7 +107,7 @@ func TestWhatASecretHoldsIsNotReported(t *testing.T) {
 func TestAPanicIsAFailureOfItsOwnWriteOnly(t *testing.T) {
 	f := newFixture(t, configMap("a"), configMap("b"))
 	f.Children = panicking{fakeCache{f.fake}}
-	if out := f.reconcile(); out.Err == nil || !strings.Contains(out.Err.Error(), "a mistake in the program") {
+	if out := f.reconcile(); out.Err == nil || !strings.Contains(out.Err.Error(), "panic: ") {
 		t.Errorf("got %v", out.Err)
 	}
 	if !slices.Contains(f.calls, "create ConfigMap b") {
@@ -137,11 +137,11 @@ func TestACreationThatFindsTheNameTaken(t *testing.T) {
 		calls   []string
 		problem string
 	}{
-		"An object of somebody else's is left alone": {
+		"A foreign object is not changed": {
 			holder(func(*unstructured.Unstructured) {}), false,
-			[]string{"update Web shop", "create ConfigMap a", "status Web shop"}, "NotOwned: ConfigMap.v1 prod/a exists already",
+			[]string{"update Web shop", "create ConfigMap a", "status Web shop"}, "NotOwned: ConfigMap.v1 prod/a already exists",
 		},
-		"One that nobody keeps is adopted, if the node may": {
+		"An object without owner is adopted if the node may": {
 			holder(func(*unstructured.Unstructured) {}), true,
 			[]string{"update Web shop", "create ConfigMap a", "update ConfigMap a", "status Web shop"}, "",
 		},
@@ -188,7 +188,7 @@ func TestAnObjectThatAppearedMeanwhileAndIsOursIsUpdated(t *testing.T) {
 	f.wantCalls("create ConfigMap a", "update ConfigMap a")
 }
 
-func TestAnotherInstancesObjectIsWaitedForWhileThatInstanceGoes(t *testing.T) {
+func TestAnObjectOfAnInstanceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	other := newFixture(t, configMap("a"))
 	other.reconcile()
@@ -261,7 +261,7 @@ func TestAnUpdateOfAnObjectThatIsGoneWaitsForItsEvent(t *testing.T) {
 	f.wantCondition(v1alpha1.InstanceReady, "is being applied")
 }
 
-func TestManagedFieldsOfAFormerEngineAreFoldedBeforeAnUpdate(t *testing.T) {
+func TestManagedFieldsOfAFormerEngineAreTransferredBeforeAnUpdate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
 		calls  []string

@@ -23,23 +23,23 @@ func (s *reconcileState) authorConditions(before, own condition.Set, summary *pl
 		return own
 	}
 	s.memory.dialectConditions = own
-	said := s.desired.AuthorConditions(own)
-	if len(said.Problems) > 0 {
+	evaluated := s.desired.AuthorConditions(own)
+	if len(evaluated.Problems) > 0 {
 		summary.State = v1alpha1.InstanceError
-		s.desired.Results = append(s.desired.Results, plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(said.Problems, "; ")})
+		s.desired.Results = append(s.desired.Results, plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(evaluated.Problems, "; ")})
 	}
-	return replace(before, said, at)
+	return replace(before, evaluated, at)
 }
 
 // replace puts the author's conditions in the place of those before.
-func replace(before condition.Set, said plan.AuthorConditions, at Moment) condition.Set {
+func replace(before condition.Set, evaluated plan.AuthorConditions, at Moment) condition.Set {
 	out := before
 	made := map[string]bool{}
-	for _, c := range said.Conditions {
+	for _, c := range evaluated.Conditions {
 		out, made[c.Type] = at.Mark(out, c), true
 	}
 	return slices.DeleteFunc(slices.Clone(out), func(c v1alpha1.Condition) bool {
-		authors := slices.Contains(said.Types, c.Type) || !slices.Contains(ownConditions, c.Type)
-		return !made[c.Type] && !(said.Partial && authors)
+		authors := slices.Contains(evaluated.Types, c.Type) || !slices.Contains(ownConditions, c.Type)
+		return !made[c.Type] && !(evaluated.Partial && authors)
 	})
 }

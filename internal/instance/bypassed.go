@@ -20,7 +20,7 @@ import (
 // bypassed is the last state of an instance that the API server has deleted although it had its
 // finalizer, made to look as if it were being deleted now; nil if it was deleted properly.
 func (r *Reconciler) bypassed(key object.Key) *unstructured.Unstructured {
-	last := r.Instances.Bypassed(r.Kind, key.Namespace, key.Name)
+	last := r.Instances.DeletedDespiteFinalizers(r.Kind, key.Namespace, key.Name)
 	if last == nil || !slices.ContainsFunc(last.GetFinalizers(), inventory.IsFinalizer) {
 		return nil
 	}
@@ -46,10 +46,10 @@ func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone 
 		if out := r.findUnansweredWrites(ctx, s); out.IsFinal() {
 			return out
 		}
-		r.Instances.ForgetBypassed(r.Kind, key.Namespace, key.Name)
+		r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, key.Namespace, key.Name)
 		return r.forget(key)
 	}
-	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted past its finalizer; what is left of it is removed", "children", len(remains.Children))
+	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted despite its finalizer; removing its children", "children", len(remains.Children))
 	r.executeMove(ctx, s, removal.RemovalStep)
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)

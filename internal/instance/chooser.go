@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Chooser is a Composer that stands for several: the instance decides which one composes it. The
-// Chooser's own answers are used where there is no instance.
+// Chooser is a Composer that delegates to others: it chooses one by the instance. Its own
+// answers are used where there is no instance.
 type Chooser interface {
 	Composer
 	// Choose returns the composer of an instance: the same one for the same instance. Composers
@@ -25,8 +25,8 @@ func Choose(c Composer, instance *unstructured.Unstructured) Composer {
 	return c
 }
 
-// Frozen is a Composer that leaves an instance as it is, because it isn't known what it should
-// be: nothing is created, changed or pruned. The embedded Composer names the kinds that it may
+// Frozen is a Composer that leaves an instance unchanged, because its desired state isn't known:
+// nothing is created, changed or pruned. The embedded Composer names the kinds that it may
 // consist of.
 type Frozen struct {
 	Composer

@@ -19,7 +19,7 @@ import (
 // the first child is created.
 func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Result {
 	settled := s.plan.Settled && len(s.plan.Prune) == 0
-	wanted := plan.WantedInventory(s.composer.Written(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
+	wanted := plan.WantedInventory(s.composer.ChildKinds(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
 	next := inventory.Next(inventory.Read(s.instance), wanted, s.unreadKinds, settled)
 	claim := inventory.ClaimOf(s.owner, next, s.composer.Defaults())
 	claim.Fields = s.desired.Fields
@@ -27,22 +27,22 @@ func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Res
 	if out.IsFinal() {
 		return out
 	}
-	if folded || !claim.In(s.instance) {
+	if folded || !claim.IsOn(s.instance) {
 		claimed, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 			if r.Definition.Dialect == object.GraphDialect {
 				return r.Cluster.Update(ctx, claim.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
 			}
-			return r.Cluster.Patch(ctx, s.instance, claim.Change(s.instance), v1alpha1.InstanceManager)
+			return r.Cluster.Patch(ctx, s.instance, claim.MergePatch(s.instance), v1alpha1.InstanceManager)
 		})
-		if kube.IsGone(err) {
+		if kube.IsStale(err) {
 			return reconcile.Done()
 		}
 		if err != nil {
 			return r.reportUnclaimed(ctx, s, fmt.Errorf("claim the instance: %w", err))
 		}
 		s.setInstance(claimed)
-		if last := r.Instances.Bypassed(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != claimed.GetUID() {
-			r.Instances.ForgetBypassed(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
+		if last := r.Instances.DeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != claimed.GetUID() {
+			r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
 		}
 	}
 	return r.retireFinalizers(ctx, s, claim.Finalizer)
@@ -51,28 +51,29 @@ func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Res
 // transferInstanceFields transfers the managed fields that a former engine has left on the instance itself.
 // It reports whether the instance is to be claimed again, so that our manager owns no more than
 // the claim. An instance that can't be written now is reconciled all the same.
-func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (anew bool, out reconcile.Result) {
+func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (reclaim bool, out reconcile.Result) {
 	transferred, err := r.transferManagedFields(ctx, s, s.instance)
 	switch {
-	case kube.IsGone(err):
+	case kube.IsStale(err):
 		return false, reconcile.Done()
 	case err != nil:
-		s.errs = append(s.errs, fmt.Errorf("take over the instance's managed fields: %w", err))
+		s.errs = append(s.errs, fmt.Errorf("transfer the instance's managed fields: %w", err))
 	case transferred != s.instance:
 		s.setInstance(transferred)
-		anew = r.Definition.Dialect == object.GraphDialect // others merge what is missing
+		reclaim = r.Definition.Dialect == object.GraphDialect // others merge what is missing
 	}
-	return anew, reconcile.Result{}
+	return reclaim, reconcile.Result{}
 }
 
-// reportUnclaimed ends the reconcile of an instance that can't be claimed. No child is created
-// for it, the status says so, and it is tried again: no event tells when it can be claimed.
+// reportUnclaimed ends the reconcile of an instance that can't be claimed. No resource is
+// created for it, the status says so, and the claim is retried: no event shows when it is
+// possible.
 func (r *Reconciler) reportUnclaimed(ctx context.Context, s *reconcileState, err error) reconcile.Result {
 	if s.awaitFirstLists(r.Now()).IsFinal() {
 		return reconcile.Fail(err) // what the instance consists of is still being read
 	}
 	problem := problemOf(err)
-	problem.Message = "nothing is done for the instance while it can't be given its finalizer, labels and inventory: " + problem.Message
+	problem.Message = "no resource is created while the instance has no finalizer, labels and inventory: " + problem.Message
 	s.claimProblem = problem
 	s.errs = append(s.errs, err)
 	return r.report(ctx, s)
@@ -87,7 +88,7 @@ func (s *reconcileState) setInstance(instance *unstructured.Unstructured) {
 // retireFinalizers removes the finalizers of former incarnations of the definition: no other
 // controller does.
 func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, current string) reconcile.Result {
-	retired := inventory.Retired(s.instance, current)
+	retired := inventory.FormerFinalizers(s.instance, current)
 	if len(retired) == 0 {
 		return reconcile.Result{}
 	}
@@ -95,7 +96,7 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, cu
 	left, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.SetFinalizers(ctx, s.instance, kept, v1alpha1.InstanceManager)
 	})
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return reconcile.Done()
 	}
 	if err != nil {

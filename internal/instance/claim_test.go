@@ -20,7 +20,7 @@ var (
 	configMaps = schema.GroupResource{Resource: "configmaps"}
 )
 
-func TestTheClaimIsThereBeforeTheFirstChild(t *testing.T) {
+func TestTheInstanceIsClaimedBeforeTheFirstChildIsCreated(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.fail["create ConfigMap a"] = errors.New("the connection is lost")
 	f.reconcile()
@@ -37,7 +37,7 @@ func TestTheClaimIsThereBeforeTheFirstChild(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsAnInstanceFromBeingClaimed(t *testing.T) {
+func TestAnInstanceThatCannotBeClaimed(t *testing.T) {
 	cases := map[string]struct {
 		err    error
 		calls  []string
@@ -47,11 +47,11 @@ func TestWhatKeepsAnInstanceFromBeingClaimed(t *testing.T) {
 		"One that was changed meanwhile is reconciled again by its event": {
 			apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"update Web shop"}, false, "",
 		},
-		"A refusal is told, and no child is made": {
+		"A refusal is reported, and no child is created": {
 			apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"update Web shop", "status Web shop"}, true,
-			"False Forbidden: nothing is done for the instance while it can't be given its finalizer, labels and inventory",
+			"False Forbidden: no resource is created while the instance has no finalizer, labels and inventory",
 		},
-		"A webhook's conflict is told as a refusal": {
+		"A webhook's conflict is reported as a refusal": {
 			refusedByWebhook(named(webKind, "prod", "shop")), []string{"update Web shop", "status Web shop"}, true, "False Rejected",
 		},
 	}
@@ -81,7 +81,7 @@ func TestAClaimThatFailsIsNotReportedWhileChildrenAreStillBeingRead(t *testing.T
 	f.wantCalls("update Web shop")
 }
 
-func TestOtherDialectsMergeTheirClaimWithWhatTheyWriteDownFirst(t *testing.T) {
+func TestOtherDialectsMergeTheirClaimWithTheirFields(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.Definition = object.Definition{Name: "webs.example.org", Dialect: object.CompositeDialect}
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
@@ -97,7 +97,7 @@ func TestOtherDialectsMergeTheirClaimWithWhatTheyWriteDownFirst(t *testing.T) {
 	}
 }
 
-func TestTheInventoryGrowsBeforeAChildIsMadeAndShrinksAfterItIsGone(t *testing.T) {
+func TestTheInventoryGrowsBeforeAChildIsCreatedAndShrinksAfterItIsGone(t *testing.T) {
 	volume := plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "elsewhere", "volume")}
 	f := newReconciled(t, configMap("a"))
 	f.nodes.wanted = append(f.nodes.wanted, volume)
@@ -118,7 +118,7 @@ func TestTheInventoryGrowsBeforeAChildIsMadeAndShrinksAfterItIsGone(t *testing.T
 }
 
 func TestAKindWhoseNodesAreAllLeftOutIsNotInTheInventory(t *testing.T) {
-	volume := plan.Node{ID: "volume", Kind: claimKind, Skipped: "not wanted", LeftOut: &plan.LeftOut{By: "volume", Condition: "schema.spec.big"}}
+	volume := plan.Node{ID: "volume", Kind: claimKind, SkipMessage: "not wanted", SkipCause: &plan.SkipCause{By: "volume", Condition: "schema.spec.big"}}
 	f := newFixture(t, configMap("a"), volume)
 	f.reconcile()
 	if kinds := f.shop().GetAnnotations()[v1alpha1.ApplySetKindsAnnotation]; kinds != "ConfigMap" {
@@ -137,9 +137,9 @@ func TestFinalizersOfFormerDefinitionsAreRetired(t *testing.T) {
 		calls  []string
 		failed bool
 	}{
-		"They are taken off after the claim":       {nil, []string{"update Web shop", "set finalizers of Web shop", "create ConfigMap a", "status Web shop"}, false},
-		"An instance that has changed comes again": {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"update Web shop", "set finalizers of Web shop"}, false},
-		"A refusal is told, and no child is made":  {apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"update Web shop", "set finalizers of Web shop", "status Web shop"}, true},
+		"They are removed after the claim":                 {nil, []string{"update Web shop", "set finalizers of Web shop", "create ConfigMap a", "status Web shop"}, false},
+		"An instance that has changed is reconciled again": {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"update Web shop", "set finalizers of Web shop"}, false},
+		"A refusal is reported, and no child is created":   {apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"update Web shop", "set finalizers of Web shop", "status Web shop"}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestFinalizersOfFormerDefinitionsAreRetired(t *testing.T) {
 	}
 }
 
-func TestManagedFieldsOfAFormerEngineAreTakenOverBeforeTheClaim(t *testing.T) {
+func TestManagedFieldsOfAFormerEngineAreTransferredBeforeTheClaim(t *testing.T) {
 	former := fieldsEntry("kro.run/labeller", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}})
 	cases := map[string]struct {
 		err    error
@@ -167,7 +167,7 @@ func TestManagedFieldsOfAFormerEngineAreTakenOverBeforeTheClaim(t *testing.T) {
 		failed bool
 	}{
 		"The claim follows, so that ours is no more than it": {nil, []string{"fold Web shop", "update Web shop"}, false},
-		"An instance that has changed comes again":           {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"fold Web shop"}, false},
+		"An instance that has changed is reconciled again":   {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"fold Web shop"}, false},
 		"One that can't be written is reconciled all the same": {
 			apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"fold Web shop"}, true,
 		},

@@ -20,28 +20,28 @@ type Composer interface {
 	// Compose may be called several times in one reconcile: whenever acting on its answer has
 	// made new facts, or its answer has named objects that weren't read before.
 	Compose(ctx context.Context, facts plan.Facts, cluster ClusterState) (plan.Desired, error)
-	// Written lists the kinds of the objects that instances may consist of, as far as they are
+	// ChildKinds lists the kinds of the objects that instances may consist of, as far as they are
 	// known beforehand.
-	Written() []schema.GroupVersionKind
+	ChildKinds() []schema.GroupVersionKind
 	// Depth bounds the rounds of one reconcile: it is the number of layers of the nodes.
 	Depth() int
-	// Room says which of the engine's own fields the kind's status can hold.
-	Room() report.Room
+	// StatusFields are the engine's own fields that the kind's status has.
+	StatusFields() report.FieldSet
 	// Defaults are the definition's policies for the deletion of instances.
 	Defaults() inventory.Defaults
-	// Untyped says whether the schema of a kind was unknown when the composer was made: the
+	// SchemaUnknown says whether the schema of a kind was unknown when the composer was made: the
 	// kind's nodes wait for a new composer.
-	Untyped(schema.GroupVersionKind) bool
+	SchemaUnknown(schema.GroupVersionKind) bool
 }
 
-// ClusterState is what a composer can read beside the facts that it is given. It is read from
-// caches; what has been read is watched, and a change of it triggers another reconcile.
+// ClusterState is what a composer can read in addition to the facts. It is read from caches;
+// what has been read is watched, and a change of it triggers another reconcile.
 type ClusterState interface {
 	// Object reads one object. The namespace is empty for cluster-scoped kinds.
 	Object(need plan.Need) plan.Lookup
 	// Matching reads objects by their labels, in a namespace or, if that is empty, in all;
-	// blind says why they can't be read now.
-	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, blind *plan.Unreadable)
+	// unreadable says why they can't be read now.
+	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, unreadable *plan.Unreadable)
 	// Namespaced says whether the objects of a kind are in namespaces; unknown for a kind
 	// that no server knows now.
 	Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
@@ -64,25 +64,25 @@ type clusterState struct {
 
 func (c clusterState) Object(need plan.Need) plan.Lookup {
 	found, state := c.s.lease.Object(need.Kind, need.Namespace, need.Name)
-	look := plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
-	if look.Unreadable != nil {
-		look.Object = nil
-		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *look.Unreadable)
+	lookup := plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
+	if lookup.Unreadable != nil {
+		lookup.Object = nil
+		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *lookup.Unreadable)
 	}
-	return look
+	return lookup
 }
 
 func (c clusterState) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := c.s.lease.Matching(kind, namespace, selector)
-	if blind := unavailability(kind, state); blind != nil {
-		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *blind)
-		return nil, blind
+	if unreadable := unavailability(kind, state); unreadable != nil {
+		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *unreadable)
+		return nil, unreadable
 	}
 	return found, nil
 }
 
 func (c clusterState) Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error) {
-	c.s.lease.Want(watch.ChildrenOf(kind, c.s.owner.ID())) // a change of the kind triggers another reconcile
+	c.s.lease.Watch(watch.ChildrenOf(kind, c.s.owner.ID())) // a change of the kind triggers another reconcile
 	found, known, err := c.r.Kinds.Lookup(c.ctx, kind)
 	if err != nil || !known || found.Schema == nil {
 		return nil, known, err

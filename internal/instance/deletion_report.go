@@ -21,54 +21,54 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// reportDeletion writes the progress of the deletion to the status, if that is new, and records
-// events of transitions. A status that the server keeps refusing must not keep the instance: the
-// deletion goes on without it.
+// reportDeletion writes the progress of the deletion to the status, if it is new, and records
+// events of transitions. A status that the server keeps rejecting must not block the deletion:
+// it continues without the report.
 func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, removal plan.Removal) reconcile.Result {
 	before := s.reportedStatus()
 	now := r.Now()
-	said := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
-	said.Conditions = r.Dialect.DeletionConditions(before.Conditions, removal, Moment{now, s.instance.GetGeneration()})
+	status := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
+	status.Conditions = r.Dialect.DeletionConditions(before.Conditions, removal, Moment{now, s.instance.GetGeneration()})
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
 	revision := s.instance.GetResourceVersion()
-	out := r.writeStatus(ctx, s, said.Render(author, r.room(s)))
+	out := r.writeStatus(ctx, s, status.Render(author, r.statusFields(s)))
 	if out.Err != nil && !kube.IsTransient(out.Err) && !s.memory.statusTooNarrow {
 		s.memory.statusTooNarrow = true // the author's field of this name may be of another form
-		out = r.writeStatus(ctx, s, said.Render(author, r.room(s)))
+		out = r.writeStatus(ctx, s, status.Render(author, r.statusFields(s)))
 	}
 	r.recordStatusRefusal(s, out.Err)
 	refused := out.Err != nil && !kube.IsTransient(out.Err)
 	switch {
-	case out.IsFinal() && !refused && now.Sub(s.instance.GetDeletionTimestamp().Time) < statusPatience:
+	case out.IsFinal() && !refused && now.Sub(s.instance.GetDeletionTimestamp().Time) < statusDelay:
 		return out
 	case out.IsFinal() && out.Err == nil:
 		return out
 	case out.IsFinal():
-		logr.FromContextOrDiscard(ctx).Error(out.Err, "the status can't tell of the deletion, which goes on")
+		logr.FromContextOrDiscard(ctx).Error(out.Err, "cannot write the status; the deletion continues")
 		return reconcile.Result{}
 	}
 	if s.instance.GetResourceVersion() != revision {
-		s.memory.tried.Reported, s.memory.deletion = now, &removal.Deletion
+		s.memory.deletionHistory.ReportedAt, s.memory.deletion = now, &removal.Deletion
 		r.recordBlockers(ctx, s, before, removal)
 	}
 	return reconcile.Result{}
 }
 
-// statusPatience is how long a status that can't be written may hold up the deletion.
-const statusPatience = time.Minute
+// statusDelay is how long a status that can't be written may delay the deletion.
+const statusDelay = time.Minute
 
-// room is what the kind's status can hold, as far as is known.
-func (r *Reconciler) room(s *reconcileState) report.Room {
+// statusFields are the fields that the kind's status has, as far as is known.
+func (r *Reconciler) statusFields(s *reconcileState) report.FieldSet {
 	if s.memory.statusTooNarrow {
-		return report.Room{}
+		return report.FieldSet{}
 	}
 	if composer := r.composer.Load(); composer != nil {
-		return (*composer).Room()
+		return (*composer).StatusFields()
 	}
-	return report.AllRoom
+	return report.AllFields
 }
 
-// recordBlockers records events, each once, of what somebody may have to act on: blockers, and
+// recordBlockers records events, each once, of what may need an action of a user: blockers, and
 // objects that were left behind.
 func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, before report.Status, removal plan.Removal) {
 	after := removal.Deletion
@@ -76,18 +76,19 @@ func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, befo
 	if before.Deletion != nil {
 		was = *before.Deletion
 	}
-	for _, b := range report.Unreported(was.Blockers, after.Blockers) {
-		if !b.Deepest().InProgress { // an ordinary wait, which is in the status
+	for _, b := range report.NewBlockers(was.Blockers, after.Blockers) {
+		if !b.RootCause().InProgress { // an ordinary wait, which is in the status
 			r.Events.Event(s.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
 		}
 	}
-	r.recordLeftBehind(ctx, s, report.Unreported(was.LeftBehind, after.LeftBehind))
+	r.recordLeftBehind(ctx, s, report.NewBlockers(was.LeftBehind, after.LeftBehind))
 	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
 		r.Events.Event(s.instance, telemetry.Warning, DeletionTimeout, plan.DeletionMessage(removal))
 	}
 }
 
-// recordLeftBehind records events of what was left behind, and who asked for that.
+// recordLeftBehind records events of objects that were left behind, and of the setting that
+// requested it.
 func (r *Reconciler) recordLeftBehind(ctx context.Context, s *reconcileState, left []report.Blocker) {
 	byCause := map[string][]string{}
 	for _, b := range left {
@@ -96,7 +97,7 @@ func (r *Reconciler) recordLeftBehind(ctx context.Context, s *reconcileState, le
 	}
 	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
 		r.Events.Event(s.instance, telemetry.Warning, "ForceDeleted",
-			fmt.Sprintf("asked for by %s; left behind: %s", r.annotatedBy(ctx, s, cause), strings.Join(byCause[cause], "; ")))
+			fmt.Sprintf("requested by %s; left behind: %s", r.annotatedBy(ctx, s, cause), strings.Join(byCause[cause], "; ")))
 	}
 }
 
@@ -104,32 +105,32 @@ func blockerText(b report.Blocker) string {
 	return fmt.Sprintf("%s: %s: %s", b.Object, b.Reason, b.Message)
 }
 
-// mostListed bounds the objects that an event names.
-const mostListed = 10
+// maxListed bounds the objects that an event names.
+const maxListed = 10
 
 func listed(objects []*unstructured.Unstructured) string {
-	texts := make([]string, 0, min(len(objects), mostListed))
-	for _, o := range objects[:min(len(objects), mostListed)] {
+	texts := make([]string, 0, min(len(objects), maxListed))
+	for _, o := range objects[:min(len(objects), maxListed)] {
 		texts = append(texts, report.ObjectOf(o).String())
 	}
 	text := strings.Join(texts, ", ")
-	if more := len(objects) - mostListed; more > 0 {
+	if more := len(objects) - maxListed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// annotatedBy names who set an annotation of the instance, as far as its managed fields say;
-// without an annotation it was the definition.
+// annotatedBy names the manager that set an annotation of the instance, as far as its managed
+// fields show it; without an annotation it was the definition.
 func (r *Reconciler) annotatedBy(ctx context.Context, s *reconcileState, annotation string) string {
 	if annotation == "" {
 		return "the definition (spec.deletion.forceAfter)"
 	}
-	who := somebody
+	manager := unknownManager
 	if live, err := r.Cluster.Get(ctx, s.instance.GroupVersionKind(), s.instance.GetNamespace(), s.instance.GetName()); err == nil {
 		if managers := ownership.Owners(live, ownership.Path("metadata", "annotations", annotation)); len(managers) > 0 {
-			who = strings.Join(managers, " and ")
+			manager = strings.Join(managers, " and ")
 		}
 	}
-	return fmt.Sprintf("%s (annotation %s: %s)", who, annotation, s.instance.GetAnnotations()[annotation])
+	return fmt.Sprintf("%s (annotation %s: %s)", manager, annotation, s.instance.GetAnnotations()[annotation])
 }

@@ -22,8 +22,8 @@ type Dialect interface {
 	SuspendedConditions(before condition.Set, why string, at Moment) condition.Set
 	LiveConditions(before condition.Set, desired plan.Desired, summary plan.Summary, at Moment) condition.Set
 	DeletionConditions(before condition.Set, removal plan.Removal, at Moment) condition.Set
-	// Problem is what the conditions say that somebody may have to act on; empty if that is
-	// nothing.
+	// Problem is the problem in the conditions that may need an action of a user; empty if there
+	// is none.
 	Problem(condition.Set) (reason, message string)
 	// References lists the objects that an instance itself names as its own. They may lack the
 	// engine's labels, and name their owner in the dialect's way only: another implementation
@@ -33,8 +33,8 @@ type Dialect interface {
 	State(v1alpha1.InstanceState) v1alpha1.InstanceState
 }
 
-// Reference is an object that an instance names as its own. Node is the id of its node; empty
-// where the object says so itself.
+// Reference is an object that an instance names as its own. Node is the id of its node; empty if
+// the object's metadata names it.
 type Reference struct {
 	plan.Need
 	Node string
@@ -58,7 +58,7 @@ type Graphs struct{}
 // References is empty: children are found by their labels.
 func (Graphs) References(*unstructured.Unstructured) []Reference { return nil }
 
-// Problem is why the instance isn't ready, if that doesn't pass by itself.
+// Problem is why the instance isn't ready, if that needs an action of a user.
 func (Graphs) Problem(set condition.Set) (reason, message string) {
 	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && (plan.Reason(c.Reason) == plan.ResolutionFailed || plan.Reason(c.Reason).IsError()) {
 		return c.Reason, c.Message
@@ -80,8 +80,8 @@ func (Graphs) LiveConditions(before condition.Set, _ plan.Desired, s plan.Summar
 		}
 		set = at.Mark(set, c)
 	}
-	if s.Unclaimed.Reason != "" {
-		mark(v1alpha1.InstanceManaged, false, string(s.Unclaimed.Reason), s.Unclaimed.Message)
+	if s.ClaimProblem.Reason != "" {
+		mark(v1alpha1.InstanceManaged, false, string(s.ClaimProblem.Reason), s.ClaimProblem.Message)
 	} else {
 		mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
 	}
@@ -99,7 +99,7 @@ func (Graphs) LiveConditions(before condition.Set, _ plan.Desired, s plan.Summar
 		v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady), at.Now)
 	whileTrue := func(kind, reason, message string) {
 		if message == "" {
-			set = set.Drop(kind)
+			set = set.Remove(kind)
 			return
 		}
 		mark(kind, true, reason, message)
@@ -133,7 +133,7 @@ const DeletionTimeout = "DeletionTimeout"
 // Stalled sets the condition of a deletion that takes longer than it should, in all dialects.
 func Stalled(set condition.Set, removal plan.Removal, at Moment) condition.Set {
 	if !removal.Stalled {
-		return set.Drop(v1alpha1.InstanceStalled)
+		return set.Remove(v1alpha1.InstanceStalled)
 	}
 	return at.Mark(set, v1alpha1.Condition{
 		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: DeletionTimeout, Message: plan.DeletionMessage(removal),

@@ -19,23 +19,23 @@ import (
 //
 // While a field is contested, the status says so, and single corrections are no events.
 func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step plan.Step) result {
-	if len(step.Contested) > 0 {
+	if len(step.ContestedFields) > 0 {
 		return r.update(ctx, s, step, step.Current)
 	}
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who changed a field", "object", describeObject(step), "error", err.Error())
+		logr.FromContextOrDiscard(ctx).V(1).Info("cannot read which manager changed a field", "object", describeObject(step), "error", err.Error())
 		live = step.Current
 	}
 	res := r.update(ctx, s, step, step.Current)
 	if res.answer == nil || res.answer.GetResourceVersion() == live.GetResourceVersion() {
 		return res
 	}
-	names := make([]string, len(step.Lost))
-	for i, path := range step.Lost {
+	names := make([]string, len(step.LostFields))
+	for i, path := range step.LostFields {
 		names[i] = string(path)
 	}
 	r.Events.Event(s.instance, telemetry.Warning, "DriftCorrected",
-		fmt.Sprintf("%s of %s was changed by %s and is set back", strings.Join(names, ", "), object.KeyOf(live), othersWith(live, step.Object)))
+		fmt.Sprintf("%s of %s was changed by %s and is corrected", strings.Join(names, ", "), object.KeyOf(live), othersWith(live, step.Object)))
 	return res
 }

@@ -36,28 +36,28 @@ func (f *fixture) data() string {
 	return got
 }
 
-func TestAFieldThatSomebodyElseTookOverIsTakenBackAndTheManagerNamed(t *testing.T) {
+func TestDriftIsCorrectedAndTheManagerNamed(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.overwrite("theirs")
 	f.reconcile()
 	f.wantCalls("get ConfigMap a", "update ConfigMap a")
-	f.wantEvent("Warning DriftCorrected: data.a of ConfigMap prod/a was changed by kubectl-edit and is set back")
+	f.wantEvent("Warning DriftCorrected: data.a of ConfigMap prod/a was changed by kubectl-edit and is corrected")
 	if f.data() != "b" {
 		t.Errorf("data.a is %q", f.data())
 	}
 }
 
-func TestACorrectionThatCannotNameTheManagerIsMadeAllTheSame(t *testing.T) {
+func TestDriftIsCorrectedIfTheManagerCannotBeRead(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.overwrite("theirs")
 	f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetManagedFields(o.GetManagedFields()[:1]) }) // as a cache has it
 	f.fail["get ConfigMap a"] = errors.New("the connection is lost")
 	f.reconcile()
 	f.wantCalls("get ConfigMap a", "update ConfigMap a")
-	f.wantEvent("was changed by somebody")
+	f.wantEvent("was changed by an unknown manager")
 }
 
-func TestFieldsThatTheServerDoesNotGrantAreNoDrift(t *testing.T) {
+func TestUngrantedFieldsAreNoDrift(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.answer = func(o *unstructured.Unstructured) {
 		if o.GetKind() == "ConfigMap" { // the schema doesn't know data.a
@@ -75,7 +75,7 @@ func TestFieldsThatTheServerDoesNotGrantAreNoDrift(t *testing.T) {
 	}
 }
 
-func TestTwoManagersThatFightOverAFieldAreReportedAndNotHotLooped(t *testing.T) {
+func TestAContestedFieldIsReportedAndNotHotLooped(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	for range 3 {
 		f.overwrite("theirs")
@@ -97,7 +97,7 @@ func TestTwoManagersThatFightOverAFieldAreReportedAndNotHotLooped(t *testing.T) 
 	f.wantCondition(v1alpha1.InstanceReady, "True")
 }
 
-func TestDriftThatIsOnlyReported(t *testing.T) {
+func TestDriftPolicyWarn(t *testing.T) {
 	warns := func(t *testing.T) *fixture {
 		node := configMap("a")
 		node.Drift = plan.Drift{Policy: v1alpha1.DriftWarn}
@@ -109,7 +109,7 @@ func TestDriftThatIsOnlyReported(t *testing.T) {
 		f := warns(t)
 		f.reconcile()
 		f.wantCalls("try ConfigMap a", "get ConfigMap a", "status Web shop")
-		f.wantCondition(v1alpha1.InstanceDrifted, "data.a of ConfigMap prod/a is set by kubectl-edit, and is left so")
+		f.wantCondition(v1alpha1.InstanceDrifted, "data.a of ConfigMap prod/a is set by kubectl-edit, and is kept")
 		f.wantEvent("Warning DriftDetected")
 		f.reconcile()
 		f.wantCalls()
@@ -130,7 +130,7 @@ func TestDriftThatIsOnlyReported(t *testing.T) {
 		f.fail["try ConfigMap a"] = errors.New("the connection is lost")
 		f.fail["get ConfigMap a"] = errors.New("the connection is lost")
 		f.reconcile()
-		f.wantCondition(v1alpha1.InstanceDrifted, "is set by somebody")
+		f.wantCondition(v1alpha1.InstanceDrifted, "is set by an unknown manager")
 	})
 	t.Run("An update leaves the field out where drift is ignored", func(t *testing.T) {
 		f := warns(t)
@@ -156,17 +156,17 @@ func TestDriftThatIsOnlyReported(t *testing.T) {
 // prunes is a server whose schema doesn't know data.
 type prunes struct{ fakeCluster }
 
-func (p prunes) Try(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+func (p prunes) DryRunUpdate(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()
 	delete(o.Object, "data")
-	return p.fakeCluster.Try(ctx, o, uid, manager)
+	return p.fakeCluster.DryRunUpdate(ctx, o, uid, manager)
 }
 
-func TestANodeThatTakesNothingOverIsRefusedWhereSomebodySetAField(t *testing.T) {
+func TestANodeThatRefusesConflicts(t *testing.T) {
 	conflict := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".data.a"}}, "conflict")
 	shares := func() plan.Node {
 		node := configMap("a")
-		node.Refuses, node.AdoptUnowned = true, true
+		node.RefuseConflicts, node.AdoptUnowned = true, true
 		return node
 	}
 	t.Run("Its own object is told to be in conflict until it changes", func(t *testing.T) {

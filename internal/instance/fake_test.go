@@ -47,11 +47,11 @@ type fake struct {
 	// wanted is what the open lease has read, watched what the last that was committed had.
 	wanted, watched []string
 	// last is what was deleted past its finalizer. orphaned says that a deletion asked for the children to stay, why is the reason of refusals.
-	orphaned bool
-	why      kube.Reason
-	last     *unstructured.Unstructured
-	uses     map[object.Key][]usage.Use
-	blind    *plan.Unreadable
+	orphaned   bool
+	why        kube.Reason
+	last       *unstructured.Unstructured
+	uses       map[object.Key][]usage.Usage
+	unreadable *plan.Unreadable
 }
 
 type (
@@ -126,16 +126,16 @@ func (f fakeCluster) Update(_ context.Context, o *unstructured.Unstructured, uid
 	return f.write("update", o, uid, owned(o, manager))
 }
 
-func (f fakeCluster) Share(_ context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+func (f fakeCluster) UpdateWithoutForce(_ context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
 	return f.write("share", o, uid, owned(o, manager))
 }
 
-func (f fakeCluster) Try(_ context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+func (f fakeCluster) DryRunUpdate(_ context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
 	_, err := f.write("try", o, uid, nil)
 	return &unstructured.Unstructured{Object: owned(o, manager)}, err
 }
 
-func (f fakeCluster) TryCreate(_ context.Context, o *unstructured.Unstructured, _ string) error {
+func (f fakeCluster) DryRunCreate(_ context.Context, o *unstructured.Unstructured, _ string) error {
 	return f.request("try to create", o.GetKind(), o.GetName())
 }
 
@@ -148,7 +148,7 @@ func (f fakeCluster) Patch(_ context.Context, o *unstructured.Unstructured, chan
 	return f.write("patch", o, o.GetUID(), asJSON(change))
 }
 
-func (f fakeCluster) Change(_ context.Context, o *unstructured.Unstructured, change map[string]any, _ string) error {
+func (f fakeCluster) PatchIfExists(_ context.Context, o *unstructured.Unstructured, change map[string]any, _ string) error {
 	_, err := f.write("change", o, o.GetUID(), asJSON(change))
 	return err
 }
@@ -166,7 +166,7 @@ func (f fakeCluster) WriteStatus(_ context.Context, o *unstructured.Unstructured
 	return f.write("status", o, o.GetUID(), map[string]any{"status": replacing(o, "status", status)})
 }
 
-func (f fakeCluster) DeleteAsSeen(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+func (f fakeCluster) DeleteIfMetadataUnchanged(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	verb := "delete"
 	if policy != metav1.DeletePropagationBackground {
 		verb = "delete in the " + strings.ToLower(string(policy))
@@ -196,7 +196,7 @@ func (f fakeCluster) WasOrphaned(_ context.Context, o *unstructured.Unstructured
 	return f.orphaned, f.request("read the deletion of", o.GetKind(), o.GetName())
 }
 
-func (f fakeCluster) WhyNot(_ context.Context, _ *unstructured.Unstructured, _ string, err error) (kube.Reason, string) {
+func (f fakeCluster) DiagnoseError(_ context.Context, _ *unstructured.Unstructured, _ string, err error) (kube.Reason, string) {
 	return f.why, err.Error()
 }
 
@@ -218,7 +218,7 @@ func (f *fake) state(kind schema.GroupVersionKind) watch.State {
 	return watch.State{Phase: watch.Synced}
 }
 
-func (f fakeCache) Want(t watch.Target) watch.State {
+func (f fakeCache) Watch(t watch.Target) watch.State {
 	f.wanted = append(f.wanted, t.Kind().Kind)
 	return f.state(t.Kind())
 }
@@ -259,10 +259,12 @@ func (f fakeCache) Served(kind schema.GroupVersionKind, namespace, name string) 
 func (f fakeCache) WasOrphaned(schema.GroupVersionKind, *unstructured.Unstructured) bool {
 	return false
 }
-func (f fakeCache) Bypassed(schema.GroupVersionKind, string, string) *unstructured.Unstructured {
+func (f fakeCache) DeletedDespiteFinalizers(schema.GroupVersionKind, string, string) *unstructured.Unstructured {
 	return f.last
 }
-func (f fakeCache) ForgetBypassed(schema.GroupVersionKind, string, string) { f.fake.last = nil }
+func (f fakeCache) ForgetDeletedDespiteFinalizers(schema.GroupVersionKind, string, string) {
+	f.fake.last = nil
+}
 
 func (f fakeKinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool) {
 	return f.crds[gk], f.crds[gk] != nil
@@ -275,7 +277,7 @@ func (f fakeKinds) Availability(_ context.Context, gk schema.GroupKind) (schema.
 	return gk.WithVersion("v1"), kube.Served, f.kindsErr
 }
 
-func (f fakeKinds) Terminating(gk schema.GroupKind) bool {
+func (f fakeKinds) IsTerminating(gk schema.GroupKind) bool {
 	return f.crds[gk] != nil && f.crds[gk].DeletionTimestamp != nil
 }
 
@@ -288,8 +290,8 @@ func (f fakeKinds) Lookup(_ context.Context, kind schema.GroupVersionKind) (obje
 	return info, known, f.kindsErr
 }
 
-func (f fakeUsages) Ask(_ object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable) {
-	return f.uses, f.blind
+func (f fakeUsages) Subscribe(_ object.Key, about []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable) {
+	return f.uses, f.unreadable
 }
 func (f fakeUsages) Forget(object.Key) {}
 

@@ -86,7 +86,7 @@ func (f *fixture) delete() {
 	f.change(shop, func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: f.now}) })
 }
 
-// change has somebody else change an object.
+// change makes another manager change an object.
 func (f *fixture) change(key object.Key, change func(*unstructured.Unstructured)) {
 	o := f.objects[key].DeepCopy()
 	change(o)
@@ -135,7 +135,7 @@ func (f *fixture) blockers() []string {
 	return out
 }
 
-// nodes composes what it is told to want.
+// nodes is a Composer with a configurable answer.
 type nodes struct {
 	wanted []plan.Node
 	// adjust changes what is desired.
@@ -172,7 +172,7 @@ func (n *nodes) Compose(_ context.Context, facts plan.Facts, world ClusterState)
 	return desired, n.err
 }
 
-func (n *nodes) Written() []schema.GroupVersionKind {
+func (n *nodes) ChildKinds() []schema.GroupVersionKind {
 	if n.written != nil {
 		return n.written
 	}
@@ -184,14 +184,14 @@ func (n *nodes) Written() []schema.GroupVersionKind {
 	}
 	return out
 }
-func (n *nodes) Depth() int                                { return len(n.wanted) + 1 }
-func (n *nodes) Room() report.Room                         { return wholeRoom }
-func (n *nodes) Defaults() inventory.Defaults              { return n.defaults }
-func (n *nodes) Untyped(kind schema.GroupVersionKind) bool { return n.untyped[kind.Kind] }
+func (n *nodes) Depth() int                                      { return len(n.wanted) + 1 }
+func (n *nodes) StatusFields() report.FieldSet                   { return wholeRoom }
+func (n *nodes) Defaults() inventory.Defaults                    { return n.defaults }
+func (n *nodes) SchemaUnknown(kind schema.GroupVersionKind) bool { return n.untyped[kind.Kind] }
 
 // wholeRoom has room for all that the engine says.
-var wholeRoom = func() report.Room {
-	room := report.AllRoom
+var wholeRoom = func() report.FieldSet {
+	room := report.AllFields
 	room.Skipped = true
 	return room
 }()
@@ -218,7 +218,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// taken is the error of a creation whose name an object has.
+// taken is the error of a creation whose name another object has.
 func taken(live *unstructured.Unstructured) error {
 	_, err := conflicting(live).Create(context.Background(), named(live.GroupVersionKind(), live.GetNamespace(), live.GetName()), "m")
 	return err

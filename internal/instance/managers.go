@@ -27,12 +27,12 @@ func (r *Reconciler) transferManagedFields(ctx context.Context, s *reconcileStat
 	if err != nil {
 		return nil, err
 	}
-	logr.FromContextOrDiscard(ctx).Info("took over the managed fields of a former engine", "object", object.KeyOf(o))
+	logr.FromContextOrDiscard(ctx).Info("transferred managed fields of a former engine", "object", object.KeyOf(o))
 	return transferred, nil
 }
 
-// somebody stands for a manager that managed fields don't name.
-const somebody = "somebody"
+// unknownManager stands for a manager that the managed fields don't name.
+const unknownManager = "an unknown manager"
 
 // othersWith names the managers other than ours that own something of what we want on an object.
 func othersWith(live, wanted *unstructured.Unstructured) string {
@@ -55,20 +55,20 @@ func othersWithDifferent(live, wanted *unstructured.Unstructured) string {
 
 func joined(names []string) string {
 	if len(names) == 0 {
-		return somebody
+		return unknownManager
 	}
 	return strings.Join(names, ", ")
 }
 
-// mostWriters bounds how many managers of an object a message names.
-const mostWriters = 3
+// maxWriters bounds how many managers of an object a message names.
+const maxWriters = 3
 
 // writersOf names, sorted, the managers of an object, but for those of its status only.
 func writersOf(live *unstructured.Unstructured) string {
 	names := ownership.Managers(live, func(e ownership.Entry) bool { return e.Subresource != "status" })
 	more := ""
-	if len(names) > mostWriters {
-		names, more = names[:mostWriters], " and others"
+	if len(names) > maxWriters {
+		names, more = names[:maxWriters], " and others"
 	}
 	return strings.Join(names, ", ") + more
 }

@@ -23,7 +23,7 @@ type memory struct {
 	uid types.UID
 	// watchesRestored says that what the instance recorded is watched.
 	watchesRestored bool
-	// history is what plans depend on beside what is observed.
+	// history is what plans depend on in addition to what is observed.
 	history plan.History
 	// observed are the children as they were when their status last was of their current
 	// generation.
@@ -47,16 +47,16 @@ type memory struct {
 	problems []report.Problem
 	// childRevisions are the resource versions of nested instances that were last observed.
 	childRevisions map[types.UID]string
-	// tried is what is known of children that are to be deleted.
-	tried plan.DeletionHistory
+	// deletionHistory is what is known of children that are to be deleted.
+	deletionHistory plan.DeletionHistory
 	// writeUnanswered says that the outcome of a write to a child is unknown.
 	writeUnanswered bool
 	// policy is the propagation policy of the instance's deletion, once that is known.
 	policy report.Policy
 	// deletion is what was last reported of the instance's deletion.
 	deletion *report.Deletion
-	// askedUsages says that the instance is registered with Usages.
-	askedUsages bool
+	// usagesSubscribed says that the instance is registered with Usages.
+	usagesSubscribed bool
 	// statusTooNarrow says that the server rejects the engine's own fields in the status.
 	statusTooNarrow bool
 	// dialectConditions are the dialect's own where the status holds the author's instead.
@@ -67,7 +67,7 @@ type memory struct {
 	// problemRecorded says that there was an event of a problem, and none of its end yet.
 	problemRecorded bool
 	// refusals are the writes to the instance itself that are refused.
-	refusals telemetry.Refusals
+	refusals telemetry.WriteFailures
 	// loggedAttempts is at which attempt a wait was last logged.
 	loggedAttempts map[plan.WaitKey]int
 }
@@ -100,20 +100,20 @@ func (m *memories) forget(key object.Key) {
 	delete(m.byKey, key)
 }
 
-// noteUngranted notes which fields the server doesn't let us own.
+// noteUngranted records the fields whose ownership the server doesn't grant.
 func (m *memory) noteUngranted(child types.UID, fields []object.Path) {
 	if len(fields) == 0 {
-		delete(m.history.Tolerated, child)
+		delete(m.history.Ungranted, child)
 		return
 	}
-	if m.history.Tolerated == nil {
-		m.history.Tolerated = plan.Tolerated{}
+	if m.history.Ungranted == nil {
+		m.history.Ungranted = plan.Ungranted{}
 	}
-	m.history.Tolerated[child] = object.Digest(fields)
+	m.history.Ungranted[child] = object.Digest(fields)
 }
 
-// noteSighting notes which fields of a child have drifted.
-func (m *memory) noteSighting(child types.UID, seen plan.Inspection) {
+// noteInspection records which fields of a child have drifted.
+func (m *memory) noteInspection(child types.UID, seen plan.Inspection) {
 	if m.history.Inspections == nil {
 		m.history.Inspections = plan.Inspections{}
 	}
@@ -135,10 +135,10 @@ func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unst
 	return child
 }
 
-// noteContests notes which fields a plan leaves to other managers for now.
+// noteContests records which fields a plan leaves to other managers for now.
 func (m *memory) noteContests(p plan.Plan, now time.Time) {
 	for _, step := range p.Steps {
-		m.history.Losses = m.history.Losses.Left(step, now)
+		m.history.Contests = m.history.Contests.Ceded(step, now)
 	}
 }
 
@@ -153,7 +153,7 @@ func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
 			there[child.GetUID()] = true
 		}
 	}
-	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.Refused) bool { return !there[child] })
+	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.RefusedApply) bool { return !there[child] })
 	maps.DeleteFunc(m.observed, func(child types.UID, _ *unstructured.Unstructured) bool { return !there[child] })
 	maps.DeleteFunc(m.history.Inspections, func(child types.UID, _ plan.Inspection) bool { return !there[child] })
 }
@@ -174,12 +174,12 @@ func (m *memory) logWaits(log logr.Logger, waits []plan.Wait, now time.Time) {
 	m.loggedAttempts = logged
 }
 
-// updateTrial changes what is known of a child that is to be deleted.
-func (m *memory) updateTrial(o *unstructured.Unstructured, change func(plan.DeletionAttempts) plan.DeletionAttempts) plan.DeletionAttempts {
-	if m.tried.Children == nil {
-		m.tried.Children = map[types.UID]plan.DeletionAttempts{}
+// updateAttempts changes what is known of a child that is to be deleted.
+func (m *memory) updateAttempts(o *unstructured.Unstructured, change func(plan.DeletionAttempts) plan.DeletionAttempts) plan.DeletionAttempts {
+	if m.deletionHistory.Children == nil {
+		m.deletionHistory.Children = map[types.UID]plan.DeletionAttempts{}
 	}
-	t := change(m.tried.Children[o.GetUID()])
-	m.tried.Children[o.GetUID()] = t
+	t := change(m.deletionHistory.Children[o.GetUID()])
+	m.deletionHistory.Children[o.GetUID()] = t
 	return t
 }

@@ -74,12 +74,12 @@ func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
 	lease := r.Lease(watch.Subscriber{Key: s.key})
 	defer lease.Commit()
 	for _, gk := range inventory.Read(s.instance).GroupKinds() {
-		gvk, standing, err := r.Kinds.Availability(ctx, gk)
+		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		switch {
 		case err != nil:
 			s.memory.watchesRestored = false // the next reconcile tries again
-		case standing != kube.Gone:
-			lease.Want(watch.ChildrenOf(gvk, s.owner.ID()))
+		case availability != kube.Gone:
+			lease.Watch(watch.ChildrenOf(gvk, s.owner.ID()))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
 // before.
 func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 	s.unreadKinds, s.lookupErr = nil, nil
-	kinds := s.composer.Written()
+	kinds := s.composer.ChildKinds()
 	known := map[schema.GroupKind]bool{}
 	for _, gvk := range kinds {
 		known[gvk.GroupKind()] = true
@@ -97,13 +97,13 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 		if known[gk] {
 			continue
 		}
-		gvk, standing, err := r.Kinds.Availability(ctx, gk)
+		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		switch {
 		case err != nil:
 			s.unreadKinds = append(s.unreadKinds, gk)
 			s.facts.UnreadableOwned[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 			s.lookupErr = err
-		case standing != kube.Gone:
+		case availability != kube.Gone:
 			kinds = append(kinds, gvk)
 		}
 	}
@@ -118,18 +118,18 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind) bool {
 	s.observedKinds[gvk.GroupKind()] = true
 	children, state := s.lease.Children(gvk, s.owner.ID())
-	blind := unavailability(gvk, state)
+	unreadable := unavailability(gvk, state)
 	switch {
-	case blind != nil:
-	case r.Kinds.Terminating(gvk.GroupKind()):
-		blind = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
-	case s.composer.Untyped(gvk):
+	case unreadable != nil:
+	case r.Kinds.IsTerminating(gvk.GroupKind()):
+		unreadable = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
+	case s.composer.SchemaUnknown(gvk):
 		r.Wake()
-		blind = waitingForKind(recompiled)
+		unreadable = waitingForKind(recompiled)
 	}
-	if blind != nil {
+	if unreadable != nil {
 		s.unreadKinds = append(s.unreadKinds, gvk.GroupKind())
-		s.facts.UnreadableOwned[gvk] = *blind
+		s.facts.UnreadableOwned[gvk] = *unreadable
 	}
 	for _, child := range children {
 		s.addOwned(inventory.Node(child), child)
@@ -149,15 +149,15 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 		if _, known := s.facts.External[need]; known {
 			continue
 		}
-		look := s.readNeed(need)
-		if look.Unreadable == nil && s.composer.Untyped(need.Kind) {
+		lookup := s.readNeed(need)
+		if lookup.Unreadable == nil && s.composer.SchemaUnknown(need.Kind) {
 			r.Wake()
-			look.Unreadable = waitingForKind(recompiled)
+			lookup.Unreadable = waitingForKind(recompiled)
 		}
-		if look.Unreadable != nil {
-			look.Object, look.Objects = nil, nil
+		if lookup.Unreadable != nil {
+			lookup.Object, lookup.Objects = nil, nil
 		}
-		s.facts.External[need] = look
+		s.facts.External[need] = lookup
 		found = true
 	}
 	return found
@@ -165,7 +165,7 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 
 // readNeed reads objects that aren't the instance's, and watches them.
 func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
-	if !need.Several {
+	if !need.Multiple {
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
 		return plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
 	}
@@ -179,21 +179,21 @@ func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 
 // How long a reconcile waits for first lists before it reports that it waits. A list usually
 // takes milliseconds, and each report is a write. An instance whose status is of its current
-// generation waits longer: after a restart many thousands of objects are listed first, and what
-// its status says still holds.
+// generation waits longer: after a restart many thousands of objects are listed first, and its
+// status is still valid.
 const (
-	firstListPatience = 2 * time.Second
-	reportedPatience  = time.Minute
+	firstListDelay = 2 * time.Second
+	reportedDelay  = time.Minute
 )
 
 // awaitFirstLists ends the reconcile, once the nodes that can go on have, while a watch that other
 // nodes need is starting. The watch triggers another reconcile when it has synced.
 func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
-	while := firstListPatience
-	if said, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && said.ObservedGeneration == s.instance.GetGeneration() {
-		while = reportedPatience
+	limit := firstListDelay
+	if ready, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && ready.ObservedGeneration == s.instance.GetGeneration() {
+		limit = reportedDelay
 	}
-	left := s.facts.InitialReadTimeout(now, while)
+	left := s.facts.InitialReadTimeout(now, limit)
 	if left <= 0 || len(s.errs) > 0 {
 		return reconcile.Result{}
 	}
@@ -210,14 +210,14 @@ func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable
 	case s.Phase == watch.Syncing, s.Phase == watch.Unwatched:
 		problem = plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}
 	case s.Reason == watch.WaitingForKind:
-		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no server knows kind %s of %s; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}
+		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no matches for kind %q in version %q; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}
 	case s.Reason == watch.Forbidden:
 		problem.Reason = plan.Forbidden
 	}
 	return &plan.Unreadable{Problem: problem, Since: s.Since}
 }
 
-const recompiled = "the kind is there; it continues when the definition has been compiled with it, and what is in the way of that is said by the definition's condition GraphAccepted"
+const recompiled = "the kind is installed; it continues when the definition has been compiled with it: see the definition's condition GraphAccepted"
 
 func waitingForKind(message string) *plan.Unreadable {
 	return &plan.Unreadable{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}

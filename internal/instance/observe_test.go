@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-func TestAKindThatCannotBeReadHoldsUpItsNodesOnly(t *testing.T) {
+func TestAnUnreadableKindDelaysItsNodesOnly(t *testing.T) {
 	volume := plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")}
 	cases := map[string]struct {
 		given   func(*fixture)
@@ -27,7 +27,7 @@ func TestAKindThatCannotBeReadHoldsUpItsNodesOnly(t *testing.T) {
 	}{
 		"No server knows it": {func(f *fixture) {
 			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
-		}, "WaitingForKind: volume: no server knows kind PersistentVolumeClaim", false},
+		}, `WaitingForKind: volume: no matches for kind "PersistentVolumeClaim"`, false},
 		"It is forbidden": {func(f *fixture) {
 			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "no"}}
 		}, "Forbidden: volume: no", false},
@@ -38,7 +38,7 @@ func TestAKindThatCannotBeReadHoldsUpItsNodesOnly(t *testing.T) {
 			f.crds = map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{claimKind.GroupKind(): {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}}
 		}, "WaitingForKind: volume: the CustomResourceDefinition of PersistentVolumeClaim is being deleted", false},
 		"It was unknown to the composer": {func(f *fixture) { f.nodes.untyped = map[string]bool{"PersistentVolumeClaim": true} },
-			"WaitingForKind: volume: the kind is there; it continues when the definition has been compiled with it", true},
+			"WaitingForKind: volume: the kind is installed; it continues when the definition has been compiled with it", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,11 +62,11 @@ func TestAKindThatCannotBeReadHoldsUpItsNodesOnly(t *testing.T) {
 func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
 	f := newFixture(t, configMap("a"), plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")})
 	f.syncing("PersistentVolumeClaim")
-	if out := f.reconcile(); out.RequeueAfter != firstListPatience {
+	if out := f.reconcile(); out.RequeueAfter != firstListDelay {
 		t.Errorf("it waits for %s", out.RequeueAfter)
 	}
 	f.wantCalls("update Web shop", "create ConfigMap a")
-	f.pass(firstListPatience)
+	f.pass(firstListDelay)
 	f.reconcile()
 	f.wantCalls("status Web shop")
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "Syncing")
@@ -74,14 +74,14 @@ func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
 		f := newReconciled(t, configMap("a"))
 		f.memories = memories{}
 		f.syncing("ConfigMap")
-		if out := f.reconcile(); out.RequeueAfter != reportedPatience {
+		if out := f.reconcile(); out.RequeueAfter != reportedDelay {
 			t.Errorf("it waits for %s", out.RequeueAfter)
 		}
 		f.wantCalls()
 	})
 }
 
-func TestAfterARestartWhatWasRecordedIsWatchedBeforeAReconcileSucceeds(t *testing.T) {
+func TestAfterARestartRecordedKindsAreWatchedBeforeAReconcileSucceeds(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.memories, f.watched = memories{}, nil
 	f.composer.Store(nil)
@@ -101,7 +101,7 @@ func TestAfterARestartWhatWasRecordedIsWatchedBeforeAReconcileSucceeds(t *testin
 	})
 }
 
-func TestAFormerKindThatCannotBeLookedUpIsAFailureAndNothingIsPruned(t *testing.T) {
+func TestAFormerKindThatCannotBeLookedUpIsAnErrorAndNothingIsPruned(t *testing.T) {
 	volume := plan.Node{ID: "volume", Kind: claimKind, Object: named(claimKind, "prod", "volume")}
 	f := newReconciled(t, configMap("a"), volume)
 	f.nodes.wanted = f.nodes.wanted[:1]
@@ -139,9 +139,9 @@ func TestAFailureOfTheComposerIsRetriedAndInTheStatus(t *testing.T) {
 	f.wantCondition(v1alpha1.InstanceReady, "PipelineFailed: step one")
 }
 
-func TestWhatTheCompositionNeedsIsReadUntilItNamesNothingNew(t *testing.T) {
+func TestNeedsAreReadUntilTheComposerNamesNoNewOne(t *testing.T) {
 	one := plan.Need{Kind: configMapKind, Namespace: "prod", Name: "settings"}
-	several := plan.Need{Kind: configMapKind, Several: true, Selector: "app=web"}
+	several := plan.Need{Kind: configMapKind, Multiple: true, Selector: "app=web"}
 	f := newFixture(t, configMap("a"))
 	settings := named(configMapKind, "prod", "settings")
 	settings.SetLabels(map[string]string{"app": "web"})
@@ -169,7 +169,7 @@ func TestANeedThatCannotBeReadSaysWhy(t *testing.T) {
 		given func(*fixture)
 		want  plan.Reason
 	}{
-		"A selector that is none": {plan.Need{Kind: secret, Several: true, Selector: "!!"}, func(*fixture) {}, plan.EvaluationFailed},
+		"A selector that is none": {plan.Need{Kind: secret, Multiple: true, Selector: "!!"}, func(*fixture) {}, plan.EvaluationFailed},
 		"A kind that is forbidden": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) {
 			f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
 		}, plan.Forbidden},
@@ -220,11 +220,11 @@ func TestAComposerReadsTheStateOfTheCluster(t *testing.T) {
 		if look := world.Object(plan.Need{Kind: secret, Name: "x"}); look.Unreadable == nil || look.Object != nil {
 			t.Errorf("a forbidden kind: %+v", look)
 		}
-		if found, blind := world.Matching(configMapKind, "", labels.SelectorFromSet(labels.Set{"app": "web"})); len(found) != 1 || blind != nil {
-			t.Errorf("matching: %v, %v", found, blind)
+		if found, unreadable := world.Matching(configMapKind, "", labels.SelectorFromSet(labels.Set{"app": "web"})); len(found) != 1 || unreadable != nil {
+			t.Errorf("matching: %v, %v", found, unreadable)
 		}
-		if found, blind := world.Matching(secret, "", labels.Everything()); found != nil || blind == nil {
-			t.Errorf("matching a forbidden kind: %v, %v", found, blind)
+		if found, unreadable := world.Matching(secret, "", labels.Everything()); found != nil || unreadable == nil {
+			t.Errorf("matching a forbidden kind: %v, %v", found, unreadable)
 		}
 		if namespaced, known := world.Namespaced(configMapKind); !namespaced || !known {
 			t.Error("a ConfigMap isn't namespaced")
@@ -256,7 +256,7 @@ type refers struct {
 
 func (r refers) References(*unstructured.Unstructured) []Reference { return r.references }
 
-func TestWhatAnInstanceNamesAsItsOwnIsAmongItsChildren(t *testing.T) {
+func TestObjectsThatAnInstanceRefersToAreChildren(t *testing.T) {
 	named := func(t *testing.T) *fixture {
 		f := newReconciled(t, configMap("a"))
 		f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetUID("a") })
@@ -300,7 +300,7 @@ func (u unlabelled) Children(kind schema.GroupVersionKind, _ string) ([]*unstruc
 	return nil, u.state(kind)
 }
 
-func TestAChildWhoseStatusTellsOfAnEarlierGenerationKeepsItsLastSpec(t *testing.T) {
+func TestAChildWithAStatusOfAnEarlierGenerationKeepsItsLastSpec(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.change(keyOf("a"), func(o *unstructured.Unstructured) {
 		o.SetGeneration(1)
@@ -319,7 +319,7 @@ func TestAChildWhoseStatusTellsOfAnEarlierGenerationKeepsItsLastSpec(t *testing.
 	}
 }
 
-func TestAnItemThatIsGoneTakesWhatWasInItsWayWithIt(t *testing.T) {
+func TestObstaclesOfAnItemThatIsGoneAreForgotten(t *testing.T) {
 	f := newFixture(t, configMap("a"), configMap("b"))
 	holder := named(configMapKind, "prod", "b")
 	holder.SetUID("other")

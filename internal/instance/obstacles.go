@@ -35,7 +35,7 @@ func (r *Reconciler) observeObstacles(s *reconcileState) {
 		}
 		switch {
 		case by.IsNamespace() && synced:
-			by.Problem = plan.MissingNamespace(by.Need.Name, found != nil)
+			by.Problem = plan.MissingNamespaceProblem(by.Need.Name, found != nil)
 		case !by.IsNamespace() && found != nil && by.Refused == nil:
 			by.Problem = r.nameConflict(s, node, found, by.Writers)
 		}
@@ -58,13 +58,13 @@ func (s *reconcileState) forgetObstacles() {
 // nameConflict is the problem of a node whose name another object has. The instance that this
 // object belongs to is watched: its deletion frees the name.
 func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
-	h := plan.Holder{Unstructured: holder, Writers: writers}
+	h := plan.NameHolder{Unstructured: holder, Writers: writers}
 	if key, version, ok := inventory.InstanceOf(holder); ok && holder.GetDeletionTimestamp() == nil {
 		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
 		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
 	}
 	adopts := slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptUnowned })
-	return plan.NameConflict(h, s.owner, adopts)
+	return plan.NameConflictProblem(h, s.owner, adopts)
 }
 
 // missingNamespace says whether a write failed because its namespace isn't there, or is being
@@ -73,9 +73,9 @@ func missingNamespace(o *unstructured.Unstructured, err error) (problem plan.Pro
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return plan.MissingNamespace(o.GetNamespace(), true), true
+		return plan.MissingNamespaceProblem(o.GetNamespace(), true), true
 	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
-		return plan.MissingNamespace(o.GetNamespace(), false), true
+		return plan.MissingNamespaceProblem(o.GetNamespace(), false), true
 	}
 	return plan.Problem{}, false // the kind isn't served any more, say
 }

@@ -33,23 +33,23 @@ type LiveReader interface {
 	WasOrphaned(ctx context.Context, o *unstructured.Unstructured) (bool, error)
 }
 
-// Applier applies objects. Create fails with kube.IsTaken where one of the name exists; the
+// Applier applies objects. Create fails with kube.IsNameTaken where one of the name exists; the
 // others write the incarnation with the given UID and nothing else.
 type Applier interface {
 	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
-	Share(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+	UpdateWithoutForce(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
 	ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error)
 }
 
 // DryRunner asks what would come of a write.
 type DryRunner interface {
-	Try(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
-	TryCreate(ctx context.Context, o *unstructured.Unstructured, manager string) error
+	DryRunUpdate(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+	DryRunCreate(ctx context.Context, o *unstructured.Unstructured, manager string) error
 }
 
 // InstanceWriter writes the instance itself. Where the revision that was read isn't the last
-// any more, the error is one of kube.IsGone's and nothing is written.
+// any more, the error is one of kube.IsStale's and nothing is written.
 type InstanceWriter interface {
 	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
 	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
@@ -60,9 +60,9 @@ type InstanceWriter interface {
 // Remover deletes children, changes those that stay, and explains refusals. What is gone
 // already is no error.
 type Remover interface {
-	DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
-	Change(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) error
-	WhyNot(ctx context.Context, o *unstructured.Unstructured, verb string, err error) (kube.Reason, string)
+	DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+	PatchIfExists(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) error
+	DiagnoseError(ctx context.Context, o *unstructured.Unstructured, verb string, err error) (kube.Reason, string)
 }
 
 // Kinds knows which kinds there are; a *kube.Kinds does.
@@ -76,7 +76,7 @@ type Kinds interface {
 type KindStates interface {
 	CRD(schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool)
 	Availability(context.Context, schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error)
-	Terminating(schema.GroupKind) bool
+	IsTerminating(schema.GroupKind) bool
 }
 
 // KindDetails says how a kind is served.
@@ -111,10 +111,10 @@ type InstanceCache interface {
 type Served interface {
 	Served(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	WasOrphaned(kind schema.GroupVersionKind, o *unstructured.Unstructured) bool
-	// Bypassed is the last state of an instance that the API server deleted although it had
+	// DeletedDespiteFinalizers is the last state of an instance that the API server deleted although it had
 	// finalizers; nil if there is none.
-	Bypassed(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured
-	ForgetBypassed(kind schema.GroupVersionKind, namespace, name string)
+	DeletedDespiteFinalizers(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured
+	ForgetDeletedDespiteFinalizers(kind schema.GroupVersionKind, namespace, name string)
 }
 
 // Lease is what one reconcile reads from the ChildCache. What it has read stays watched once
@@ -128,7 +128,7 @@ type Lease interface {
 // CacheReader reads from a cache, and watches what it reads. While the state is Synced, what
 // isn't among the objects doesn't exist.
 type CacheReader interface {
-	Want(watch.Target) watch.State
+	Watch(watch.Target) watch.State
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)

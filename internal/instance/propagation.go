@@ -9,7 +9,7 @@ import (
 // startPropagation notes the time of a status write that an instance of a higher layer may read.
 func (r *Reconciler) startPropagation(s *reconcileState) {
 	if _, _, nested := inventory.InstanceOf(s.instance); nested {
-		r.Layers.Wrote(s.instance.GetUID(), r.Now())
+		r.Layers.RecordWrite(s.instance.GetUID(), r.Now())
 	}
 }
 
@@ -28,7 +28,7 @@ func (r *Reconciler) measurePropagation(s *reconcileState, wrote bool) {
 				revisions = map[types.UID]string{}
 			}
 			revisions[uid] = revision
-			since, was := r.Layers.Taken(uid, s.facts.Now)
+			since, was := r.Layers.RecordRead(uid, s.facts.Now)
 			if was && wrote && s.memory.childRevisions[uid] != revision { // else an earlier reconcile has observed it, before the answer was there
 				r.Layers.Observe(child.GroupVersionKind().GroupKind(), r.Kind.GroupKind(), r.Now().Sub(since))
 			}

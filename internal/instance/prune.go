@@ -20,18 +20,18 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 		}
 		r.forgetUsages(s.key, s.memory)
 		if len(s.pruning) == 0 {
-			s.memory.tried = plan.DeletionHistory{} // all are gone
+			s.memory.deletionHistory = plan.DeletionHistory{} // all are gone
 		}
 		return
 	}
 	now := r.Now()
 	for _, o := range s.plan.Prune {
-		s.memory.updateTrial(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Seen(o, now) })
+		s.memory.updateAttempts(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Observed(o, now) })
 	}
 	r.observeTerminating(ctx, s, s.plan.Prune, now)
 	remains := plan.Remaining{
-		Instance: s.instance, Children: s.plan.Prune, History: s.memory.tried,
-		Before: report.Status{Pruning: before}, Now: now,
+		Instance: s.instance, Children: s.plan.Prune, History: s.memory.deletionHistory,
+		Reported: report.Status{Pruning: before}, Now: now,
 	}
 	if !r.observeUsages(s, &remains, s.plan.Prune...) {
 		s.pruning = before
@@ -39,12 +39,12 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 	}
 	pruning := plan.Prune(remains, s.plan.Policies)
 	if r.executeMove(ctx, s, pruning.RemovalStep) {
-		remains.History = s.memory.tried
+		remains.History = s.memory.deletionHistory
 		pruning = plan.Prune(remains, s.plan.Policies)
 	}
 	s.pruning, s.pruneAfter = pruning.Objects, pruning.Retry
-	for _, b := range report.Unreported(before, s.pruning) {
-		if b.Reason.IsBlocker() && !b.Deepest().InProgress {
+	for _, b := range report.NewBlockers(before, s.pruning) {
+		if b.Reason.IsBlocker() && !b.RootCause().InProgress {
 			r.Events.Event(s.instance, telemetry.Warning, "PruneBlocked", blockerText(b))
 		}
 	}

@@ -38,7 +38,7 @@ func (f *fixture) pruning() []string {
 	return out
 }
 
-func TestWhatNothingWantsGoesInReverseOrder(t *testing.T) {
+func TestUndesiredObjectsAreDeletedInReverseOrder(t *testing.T) {
 	f := shrunk(t)
 	f.reconcile()
 	f.wantCalls("delete ConfigMap b")
@@ -107,7 +107,7 @@ func TestNothingIsPrunedWhileSomethingIsUnresolved(t *testing.T) {
 	}
 }
 
-func TestWhatTakesItsTimeToGoIsReportedUntilItIsGone(t *testing.T) {
+func TestASlowDeletionIsReportedUntilTheObjectIsGone(t *testing.T) {
 	f := shrunk(t)
 	f.keep("b")
 	f.reconcile()
@@ -132,7 +132,7 @@ func TestWhatTakesItsTimeToGoIsReportedUntilItIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatIsWantedAgainIsNotReportedAsPruned(t *testing.T) {
+func TestAnObjectThatIsDesiredAgainIsNotReportedAsPruned(t *testing.T) {
 	f := shrunk(t)
 	f.fail["delete ConfigMap b"] = errors.New("no")
 	f.reconcile()
@@ -166,9 +166,9 @@ func TestARefusalIsReportedWithItsReasonAndRetriedLater(t *testing.T) {
 	}
 }
 
-func TestWhatIsInUseIsNotPruned(t *testing.T) {
+func TestAnObjectInUseIsNotPruned(t *testing.T) {
 	f := shrunk(t)
-	f.uses = map[object.Key][]usage.Use{keyOf("b"): {{Usage: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
+	f.uses = map[object.Key][]usage.Usage{keyOf("b"): {{Key: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
 	f.reconcile()
 	f.wantCalls("status Web shop")
 	f.wantEvent("in use: the shop is open")
@@ -177,14 +177,14 @@ func TestWhatIsInUseIsNotPruned(t *testing.T) {
 	f.wantCalls("delete ConfigMap b", "status Web shop")
 }
 
-func TestNothingIsPrunedBeforeItIsKnownWhatIsInUse(t *testing.T) {
+func TestNothingIsPrunedBeforeUsagesAreKnown(t *testing.T) {
 	f := shrunk(t)
-	f.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}}
+	f.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}}
 	f.reconcile()
 	f.wantCalls()
 }
 
-func TestWhatIsToStayIsReleased(t *testing.T) {
+func TestAnOrphanedObjectIsReleased(t *testing.T) {
 	f := shrunk(t)
 	f.change(shop, func(o *unstructured.Unstructured) {
 		annotations := o.GetAnnotations()
@@ -194,7 +194,7 @@ func TestWhatIsToStayIsReleased(t *testing.T) {
 	f.reconcile()
 	slices.Sort(f.calls) // they are made side by side
 	f.wantCalls("change ConfigMap b", "delete ConfigMap a")
-	f.wantEvent("Normal Orphaned: left in place, without the labels of this instance: ConfigMap prod/b")
+	f.wantEvent("Normal Orphaned: left in place without the labels of this instance: ConfigMap prod/b")
 	if got := f.objects[keyOf("b")].GetLabels(); len(got) > 0 {
 		t.Errorf("labels: %v", got)
 	}

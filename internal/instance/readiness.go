@@ -64,8 +64,8 @@ func (c *ReadinessCache) forget(key object.Key) {
 // noteReadiness caches the readiness of the instance at the end of a reconcile: by the author's
 // conditions if they say whether it is ready, and by the dialect's otherwise.
 func (r *Reconciler) noteReadiness(s *reconcileState, own, shown condition.Set) {
-	ready, said := shown.Get(v1alpha1.InstanceReady)
-	if !said {
+	ready, ok := shown.Get(v1alpha1.InstanceReady)
+	if !ok {
 		ready, _ = own.Get(v1alpha1.InstanceReady)
 	}
 	is := Readiness{By: s.composer, Ready: ready.Status == condition.True}

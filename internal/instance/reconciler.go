@@ -45,13 +45,13 @@ type Reconciler struct {
 	// Wake enqueues the definition: a kind that it didn't know has appeared, or an instance
 	// that it may wait for is gone.
 	Wake func()
-	// Usages tells which objects are in use; nil if there are none.
+	// Usages returns the usages of objects; nil if there are none.
 	Usages Usages
 	// Readiness caches how each instance was after its last reconcile; it may be nil.
 	Readiness *ReadinessCache
 	// Layers measures how long values take from one layer of instances to the next; it may be
 	// nil.
-	Layers *telemetry.Layers
+	Layers *telemetry.StatusPropagation
 
 	composer atomic.Pointer[Composer]
 	memories memories
@@ -83,7 +83,7 @@ type reconcileState struct {
 	plan      plan.Plan
 	// claimProblem is why the instance can't be claimed, if it can't.
 	claimProblem plan.Problem
-	// recreating says that objects are to be deleted and created anew.
+	// recreating says that objects are to be recreated.
 	recreating bool
 	// pruning is what status.pruning says of objects that nothing wants and that aren't gone.
 	pruning []report.Blocker
@@ -92,7 +92,7 @@ type reconcileState struct {
 	// requeueAfter and pruneAfter are when to reconcile again, the latter for pruning; 0 for no
 	// time.
 	requeueAfter, pruneAfter time.Duration
-	// errs are the failures of this reconcile that may pass when it is repeated.
+	// errs are the errors of this reconcile for which a retry may succeed.
 	errs []error
 }
 
@@ -144,19 +144,20 @@ func (s *reconcileState) isUnsettled() bool {
 	case !s.desired.Unsettled:
 		s.requeueAfter, s.memory.unsettledReconciles = 0, 0
 		return false
-	case s.idleRounds < mostIdle:
+	case s.idleRounds < maxIdleRounds:
 		return true
 	}
 	s.requeueAfter = time.Second << s.memory.unsettledReconciles
-	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, mostRestless)
+	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, maxUnsettledReconciles)
 	return false
 }
 
-// How often an answer that changes each time is asked for in one reconcile, and how many such
-// reconciles double the time to the next.
+// maxIdleRounds bounds the rounds of one reconcile in which a composer whose answer changes each
+// time is called; maxUnsettledReconciles bounds how often the delay to the next reconcile
+// doubles.
 const (
-	mostIdle     = 4
-	mostRestless = 6
+	maxIdleRounds          = 4
+	maxUnsettledReconciles = 6
 )
 
 // load reads the instance, and restores the watches of what it recorded. An instance that is gone
@@ -176,7 +177,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		memory:   r.memories.of(key, cached.GetUID()),
 	}
 	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
-		s.owner.Anchor = inventory.Anchor{Name: crd.Name, UID: crd.UID}
+		s.owner.CRD = inventory.CRD{Name: crd.Name, UID: crd.UID}
 	}
 	r.restoreWatches(ctx, s)
 	return s, reconcile.Result{}

@@ -7,14 +7,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-func TestAReconcileGoesAsDeepAsItsAnswersLetIt(t *testing.T) {
+func TestAReconcileContinuesWhileAnswersResolveMore(t *testing.T) {
 	f := newFixture(t, configMap("a"), configMap("b", "a"), configMap("c", "b"))
 	f.reconcile()
 	f.wantCalls("update Web shop", "create ConfigMap a", "create ConfigMap b", "create ConfigMap c", "status Web shop")
 	f.wantCondition(v1alpha1.InstanceReady, "True")
 }
 
-func TestAnAnswerThatIsAnotherEachTimeIsNotAskedForWithoutEnd(t *testing.T) {
+func TestAComposerWhoseAnswerAlwaysChangesIsNotHotLooped(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	composed := 0
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { composed++; d.Unsettled = true }
@@ -23,7 +23,7 @@ func TestAnAnswerThatIsAnotherEachTimeIsNotAskedForWithoutEnd(t *testing.T) {
 	composed = 0
 	first := f.reconcile().RequeueAfter
 	second := f.reconcile().RequeueAfter
-	if composed != 2*mostIdle || second != 2*first {
+	if composed != 2*maxIdleRounds || second != 2*first {
 		t.Errorf("composed %d times, then after %s and %s", composed, first, second)
 	}
 	f.nodes.adjust = nil

@@ -15,9 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// recreate deletes, in the foreground, objects whose updates the API server has rejected and
-// that may be created anew. A later reconcile creates them once they are gone. An object is
-// deleted only if the server would accept it as a new one, and nothing protects or uses it.
+// recreate deletes, in the foreground, objects that may be recreated and whose updates the API
+// server has rejected. A later reconcile creates them once they are gone. An object is deleted
+// only if the server would accept it as a new one, and nothing protects or uses it.
 func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []result) {
 	index := map[*unstructured.Unstructured]int{}
 	var rejected []*unstructured.Unstructured
@@ -26,12 +26,12 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 		if !kube.IsInvalid(res.err) {
 			continue
 		}
-		may, hint := step.Recreates(res.err.Error())
+		may, hint := step.MayRecreate(res.err.Error())
 		if !may {
 			results[i].hint = hint
 			continue
 		}
-		if err := r.Cluster.TryCreate(ctx, step.Object, v1alpha1.ChildManager); err != nil {
+		if err := r.Cluster.DryRunCreate(ctx, step.Object, v1alpha1.ChildManager); err != nil {
 			if kube.IsTransient(err) {
 				s.errs = append(s.errs, err)
 			}
@@ -46,14 +46,14 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 	}
 	s.recreating = true
 	now := r.Now()
-	remains := plan.Remaining{Instance: s.instance, Children: rejected, History: s.memory.tried, Now: now}
+	remains := plan.Remaining{Instance: s.instance, Children: rejected, History: s.memory.deletionHistory, Now: now}
 	if !r.observeUsages(s, &remains, rejected...) {
 		for _, i := range index {
-			results[i].hint = "it is recreated once it is known whether it is in use"
+			results[i].hint = "it is recreated once its usages are read"
 		}
 		return
 	}
-	deletable, blocked, retry := plan.Delete(remains)
+	deletable, blocked, retry := plan.Deletable(remains)
 	for o, by := range blocked {
 		results[index[o]].hint = blockedHint(by)
 	}
@@ -62,27 +62,27 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 	}
 	for _, o := range deletable {
 		i := index[o]
-		results[i] = r.deleteForAnother(ctx, s, s.plan.Steps[i], results[i].err)
+		results[i] = r.deleteToRecreate(ctx, s, s.plan.Steps[i], results[i].err)
 	}
 }
 
-// deleteForAnother deletes an object that is to be created anew, and records an event.
-func (r *Reconciler) deleteForAnother(ctx context.Context, s *reconcileState, step plan.Step, rejected error) result {
+// deleteToRecreate deletes an object that is to be recreated, and records an event.
+func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, step plan.Step, rejected error) result {
 	o := step.Current
 	why := describeError(step, rejected)
-	c := &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o, metav1.DeletePropagationForeground) }}
+	c := &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationForeground) }}
 	r.send(ctx, c)
 	if r.noteAnswers(s, []*removalRequest{c}) {
-		return result{err: rejected, hint: fmt.Sprintf("it can't be deleted to be created anew: %s: %s", c.reason, c.message)}
+		return result{err: rejected, hint: fmt.Sprintf("it cannot be deleted to be recreated: %s: %s", c.reason, c.message)}
 	}
-	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and created anew, since its update was rejected: %s", step.Node, describeObject(step), why))
-	problem := plan.Recreating(o, why)
+	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and recreated, since its update was rejected: %s", step.Node, describeObject(step), why))
+	problem := plan.RecreatingProblem(o, why)
 	return result{deleting: &problem}
 }
 
 // describeObject names a step's object, by its kind alone if the name may come from a Secret.
 func describeObject(step plan.Step) string {
-	if step.Conceals {
+	if step.Sensitive {
 		return step.Object.GetKind()
 	}
 	return object.KeyOf(step.Object).String()
@@ -91,7 +91,7 @@ func describeObject(step plan.Step) string {
 // describeError is the text of an error about a step's object, without what may come from a
 // Secret.
 func describeError(step plan.Step, err error) string {
-	if step.Conceals {
+	if step.Sensitive {
 		return kube.Redacted(err).Error()
 	}
 	return kube.Concise(err).Error()

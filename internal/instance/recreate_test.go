@@ -24,12 +24,12 @@ func immutable(t *testing.T, recreate plan.Recreation) *fixture {
 	return f
 }
 
-func TestAnObjectWhoseUpdateIsRejectedIsCreatedAnewIfItMay(t *testing.T) {
+func TestAnObjectWhoseUpdateIsRejectedIsRecreatedIfAllowed(t *testing.T) {
 	f := immutable(t, plan.Recreation{Allowed: true})
 	f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"other/keeps"}) })
 	f.reconcile()
 	f.wantCalls("update ConfigMap a", "try to create ConfigMap a", "delete in the foreground ConfigMap a", "status Web shop")
-	f.wantEvent("Warning Recreating: a: ConfigMap prod/a is deleted and created anew, since its update was rejected: data is immutable")
+	f.wantEvent("Warning Recreating: a: ConfigMap prod/a is deleted and recreated, since its update was rejected: data is immutable")
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "ResourceDeleting")
 	f.reconcile() // it is on its way
 	for _, call := range f.calls {
@@ -43,8 +43,8 @@ func TestAnObjectWhoseUpdateIsRejectedIsCreatedAnewIfItMay(t *testing.T) {
 	f.wantCondition(v1alpha1.InstanceReady, "True")
 }
 
-func TestWhatKeepsAnObjectFromBeingCreatedAnew(t *testing.T) {
-	held := map[object.Key][]usage.Use{keyOf("a"): {{Usage: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
+func TestObjectsThatAreNotRecreated(t *testing.T) {
+	held := map[object.Key][]usage.Usage{keyOf("a"): {{Key: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
 	cases := map[string]struct {
 		recreate plan.Recreation
 		given    func(*fixture)
@@ -53,7 +53,7 @@ func TestWhatKeepsAnObjectFromBeingCreatedAnew(t *testing.T) {
 	}{
 		"The node doesn't allow it": {
 			plan.Recreation{}, func(*fixture) {},
-			[]string{"update ConfigMap a", "status Web shop"}, "to have it deleted and created anew, annotate it",
+			[]string{"update ConfigMap a", "status Web shop"}, "to delete and recreate it, annotate it",
 		},
 		"A new one would be refused as well": {
 			plan.Recreation{Allowed: true}, func(f *fixture) { f.fail["try to create ConfigMap a"] = invalid("no such data") },
@@ -68,13 +68,13 @@ func TestWhatKeepsAnObjectFromBeingCreatedAnew(t *testing.T) {
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is not recreated: in use: the shop is open",
 		},
 		"It isn't known yet whether it is": {
-			plan.Recreation{Allowed: true}, func(f *fixture) { f.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}} },
-			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is recreated once it is known whether it is in use",
+			plan.Recreation{Allowed: true}, func(f *fixture) { f.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}} },
+			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is recreated once its usages are read",
 		},
 		"Its deletion is refused": {
 			plan.Recreation{Allowed: true}, func(f *fixture) { f.fail["delete in the foreground ConfigMap a"] = errors.New("no deletions today") },
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "delete in the foreground ConfigMap a", "status Web shop"},
-			"it can't be deleted to be created anew: DeniedByWebhook: no deletions today",
+			"it cannot be deleted to be recreated: DeniedByWebhook: no deletions today",
 		},
 		"Somebody protects it": {
 			plan.Recreation{Allowed: true}, func(f *fixture) {
@@ -102,7 +102,7 @@ func TestWhatKeepsAnObjectFromBeingCreatedAnew(t *testing.T) {
 	}
 }
 
-func TestADeletionThatWasGrantedAndDoesNotShowIsNotAskedForAgain(t *testing.T) {
+func TestAnAcceptedDeletionIsNotRequestedAgain(t *testing.T) {
 	f := immutable(t, plan.Recreation{Allowed: true})
 	a := f.objects[keyOf("a")]
 	f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"other/keeps"}) })

@@ -23,11 +23,11 @@ func (r *Reconciler) observeReferences(s *reconcileState) {
 		if known[ref.key()] || s.facts.IsUnreadable(ref.Kind.GroupKind()) {
 			continue
 		}
-		found, blind := r.readReference(s, ref)
+		found, unreadable := r.readReference(s, ref)
 		switch {
-		case blind != nil:
+		case unreadable != nil:
 			s.unreadKinds = append(s.unreadKinds, ref.Kind.GroupKind())
-			s.facts.UnreadableOwned[ref.Kind] = *blind
+			s.facts.UnreadableOwned[ref.Kind] = *unreadable
 		case found != nil:
 			s.addOwned(ref.nodeOf(found), found)
 		}
@@ -37,8 +37,8 @@ func (r *Reconciler) observeReferences(s *reconcileState) {
 // readReference reads an object that an instance names as its own; nil if it isn't.
 func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := s.lease.Object(ref.Kind, ref.Namespace, ref.Name)
-	if blind := unavailability(ref.Kind, state); blind != nil {
-		return nil, blind
+	if unreadable := unavailability(ref.Kind, state); unreadable != nil {
+		return nil, unreadable
 	}
 	if found == nil || !s.owner.Owns(found) || ref.nodeOf(found) == "" {
 		return nil, nil
@@ -54,11 +54,11 @@ func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan
 		if slices.ContainsFunc(remains.Children, is) {
 			continue
 		}
-		found, blind := r.readReference(s, ref)
+		found, unreadable := r.readReference(s, ref)
 		switch {
-		case blind != nil && blind.Reason == plan.WaitingForKind: // there are none
-		case blind != nil:
-			remains.Unread[ref.Kind] = *blind
+		case unreadable != nil && unreadable.Reason == plan.WaitingForKind: // there are none
+		case unreadable != nil:
+			remains.Unreadable[ref.Kind] = *unreadable
 		case found != nil:
 			remains.Children = append(remains.Children, found)
 		}

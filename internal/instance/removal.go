@@ -23,21 +23,21 @@ import (
 func (r *Reconciler) executeMove(ctx context.Context, s *reconcileState, m plan.RemovalStep) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range m.Delete {
-		requests = append(requests, &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteAsSeen(ctx, o, metav1.DeletePropagationBackground) }})
+		requests = append(requests, &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground) }})
 	}
 	change := func(o *unstructured.Unstructured, to map[string]any) *removalRequest {
-		return &removalRequest{o: o, verb: "patch", do: func() error { return r.Cluster.Change(ctx, o, to, v1alpha1.ChildManager) }}
+		return &removalRequest{o: o, verb: "patch", do: func() error { return r.Cluster.PatchIfExists(ctx, o, to, v1alpha1.ChildManager) }}
 	}
 	for _, o := range m.Release {
-		c := change(o, inventory.Released(o, s.instance))
+		c := change(o, inventory.ReleasePatch(o, s.instance))
 		c.releases = true
 		requests = append(requests, c)
 	}
 	for _, o := range m.Retain {
-		requests = append(requests, change(o, inventory.Retained(o, s.instance)))
+		requests = append(requests, change(o, inventory.RetainPatch(o, s.instance)))
 	}
 	for _, o := range m.Disown {
-		requests = append(requests, change(o, inventory.Disowned(o, s.instance)))
+		requests = append(requests, change(o, inventory.DisownPatch(o, s.instance)))
 	}
 	work := make([]func() error, len(requests))
 	for i, c := range requests {
@@ -62,13 +62,13 @@ type removalRequest struct {
 // send makes the request and explains its refusal.
 func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
 	err := c.do()
-	if errors.Is(err, kube.ErrChanged) {
+	if errors.Is(err, kube.ErrMetadataChanged) {
 		return // the event of the change triggers the next reconcile
 	}
 	if err != nil {
-		reason, message := r.Cluster.WhyNot(ctx, c.o, c.verb, err)
+		reason, message := r.Cluster.DiagnoseError(ctx, c.o, c.verb, err)
 		c.reason, c.message = report.Reason(reason), message
-		logr.FromContextOrDiscard(ctx).Info("an object doesn't go", "object", object.KeyOf(c.o), "verb", c.verb, "reason", c.reason, "message", c.message)
+		logr.FromContextOrDiscard(ctx).Info("cannot remove an object", "object", object.KeyOf(c.o), "verb", c.verb, "reason", c.reason, "message", c.message)
 	}
 	c.answered = true // unless there was a panic, which is an error already
 }
@@ -82,16 +82,16 @@ func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) 
 		case !c.answered:
 		case c.reason != "":
 			refused = true
-			s.memory.updateTrial(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Refused(c.reason, c.message, c.o, now) })
+			s.memory.updateAttempts(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Refused(c.reason, c.message, c.o, now) })
 		default:
-			s.memory.updateTrial(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Granted(now) })
+			s.memory.updateAttempts(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Accepted(now) })
 			if c.releases {
 				released = append(released, c.o)
 			}
 		}
 	}
 	if len(released) > 0 {
-		r.Events.Event(s.instance, telemetry.Normal, "Orphaned", "left in place, without the labels of this instance: "+listed(released))
+		r.Events.Event(s.instance, telemetry.Normal, "Orphaned", "left in place without the labels of this instance: "+listed(released))
 	}
 	return refused
 }

@@ -29,7 +29,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	s.lease.Commit()
 	summary := plan.Summarize(s.plan, s.facts.Now)
 	if s.claimProblem.Reason != "" {
-		summary = summary.Without(s.claimProblem)
+		summary = summary.WithClaimProblem(s.claimProblem)
 	}
 	before, state := condition.Read(s.instance), report.StateOf(s.instance)
 	at := Moment{s.facts.Now, s.instance.GetGeneration()}
@@ -39,12 +39,12 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	}
 	conditions := r.Dialect.LiveConditions(was, s.desired, summary, at)
 	shown := s.authorConditions(before, conditions, &summary, at)
-	said := report.Status{
+	status := report.Status{
 		State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, s.facts.Now),
 		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
 	}
 	revision := s.instance.GetResourceVersion()
-	if out := r.writeStatus(ctx, s, said.Render(s.desired.Status, s.composer.Room())); out.IsFinal() {
+	if out := r.writeStatus(ctx, s, status.Render(s.desired.Status, s.composer.StatusFields())); out.IsFinal() {
 		if out.Err != nil {
 			r.recordStatusRefusal(s, out.Err)
 			return reconcile.Fail(errors.Join(append(s.errs, out.Err)...))
@@ -64,7 +64,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
-	return requeue(soonest(s.requeueAfter, s.pruneAfter, summary.Retry, s.desired.Again))
+	return requeue(soonest(s.requeueAfter, s.pruneAfter, summary.Retry, s.desired.RequeueAfter))
 }
 
 // soonest is the shortest of the delays; 0 is none.
@@ -78,9 +78,9 @@ func soonest(delays ...time.Duration) time.Duration {
 	return out
 }
 
-// mostCuts is how often a status that was stored without some of its fields is written again
+// maxTruncatedWrites is how often a status that was stored without some of its fields is written again
 // before the schema counts as the reason.
-const mostCuts = 3
+const maxTruncatedWrites = 3
 
 func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
 	out := make([]report.Waiting, len(waits))
@@ -90,8 +90,8 @@ func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
 	return out
 }
 
-// nodeProblems are why nodes aren't as they should be. Since when is taken from the memory, or
-// after a restart from the status.
+// nodeProblems are the problems of nodes. Their times are taken from the memory, or after a
+// restart from the status.
 func (s *reconcileState) nodeProblems() []report.Problem {
 	known := s.memory.problems
 	if len(known) == 0 {
@@ -101,13 +101,13 @@ func (s *reconcileState) nodeProblems() []report.Problem {
 	return s.memory.problems
 }
 
-// mostSkipped bounds the resources that the status lists as left out.
-const mostSkipped = 50
+// maxSkipped bounds the resources that the status lists as left out.
+const maxSkipped = 50
 
 func skipped(steps []plan.Step) []report.Skipped {
 	var out []report.Skipped
 	for _, step := range steps {
-		if l := step.LeftOut; l != nil && len(out) < mostSkipped {
+		if l := step.SkipCause; l != nil && len(out) < maxSkipped {
 			out = append(out, report.Skipped{Node: step.Node, By: l.By, Condition: l.Condition, Inputs: l.Inputs})
 		}
 	}
@@ -128,16 +128,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 	answer, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.WriteStatus(ctx, s.instance, status, v1alpha1.StatusManager)
 	})
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return reconcile.Conflict()
 	}
 	if err != nil {
 		// The author's fields may come from a Secret.
 		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Redacted(err)))
 	}
-	s.memory.refusals.Granted(telemetry.FailedStatusUpdate)
+	s.memory.refusals.Clear(telemetry.FailedStatusUpdate)
 	s.memory.writtenStatus, s.memory.storedStatus = wanted, object.Digest(answer.Object["status"])
-	if s.memory.storedStatus != wanted && s.memory.truncatedWrites < mostCuts {
+	if s.memory.storedStatus != wanted && s.memory.truncatedWrites < maxTruncatedWrites {
 		// A schema that was just changed takes the API server a moment to use.
 		s.memory.truncatedWrites++
 		s.memory.writtenStatus = ""
@@ -148,11 +148,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 	return reconcile.Result{}
 }
 
-// recordStatusRefusal records an event if the status can't be written and that doesn't pass by
-// itself.
+// recordStatusRefusal records an event if the status can't be written and a retry won't succeed.
 func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
 	if kube.IsPermanent(err) {
-		s.memory.refusals.Refused(r.Events, s.instance, telemetry.FailedStatusUpdate, "the status doesn't tell how the instance is: "+err.Error())
+		s.memory.refusals.Record(r.Events, s.instance, telemetry.FailedStatusUpdate, "the status is outdated: "+err.Error())
 	}
 }
 
@@ -168,14 +167,14 @@ func equalJSON(a, b any) bool {
 func (r *Reconciler) recordResults(s *reconcileState, before condition.Set) {
 	ready, _ := before.Get(v1alpha1.InstanceReady)
 	known := s.memory.recordedResults == nil && ready.ObservedGeneration == s.instance.GetGeneration()
-	said := make(map[plan.Result]bool, len(s.desired.Results))
+	current := make(map[plan.Result]bool, len(s.desired.Results))
 	for _, result := range s.desired.Results {
-		if !known && !said[result] && !s.memory.recordedResults[result] {
+		if !known && !current[result] && !s.memory.recordedResults[result] {
 			r.recordResult(s, result)
 		}
-		said[result] = true
+		current[result] = true
 	}
-	s.memory.recordedResults = said
+	s.memory.recordedResults = current
 }
 
 // recordResult records an event about the instance and, if it is for its users, its claim.
@@ -194,8 +193,8 @@ func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
 	}
 }
 
-// recordTransition records an event when there is a problem that somebody may have to act on, and
-// one when it is over. What only lasts is no event.
+// recordTransition records an event when there is a problem that may need an action of a user,
+// and one when it is solved. A problem that only lasts is no event.
 func (r *Reconciler) recordTransition(s *reconcileState, before, after condition.Set) {
 	was, _ := r.Dialect.Problem(before)
 	is, message := r.Dialect.Problem(after)
@@ -205,7 +204,7 @@ func (r *Reconciler) recordTransition(s *reconcileState, before, after condition
 		r.Events.Event(s.instance, telemetry.Warning, is, message)
 	case is == "" && s.memory.problemRecorded && after.IsTrue(v1alpha1.InstanceReady):
 		s.memory.problemRecorded = false
-		r.Events.Event(s.instance, telemetry.Normal, "Ready", "all resources are there and ready again")
+		r.Events.Event(s.instance, telemetry.Normal, "Ready", "all resources exist and are ready again")
 	}
 }
 
@@ -218,6 +217,6 @@ func (r *Reconciler) recordDrift(s *reconcileState, before, after condition.Set)
 	case drifted && was.Message != is.Message:
 		r.Events.Event(s.instance, telemetry.Warning, DriftDetected, is.Message)
 	case had && !drifted:
-		r.Events.Event(s.instance, telemetry.Normal, "DriftEnded", "all fields are as they are wanted again")
+		r.Events.Event(s.instance, telemetry.Normal, "DriftEnded", "all fields have their desired values again")
 	}
 }

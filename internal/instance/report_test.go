@@ -38,10 +38,10 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 		failed bool
 		event  string
 	}{
-		"One that was overtaken waits for the event":   {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, ""},
-		"A failure that passes is tried again":         {apierrors.NewTooManyRequests("later", 1), true, ""},
-		"A lasting one is told as an event":            {invalid("spec.x: hunter2 is wrong"), true, "Warning FailedStatusUpdate: the status doesn't tell how the instance is"},
-		"A webhook's conflict is told as an event too": {refusedByWebhook(named(webKind, "prod", "shop")), true, "Warning FailedStatusUpdate"},
+		"One that was overtaken waits for the event": {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, ""},
+		"A transient failure is retried":             {apierrors.NewTooManyRequests("later", 1), true, ""},
+		"A permanent one is an event":                {invalid("spec.x: hunter2 is wrong"), true, "Warning FailedStatusUpdate: the status is outdated"},
+		"A webhook's conflict is an event too":       {refusedByWebhook(named(webKind, "prod", "shop")), true, "Warning FailedStatusUpdate"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestAStatusThatComesBackCutIsWrittenAgainAFewTimes(t *testing.T) {
+func TestAStatusThatIsStoredWithoutFieldsIsWrittenAgainAFewTimes(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["unknown"] = "pruned by the schema" }
 	f.answer = func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "status", "unknown") }
@@ -77,14 +77,14 @@ func TestAStatusThatComesBackCutIsWrittenAgainAFewTimes(t *testing.T) {
 		out := f.reconcile()
 		if slices.Contains(f.calls, "status Web shop") {
 			written++
-			if out.RequeueAfter == 0 && written <= mostCuts {
+			if out.RequeueAfter == 0 && written <= maxTruncatedWrites {
 				t.Error("no time is set to write it again")
 			}
 		}
 		f.pass(out.RequeueAfter)
 	}
-	if written != mostCuts+1 {
-		t.Errorf("written %d times, want %d", written, mostCuts+1)
+	if written != maxTruncatedWrites+1 {
+		t.Errorf("written %d times, want %d", written, maxTruncatedWrites+1)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestAProblemIsAnEventOnceAndSoIsItsEnd(t *testing.T) {
 	}
 	f.fail = nil
 	f.reconcile()
-	f.wantEvent("Normal Ready: all resources are there and ready again")
+	f.wantEvent("Normal Ready: all resources exist and are ready again")
 }
 
 func TestAuthorsResultsAreEventsOnceForAsLongAsTheyLast(t *testing.T) {
@@ -153,7 +153,7 @@ func TestResultsForAClaimsUsersAreEventsOfTheClaimToo(t *testing.T) {
 	}
 }
 
-func TestAuthorsConditionsTakeThePlaceOfTheDialects(t *testing.T) {
+func TestAuthorsConditionsReplaceTheDialects(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	said := plan.AuthorConditions{Conditions: []v1alpha1.Condition{{Type: "Healthy", Status: condition.True, Reason: "Fine"}}, Types: []string{"Healthy"}}
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {

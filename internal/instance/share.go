@@ -19,8 +19,8 @@ import (
 func (r *Reconciler) applyOnto(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	wanted := withoutOmitted(step)
 	return r.write(s, step.Object, func() (*unstructured.Unstructured, error) {
-		if step.Refuses {
-			return r.Cluster.Share(ctx, wanted, current.GetUID(), v1alpha1.ChildManager)
+		if step.RefuseConflicts {
+			return r.Cluster.UpdateWithoutForce(ctx, wanted, current.GetUID(), v1alpha1.ChildManager)
 		}
 		return r.Cluster.Update(ctx, wanted, current.GetUID(), v1alpha1.ChildManager)
 	})
@@ -28,31 +28,31 @@ func (r *Reconciler) applyOnto(ctx context.Context, s *reconcileState, step plan
 
 // withoutOmitted is a step's object without the fields that are left to other managers.
 func withoutOmitted(step plan.Step) *unstructured.Unstructured {
-	if len(step.Omit) == 0 {
+	if len(step.OmitFields) == 0 {
 		return step.Object
 	}
-	return &unstructured.Unstructured{Object: object.Without(step.Object.Object, step.Omit)}
+	return &unstructured.Unstructured{Object: object.WithoutFields(step.Object.Object, step.OmitFields)}
 }
 
 // fieldConflict is the result of an apply that found fields which another manager has set to
 // other values. It costs one read to name the manager: the server does so in a text only.
 func (r *Reconciler) fieldConflict(ctx context.Context, step plan.Step, current *unstructured.Unstructured, fields []string) result {
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
-	by := somebody
+	by := unknownManager
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).V(1).Info("can't tell who has set a field", "object", describeObject(step), "error", err.Error())
+		logr.FromContextOrDiscard(ctx).V(1).Info("cannot read which manager has set a field", "object", describeObject(step), "error", err.Error())
 	} else {
 		by = othersWithDifferent(live, step.Object)
 	}
-	return result{conflict: &plan.Refused{
-		Wanted: inventory.Applied(step.Object), Seen: plan.Appearance(current), Problem: plan.Conflict(step.Object, fields, by),
+	return result{conflict: &plan.RefusedApply{
+		DesiredDigest: inventory.AppliedDigest(step.Object), LiveDigest: plan.ContentDigest(current), Problem: plan.FieldConflictProblem(step.Object, fields, by),
 	}, holder: current}
 }
 
-// holdConflict notes that a node waits for another manager to give up a field. It is tried again
-// when the object changes or something else is wanted. An object that isn't the instance's yet
-// is watched by its name.
-func (s *reconcileState) holdConflict(step plan.Step, by *unstructured.Unstructured, refused plan.Refused) {
+// setConflictObstacle records that a node waits for another manager to release a field. It is
+// applied again when the object changes or the desired object does. An object that isn't the
+// instance's yet is watched by its name.
+func (s *reconcileState) setConflictObstacle(step plan.Step, by *unstructured.Unstructured, refused plan.RefusedApply) {
 	s.facts.Problems[step.Node] = refused.Problem
 	if !s.owner.Owns(by) {
 		s.setObstacle(step.Node, by, refused.Problem)
@@ -71,11 +71,11 @@ func (s *reconcileState) holdConflict(step plan.Step, by *unstructured.Unstructu
 // us own, that there is no conflict, and that nothing has drifted.
 func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) {
 	child := answer.GetUID()
-	lost := plan.Lost(step.Object, answer, v1alpha1.ChildManager)
+	lost := plan.LostFields(step.Object, answer, v1alpha1.ChildManager)
 	m.noteUngranted(child, step.Reclaimed(lost))
 	delete(m.history.Refusals, child)
-	if left := step.Ceded(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.Omit) == 0 {
-		m.noteSighting(child, plan.Inspection{Of: plan.FieldsDigest(answer, left)})
+	if left := step.Ceded(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.OmitFields) == 0 {
+		m.noteInspection(child, plan.Inspection{Digest: plan.FieldsDigest(answer, left)})
 	} else {
 		delete(m.history.Inspections, child)
 	}
@@ -86,20 +86,20 @@ func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) 
 // requests, when drift is first seen.
 func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
 	log := logr.FromContextOrDiscard(ctx).WithValues("object", describeObject(step))
-	seen := plan.Inspection{Of: plan.FieldsDigest(step.Current, step.Inspect), Drifted: step.Inspect, By: somebody}
-	if granted, err := r.Cluster.Try(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
-		log.V(1).Info("can't tell which fields were changed", "error", err.Error())
+	seen := plan.Inspection{Digest: plan.FieldsDigest(step.Current, step.InspectFields), Drifted: step.InspectFields, Managers: unknownManager}
+	if granted, err := r.Cluster.DryRunUpdate(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
+		log.V(1).Info("cannot determine which fields drifted", "error", err.Error())
 	} else {
-		never := plan.Lost(step.Object, granted, v1alpha1.ChildManager)
-		seen.Drifted = slices.DeleteFunc(slices.Clone(step.Inspect), func(p object.Path) bool { return slices.Contains(never, p) })
+		never := plan.LostFields(step.Object, granted, v1alpha1.ChildManager)
+		seen.Drifted = slices.DeleteFunc(slices.Clone(step.InspectFields), func(p object.Path) bool { return slices.Contains(never, p) })
 	}
 	if len(seen.Drifted) == 0 {
-		return result{sighting: &seen}
+		return result{inspection: &seen}
 	}
 	if live, err := r.Cluster.Get(ctx, step.Current.GroupVersionKind(), step.Current.GetNamespace(), step.Current.GetName()); err != nil {
-		log.V(1).Info("can't tell who changed a field", "error", err.Error())
+		log.V(1).Info("cannot read which manager changed a field", "error", err.Error())
 	} else {
-		seen.By = othersWithDifferent(live, step.Object)
+		seen.Managers = othersWithDifferent(live, step.Object)
 	}
-	return result{sighting: &seen}
+	return result{inspection: &seen}
 }

@@ -20,7 +20,7 @@ func (Graphs) Suspended(instance *unstructured.Unstructured) string {
 	if instance.GetDeletionTimestamp() != nil || !suspended(instance) {
 		return ""
 	}
-	return fmt.Sprintf("nothing is changed while the annotation %s is %q; remove it to go on",
+	return fmt.Sprintf("nothing is changed while the annotation %s is %q; remove it to continue",
 		v1alpha1.ReconcileAnnotation, instance.GetAnnotations()[v1alpha1.ReconcileAnnotation])
 }
 
@@ -30,9 +30,9 @@ func suspended(instance *unstructured.Unstructured) bool {
 	return strings.EqualFold(value, v1alpha1.ReconcileSuspended) || strings.EqualFold(value, v1alpha1.ReconcileDisabled)
 }
 
-// SuspendedConditions says that it isn't known any more whether the resources are as wanted. All
-// other conditions stay. Where the conditions are the author's, it changes only those that are
-// there.
+// SuspendedConditions says that it isn't known any more whether the resources are as desired.
+// All other conditions stay. If the conditions are the author's, it changes only those that
+// exist.
 func (Graphs) SuspendedConditions(set condition.Set, why string, at Moment) condition.Set {
 	_, own := set.Get(v1alpha1.InstanceManaged)
 	authors := len(set) > 0 && !own
@@ -51,18 +51,18 @@ const Suspended = "ReconciliationSuspended"
 // reportSuspended writes, once, that an instance is suspended; every other field of its status
 // stays. What its inventory names stays watched; an event of the instance itself resumes it.
 func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why string) reconcile.Result {
-	said := report.Read(s.instance)
-	was := said.State
-	said.State = r.Dialect.State(v1alpha1.InstanceSuspended)
-	said.Conditions = r.Dialect.SuspendedConditions(said.Conditions, why, Moment{r.Now(), s.instance.GetGeneration()})
+	status := report.Read(s.instance)
+	was := status.State
+	status.State = r.Dialect.State(v1alpha1.InstanceSuspended)
+	status.Conditions = r.Dialect.SuspendedConditions(status.Conditions, why, Moment{r.Now(), s.instance.GetGeneration()})
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
-	if out := r.writeStatus(ctx, s, said.Render(author, r.room(s))); out.IsFinal() {
+	if out := r.writeStatus(ctx, s, status.Render(author, r.statusFields(s))); out.IsFinal() {
 		r.recordStatusRefusal(s, out.Err)
 		return out
 	}
 	r.Readiness.note(s.key, Readiness{Reason: Suspended, Message: why})
-	if said.State != "" && was != said.State {
-		r.Events.Event(s.instance, telemetry.Normal, "Suspended", "asked for by "+r.annotatedBy(ctx, s, v1alpha1.ReconcileAnnotation))
+	if status.State != "" && was != status.State {
+		r.Events.Event(s.instance, telemetry.Normal, "Suspended", "requested by "+r.annotatedBy(ctx, s, v1alpha1.ReconcileAnnotation))
 	}
 	return reconcile.Done()
 }
@@ -70,6 +70,6 @@ func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why
 // recordResumed records an event if the instance was suspended before.
 func (r *Reconciler) recordResumed(s *reconcileState, before v1alpha1.InstanceState) {
 	if before == v1alpha1.InstanceSuspended {
-		r.Events.Event(s.instance, telemetry.Normal, "Resumed", "the instance is looked after again")
+		r.Events.Event(s.instance, telemetry.Normal, "Resumed", "the instance is reconciled again")
 	}
 }

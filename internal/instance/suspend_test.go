@@ -17,14 +17,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-func TestASuspendedInstanceIsLeftAlone(t *testing.T) {
+func TestASuspendedInstanceIsNotChanged(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.annotate(shop, v1alpha1.ReconcileAnnotation, v1alpha1.ReconcileSuspended)
 	f.nodes.wanted = nil
 	f.reconcile()
 	f.wantCalls("status Web shop", "get Web shop")
 	f.wantCondition(v1alpha1.InstanceReady, "False ReconciliationSuspended")
-	f.wantEvent("Normal Suspended: asked for by somebody (annotation kro.run/reconcile: suspended)")
+	f.wantEvent("Normal Suspended: requested by an unknown manager (annotation kro.run/reconcile: suspended)")
 	f.reconcile()
 	f.wantCalls()
 	t.Run("When the annotation is gone it goes on", func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestASuspendedInstanceCanBeDeleted(t *testing.T) {
 	f.until("remove finalizers of Web shop")
 }
 
-func TestAuthorsConditionsStayWhereAnInstanceIsSuspendedOrDeleted(t *testing.T) {
+func TestAuthorsConditionsStayWhileAnInstanceIsSuspendedOrDeleted(t *testing.T) {
 	authored := func(t *testing.T) *fixture {
 		f := newReconciled(t, configMap("a"))
 		f.change(shop, func(o *unstructured.Unstructured) {
@@ -89,14 +89,14 @@ type several struct {
 
 func (s several) Choose(*unstructured.Unstructured) Composer { return s.chosen }
 
-func TestAnInstanceIsComposedByTheOneThatIsChosenForIt(t *testing.T) {
+func TestAnInstanceIsComposedByItsChosenComposer(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.SetComposer(several{f.nodes, &nodes{wanted: []plan.Node{configMap("b")}}})
 	f.reconcile()
 	f.wantCalls("update Web shop", "create ConfigMap b", "status Web shop")
 }
 
-func TestAnInstanceStaysAsItIsWhileItIsNotKnownWhatItShouldBe(t *testing.T) {
+func TestAFrozenComposerChangesNothing(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	_ = unstructured.SetNestedField(f.shop().Object, "vpc-1", "status", "id")
 	f.nodes.wanted = nil
@@ -131,13 +131,13 @@ func TestTheReadinessOfInstancesIsCachedAndItsChangesAreReported(t *testing.T) {
 	}
 }
 
-func TestTheWayOfAValueFromOneLayerToTheNextIsMeasured(t *testing.T) {
+func TestPropagationOfAValueBetweenLayersIsMeasured(t *testing.T) {
 	nested := webKind
 	nested.Kind = "Vpc"
 	vpc := object.Key{Group: "example.org", Kind: "Vpc", Namespace: "prod", Name: "vpc"}
 	var took []time.Duration
 	f := newReconciled(t, plan.Node{ID: "vpc", Kind: nested, Object: named(nested, "prod", "vpc")})
-	f.Layers = telemetry.NewLayers(func(_, _ schema.GroupKind, d time.Duration) { took = append(took, d) })
+	f.Layers = telemetry.NewStatusPropagation(func(_, _ schema.GroupKind, d time.Duration) { took = append(took, d) })
 	f.change(vpc, func(o *unstructured.Unstructured) {
 		labels := o.GetLabels()
 		labels[v1alpha1.ApplySetIDLabel] = "applyset-vpc-v1"
@@ -145,7 +145,7 @@ func TestTheWayOfAValueFromOneLayerToTheNextIsMeasured(t *testing.T) {
 	})
 	written := func(id string) {
 		f.change(vpc, func(o *unstructured.Unstructured) { _ = unstructured.SetNestedField(o.Object, id, "status", "id") })
-		f.Layers.Wrote("uid-vpc", f.now)
+		f.Layers.RecordWrite("uid-vpc", f.now)
 		f.pass(time.Second)
 		f.reconcile()
 	}
@@ -167,14 +167,14 @@ func TestTheWayOfAValueFromOneLayerToTheNextIsMeasured(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfANestedInstanceIsTheBeginningOfItsWay(t *testing.T) {
+func TestTheStatusOfANestedInstanceStartsPropagation(t *testing.T) {
 	var took int
 	f := newFixture(t, configMap("a"))
-	f.Layers = telemetry.NewLayers(func(_, _ schema.GroupKind, _ time.Duration) { took++ })
+	f.Layers = telemetry.NewStatusPropagation(func(_, _ schema.GroupKind, _ time.Duration) { took++ })
 	above := inventory.Owner{Kind: webKind, Namespace: "prod", Name: "above", UID: "above", Definition: definition}
 	above.Mark(f.shop(), inventory.Place{Node: "shop"})
 	f.reconcile()
-	if _, was := f.Layers.Taken("i", f.now); !was {
+	if _, was := f.Layers.RecordRead("i", f.now); !was {
 		t.Error("its status isn't on its way")
 	}
 }

@@ -37,7 +37,7 @@ func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.
 		return out
 	}
 	if refused {
-		remains.Before, remains.History = s.reportedStatus(), s.memory.tried
+		remains.Reported, remains.History = s.reportedStatus(), s.memory.deletionHistory
 		removal = plan.Teardown(remains)
 		if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
 			return out
@@ -91,25 +91,25 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	s.lease = r.Lease(watch.Subscriber{Key: s.key})
 	defer s.lease.Commit()
 	remains := plan.Remaining{
-		Instance: s.instance, Policy: policy, Before: s.reportedStatus(),
-		Released: inventory.IsReleasedElsewhere(s.instance, r.Definition),
-		Unread:   map[schema.GroupVersionKind]plan.Unreadable{}, Now: r.Now(),
+		Instance: s.instance, Policy: policy, Reported: s.reportedStatus(),
+		ReleasedElsewhere: inventory.IsReleasedElsewhere(s.instance, r.Definition),
+		Unreadable:        map[schema.GroupVersionKind]plan.Unreadable{}, Now: r.Now(),
 	}
 	for _, gk := range r.recordedKinds(s, &remains) {
-		gvk, standing, err := r.Kinds.Availability(ctx, gk)
+		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		if err != nil {
 			s.lookupErr = err
-			remains.Unread[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
+			remains.Unreadable[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 		}
-		if err != nil || standing == kube.Gone {
+		if err != nil || availability == kube.Gone {
 			continue // of a kind that is gone there are no objects
 		}
 		children, state := s.lease.Children(gvk, s.owner.ID())
 		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
 			continue // the kind is gone since it was looked up
 		}
-		if blind := unavailability(gvk, state); blind != nil {
-			remains.Unread[gvk] = *blind
+		if unreadable := unavailability(gvk, state); unreadable != nil {
+			remains.Unreadable[gvk] = *unreadable
 		}
 		for _, child := range children {
 			if inventory.Node(child) != "" {
@@ -120,31 +120,31 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	r.observeRemainingReferences(s, &remains)
 	r.observeUsages(s, &remains, append(slices.Clone(remains.Children), s.instance)...)
 	r.observeTerminating(ctx, s, append(slices.Clone(remains.Children), s.instance), remains.Now)
-	remains.History = s.memory.tried
+	remains.History = s.memory.deletionHistory
 	return remains, nil
 }
 
-// recordedKinds lists the kinds that an instance has children of. If somebody has changed the
-// inventory, the kinds that its composer writes are added.
+// recordedKinds lists the kinds that an instance has children of. If another writer has changed
+// the inventory, the kinds that its composer writes are added.
 func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) []schema.GroupKind {
 	recorded := inventory.Read(s.instance)
-	if inventory.Intact(s.instance, s.owner) {
+	if inventory.IsIntact(s.instance, s.owner) {
 		return recorded.GroupKinds()
 	}
 	composer := r.composer.Load()
 	if composer == nil {
-		remains.Forged = true
+		remains.InventoryTampered = true
 		return recorded.GroupKinds()
 	}
 	var kinds []schema.GroupKind
-	for _, gvk := range (*composer).Written() {
+	for _, gvk := range (*composer).ChildKinds() {
 		kinds = append(kinds, gvk.GroupKind())
 	}
-	return recorded.Grow(inventory.Of(kinds)).GroupKinds()
+	return recorded.Union(inventory.Of(kinds)).GroupKinds()
 }
 
-// deletionPolicy is the propagation policy that the deletion of the instance asked for. The status
-// holds it once it has been written; a second deletion may ask to orphan.
+// deletionPolicy is the propagation policy of the instance's deletion. The status holds it once
+// it has been written; a second deletion may orphan the children.
 func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (report.Policy, error) {
 	before := report.ReadDeletion(s.instance)
 	switch {
@@ -172,21 +172,21 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) reconcile.Result {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
 	answer, err := r.Cluster.RemoveFinalizers(ctx, s.instance, ours, v1alpha1.InstanceManager)
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return reconcile.Done()
 	}
 	if err != nil {
-		reason, message := r.Cluster.WhyNot(ctx, s.instance, "patch", err)
-		s.memory.updateTrial(s.instance, func(t plan.DeletionAttempts) plan.DeletionAttempts {
-			return t.Refused(report.Reason(reason), "the finalizer can't be taken off: "+message, s.instance, r.Now())
+		reason, message := r.Cluster.DiagnoseError(ctx, s.instance, "patch", err)
+		s.memory.updateAttempts(s.instance, func(t plan.DeletionAttempts) plan.DeletionAttempts {
+			return t.Refused(report.Reason(reason), "the finalizer cannot be removed: "+message, s.instance, r.Now())
 		})
-		logr.FromContextOrDiscard(ctx).Info("the finalizer can't be taken off", "reason", reason, "message", message)
+		logr.FromContextOrDiscard(ctx).Info("the finalizer cannot be removed", "reason", reason, "message", message)
 		return reconcile.Result{}
 	}
 	if len(answer.GetFinalizers()) > 0 {
 		r.Instances.Record(answer, watch.Subscriber{Key: s.key})
-		s.memory.updateTrial(answer, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{Noticed: r.Now()} })
-		return reconcile.RequeueAfter(finalizerPatience)
+		s.memory.updateAttempts(answer, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{FirstSeen: r.Now()} })
+		return reconcile.RequeueAfter(finalizerDelay)
 	}
 	r.Instances.RecordGone(r.Kind, s.key.Namespace, s.key.Name, string(s.instance.GetUID()), watch.Subscriber{Key: s.key})
 	r.Children.Forget(watch.Subscriber{Key: s.key})
@@ -196,24 +196,24 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) re
 	return reconcile.Done()
 }
 
-// finalizerPatience is how long others may take to remove their finalizers before it is looked up
-// who put them on.
-const finalizerPatience = 100 * time.Millisecond
+// finalizerDelay is how long others may take to remove their finalizers before the managers that
+// added them are read.
+const finalizerDelay = 100 * time.Millisecond
 
-// orphanFinalizer is put on by the API server for the garbage collector when a
-// deletion asks for dependents to be left in place.
+// orphanFinalizer is added by the API server for the garbage collector when a deletion is to
+// orphan dependents.
 const orphanFinalizer = "orphan"
 
-// observeTerminating notes since when objects have been terminating, and looks up who put on the
-// finalizers of those that stay: caches hold our own managed fields only.
+// observeTerminating records since when objects have been terminating, and reads which managers
+// added the finalizers of those that stay: caches hold our own managed fields only.
 func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, objects []*unstructured.Unstructured, now time.Time) {
 	lookups := 0
 	for _, o := range objects {
 		if o.GetDeletionTimestamp() == nil {
 			continue
 		}
-		t := s.memory.updateTrial(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Seen(o, now) })
-		if now.Sub(t.Noticed) < lookupDelay(o) || t.Knows(o) || lookups == mostLookups {
+		t := s.memory.updateAttempts(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Observed(o, now) })
+		if now.Sub(t.FirstSeen) < lookupDelay(o) || t.KnowsFinalizersOf(o) || lookups == maxFinalizerLookups {
 			continue
 		}
 		if o.GetUID() == s.instance.GetUID() && slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
@@ -222,23 +222,24 @@ func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, 
 		lookups++
 		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 		if err == nil && live.GetUID() == o.GetUID() {
-			s.memory.updateTrial(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { t.Finalizers = finalizersOf(live); return t })
+			s.memory.updateAttempts(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { t.Finalizers = finalizersOf(live); return t })
 		}
 	}
 }
 
-// lookupDelay is how long an object may be terminating before its finalizers are looked up. An
-// instance reports its own blockers, unless no controller serves it.
+// lookupDelay is how long an object may be terminating before the managers of its finalizers are
+// read. An instance reports its own blockers, unless no controller serves it.
 func lookupDelay(o *unstructured.Unstructured) time.Duration {
 	if slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
-		return nestedPatience
+		return nestedInstanceDelay
 	}
-	return finalizerPatience
+	return finalizerDelay
 }
 
-// nestedPatience is when the finalizers of a nested instance are looked up, shortly before they
-// are reported.
-const nestedPatience = 12 * time.Second
+// nestedInstanceDelay is when the managers of a nested instance's finalizers are read: shortly
+// before they are reported.
+const nestedInstanceDelay = 12 * time.Second
 
-// mostLookups bounds how many objects a reconcile reads to name who put on their finalizers.
-const mostLookups = 10
+// maxFinalizerLookups bounds how many objects a reconcile reads to name the managers of their
+// finalizers.
+const maxFinalizerLookups = 10

@@ -61,7 +61,7 @@ func (f *fixture) reconcileFor(times int) {
 	}
 }
 
-func TestAnInstanceIsTakenApartInReverseOrderAndGoesLast(t *testing.T) {
+func TestChildrenAreDeletedInReverseOrderAndTheInstanceLast(t *testing.T) {
 	f := deleted(t)
 	f.reconcile()
 	f.wantCalls("read the deletion of Web shop", "status Web shop", "delete ConfigMap b")
@@ -87,7 +87,7 @@ func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 		settled bool
 	}{
 		"One that was overtaken waits for the event":  {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, true},
-		"A failure that passes is tried again":        {apierrors.NewTooManyRequests("later", 1), false, true},
+		"A transient failure is retried":              {apierrors.NewTooManyRequests("later", 1), false, true},
 		"A lasting refusal doesn't keep the instance": {invalid("no"), true, false},
 	}
 	for name, tc := range cases {
@@ -106,7 +106,7 @@ func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 	t.Run("What fails for long doesn't keep it either", func(t *testing.T) {
 		f := deleted(t)
 		f.fail["status Web shop"] = apierrors.NewTooManyRequests("later", 1)
-		f.pass(statusPatience)
+		f.pass(statusDelay)
 		f.reconcile()
 		if !slices.Contains(f.calls, "delete ConfigMap b") {
 			t.Errorf("requests: %q", f.calls)
@@ -114,7 +114,7 @@ func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 	})
 }
 
-func TestAStatusWithoutRoomForTheDeletionHasTheConditionsOnly(t *testing.T) {
+func TestAStatusWithoutADeletionFieldHasTheConditionsOnly(t *testing.T) {
 	f := deleted(t)
 	f.Cluster = narrow{fakeCluster{f.fake}}
 	f.reconcile()
@@ -141,38 +141,38 @@ func TestWhatBlocksADeletionIsReported(t *testing.T) {
 		given func(*fixture)
 		want  string
 	}{
-		"A finalizer, with who put it on": {func(f *fixture) {
+		"A finalizer, with its manager": {func(f *fixture) {
 			f.change(keyOf("b"), func(o *unstructured.Unstructured) {
 				o.SetFinalizers([]string{"other/keeps"})
 				theirs := fieldsEntry("other-controller", map[string]any{})
 				theirs.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{"v:\"other/keeps\"":{}}}}`)}
 				o.SetManagedFields(append(o.GetManagedFields(), theirs))
 			})
-		}, "b Finalizer: held by finalizer other/keeps, put on by other-controller"},
+		}, "b Finalizer: held by finalizer other/keeps, added by other-controller"},
 		"A refusal": {func(f *fixture) { f.fail["delete ConfigMap b"] = errors.New("no deletions today") },
 			"b DeniedByWebhook: no deletions today"},
 		"A usage": {func(f *fixture) {
-			f.uses = map[object.Key][]usage.Use{keyOf("b"): {{Usage: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
+			f.uses = map[object.Key][]usage.Usage{keyOf("b"): {{Key: object.Key{Kind: "Usage", Name: "u"}, UID: "u", Reason: "the shop is open"}}}
 		}, "b Protected: in use: the shop is open"},
 		"A usage that may be there": {func(f *fixture) {
-			f.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "usages are forbidden"}}
+			f.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "usages are forbidden"}}
 			f.change(keyOf("b"), func(o *unstructured.Unstructured) {
 				labels := o.GetLabels()
 				labels["crossplane.io/in-use"] = "true"
 				o.SetLabels(labels)
 			})
-		}, "b Protected: it is marked as in use, and by whom can't be told: usages are forbidden"},
+		}, "b Protected: it is labeled as in use, and its usages cannot be read: usages are forbidden"},
 		"A protection of the instance": {func(f *fixture) { f.annotate(shop, v1alpha1.ProtectAnnotation, "precious") },
 			"shop Protected: protected: precious"},
 		"A kind that can't be read": {func(f *fixture) {
 			f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "no"}}
-		}, " Forbidden: what is left of it can't be told: no"},
+		}, " Forbidden: cannot determine which objects remain: no"},
 		"A kind that can't be looked up": {func(f *fixture) { f.kindsErr = errors.New("discovery is down") },
-			" OutOfReach: what is left of it can't be told: discovery is down"},
-		"A record that somebody has changed, without a definition": {func(f *fixture) {
+			" OutOfReach: cannot determine which objects remain: discovery is down"},
+		"A modified inventory without a definition": {func(f *fixture) {
 			f.annotate(shop, v1alpha1.ApplySetKindsAnnotation, "Secret")
 			f.composer.Store(nil)
-		}, "shop OutOfReach: somebody has changed what it recorded of its objects"},
+		}, "shop OutOfReach: its inventory was modified"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestWhatBlocksADeletionIsReported(t *testing.T) {
 	}
 }
 
-func TestABlockerIsAnnouncedOnce(t *testing.T) {
+func TestABlockerIsOneEvent(t *testing.T) {
 	f := deleted(t)
 	f.fail["delete ConfigMap b"] = errors.New("no deletions today")
 	f.reconcile()
@@ -203,7 +203,7 @@ func TestABlockerIsAnnouncedOnce(t *testing.T) {
 	}
 }
 
-func TestARefusalThatCannotBeToldEndsTheReconcile(t *testing.T) {
+func TestARefusalThatCannotBeReportedEndsTheReconcile(t *testing.T) {
 	f := deleted(t)
 	f.fail["delete ConfigMap b"] = errors.New("no")
 	f.Cluster = &second{fakeCluster: fakeCluster{f.fake}}
@@ -225,7 +225,7 @@ func (s *second) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 	return s.fakeCluster.WriteStatus(ctx, o, status, manager)
 }
 
-func TestADeletionPastItsLimitIsStalled(t *testing.T) {
+func TestADeletionPastItsTimeoutIsStalled(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.nodes.defaults.Timeout = time.Minute
 	f.reconcile()
@@ -257,7 +257,7 @@ func TestAForcedDeletionLeavesBehindWhatBlocksIt(t *testing.T) {
 			if f.shop() != nil || f.objects[keyOf("b")] == nil {
 				t.Errorf("left: %v", f.objects)
 			}
-			if text := strings.Join(events, "\n"); !strings.Contains(text, "Warning ForceDeleted: asked for by ") || !strings.Contains(text, "left behind: ConfigMap prod/b") {
+			if text := strings.Join(events, "\n"); !strings.Contains(text, "Warning ForceDeleted: requested by ") || !strings.Contains(text, "left behind: ConfigMap prod/b") {
 				t.Errorf("events: %s", text)
 			}
 		})
@@ -291,7 +291,7 @@ func TestADeletionThatOrphansReleasesTheChildren(t *testing.T) {
 	}
 }
 
-func TestNothingIsTouchedBeforeThePolicyIsKnown(t *testing.T) {
+func TestNothingIsDeletedBeforeThePropagationPolicyIsKnown(t *testing.T) {
 	f := deleted(t)
 	f.fail["read the deletion of Web shop"] = errors.New("the connection is lost")
 	if out := f.reconcile(); out.Err == nil {
@@ -300,7 +300,7 @@ func TestNothingIsTouchedBeforeThePolicyIsKnown(t *testing.T) {
 	f.wantCalls("read the deletion of Web shop")
 }
 
-func TestWhatIsRetainedStaysForTheNextIncarnation(t *testing.T) {
+func TestRetainedObjectsStayForTheNextIncarnation(t *testing.T) {
 	f := deleted(t)
 	f.annotate(shop, v1alpha1.DeletionPolicyAnnotation, "b=Retain")
 	f.until("remove finalizers of Web shop")
@@ -329,7 +329,7 @@ func TestAFinalizerThatCannotBeRemovedIsReported(t *testing.T) {
 	f := deleted(t)
 	f.fail["remove finalizers of Web shop"] = errors.New("no")
 	f.until("remove finalizers of Web shop")
-	if got := f.blockers(); len(got) != 1 || got[0] != "shop DeniedByWebhook: the finalizer can't be taken off: no" {
+	if got := f.blockers(); len(got) != 1 || got[0] != "shop DeniedByWebhook: the finalizer cannot be removed: no" {
 		t.Errorf("got %q", got)
 	}
 	f.fail = nil
@@ -340,7 +340,7 @@ func TestAFinalizerThatCannotBeRemovedIsReported(t *testing.T) {
 	}
 }
 
-func TestAnInstanceThatGoesMeanwhileIsDone(t *testing.T) {
+func TestAnInstanceThatIsGoneMeanwhileIsDone(t *testing.T) {
 	f := deleted(t)
 	f.fail["remove finalizers of Web shop"] = apierrors.NewNotFound(webs, "shop")
 	f.until("remove finalizers of Web shop")
@@ -365,13 +365,13 @@ func TestADeletionNeedsNoDefinition(t *testing.T) {
 	f.until("remove finalizers of Web shop")
 }
 
-func TestWithADefinitionAChangedRecordIsMadeUpFor(t *testing.T) {
+func TestAModifiedInventoryIsCompletedFromTheDefinition(t *testing.T) {
 	f := deleted(t)
 	f.annotate(shop, v1alpha1.ApplySetKindsAnnotation, "Secret")
 	f.until("delete ConfigMap b")
 }
 
-func TestOfAKindThatIsGoneThereAreNoObjects(t *testing.T) {
+func TestAKindThatIsGoneHasNoObjects(t *testing.T) {
 	for name, given := range map[string]func(*fixture){
 		"No server knows it": func(f *fixture) { f.gone = map[string]bool{"ConfigMap": true} },
 		"Its watch finds it first": func(f *fixture) {
@@ -386,7 +386,7 @@ func TestOfAKindThatIsGoneThereAreNoObjects(t *testing.T) {
 	}
 }
 
-func TestAWriteWithoutAnAnswerIsLookedForBeforeTheInstanceGoes(t *testing.T) {
+func TestObjectsOfUnansweredWritesAreListedBeforeTheFinalizerIsRemoved(t *testing.T) {
 	lost := func(t *testing.T) *fixture {
 		f := newReconciled(t, configMap("a"))
 		f.nodes.wanted = append(f.nodes.wanted, configMap("b"))
@@ -449,7 +449,7 @@ func (l *late) List(ctx context.Context, kind schema.GroupVersionKind, selector 
 	return l.fakeCluster.List(ctx, kind, selector)
 }
 
-func TestAnInstanceThatWasDeletedPastItsFinalizerIsCleared(t *testing.T) {
+func TestChildrenOfAnInstanceDeletedDespiteItsFinalizerAreRemoved(t *testing.T) {
 	bypassed := func(t *testing.T) *fixture {
 		f := newReconciled(t, configMap("a"), configMap("b", "a"))
 		f.last = f.shop()

@@ -24,8 +24,8 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 	}
 	found := false
 	for _, gk := range inventory.Read(s.instance).GroupKinds() {
-		gvk, standing, err := r.Kinds.Availability(ctx, gk)
-		if err == nil && standing == kube.Gone {
+		gvk, availability, err := r.Kinds.Availability(ctx, gk)
+		if err == nil && availability == kube.Gone {
 			continue
 		}
 		var children []unstructured.Unstructured
@@ -33,7 +33,7 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 			children, err = r.Cluster.List(ctx, gvk, v1alpha1.ApplySetPartOfLabel+"="+s.owner.ID())
 		}
 		if err != nil {
-			return reconcile.Fail(fmt.Errorf("look for objects whose creation was not answered: %w", err))
+			return reconcile.Fail(fmt.Errorf("list objects after an unanswered write: %w", err))
 		}
 		for i := range children {
 			if inventory.Node(&children[i]) != "" {

@@ -10,10 +10,10 @@ import (
 
 // Usages knows which objects are in use.
 type Usages interface {
-	// Ask returns the usages of objects, or why they can't be read. The asker is enqueued when
-	// the answer changes, until it asks about others or is forgotten.
-	Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable)
-	Forget(asker object.Key)
+	// Subscribe returns the usages of objects, or why they can't be read. The subscriber is
+	// enqueued when the answer changes, until it subscribes to other objects or is forgotten.
+	Subscribe(subscriber object.Key, about []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable)
+	Forget(subscriber object.Key)
 }
 
 // observeUsages adds the usages of objects that are to be deleted. It reports false while usages
@@ -26,28 +26,28 @@ func (r *Reconciler) observeUsages(s *reconcileState, remains *plan.Remaining, o
 	for _, o := range objects {
 		keys = append(keys, object.KeyOf(o))
 	}
-	s.memory.askedUsages = true
-	uses, blind := r.Usages.Ask(s.key, keys)
-	remains.Uses = uses
+	s.memory.usagesSubscribed = true
+	uses, unreadable := r.Usages.Subscribe(s.key, keys)
+	remains.Usages = uses
 	switch {
-	case blind == nil:
-	case blind.Reason == plan.Syncing:
-		if remains.Unread != nil {
-			remains.Unread[usage.Kinds[0]] = *blind
+	case unreadable == nil:
+	case unreadable.Reason == plan.Syncing:
+		if remains.Unreadable != nil {
+			remains.Unreadable[usage.Kinds[0]] = *unreadable
 		}
 		return false
 	default:
-		remains.UsesUnknown = blind.Message
+		remains.UsagesUnreadable = unreadable.Message
 	}
 	return true
 }
 
 // forgetUsages ends the subscription of an instance of which nothing is to be deleted.
 func (r *Reconciler) forgetUsages(key object.Key, m *memory) {
-	if r.Usages != nil && (m == nil || m.askedUsages) {
+	if r.Usages != nil && (m == nil || m.usagesSubscribed) {
 		r.Usages.Forget(key)
 	}
 	if m != nil {
-		m.askedUsages = false
+		m.usagesSubscribed = false
 	}
 }

@@ -26,9 +26,9 @@ func (l listing) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList
 	return out, l.err
 }
 
-func TestOnlyAKindOfAVersionThatTheServerIsBuiltWithCannotCome(t *testing.T) {
+func TestOnlyKindsOfBuiltInVersionsAreNeverServed(t *testing.T) {
 	observed := func(by kube.Server) func(*kube.Kinds) {
-		return func(k *kube.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), by) }
+		return func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveGroup(gizmo.GroupVersion(), by) }
 	}
 	cases := map[string]struct {
 		reason string
@@ -38,11 +38,11 @@ func TestOnlyAKindOfAVersionThatTheServerIsBuiltWithCannotCome(t *testing.T) {
 		"The server is built with it": {"another release of it would have to be installed", observed(kube.BuiltIn), true},
 		"It is that of a CustomResourceDefinition": {"the next may define the kind", func(k *kube.Kinds) {
 			observed(kube.CustomResources)(k)
-			k.Observe(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Gadget" }))
+			k.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Gadget" }))
 		}, false},
 		"Another server has it":    {"that one may get the kind at any time", observed(kube.Aggregated), false},
-		"Nobody says who has it":   {"APIServices may not be read", func(*kube.Kinds) {}, false},
-		"Nobody has it":            {"it may come", func(k *kube.Kinds) { k.GroupsKnown(true) }, false},
+		"No APIServices are known": {"APIServices may not be read", func(*kube.Kinds) {}, false},
+		"Nobody has it":            {"it may come", func(k *kube.Kinds) { k.SetGroupsComplete(true) }, false},
 		"The server isn't so sure": {"it was built with it before", func(k *kube.Kinds) { observed(kube.BuiltIn)(k); observed(kube.Aggregated)(k) }, false},
 	}
 	for name, tc := range cases {
@@ -51,7 +51,7 @@ func TestOnlyAKindOfAVersionThatTheServerIsBuiltWithCannotCome(t *testing.T) {
 			tc.before(kinds)
 			for range 3 { // also from memory
 				got, known, err := kinds.Lookup(t.Context(), gizmo)
-				if err != nil || known || got.Absent != tc.absent {
+				if err != nil || known || got.NeverServed != tc.absent {
 					t.Fatalf("%s: got %+v, %t, %v", tc.reason, got, known, err)
 				}
 				if tc.absent {
@@ -61,23 +61,23 @@ func TestOnlyAKindOfAVersionThatTheServerIsBuiltWithCannotCome(t *testing.T) {
 				}
 			}
 			kinds.ObserveGroup(gizmo.GroupVersion(), kube.BuiltIn)
-			if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.Absent {
+			if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.NeverServed {
 				t.Errorf("now the server is built with it: got %+v, %v", got, err)
 			}
 		})
 	}
 }
 
-func TestAKindMayComeWithAnotherAPIServer(t *testing.T) {
+func TestABuiltInKindMayComeWithAnUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := &listing{kinds: []string{"Widget"}}
 		kinds := kube.NewKinds(is)
 		kinds.ObserveGroup(gizmo.GroupVersion(), kube.BuiltIn)
-		if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.Absent {
+		if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.NeverServed {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		is.kinds = append(is.kinds, "Gizmo")
-		<-time.After(kube.BuiltInAge)
+		<-time.After(kube.BuiltInCacheTTL)
 		if r, err := kinds.Resolve(t.Context(), gizmo); err != nil || r.GVR.Resource != "Gizmos" {
 			t.Errorf("got %v, %v", r, err)
 		}

@@ -1,6 +1,6 @@
-// Package kube is the only writer of children and instances. Each write is
-// one request that carries what it was decided on: the UID that was read, or the
-// condition that nothing is there yet. It makes no decisions of its own.
+// Package kube is the only writer of children and instances. Each write is one request that
+// names its precondition: the UID that was read, or that the object does not exist. The
+// package makes no decisions of its own.
 package kube
 
 import (
@@ -24,10 +24,10 @@ type Resolver interface {
 
 // Client writes and reads objects of any kind. It is safe for concurrent use.
 type Client struct {
-	dynamic dynamic.Interface
-	kinds   Resolver
-	rules   rules
-	dryRun  []string // of applies
+	dynamic     dynamic.Interface
+	kinds       Resolver
+	permissions permissions
+	dryRun      []string // set on all applies
 }
 
 // NewClient returns a client over the given connection.
@@ -35,8 +35,8 @@ func NewClient(d dynamic.Interface, kinds Resolver) *Client {
 	return &Client{dynamic: d, kinds: kinds}
 }
 
-// DryRun returns a client whose applies the API server checks and admits as it would
-// others, and then doesn't store.
+// DryRun returns a client whose applies the API server validates and admits, and does not
+// store.
 func (c *Client) DryRun() *Client {
 	return &Client{dynamic: c.dynamic, kinds: c.kinds, dryRun: []string{metav1.DryRunAll}}
 }
@@ -47,77 +47,78 @@ func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, name
 		return nil, err
 	}
 	if r.Namespaced {
-		return plainly{c.dynamic.Resource(r.GVR).Namespace(namespace)}, nil
+		return conciseResource{c.dynamic.Resource(r.GVR).Namespace(namespace)}, nil
 	}
-	return plainly{c.dynamic.Resource(r.GVR)}, nil
+	return conciseResource{c.dynamic.Resource(r.GVR)}, nil
 }
 
-// neverStored is a resource version that no object ever has. In a server-side
-// apply it makes the write conditional: what doesn't exist is created, and what
-// exists answers Conflict, whoever it belongs to. Nothing is taken over unseen.
-const neverStored = "1"
+// createOnlyVersion is a resource version that no object ever has. It makes a server-side
+// apply a creation: an object that does not exist is created, and one that exists answers
+// Conflict, whoever manages it. So no object is adopted by accident.
+const createOnlyVersion = "1"
 
-// Create applies an object that isn't there yet. An object of that name that does exist is
-// left alone; the error is then one of IsTaken's, and Holder is that object.
+// Create applies an object that does not exist yet. An existing object of that name is left
+// alone: the error then satisfies IsNameTaken, and ExistingObject returns that object.
 func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()
 	o.SetUID("")
-	o.SetResourceVersion(neverStored)
+	o.SetResourceVersion(createOnlyVersion)
 	var err error
 	for range attempts {
 		var answer *unstructured.Unstructured
-		if answer, err = c.apply(ctx, o, metav1.ApplyOptions{FieldManager: manager, Force: true}); !conflicts(err) {
+		if answer, err = c.apply(ctx, o, metav1.ApplyOptions{FieldManager: manager, Force: true}); !isConflict(err) {
 			return answer, err
 		}
 		live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 		switch {
 		case lookErr == nil:
-			return nil, taken{err, live}
+			return nil, nameTakenError{err, live}
 		case !IsObjectNotFound(lookErr, o.GetName()):
-			return nil, unchanged{error: err}
+			return nil, unconfirmedConflict{error: err}
 		}
 	}
-	return nil, unchanged{error: err, seen: true}
+	return nil, unconfirmedConflict{error: err, refuted: true}
 }
 
-// attempts is how often an object is to be created that the server says to be there and
-// isn't, or deleted that it says to have changed. What had the name may have gone in between,
-// but hardly twice: then no object is in the way, but an admission webhook, and no event is
-// going to follow.
+// attempts is how often a creation or a deletion is repeated when the server answers
+// Conflict and a read does not confirm it. The object in the way may disappear between the
+// two requests, but hardly twice: the second time an admission webhook refuses the write,
+// and no event follows.
 const attempts = 2
 
-// taken is the error of a creation whose name an object has.
-type taken struct {
+// nameTakenError is the error of a creation of an object whose name is taken.
+type nameTakenError struct {
 	error
-	holder *unstructured.Unstructured
+	existing *unstructured.Unstructured
 }
 
-func (t taken) Unwrap() error { return t.error }
+func (t nameTakenError) Unwrap() error { return t.error }
 
-// IsNameTaken says that Create found an object of that name.
-func IsNameTaken(err error) bool { return Holder(err) != nil }
+// IsNameTaken says whether Create failed because an object of that name exists.
+func IsNameTaken(err error) bool { return ExistingObject(err) != nil }
 
-// Holder is the object that Create found to have the name; nil if the error is another.
-func Holder(err error) *unstructured.Unstructured {
-	var t taken
+// ExistingObject returns the object that made Create fail with IsNameTaken; nil for other
+// errors.
+func ExistingObject(err error) *unstructured.Unstructured {
+	var t nameTakenError
 	if !errors.As(err, &t) {
 		return nil
 	}
-	return t.holder
+	return t.existing
 }
 
-// Update applies an object onto the incarnation with the given UID. When that
-// one is gone, nothing is written and nothing is created; see IsGone.
+// Update applies an object to the incarnation with the given UID. If that incarnation is
+// gone, nothing is written or created, and the error satisfies IsStale.
 func (c *Client) Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
-	return c.onto(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true})
 }
 
-func (c *Client) onto(ctx context.Context, o *unstructured.Unstructured, uid types.UID, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func (c *Client) applyToUID(ctx context.Context, o *unstructured.Unstructured, uid types.UID, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()
 	o.SetUID(uid)
 	o.SetResourceVersion("")
 	answer, err := c.apply(ctx, o, options)
-	return answer, c.checked(ctx, o, uid, "", err)
+	return answer, c.confirmStale(ctx, o, uid, "", err)
 }
 
 func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
@@ -129,7 +130,7 @@ func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, option
 		options.DryRun = c.dryRun
 	}
 	answer, err := r.Apply(ctx, o.GetName(), o, options)
-	return answer, attempted("patch", "", err)
+	return answer, withAttempt("patch", "", err)
 }
 
 // Get reads an object from the API server.
@@ -141,14 +142,14 @@ func (c *Client) Get(ctx context.Context, gvk schema.GroupVersionKind, namespace
 	return r.Get(ctx, name, metav1.GetOptions{})
 }
 
-// Delete asks for the deletion of this very incarnation of an object. What is
-// gone already, or has been replaced by another of its name, is no error.
+// Delete deletes this incarnation of an object, and its dependents in the background. An
+// object that is gone, or was replaced by another of its name, is no error.
 func (c *Client) Delete(ctx context.Context, o *unstructured.Unstructured) error {
-	return c.DeleteWith(ctx, o, metav1.DeletePropagationBackground)
+	return c.DeleteWithPolicy(ctx, o, metav1.DeletePropagationBackground)
 }
 
-// DeleteWith is Delete by a policy for what depends on the object.
-func (c *Client) DeleteWith(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+// DeleteWithPolicy is Delete with a propagation policy for the dependents.
+func (c *Client) DeleteWithPolicy(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
@@ -158,14 +159,14 @@ func (c *Client) DeleteWith(ctx context.Context, o *unstructured.Unstructured, p
 		Preconditions:     &metav1.Preconditions{UID: &uid},
 		PropagationPolicy: &policy,
 	})
-	return c.unlessGone(ctx, o, err)
+	return c.ignoreGone(ctx, o, err)
 }
 
-// DeleteAsSeen is DeleteWith of an object that still says of itself, by its labels and
-// annotations, what it said when it was read: somebody may have come to protect it. If it
-// doesn't, the error is ErrChanged, and the change is an event, which brings the next pass.
-// What else of it has changed doesn't matter.
-func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+// DeleteIfMetadataUnchanged is DeleteWithPolicy for an object whose labels and annotations
+// are still those that were read: a user may have protected it since. If they differ, the
+// error is ErrMetadataChanged, and the event of the change brings the next reconcile. Other
+// changes of the object do not matter.
+func (c *Client) DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
@@ -177,45 +178,46 @@ func (c *Client) DeleteAsSeen(ctx context.Context, o *unstructured.Unstructured,
 			Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
 			PropagationPolicy: &policy,
 		})
-		if !conflicts(err) {
-			return c.unlessGone(ctx, o, err)
+		if !isConflict(err) {
+			return c.ignoreGone(ctx, o, err)
 		}
 		live, lookErr := r.Get(ctx, o.GetName(), metav1.GetOptions{})
 		switch {
 		case IsObjectNotFound(lookErr, o.GetName()):
 			return nil
 		case lookErr != nil:
-			return unchanged{error: err}
+			return unconfirmedConflict{error: err}
 		case live.GetUID() != uid:
 			return nil
 		case live.GetResourceVersion() == revision:
-			return unchanged{error: err, seen: true}
+			return unconfirmedConflict{error: err, refuted: true}
 		case !maps.Equal(live.GetLabels(), o.GetLabels()) || !maps.Equal(live.GetAnnotations(), o.GetAnnotations()):
-			return ErrChanged
+			return ErrMetadataChanged
 		}
 		current = live
 	}
-	return ErrChanged
+	return ErrMetadataChanged
 }
 
-// ErrChanged says that an object tells something else of itself than when it was read.
-var ErrChanged = errors.New("its labels or annotations have changed")
+// ErrMetadataChanged says that the labels or annotations of an object differ from those
+// that were read.
+var ErrMetadataChanged = errors.New("its labels or annotations have changed")
 
-// DeleteUnchanged asks for the deletion of an object, if nobody has changed it
-// since it was read. Otherwise the error is one of IsGone's.
-func (c *Client) DeleteUnchanged(ctx context.Context, o *unstructured.Unstructured) error {
+// DeleteIfUnchanged deletes an object at the revision that was read. If it has changed, the
+// error satisfies IsStale.
+func (c *Client) DeleteIfUnchanged(ctx context.Context, o *unstructured.Unstructured) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
 	}
 	uid, revision := o.GetUID(), o.GetResourceVersion()
 	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}})
-	return c.unlessUnchanged(ctx, o, err)
+	return c.confirmStaleRevision(ctx, o, err)
 }
 
-// WriteStatus replaces an object's whole status, if nobody has changed the object
-// since it was read. The rest of the object is left as it is. Otherwise the error
-// is one of IsGone's: the change is an event, which brings the next pass.
+// WriteStatus replaces the status of an object at the revision that was read, and leaves
+// the rest as it is. If the object has changed, the error satisfies IsStale, and the event
+// of the change brings the next reconcile.
 func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
@@ -224,28 +226,28 @@ func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 	next := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
-	delete(metadata, "managedFields") // caches keep a part of them, and the server would take that for all
+	delete(metadata, "managedFields") // caches keep a part of them, which the server would take for all
 	next.Object["metadata"] = metadata
 	next.Object["status"] = status
 	answer, err := r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
-	return answer, c.unlessUnchanged(ctx, o, attempted("update", "status", err))
+	return answer, c.confirmStaleRevision(ctx, o, withAttempt("update", "status", err))
 }
 
-// Replace writes a whole object, if nobody has changed it since it was read.
-// Otherwise the error is one of IsGone's.
+// Replace writes a whole object over the revision that was read. If the object has changed,
+// the error satisfies IsStale.
 func (c *Client) Replace(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
 	next := o.DeepCopy()
-	next.SetManagedFields(nil) // caches keep a part of them, and the server would take that for all
+	next.SetManagedFields(nil) // caches keep a part of them, which the server would take for all
 	answer, err := r.Update(ctx, next, metav1.UpdateOptions{FieldManager: manager})
-	return answer, c.unlessUnchanged(ctx, o, attempted("update", "", err))
+	return answer, c.confirmStaleRevision(ctx, o, withAttempt("update", "", err))
 }
 
-// Patch merges a change into an object (RFC 7386), if nobody has changed it since
-// it was read. Otherwise the error is one of IsGone's.
+// Patch merges a change (RFC 7386) into the revision of an object that was read. If the
+// object has changed, the error satisfies IsStale.
 func (c *Client) Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
@@ -261,8 +263,22 @@ func (c *Client) Patch(ctx context.Context, o *unstructured.Unstructured, change
 	change["metadata"] = metadata
 	body, err := json.Marshal(change)
 	if err != nil {
-		return nil, fmt.Errorf("encode a change of %s: %w", o.GetName(), err)
+		return nil, fmt.Errorf("encode a patch of %s: %w", o.GetName(), err)
 	}
 	answer, err := r.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
-	return answer, c.unlessUnchanged(ctx, o, attempted("patch", "", err))
+	return answer, c.confirmStaleRevision(ctx, o, withAttempt("patch", "", err))
+}
+
+// List reads the objects of a kind from the API server: those that match a label selector,
+// or all if it is empty.
+func (c *Client) List(ctx context.Context, gvk schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error) {
+	r, err := c.resource(ctx, gvk, "")
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	return list.Items, nil
 }

@@ -55,19 +55,19 @@ func thing(uid, revision string) string {
 	return fmt.Sprintf(`{"apiVersion":"x.example.com/v1","kind":"Thing","metadata":{"name":"x","namespace":"y","uid":%q,"resourceVersion":%q}}`, uid, revision)
 }
 
-// TestAConflictCountsOnlyIfTheObjectShowsIt answers writes as the API server does when the
-// object is gone, changed, or there already. So may an admission webhook, and then nobody
+// TestAConflictIsConfirmedByARead answers writes as the API server does when the
+// object is gone, changed, or there already. So may an admission webhook, and then no one
 // must wait for an event of the object: none follows.
-func TestAConflictCountsOnlyIfTheObjectShowsIt(t *testing.T) {
+func TestAConflictIsConfirmedByARead(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7", "finalizers": []any{"f"}}}}
 	things := schema.GroupResource{Group: "x.example.com", Resource: "things"}
-	inUse := apierrors.NewConflict(things, "x", fmt.Errorf("somebody is at it")).ErrStatus
+	inUse := apierrors.NewConflict(things, "x", fmt.Errorf("the object is in use")).ErrStatus
 	notFound := apierrors.NewNotFound(things, "x").ErrStatus
 	incarnation := map[string]func(*kube.Client) error{
 		"Update": func(c *kube.Client) error { _, err := c.Update(t.Context(), read, "u", "m"); return err },
-		"Share":  func(c *kube.Client) error { _, err := c.Share(t.Context(), read, "u", "m"); return err },
+		"Share":  func(c *kube.Client) error { _, err := c.UpdateWithoutForce(t.Context(), read, "u", "m"); return err },
 		"Mark": func(c *kube.Client) error {
-			_, err := c.Mark(t.Context(), read, map[string]any{"metadata": map[string]any{}}, "m")
+			_, err := c.PatchMetadata(t.Context(), read, map[string]any{"metadata": map[string]any{}}, "m")
 			return err
 		},
 	}
@@ -75,7 +75,7 @@ func TestAConflictCountsOnlyIfTheObjectShowsIt(t *testing.T) {
 		"Patch":           func(c *kube.Client) error { _, err := c.Patch(t.Context(), read, map[string]any{}, "m"); return err },
 		"Replace":         func(c *kube.Client) error { _, err := c.Replace(t.Context(), read, "m"); return err },
 		"WriteStatus":     func(c *kube.Client) error { _, err := c.WriteStatus(t.Context(), read, nil, "m"); return err },
-		"DeleteUnchanged": func(c *kube.Client) error { return c.DeleteUnchanged(t.Context(), read) },
+		"DeleteUnchanged": func(c *kube.Client) error { return c.DeleteIfUnchanged(t.Context(), read) },
 		"RemoveFinalizers": func(c *kube.Client) error {
 			_, err := c.RemoveFinalizers(t.Context(), read, []string{"f"}, "m")
 			return err
@@ -100,22 +100,22 @@ func TestAConflictCountsOnlyIfTheObjectShowsIt(t *testing.T) {
 		for verb, write := range tc.writes {
 			t.Run(verb+" is answered with "+name, func(t *testing.T) {
 				err := write(connected(t, &refusing{answer: tc.answer, stored: tc.stored}))
-				if got := kube.IsGone(err); err == nil || got != tc.gone {
+				if got := kube.IsStale(err); err == nil || got != tc.gone {
 					t.Errorf("gone or changed: got %t of %v", got, err)
 				}
 				if got := kube.IsWebhookConflict(err); got != tc.refused {
 					t.Errorf("refused by a webhook: got %t of %v", got, err)
 				}
 				if tc.refused && (!kube.IsTransient(err) || reasonOf(err) != kube.ReasonRejected) {
-					t.Errorf("it isn't told as rejected, or not tried again: %v", reasonOf(err))
+					t.Errorf("it is not classified as rejected, or not retried: %v", reasonOf(err))
 				}
 			})
 		}
 	}
 }
 
-// TestOnlyWhatSaysTheSameOfItselfIsDeleted deletes an object that has changed since it was read.
-func TestOnlyWhatSaysTheSameOfItselfIsDeleted(t *testing.T) {
+// TestDeleteIfMetadataUnchanged deletes an object that has changed since it was read.
+func TestDeleteIfMetadataUnchanged(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7"}}}
 	protected := strings.Replace(thing("u", "8"), `"name"`, `"annotations":{"espalier.dev/protect":"the ledger"},"name"`, 1)
 	cases := map[string]struct {
@@ -133,8 +133,8 @@ func TestOnlyWhatSaysTheSameOfItselfIsDeleted(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			server := &storing{stored: tc.live, refuses: tc.refused}
-			err := connected(t, server).DeleteAsSeen(t.Context(), read, metav1.DeletePropagationBackground)
-			if got := errors.Is(err, kube.ErrChanged); got != tc.changed || err != nil && !tc.changed && !tc.refused {
+			err := connected(t, server).DeleteIfMetadataUnchanged(t.Context(), read, metav1.DeletePropagationBackground)
+			if got := errors.Is(err, kube.ErrMetadataChanged); got != tc.changed || err != nil && !tc.changed && !tc.refused {
 				t.Errorf("changed: got %t of %v", got, err)
 			}
 			if got := kube.IsWebhookConflict(err); got != tc.refused {
@@ -188,9 +188,9 @@ func (s *storing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Success"}`)
 }
 
-// TestANameIsTakenOnlyIfSomethingHasIt creates objects that the server says to be there.
-func TestANameIsTakenOnlyIfSomethingHasIt(t *testing.T) {
-	inUse := apierrors.NewConflict(schema.GroupResource{Group: "x.example.com", Resource: "things"}, "x", fmt.Errorf("somebody is at it")).ErrStatus
+// TestNameTakenIsConfirmedByARead creates objects that the server says to be there.
+func TestNameTakenIsConfirmedByARead(t *testing.T) {
+	inUse := apierrors.NewConflict(schema.GroupResource{Group: "x.example.com", Resource: "things"}, "x", fmt.Errorf("the object is in use")).ErrStatus
 	cases := map[string]struct {
 		server         *refusing
 		holder         string
@@ -211,7 +211,7 @@ func TestANameIsTakenOnlyIfSomethingHasIt(t *testing.T) {
 			if got := kube.IsWebhookConflict(err); got != tc.refused {
 				t.Errorf("refused by a webhook: got %t of %v", got, err)
 			}
-			if holder := kube.Holder(err); (holder == nil) != (tc.holder == "") || holder != nil && string(holder.GetUID()) != tc.holder {
+			if holder := kube.ExistingObject(err); (holder == nil) != (tc.holder == "") || holder != nil && string(holder.GetUID()) != tc.holder {
 				t.Errorf("%v has the name", holder)
 			}
 			if tc.server.writes != tc.writes || tc.server.reads != tc.reads {
@@ -221,9 +221,9 @@ func TestANameIsTakenOnlyIfSomethingHasIt(t *testing.T) {
 	}
 }
 
-// TestAnErrorThatForbidsNamesVerbAndResource writes what is forbidden. The answer's text isn't
+// TestForbiddenErrorsNameVerbAndResource writes what is forbidden. The answer's text isn't
 // shown: an admission webhook may have written it, and quote what the object holds.
-func TestAnErrorThatForbidsNamesVerbAndResource(t *testing.T) {
+func TestForbiddenErrorsNameVerbAndResource(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7"}}}
 	things := schema.GroupResource{Group: "x.example.com", Resource: "things"}
 	c := connected(t, &refusing{answer: apierrors.NewForbidden(things, "x", errors.New("s3cret")).ErrStatus})
@@ -240,7 +240,7 @@ func TestAnErrorThatForbidsNamesVerbAndResource(t *testing.T) {
 	}
 	for _, err := range []error{status, finalizers, create} {
 		if !apierrors.IsForbidden(err) || reasonOf(err) != kube.ReasonForbidden {
-			t.Errorf("it isn't told as forbidden any more: %v", err)
+			t.Errorf("it is no longer classified as forbidden: %v", err)
 		}
 	}
 }

@@ -21,10 +21,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// CRDs follows the CustomResourceDefinitions of a cluster. It is a watch of its
-// own, apart from the hub's, since what is known of kinds decides whether objects
-// are gone for good: nothing else may run before it is complete. It is safe for
-// concurrent use.
+// CRDs watches the CustomResourceDefinitions of a cluster. It is a watch of its own, apart
+// from the hub's: what is known of kinds decides whether objects are gone for good, so
+// nothing else may run before it is synced. It is safe for concurrent use.
 type CRDs struct {
 	reflector *cache.Reflector
 	changed   func(was, is *apiextensionsv1.CustomResourceDefinition)
@@ -33,16 +32,16 @@ type CRDs struct {
 
 	mu       sync.RWMutex
 	known    map[string]*apiextensionsv1.CustomResourceDefinition
-	past     uint64 // everything up to this revision has been told of
+	revision uint64 // everything up to this revision was reported
 	complete chan struct{}
 	once     sync.Once
 }
 
-// NewCRDs returns a follower that tells of each definition as it is found, changes
-// and goes: was is nil for one that wasn't known, is for one that is gone. Both are
-// shared and must not be changed; without the texts that only people read, unless
-// the definition is ours. Calls come one at a time, and one that was recreated
-// while the watch was broken comes as a change.
+// NewCRDs returns a watcher that calls changed for each CustomResourceDefinition that it
+// finds, that changes and that is deleted: was is nil for a new one, is for a deleted one.
+// Both are shared and must not be changed. Descriptions are removed, unless the definition
+// is ours. Calls come one at a time; a definition that was recreated while the watch was
+// broken comes as a change.
 func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, changed func(was, is *apiextensionsv1.CustomResourceDefinition)) (*CRDs, error) {
 	client, err := apiextensions.NewForConfigAndClient(config, httpClient)
 	if err != nil {
@@ -53,26 +52,26 @@ func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, chan
 	c.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) { return api.Watch(ctx, o) },
-	}, &apiextensionsv1.CustomResourceDefinition{}, crdStore{c}, cache.ReflectorOptions{Logger: &log, Name: "kinds", Backoff: patience()})
+	}, &apiextensionsv1.CustomResourceDefinition{}, reflectorStore{c}, cache.ReflectorOptions{Logger: &log, Name: "kinds", Backoff: watchBackoff()})
 	return c, nil
 }
 
-// patience paces attempts. Everything waits for what is known of kinds, so an API
-// server that restarts is found soon after it is back.
-func patience() *wait.Backoff {
+// watchBackoff paces attempts. Everything waits for what is known of kinds, so it finds an
+// API server that restarts soon after it is back.
+func watchBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 2 * time.Second}
 }
 
-// Run follows until the context ends.
+// Run watches until the context ends.
 func (c *CRDs) Run(ctx context.Context) {
 	ctx = logr.NewContext(ctx, c.log)
-	for retry := patience(); ctx.Err() == nil; {
+	for retry := watchBackoff(); ctx.Err() == nil; {
 		began := time.Now()
 		if err := c.reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
-			c.log.V(1).Info("watch of CustomResourceDefinitions ended", "reason", err.Error())
+			c.log.V(1).Info("Watch of CustomResourceDefinitions ended", "reason", err.Error())
 		}
 		if time.Since(began) > time.Minute {
-			retry = patience()
+			retry = watchBackoff()
 		}
 		pause := time.NewTimer(retry.Step())
 		select {
@@ -83,11 +82,10 @@ func (c *CRDs) Run(ctx context.Context) {
 	}
 }
 
-// Complete is closed once all definitions have been told of.
-func (c *CRDs) Complete() <-chan struct{} { return c.complete }
+// Synced is closed once all existing definitions were reported.
+func (c *CRDs) Synced() <-chan struct{} { return c.complete }
 
-// List reads all definitions from the API server, by their names. It is for those who
-// don't follow them.
+// List reads all definitions from the API server, keyed by name. It does not need Run.
 func (c *CRDs) List(ctx context.Context) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	list, err := c.api.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -100,7 +98,7 @@ func (c *CRDs) List(ctx context.Context) (map[string]*apiextensionsv1.CustomReso
 	return out, nil
 }
 
-// Get returns a definition as the watch last told of it.
+// Get returns a definition as last reported.
 func (c *CRDs) Get(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -108,20 +106,20 @@ func (c *CRDs) Get(name string) (*apiextensionsv1.CustomResourceDefinition, bool
 	return found, ok
 }
 
-// Past tells whether the watch has told of everything up to a revision.
-func (c *CRDs) Past(revision string) bool {
+// HasObserved says whether everything up to a revision was reported.
+func (c *CRDs) HasObserved(revision string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.past >= parseRevision(revision)
+	return c.revision >= parseRevision(revision)
 }
 
-func (c *CRDs) reached(revision string) {
+func (c *CRDs) advanceRevision(revision string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.past = max(c.past, parseRevision(revision))
+	c.revision = max(c.revision, parseRevision(revision))
 }
 
-// set puts a definition in place, or takes it away, and tells of it.
+// set stores a definition, or removes it if is is nil, and reports the change.
 func (c *CRDs) set(name string, is *apiextensionsv1.CustomResourceDefinition) {
 	c.mu.Lock()
 	was := c.known[name]
@@ -138,50 +136,49 @@ func (c *CRDs) set(name string, is *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// crdStore is the follower as its reflector sees it.
-type crdStore struct{ *CRDs }
+// reflectorStore adapts CRDs to its reflector.
+type reflectorStore struct{ *CRDs }
 
 var (
-	_ cache.TransformingStore      = crdStore{}
-	_ cache.ReflectorBookmarkStore = crdStore{}
+	_ cache.TransformingStore      = reflectorStore{}
+	_ cache.ReflectorBookmarkStore = reflectorStore{}
 )
 
-// Transformer keeps what is held small.
-func (crdStore) Transformer() cache.TransformFunc { return slim }
+// Transformer reduces what is stored.
+func (reflectorStore) Transformer() cache.TransformFunc { return trimCRD }
 
-// Add takes an event of the watch.
-func (s crdStore) Add(o any) error { return s.Update(o) }
+// Add handles an event of the watch.
+func (s reflectorStore) Add(o any) error { return s.Update(o) }
 
-// Update takes an event of the watch.
-func (s crdStore) Update(o any) error {
+// Update handles an event of the watch.
+func (s reflectorStore) Update(o any) error {
 	c, ok := o.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
-		return fmt.Errorf("a %T among CustomResourceDefinitions", o)
+		return fmt.Errorf("decode CustomResourceDefinition: unexpected type %T", o)
 	}
 	s.set(c.Name, c)
-	s.reached(c.ResourceVersion)
+	s.advanceRevision(c.ResourceVersion)
 	return nil
 }
 
-// Delete takes an event of the watch. The revision that it carries is that of the
-// deletion.
-func (s crdStore) Delete(o any) error {
+// Delete handles an event of the watch. Its object has the revision of the deletion.
+func (s reflectorStore) Delete(o any) error {
 	if c, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
 		s.set(c.Name, nil)
-		s.reached(c.ResourceVersion)
+		s.advanceRevision(c.ResourceVersion)
 	}
 	return nil
 }
 
-// Bookmark notes how far the watch is.
-func (s crdStore) Bookmark(revision string) error {
-	s.reached(revision)
+// Bookmark records how far the watch has come.
+func (s reflectorStore) Bookmark(revision string) error {
+	s.advanceRevision(revision)
 	return nil
 }
 
-// Replace takes a complete list. What is gone is told of first: another may have
-// its kind.
-func (s crdStore) Replace(items []any, revision string) error {
+// Replace handles a complete list. It reports deletions first: another definition may have
+// taken the kind.
+func (s reflectorStore) Replace(items []any, revision string) error {
 	listed := map[string]bool{}
 	for _, o := range items {
 		if c, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
@@ -204,16 +201,16 @@ func (s crdStore) Replace(items []any, revision string) error {
 			return err
 		}
 	}
-	s.reached(revision)
+	s.advanceRevision(revision)
 	s.once.Do(func() { close(s.complete) })
 	return nil
 }
 
-// Resync is never asked for.
-func (crdStore) Resync() error { return nil }
+// Resync is never called.
+func (reflectorStore) Resync() error { return nil }
 
-// slim drops from a CustomResourceDefinition what only people read.
-func slim(o any) (any, error) {
+// trimCRD removes what only people read from a CustomResourceDefinition.
+func trimCRD(o any) (any, error) {
 	c, ok := o.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
 		return o, nil
@@ -225,22 +222,22 @@ func slim(o any) (any, error) {
 	c.ManagedFields = nil
 	for i := range c.Spec.Versions {
 		if s := c.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
-			wordless(s.OpenAPIV3Schema)
+			stripDescriptions(s.OpenAPIV3Schema)
 		}
 	}
 	return c, nil
 }
 
-func wordless(s *apiextensionsv1.JSONSchemaProps) {
+func stripDescriptions(s *apiextensionsv1.JSONSchemaProps) {
 	s.Description = ""
 	for name, p := range s.Properties {
-		wordless(&p)
+		stripDescriptions(&p)
 		s.Properties[name] = p
 	}
 	if s.Items != nil && s.Items.Schema != nil {
-		wordless(s.Items.Schema)
+		stripDescriptions(s.Items.Schema)
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		wordless(s.AdditionalProperties.Schema)
+		stripDescriptions(s.AdditionalProperties.Schema)
 	}
 }

@@ -17,77 +17,76 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// Resource is how a kind is served.
+// Resource is where the API server serves a kind.
 type Resource struct {
 	GVR        schema.GroupVersionResource
 	Namespaced bool
 }
 
-// Unavailable is the error for a kind that no server knows.
-type Unavailable struct {
+// NoKindMatchError says that no API server serves a kind.
+type NoKindMatchError struct {
 	Kind schema.GroupVersionKind
-	// siblings are, sorted, the kinds that the server lists in its version; nil if it lists
-	// no such version.
+	// siblings are the kinds that the server lists in the same version, sorted; nil if it
+	// does not list the version.
 	siblings []string
 }
 
-func (u *Unavailable) Error() string {
-	return fmt.Sprintf("the server knows no kind %s in %s; it continues when its CustomResourceDefinition is installed", u.Kind.Kind, u.Kind.GroupVersion())
+func (u *NoKindMatchError) Error() string {
+	return fmt.Sprintf("no matches for kind %q in version %q; it continues when the CustomResourceDefinition is installed", u.Kind.Kind, u.Kind.GroupVersion())
 }
 
-// IsUnavailable says whether the error is that no server knows the kind.
-func IsUnavailable(err error) bool {
-	var u *Unavailable
+// IsNoKindMatch says whether the error is a *NoKindMatchError.
+func IsNoKindMatch(err error) bool {
+	var u *NoKindMatchError
 	return errors.As(err, &u)
 }
 
-// Resolve finds the resource that serves a kind. A kind that no server knows is
-// an *Unavailable. It asks the server at most once about kinds without a
-// CustomResourceDefinition, and not at all about groups that the server is known
-// not to have.
+// Resolve finds the resource that serves a kind. The error is a *NoKindMatchError if no
+// server serves it. For a kind without a CustomResourceDefinition it requests discovery at
+// most once, and not at all for a group that the server is known not to have.
 func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
-		return fromCRD(c, gvk)
+		return resourceFromCRD(c, gvk)
 	}
 	k.mu.RLock()
 	r, ok := k.builtin[gvk]
-	absent, said, epoch := k.absent(gvk), k.missing[gvk], k.groups.epoch
+	absent, said, epoch := k.isAbsent(gvk), k.missing[gvk], k.groups.epoch
 	k.mu.RUnlock()
 	if ok {
 		return r, nil
 	}
 	if absent {
-		return Resource{}, &Unavailable{Kind: gvk, siblings: said.siblings}
+		return Resource{}, &NoKindMatchError{Kind: gvk, siblings: said.siblings}
 	}
 	r, err := k.discover(ctx, gvk, epoch)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case epoch != k.groups.epoch, k.defined[gvk.GroupKind()] && !k.groups.aggregated(gvk.GroupVersion()):
-		// The world has changed while the server was asked.
+	case epoch != k.groups.epoch, k.defined[gvk.GroupKind()] && !k.groups.isAggregated(gvk.GroupVersion()):
+		// The cluster has changed during the request.
 	case err == nil:
 		k.builtin[gvk] = r
-	case IsUnavailable(err):
-		k.missing[gvk] = absence{at: k.now(), siblings: siblingsOf(err)}
+	case IsNoKindMatch(err):
+		k.missing[gvk] = absentKind{at: k.now(), siblings: siblingsOf(err)}
 	}
 	return r, err
 }
 
-// siblingsOf are the kinds that a version has without the one that was asked for.
+// siblingsOf returns the kinds that the version has instead of the requested one.
 func siblingsOf(err error) []string {
-	var u *Unavailable
+	var u *NoKindMatchError
 	if errors.As(err, &u) {
 		return u.siblings
 	}
 	return nil
 }
 
-func fromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) (Resource, error) {
+func resourceFromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) (Resource, error) {
 	serves := slices.ContainsFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == gvk.Version && v.Served
 	})
-	if !serves || !crd.Established(c) {
-		return Resource{}, &Unavailable{Kind: gvk}
+	if !serves || !crd.IsEstablished(c) {
+		return Resource{}, &NoKindMatchError{Kind: gvk}
 	}
 	return Resource{
 		GVR:        gvk.GroupVersion().WithResource(c.Spec.Names.Plural),
@@ -97,11 +96,11 @@ func fromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersio
 
 func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch int) (Resource, error) {
 	of := gvk.GroupVersion().String()
-	list, err := ask(ctx, &k.flights, fmt.Sprintf("resources of %s in %d", of, epoch), func() (*metav1.APIResourceList, error) {
+	list, err := doShared(ctx, &k.flights, fmt.Sprintf("resources of %s in %d", of, epoch), func() (*metav1.APIResourceList, error) {
 		return k.discovery.ServerResourcesForGroupVersion(of)
 	})
 	if apierrors.IsNotFound(err) {
-		return Resource{}, &Unavailable{Kind: gvk}
+		return Resource{}, &NoKindMatchError{Kind: gvk}
 	}
 	if err != nil {
 		return Resource{}, fmt.Errorf("look up %s: %w", gvk, err)
@@ -109,7 +108,7 @@ func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch
 	siblings := []string{}
 	for _, r := range list.APIResources {
 		switch {
-		case strings.Contains(r.Name, "/"): // a part of another
+		case strings.Contains(r.Name, "/"): // a subresource
 		case r.Kind == gvk.Kind:
 			return Resource{GVR: gvk.GroupVersion().WithResource(r.Name), Namespaced: r.Namespaced}, nil
 		default:
@@ -117,27 +116,27 @@ func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch
 		}
 	}
 	slices.Sort(siblings)
-	return Resource{}, &Unavailable{Kind: gvk, siblings: slices.Compact(siblings)}
+	return Resource{}, &NoKindMatchError{Kind: gvk, siblings: slices.Compact(siblings)}
 }
 
-// Availability is what has become of a kind.
+// Availability says whether a kind is served.
 type Availability string
 
-// Standings.
+// Availabilities.
 const (
 	Served   Availability = "Served"
-	Unserved Availability = "Unserved" // it has objects that nobody can read
-	Gone     Availability = "Gone"     // no server knows it, and its objects are gone with it
+	Unserved Availability = "Unserved" // its objects exist, and cannot be read
+	Gone     Availability = "Gone"     // no server serves it, and its objects are gone
 )
 
-// Availability tells what there is of a kind that is known by group and kind alone,
-// as an inventory names it, and the version to watch it in.
+// Availability returns the availability of a kind, given without a version as in an
+// inventory, and the version to watch it in.
 func (k *Kinds) Availability(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, Availability, error) {
 	gvk, err := k.Preferred(ctx, gk)
 	if err == nil {
 		return gvk, Served, nil
 	}
-	if !IsUnavailable(err) {
+	if !IsNoKindMatch(err) {
 		return gvk, "", err
 	}
 	if c, exists := k.CRD(gk); exists && len(c.Spec.Versions) > 0 {
@@ -146,8 +145,7 @@ func (k *Kinds) Availability(ctx context.Context, gk schema.GroupKind) (schema.G
 	return gvk, Gone, nil
 }
 
-// Preferred returns a served version of a kind that is known by group and kind
-// alone.
+// Preferred returns a served version of a kind.
 func (k *Kinds) Preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
 	if c, ok := k.CRD(gk); ok {
 		for _, v := range c.Spec.Versions {
@@ -160,7 +158,7 @@ func (k *Kinds) Preferred(ctx context.Context, gk schema.GroupKind) (schema.Grou
 				return gk.WithVersion(v.Name), nil
 			}
 		}
-		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
+		return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
 	}
 	k.mu.RLock()
 	versions, known := k.groups.versions(gk.Group)
@@ -175,31 +173,31 @@ func (k *Kinds) Preferred(ctx context.Context, gk schema.GroupKind) (schema.Grou
 	k.mu.RUnlock()
 	slices.SortFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
 	if known || len(versions) > 0 {
-		return k.firstOf(ctx, gk, versions)
+		return k.firstServed(ctx, gk, versions)
 	}
 	if absent {
-		return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
+		return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
 	}
 	return k.preferredByDiscovery(ctx, gk)
 }
 
-// firstOf returns the kind in the first of the versions that it is served in. That
-// one of them can't be asked is a failure, and not the answer that there is none.
-func (k *Kinds) firstOf(ctx context.Context, gk schema.GroupKind, versions []string) (schema.GroupVersionKind, error) {
+// firstServed returns the kind in the first of the versions that serves it. If a version
+// cannot be looked up, that is an error, not the answer that no version serves it.
+func (k *Kinds) firstServed(ctx context.Context, gk schema.GroupKind, versions []string) (schema.GroupVersionKind, error) {
 	for _, v := range versions {
 		gvk := gk.WithVersion(v)
 		if _, err := k.Resolve(ctx, gvk); err == nil {
 			return gvk, nil
-		} else if !IsUnavailable(err) {
+		} else if !IsNoKindMatch(err) {
 			return schema.GroupVersionKind{}, err
 		}
 	}
-	return schema.GroupVersionKind{}, &Unavailable{Kind: gk.WithVersion("")}
+	return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
 }
 
-// preferredByDiscovery asks the server which versions a group has. One whose own
-// server is down may well have the kind: that is a failure, and not the answer
-// that there is none.
+// preferredByDiscovery reads the versions of a group from discovery. A version whose
+// aggregated API server is down may have the kind, so that is an error, not the answer that
+// no version serves it.
 func (k *Kinds) preferredByDiscovery(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
 	group, down, err := k.group(ctx, gk.Group)
 	if err != nil {
@@ -211,20 +209,20 @@ func (k *Kinds) preferredByDiscovery(ctx context.Context, gk schema.GroupKind) (
 			versions = append(versions, v.Version)
 		}
 		if len(versions) == 0 && down == nil {
-			down = errors.New("it is listed without versions")
+			down = errors.New("discovery lists it without versions")
 		}
 	}
-	gvk, err := k.firstOf(ctx, gk, versions)
-	if IsUnavailable(err) && down != nil {
+	gvk, err := k.firstServed(ctx, gk, versions)
+	if IsNoKindMatch(err) && down != nil {
 		err = fmt.Errorf("look up group %q: %w", gk.Group, down)
 	}
 	return gvk, err
 }
 
-// group returns a group as the server lists it, nil if it lists none, and why a
-// version of it is missing from that.
+// group returns a group as discovery lists it, nil if it lists none, and why a version of
+// it is missing from the list.
 func (k *Kinds) group(ctx context.Context, name string) (group *metav1.APIGroup, down, err error) {
-	all, err := ask(ctx, &k.flights, "groups", k.allGroups)
+	all, err := doShared(ctx, &k.flights, "groups", k.allGroups)
 	if err != nil {
 		return nil, nil, err
 	}

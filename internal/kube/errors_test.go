@@ -23,14 +23,14 @@ var (
 	}
 )
 
-func TestWhatAnErrorMeans(t *testing.T) {
+func TestClassifyError(t *testing.T) {
 	cases := map[string]struct {
 		err    error
 		reason kube.Reason
 		gone   bool
 	}{
 		"The kind isn't served": {
-			err: fmt.Errorf("apply: %w", &kube.Unavailable{Kind: gizmo}), reason: kube.ReasonWaitingForKind,
+			err: fmt.Errorf("apply: %w", &kube.NoKindMatchError{Kind: gizmo}), reason: kube.ReasonWaitingForKind,
 		},
 		"The controller may not": {
 			err: apierrors.NewForbidden(gizmos, "x", errors.New("no role")), reason: kube.ReasonForbidden,
@@ -67,11 +67,11 @@ func TestWhatAnErrorMeans(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			reason, message := kube.Explain(tc.err)
+			reason, message := kube.ClassifyError(tc.err)
 			if reason != tc.reason || message == "" {
 				t.Errorf("want %s, got %s: %s", tc.reason, reason, message)
 			}
-			if got := kube.IsGone(tc.err); got != tc.gone {
+			if got := kube.IsStale(tc.err); got != tc.gone {
 				t.Errorf("gone: want %t, got %t", tc.gone, got)
 			}
 			if got := kube.IsTransient(tc.err); got != (tc.reason == kube.ReasonUnavailable) {
@@ -79,12 +79,12 @@ func TestWhatAnErrorMeans(t *testing.T) {
 			}
 		})
 	}
-	if !kube.IsUnavailable(fmt.Errorf("x: %w", &kube.Unavailable{Kind: gizmo})) || kube.IsUnavailable(apierrors.NewNotFound(gizmos, "x")) {
-		t.Error("a missing kind is told from a missing object")
+	if !kube.IsNoKindMatch(fmt.Errorf("x: %w", &kube.NoKindMatchError{Kind: gizmo})) || kube.IsNoKindMatch(apierrors.NewNotFound(gizmos, "x")) {
+		t.Error("a missing kind is taken for a missing object")
 	}
 }
 
-func TestDiscreetNamesEachAnswer(t *testing.T) {
+func TestRedactedMessage(t *testing.T) {
 	const secret = "hunter2"
 	cases := map[string]struct {
 		reason string
@@ -106,7 +106,7 @@ func TestDiscreetNamesEachAnswer(t *testing.T) {
 			"the API server does not answer: connection refused",
 		},
 		"No answer in time": {"it is a matter of patience", fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), "the API server does not answer in time"},
-		"No kind":           {"it quotes nothing of the object", &kube.Unavailable{Kind: gizmo}, (&kube.Unavailable{Kind: gizmo}).Error()},
+		"No kind":           {"it quotes nothing of the object", &kube.NoKindMatchError{Kind: gizmo}, (&kube.NoKindMatchError{Kind: gizmo}).Error()},
 		"No request":        {"its text may quote anything", errors.New(secret), "the request failed before the API server answered"},
 	}
 	for name, tc := range cases {
@@ -121,17 +121,17 @@ func TestDiscreetNamesEachAnswer(t *testing.T) {
 	}
 }
 
-func TestAPlainErrorIsTheSameInFewerWords(t *testing.T) {
+func TestConcise(t *testing.T) {
 	pod := map[string]any{"Containers": []any{map[string]any{"Name": "c", "Env": "hunter2"}}}
 	long := apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{
 		field.Invalid(field.NewPath("spec", "template"), pod, "field is immutable"), field.Invalid(field.NewPath("metadata", "uid"), "u", "field is immutable"),
 	})
 	got := kube.Concise(long)
 	const want = `Gizmo.example.com "x" is invalid: [spec.template: Invalid value: field is immutable, metadata.uid: Invalid value: "u": field is immutable]`
-	if reason, message := kube.Explain(long); got.Error() != want || reason != kube.ReasonRejected || message != want {
+	if reason, message := kube.ClassifyError(long); got.Error() != want || reason != kube.ReasonRejected || message != want {
 		t.Errorf("got %v, %s: %s", got, reason, message)
 	}
-	if !apierrors.IsInvalid(got) || !kube.IsGone(got) || !errors.Is(got, long) {
+	if !apierrors.IsInvalid(got) || !kube.IsStale(got) || !errors.Is(got, long) {
 		t.Error("it is another error")
 	}
 	if short := errors.New("short"); kube.Concise(short) != short || kube.Concise(nil) != nil {
@@ -140,6 +140,6 @@ func TestAPlainErrorIsTheSameInFewerWords(t *testing.T) {
 }
 
 func reasonOf(err error) kube.Reason {
-	reason, _ := kube.Explain(err)
+	reason, _ := kube.ClassifyError(err)
 	return reason
 }

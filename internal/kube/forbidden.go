@@ -8,8 +8,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
-// forbidden is an answer that forbids a request, with what was asked for: the answer itself
-// says so only in a text, which may come from an admission webhook and quote the object.
+// forbidden is a Forbidden answer with the verb and subresource of the request. The answer
+// itself names them only in its text, which may come from an admission webhook and quote
+// the object.
 type forbidden struct {
 	error
 	verb, subresource string
@@ -17,17 +18,17 @@ type forbidden struct {
 
 func (f forbidden) Unwrap() error { return f.error }
 
-// attempted notes on an error that forbids a request what was attempted.
-func attempted(verb, subresource string, err error) error {
+// withAttempt adds the verb and subresource of the request to a Forbidden error.
+func withAttempt(verb, subresource string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
 	return forbidden{err, verb, subresource}
 }
 
-// attempt is the right to what a request attempted that was forbidden, as far as that was
-// noted.
-func attempt(err error) (need rbac.Need, ok bool) {
+// forbiddenPermission returns the permission that a forbidden request lacked, if
+// withAttempt recorded it.
+func forbiddenPermission(err error) (need rbac.Permission, ok bool) {
 	var f forbidden
 	var status apierrors.APIStatus
 	if !errors.As(err, &f) || !errors.As(f.error, &status) {
@@ -37,15 +38,15 @@ func attempt(err error) (need rbac.Need, ok bool) {
 	if details == nil || details.Kind == "" {
 		return need, false
 	}
-	need = rbac.Need{Verb: f.verb, Group: details.Group, Resource: details.Kind} // the server has the resource there
+	need = rbac.Permission{Verb: f.verb, Group: details.Group, Resource: details.Kind} // details.kind of the server holds the resource
 	if f.subresource != "" {
 		need.Resource += "/" + f.subresource
 	}
 	return need, true
 }
 
-// Remedy is what to do about a write to a definition that is forbidden, as the end of a
-// sentence that says so; empty for other errors.
+// Remedy says what to do about a forbidden write to a definition, as the end of a sentence;
+// empty for other errors.
 func Remedy(err error) string {
 	if !apierrors.IsForbidden(err) {
 		return ""

@@ -10,158 +10,158 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// groups are the versions of groups that a server has, as its APIServices name
-// them: an event for each that comes or goes, so that nobody has to ask again and
-// again.
+// groups are the API group versions of a server, as its APIServices list them. Each that
+// comes or goes is an event, so that no polling is needed.
 type groups struct {
-	// known says that all are here. A server without APIServices, or one that
-	// doesn't show them to us, is asked instead.
-	known bool
-	// server tells for each version who serves it.
+	// complete says that all group versions are here. A server without APIServices, or one
+	// that forbids us to list them, is polled instead.
+	complete bool
+	// server is how each version is served.
 	server map[schema.GroupVersion]Server
-	// epoch grows with each change: what was asked in one isn't true in another.
+	// epoch grows with each change. An answer that was requested in an earlier epoch is not
+	// cached.
 	epoch int
 }
 
-// Server is who serves a version of a group, and with it, how the version may get kinds.
+// Server is how a version of a group is served, and so how it may get new kinds.
 type Server int
 
-// Servers.
+// Ways to serve a version of a group.
 const (
-	// Aggregated: an API server of its own, which may get new kinds with no event.
+	// Aggregated: by an aggregated API server, which may get new kinds without an event.
 	Aggregated Server = iota
-	// CustomResources: the API server, for CustomResourceDefinitions, each of which is an
-	// event; or it doesn't say what for.
+	// CustomResources: by the API server for CustomResourceDefinitions, each of which is an
+	// event, or without a stated purpose.
 	CustomResources
-	// BuiltIn: the API server, for kinds that it is built with. It serves no
-	// CustomResourceDefinition in such a version, and so gets no kind before another release
-	// of it is installed.
+	// BuiltIn: by the API server for kinds that it is built with. It serves no
+	// CustomResourceDefinition in such a version, and gets no new kind before it is
+	// upgraded.
 	BuiltIn
 )
 
-// isLocal says whether the API server serves it itself.
+// isLocal says whether the API server serves the version itself.
 func (s Server) isLocal() bool { return s != Aggregated }
 
-// aggregated tells whether a server of its own serves a version of a group.
-func (g *groups) aggregated(gv schema.GroupVersion) bool {
+// isAggregated says whether an aggregated API server serves a version of a group.
+func (g *groups) isAggregated(gv schema.GroupVersion) bool {
 	server, there := g.server[gv]
 	return there && server == Aggregated
 }
 
-// The label by which the API server tells why it has registered a version of a group: since
-// it is built with it, as it finds out when it starts, or since there are
-// CustomResourceDefinitions.
+// The label that says why the API server registered a version of a group: at its start, for a
+// built-in version, or for CustomResourceDefinitions.
 const (
-	registeredLabel = "kube-aggregator.kubernetes.io/automanaged"
-	registeredBuilt = "onstart"
+	automanagedLabel   = "kube-aggregator.kubernetes.io/automanaged"
+	automanagedOnStart = "onstart"
 )
 
-// ServerOf reads from an APIService who serves its version of a group.
+// ServerOf returns how the version of an APIService is served.
 func ServerOf(apiService *unstructured.Unstructured) Server {
 	if _, elsewhere, _ := unstructured.NestedFieldNoCopy(apiService.Object, "spec", "service"); elsewhere {
 		return Aggregated
 	}
-	if apiService.GetLabels()[registeredLabel] == registeredBuilt {
+	if apiService.GetLabels()[automanagedLabel] == automanagedOnStart {
 		return BuiltIn
 	}
 	return CustomResources
 }
 
-// versions are those of a group; false if it isn't known which there are.
+// versions returns the versions of a group, and whether these are all.
 func (g *groups) versions(group string) (versions []string, known bool) {
 	for gv := range g.server {
 		if gv.Group == group {
 			versions = append(versions, gv.Version)
 		}
 	}
-	return versions, g.known
+	return versions, g.complete
 }
 
-// How long it is believed that the server doesn't have a kind: where no event
-// would tell of its arrival, where a server of its own may get new kinds without
-// one, and where the API server itself may be replaced by a newer one.
+// For how long the answer that a kind does not exist is cached: where APIServices cannot be
+// watched, in a group of an aggregated API server, which may get new kinds without an event,
+// and in a group of the API server itself, which may be upgraded.
 const (
-	untold  = 10 * time.Second
-	foreign = time.Minute
-	atHome  = BuiltInAge
+	absentTTLUnobserved = 10 * time.Second
+	absentTTLAggregated = time.Minute
+	absentTTLBuiltIn    = BuiltInCacheTTL
 )
 
-// BuiltInAge is how old an answer about the kinds that the API server is built with may be.
-const BuiltInAge = 10 * time.Minute
+// BuiltInCacheTTL is the maximum age of a cached answer about kinds that the API server is
+// built with.
+const BuiltInCacheTTL = 10 * time.Minute
 
-// absent tells whether the server is known not to have a kind that has no
-// CustomResourceDefinition. The lock is held.
-func (k *Kinds) absent(gvk schema.GroupVersionKind) bool {
+// isAbsent says whether a kind without a CustomResourceDefinition is known not to exist.
+// The lock is held.
+func (k *Kinds) isAbsent(gvk schema.GroupVersionKind) bool {
 	gv := gvk.GroupVersion()
 	server, there := k.groups.server[gv]
 	local := there && server.isLocal()
-	said, missing := k.missing[gvk]
+	absent, missing := k.missing[gvk]
 	switch {
-	case k.groups.known && !there:
+	case k.groups.complete && !there:
 		return true
-	case k.defined[gvk.GroupKind()] && (local || !k.groups.known):
-		// Discovery lags behind, and would tell of a kind that is gone with no
-		// event to tell the truth afterwards.
+	case k.defined[gvk.GroupKind()] && (local || !k.groups.complete):
+		// Discovery lags behind: it may still list a kind that is gone, and no event
+		// would correct that.
 		return true
 	case !missing:
 		return false
 	}
-	while := foreign
+	ttl := absentTTLAggregated
 	switch {
-	case !k.groups.known:
-		while = untold
+	case !k.groups.complete:
+		ttl = absentTTLUnobserved
 	case local:
-		while = atHome
+		ttl = absentTTLBuiltIn
 	}
-	return k.now().Sub(said.at) < while
+	return k.now().Sub(absent.at) < ttl
 }
 
-// ObserveGroup takes note of who serves a version of a group, and reports whether what is
-// known of its kinds may no longer be true.
+// ObserveGroup records how a version of a group is served, and reports whether what is
+// cached of its kinds may no longer be true.
 func (k *Kinds) ObserveGroup(gv schema.GroupVersion, by Server) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if was, there := k.groups.server[gv]; there && was == by && by.isLocal() {
-		return false // it says how its own servers fare, and nothing of kinds
+		return false // the event is about the APIService's status, not about kinds
 	}
 	if k.groups.server == nil {
 		k.groups.server = map[schema.GroupVersion]Server{}
 	}
 	k.groups.server[gv] = by
 	k.groups.epoch++
-	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
+	k.dropDiscovered(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
 	return true
 }
 
-// ForgetGroup takes note that the server no longer has a version of a group.
+// ForgetGroup records that the server no longer has a version of a group.
 func (k *Kinds) ForgetGroup(gv schema.GroupVersion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.groups.server, gv)
 	k.groups.epoch++
-	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
+	k.dropDiscovered(func(gvk schema.GroupVersionKind) bool { return gvk.GroupVersion() == gv })
 }
 
-// GroupsKnown takes note of whether all versions of groups have been observed.
-func (k *Kinds) GroupsKnown(known bool) {
+// SetGroupsComplete records whether all versions of groups have been observed.
+func (k *Kinds) SetGroupsComplete(known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.groups.known = known
+	k.groups.complete = known
 }
 
-// GroupVersionOf reads the version of a group from the name of its APIService:
-// "v1.apps", and "v1." for the group without a name.
+// GroupVersionOf returns the group version of an APIService by its name: "v1.apps", or
+// "v1." for the core group.
 func GroupVersionOf(apiService string) schema.GroupVersion {
 	version, group, _ := strings.Cut(apiService, ".")
 	return schema.GroupVersion{Group: group, Version: version}
 }
 
-// ask makes a request that others may be making already, and waits for its answer
-// for as long as the context allows. The request itself is bounded by its client.
-func ask[T any](ctx context.Context, flights *singleflight.Group, what string, do func() (T, error)) (T, error) {
+// doShared makes a request, or joins one for the same key that is in flight, and waits for
+// the answer until the context ends. The client of the request bounds its duration.
+func doShared[T any](ctx context.Context, flights *singleflight.Group, key string, do func() (T, error)) (T, error) {
 	var none T
 	select {
-	case answer := <-flights.DoChan(what, func() (any, error) { return do() }):
+	case answer := <-flights.DoChan(key, func() (any, error) { return do() }):
 		if answer.Err != nil {
 			return none, answer.Err
 		}

@@ -21,36 +21,36 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Kinds knows which kinds there are. Those of CustomResourceDefinitions are told
-// by Observe as they come, change and go, and cost no request; others are looked
-// up once. It is safe for concurrent use.
+// Kinds knows the kinds of a cluster. ObserveCRD and ForgetCRD tell it of those of
+// CustomResourceDefinitions, which cost no request; others are looked up once by discovery.
+// It is safe for concurrent use.
 type Kinds struct {
 	discovery discovery.DiscoveryInterface
 	schemas   resolver.SchemaResolver
-	flights   singleflight.Group // lookups under way
+	flights   singleflight.Group // lookups in flight
 	now       func() time.Time
 
-	mu     sync.RWMutex
-	custom map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
-	// seen is how far the watch of CustomResourceDefinitions is: what it is past
-	// and isn't in custom, is gone.
-	seen uint64
-	// defined are the kinds that have or had a CustomResourceDefinition. Of these
-	// nobody else is asked: discovery lags behind, and would tell of a kind that
-	// is gone with no event to tell the truth afterwards.
+	mu   sync.RWMutex
+	crds map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	// observedRevision is how far the watch of CustomResourceDefinitions has come: a
+	// definition up to this revision that is not in crds is gone.
+	observedRevision uint64
+	// defined are the kinds that have or had a CustomResourceDefinition. Discovery is never
+	// used for these: it lags behind and may list a kind that is gone, and no event would
+	// correct that.
 	defined map[schema.GroupKind]bool
-	// groups are the versions of groups that the server has, if it tells.
+	// groups are the versions of groups that the server has, if APIServices can be watched.
 	groups groups
-	// builtin and typed hold answers of the server about kinds without a
-	// CustomResourceDefinition, missing that it has none.
+	// builtin and openAPI cache discovery of kinds without a CustomResourceDefinition;
+	// missing caches that a kind does not exist.
 	builtin map[schema.GroupVersionKind]Resource
-	typed   map[schema.GroupVersionKind]*spec.Schema
-	missing map[schema.GroupVersionKind]absence
+	openAPI map[schema.GroupVersionKind]*spec.Schema
+	missing map[schema.GroupVersionKind]absentKind
 }
 
-// absence is when the server said that it doesn't have a kind, and which others it has in
-// that version.
-type absence struct {
+// absentKind is when discovery last said that a kind does not exist, and which kinds its
+// version has instead.
+type absentKind struct {
 	at       time.Time
 	siblings []string
 }
@@ -61,71 +61,72 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 		discovery: d,
 		schemas:   &resolver.ClientDiscoveryResolver{Discovery: d},
 		now:       time.Now,
-		custom:    map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
+		crds:      map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
 		defined:   map[schema.GroupKind]bool{},
 		builtin:   map[schema.GroupVersionKind]Resource{},
-		typed:     map[schema.GroupVersionKind]*spec.Schema{},
-		missing:   map[schema.GroupVersionKind]absence{},
+		openAPI:   map[schema.GroupVersionKind]*spec.Schema{},
+		missing:   map[schema.GroupVersionKind]absentKind{},
 	}
 }
 
-// CRDChange is what a CustomResourceDefinition says that wasn't known before.
+// CRDChange is how a CustomResourceDefinition differs from the one known before.
 type CRDChange int
 
-// News, in order of weight.
+// Changes, by increasing weight.
 const (
 	CRDUnchanged     CRDChange = iota
-	CRDStatusChanged           // it is another's, or the API server has another thing to say of it
-	CRDSpecChanged             // the kind is another, or is served otherwise
+	CRDStatusChanged           // its owner or its conditions changed
+	CRDSpecChanged             // its kind is new, or is served differently
 )
 
-// Observe takes note of a CustomResourceDefinition as it is now, and reports
-// what that changes.
-func (k *Kinds) Observe(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
+// ObserveCRD records a CustomResourceDefinition that the watch delivered, and returns what
+// changed.
+func (k *Kinds) ObserveCRD(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.seen = max(k.seen, revisionOf(c))
+	k.observedRevision = max(k.observedRevision, revisionOf(c))
 	return k.observe(gk, c)
 }
 
-// Record takes note of the answer to a write, which the watch may have overtaken,
-// and reports what that changes.
-func (k *Kinds) Record(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
+// RecordCRD records the answer to a write, which the watch may have overtaken, and returns
+// what changed.
+func (k *Kinds) RecordCRD(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if revisionOf(c) <= k.seen {
+	if revisionOf(c) <= k.observedRevision {
 		return CRDUnchanged
 	}
 	return k.observe(gk, c)
 }
 
 func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) CRDChange {
-	k.define(gk)
-	old, had := k.custom[gk]
-	if had && old.Name != c.Name && crd.Established(old) {
-		return CRDUnchanged // two claim the kind; the one that serves it counts
+	k.markDefined(gk)
+	old, had := k.crds[gk]
+	if had && old.Name != c.Name && crd.IsEstablished(old) {
+		return CRDUnchanged // two definitions claim the kind; the established one counts
 	}
 	if had && old.UID == c.UID && revisionOf(c) < revisionOf(old) {
-		return CRDUnchanged // the answer to a write of ours was faster
+		return CRDUnchanged // the answer to our write came before this event
 	}
-	k.custom[gk] = c
+	k.crds[gk] = c
 	if !had {
 		return CRDSpecChanged
 	}
 	wasOwner, wasOurs := crd.Owner(old)
 	isOwner, isOurs := crd.Owner(c)
 	switch {
-	case old.UID != c.UID, old.Generation != c.Generation, crd.Established(old) != crd.Established(c), wasOurs != isOurs:
+	case old.UID != c.UID, old.Generation != c.Generation, crd.IsEstablished(old) != crd.IsEstablished(c), wasOurs != isOurs:
 		return CRDSpecChanged
-	case wasOwner != isOwner, controllerOf(old) != controllerOf(c), !sameRemarks(old, c):
+	case wasOwner != isOwner, controllerOf(old) != controllerOf(c), !sameConditions(old, c):
 		return CRDStatusChanged
 	}
 	return CRDUnchanged
 }
 
-// controllerOf is the UID of what controls a CustomResourceDefinition, if anything does.
+// controllerOf returns the UID of the controller of a CustomResourceDefinition; empty if it
+// has none.
 func controllerOf(c *apiextensionsv1.CustomResourceDefinition) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
 		return owner.UID
@@ -133,15 +134,15 @@ func controllerOf(c *apiextensionsv1.CustomResourceDefinition) types.UID {
 	return ""
 }
 
-// sameRemarks tells whether the conditions of two say the same.
-func sameRemarks(a, b *apiextensionsv1.CustomResourceDefinition) bool {
+// sameConditions compares the conditions of two definitions, without their times.
+func sameConditions(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 	return slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message
 	})
 }
 
-// revisionOf returns a revision as a number, which the API documents it to be; 0
-// if it isn't.
+// revisionOf returns the resource version as a number, as the API documents it; 0 if it is
+// none.
 func revisionOf(c *apiextensionsv1.CustomResourceDefinition) uint64 {
 	return parseRevision(c.ResourceVersion)
 }
@@ -154,37 +155,37 @@ func parseRevision(text string) uint64 {
 	return n
 }
 
-// define remembers that a kind is a CustomResourceDefinition's, and forgets what
-// discovery said of it before.
-func (k *Kinds) define(gk schema.GroupKind) {
+// markDefined records that a kind has a CustomResourceDefinition, and drops what discovery
+// said of it.
+func (k *Kinds) markDefined(gk schema.GroupKind) {
 	if k.defined[gk] {
 		return
 	}
 	k.defined[gk] = true
-	k.renounce(func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == gk })
+	k.dropDiscovered(func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == gk })
 }
 
-// renounce forgets what discovery said of kinds. The lock is held.
-func (k *Kinds) renounce(which func(schema.GroupVersionKind) bool) {
+// dropDiscovered drops what discovery said of kinds. The lock is held.
+func (k *Kinds) dropDiscovered(which func(schema.GroupVersionKind) bool) {
 	maps.DeleteFunc(k.builtin, func(gvk schema.GroupVersionKind, _ Resource) bool { return which(gvk) })
-	maps.DeleteFunc(k.typed, func(gvk schema.GroupVersionKind, _ *spec.Schema) bool { return which(gvk) })
-	maps.DeleteFunc(k.missing, func(gvk schema.GroupVersionKind, _ absence) bool { return which(gvk) })
+	maps.DeleteFunc(k.openAPI, func(gvk schema.GroupVersionKind, _ *spec.Schema) bool { return which(gvk) })
+	maps.DeleteFunc(k.missing, func(gvk schema.GroupVersionKind, _ absentKind) bool { return which(gvk) })
 }
 
-// Forget takes note that a CustomResourceDefinition is gone, and reports whether
-// it was the one that served its kind: of two that claim a kind the end of the
-// other is not the kind's.
-func (k *Kinds) Forget(c *apiextensionsv1.CustomResourceDefinition) (served bool) {
+// ForgetCRD records that a CustomResourceDefinition is gone, and reports whether it served
+// its kind: if two definitions claim a kind, the deletion of the other one does not end the
+// kind.
+func (k *Kinds) ForgetCRD(c *apiextensionsv1.CustomResourceDefinition) (served bool) {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.seen = max(k.seen, revisionOf(c))
-	k.define(gk)
-	old, ok := k.custom[gk]
+	k.observedRevision = max(k.observedRevision, revisionOf(c))
+	k.markDefined(gk)
+	old, ok := k.crds[gk]
 	if !ok || old.Name != c.Name || old.UID != c.UID {
 		return false
 	}
-	delete(k.custom, gk)
+	delete(k.crds, gk)
 	return true
 }
 
@@ -193,24 +194,24 @@ func (k *Kinds) Forget(c *apiextensionsv1.CustomResourceDefinition) (served bool
 func (k *Kinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	c, ok := k.custom[gk]
+	c, ok := k.crds[gk]
 	return c, ok
 }
 
-// OwnedBy lists the CustomResourceDefinitions that belong to a definition, sorted
-// by name. They are shared and must not be changed.
-func (k *Kinds) OwnedBy(owner object.Definition) []*apiextensionsv1.CustomResourceDefinition {
-	return k.Where(func(c *apiextensionsv1.CustomResourceDefinition) bool { return crd.BelongsTo(c, owner) })
+// CRDsOwnedBy returns the CustomResourceDefinitions of a definition, sorted by name. They
+// are shared and must not be changed.
+func (k *Kinds) CRDsOwnedBy(owner object.Definition) []*apiextensionsv1.CustomResourceDefinition {
+	return k.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return crd.BelongsTo(c, owner) })
 }
 
-// Where lists the CustomResourceDefinitions of which something is so, sorted by name.
-// They are shared and must not be changed.
-func (k *Kinds) Where(so func(*apiextensionsv1.CustomResourceDefinition) bool) []*apiextensionsv1.CustomResourceDefinition {
+// ListCRDs returns the CustomResourceDefinitions that match, sorted by name. They are
+// shared and must not be changed.
+func (k *Kinds) ListCRDs(matches func(*apiextensionsv1.CustomResourceDefinition) bool) []*apiextensionsv1.CustomResourceDefinition {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	var out []*apiextensionsv1.CustomResourceDefinition
-	for _, c := range k.custom {
-		if so(c) {
+	for _, c := range k.crds {
+		if matches(c) {
 			out = append(out, c)
 		}
 	}
@@ -218,9 +219,9 @@ func (k *Kinds) Where(so func(*apiextensionsv1.CustomResourceDefinition) bool) [
 	return out
 }
 
-// Terminating tells whether a kind is on its way out: its objects are being
-// deleted, and no new ones are accepted.
-func (k *Kinds) Terminating(gk schema.GroupKind) bool {
+// IsTerminating says whether a kind is being deleted: its objects are being deleted, and
+// new ones are rejected.
+func (k *Kinds) IsTerminating(gk schema.GroupKind) bool {
 	c, ok := k.CRD(gk)
 	return ok && c.DeletionTimestamp != nil
 }

@@ -72,19 +72,19 @@ func TestObserve(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			kinds := kube.NewKinds(nil)
-			if kinds.Observe(gizmoCRD()) != kube.CRDSpecChanged {
+			if kinds.ObserveCRD(gizmoCRD()) != kube.CRDSpecChanged {
 				t.Fatal("the first is no news")
 			}
-			if got := kinds.Observe(gizmoCRD(tc.change)); got != tc.want {
+			if got := kinds.ObserveCRD(gizmoCRD(tc.change)); got != tc.want {
 				t.Errorf("%s: got %d", tc.reason, got)
 			}
 		})
 	}
 }
 
-func TestKindsOfDefinitionsCostNoRequest(t *testing.T) {
+func TestKindsOfCRDsCostNoRequest(t *testing.T) {
 	kinds := kube.NewKinds(nil) // without anybody to ask
-	kinds.Observe(gizmoCRD())
+	kinds.ObserveCRD(gizmoCRD())
 	r, err := kinds.Resolve(t.Context(), gizmo)
 	if err != nil || !r.Namespaced || r.GVR != (schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gizmos"}) {
 		t.Errorf("got %v, %v", r, err)
@@ -93,49 +93,49 @@ func TestKindsOfDefinitionsCostNoRequest(t *testing.T) {
 		t.Errorf("of several versions the one that is stored: got %v, %v", got, err)
 	}
 	for _, version := range []string{"v0", "v2"} {
-		if _, err := kinds.Resolve(t.Context(), gizmo.GroupKind().WithVersion(version)); !kube.IsUnavailable(err) {
+		if _, err := kinds.Resolve(t.Context(), gizmo.GroupKind().WithVersion(version)); !kube.IsNoKindMatch(err) {
 			t.Errorf("%s isn't served: got %v", version, err)
 		}
 	}
-	kinds.Observe(gizmoCRD(establish(apiextensionsv1.ConditionFalse), func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }))
-	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsUnavailable(err) {
+	kinds.ObserveCRD(gizmoCRD(establish(apiextensionsv1.ConditionFalse), func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }))
+	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
 		t.Errorf("what isn't established isn't served: got %v", err)
 	}
 }
 
 func TestLookup(t *testing.T) {
 	kinds := kube.NewKinds(nil)
-	kinds.Observe(gizmoCRD())
+	kinds.ObserveCRD(gizmoCRD())
 	before, known, err := kinds.Lookup(t.Context(), gizmo)
-	if err != nil || !known || !before.Namespaced || before.Nested || before.Schema == nil || before.Names != object.Subdomain {
+	if err != nil || !known || !before.Namespaced || before.ServedByDefinition || before.Schema == nil || before.NameRule != object.Subdomain {
 		t.Errorf("got %+v, %t", before, known)
 	}
 	if untyped, known, _ := kinds.Lookup(t.Context(), gizmo.GroupKind().WithVersion("v1beta1")); !known || untyped.Schema != nil {
 		t.Errorf("a version without a schema is untyped: got %+v, %t", untyped, known)
 	}
-	kinds.Observe(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+	kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 		c.Generation, c.Labels = 2, map[string]string{v1alpha1.OwnedLabel: "true"}
 	}))
 	after, _, _ := kinds.Lookup(t.Context(), gizmo)
-	if !after.Nested || after.Revision == before.Revision {
+	if !after.ServedByDefinition || after.Revision == before.Revision {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	rival := gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" })
-	if kinds.Forget(rival) {
+	if kinds.ForgetCRD(rival) {
 		t.Error("a rival's end is the kind's")
 	}
 	if _, known := kinds.CRD(gizmo.GroupKind()); !known {
 		t.Error("a rival's end has ended the kind")
 	}
-	if !kinds.Forget(gizmoCRD()) {
-		t.Error("the kind's end is nobody's")
+	if !kinds.ForgetCRD(gizmoCRD()) {
+		t.Error("the deletion of the kind is not reported")
 	}
 	if _, known := kinds.CRD(gizmo.GroupKind()); known {
 		t.Error("what is gone is still known")
 	}
 }
 
-func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
+func TestRecordCRDBeforeItsEvent(t *testing.T) {
 	at := func(revision string, change ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 		return gizmoCRD(append(change, func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = revision })...)
 	}
@@ -149,23 +149,23 @@ func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 	}
 
 	kinds := kube.NewKinds(nil)
-	if kinds.Record(at("10", unestablished)) != kube.CRDSpecChanged || known(kinds) != "10" {
+	if kinds.RecordCRD(at("10", unestablished)) != kube.CRDSpecChanged || known(kinds) != "10" {
 		t.Errorf("an answer is news: known is %q", known(kinds))
 	}
-	if kinds.Observe(at("10", unestablished)) != kube.CRDUnchanged {
+	if kinds.ObserveCRD(at("10", unestablished)) != kube.CRDUnchanged {
 		t.Error("its event is no news")
 	}
-	if kinds.Observe(at("11")) != kube.CRDSpecChanged || known(kinds) != "11" {
+	if kinds.ObserveCRD(at("11")) != kube.CRDSpecChanged || known(kinds) != "11" {
 		t.Error("what comes after it is")
 	}
 
-	kinds.Record(at("20", unestablished))
-	if kinds.Observe(at("15")) != kube.CRDUnchanged || known(kinds) != "20" {
+	kinds.RecordCRD(at("20", unestablished))
+	if kinds.ObserveCRD(at("15")) != kube.CRDUnchanged || known(kinds) != "20" {
 		t.Errorf("an event from before an answer undoes it: known is %q", known(kinds))
 	}
 
-	kinds.Forget(at("30"))
-	if kinds.Record(at("25")) != kube.CRDUnchanged || known(kinds) != "" {
+	kinds.ForgetCRD(at("30"))
+	if kinds.RecordCRD(at("25")) != kube.CRDUnchanged || known(kinds) != "" {
 		t.Errorf("an answer that the watch has overtaken brings back what is gone: known is %q", known(kinds))
 	}
 }
@@ -173,7 +173,7 @@ func TestAnAnswerIsKnownBeforeItsEvent(t *testing.T) {
 func TestOwnedBy(t *testing.T) {
 	kinds := kube.NewKinds(nil)
 	for _, name := range []string{"b", "a", "other"} {
-		kinds.Observe(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+		kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Name, c.Spec.Names.Kind = name, name
 			c.Labels = map[string]string{v1alpha1.OwnedLabel: "true", v1alpha1.DefinitionNameLabel: "mine"}
 			if name == "other" {
@@ -182,7 +182,7 @@ func TestOwnedBy(t *testing.T) {
 		}))
 	}
 	var got []string
-	for _, c := range kinds.OwnedBy(object.Definition{Name: "mine"}) {
+	for _, c := range kinds.CRDsOwnedBy(object.Definition{Name: "mine"}) {
 		got = append(got, c.Name)
 	}
 	if !slices.Equal(got, []string{"a", "b"}) {
@@ -209,7 +209,7 @@ func (s server) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList,
 	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "gizmos", Kind: "Gizmo", Namespaced: true}}}, nil
 }
 
-func TestWhatDiscoveryCantTellIsNotGone(t *testing.T) {
+func TestAKindIsNotGoneIfDiscoveryFails(t *testing.T) {
 	down := errors.New("no endpoints")
 	other := schema.GroupKind{Group: gizmo.Group, Kind: "Other"}
 	v1 := metav1.APIGroup{Name: gizmo.Group, Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}}
@@ -230,7 +230,7 @@ func TestWhatDiscoveryCantTellIsNotGone(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := kube.NewKinds(tc.server).Preferred(t.Context(), tc.ask)
-			if (err == nil) != tc.found || kube.IsUnavailable(err) != tc.gone {
+			if (err == nil) != tc.found || kube.IsNoKindMatch(err) != tc.gone {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -256,7 +256,7 @@ func (c counting) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.Gr
 	return c.server.GroupsAndMaybeResources()
 }
 
-func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
+func TestAMissingKindIsCached(t *testing.T) {
 	other := gizmo.GroupVersion().WithKind("Other")
 	cases := map[string]struct {
 		reason string
@@ -265,30 +265,30 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 		found  bool // a Gizmo; the server doesn't have an Other in any case
 	}{
 		"a server that tells nothing":          {"an answer is believed for a while", func(*kube.Kinds) {}, 2, true},
-		"a group that it is known not to have": {"an event would tell", func(k *kube.Kinds) { k.GroupsKnown(true) }, 0, false},
+		"a group that it is known not to have": {"an event would tell", func(k *kube.Kinds) { k.SetGroupsComplete(true) }, 0, false},
 		"a group that it has": {"an event would tell", func(k *kube.Kinds) {
-			k.GroupsKnown(true)
+			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 		}, 2, true},
-		"a group that another server has": {"it may have kinds of its own", func(k *kube.Kinds) { k.GroupsKnown(true); k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated) }, 2, true},
+		"a group that another server has": {"it may have kinds of its own", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated) }, 2, true},
 		"a group that it no longer has": {"what was known of it isn't so any more", func(k *kube.Kinds) {
-			k.GroupsKnown(true)
+			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 			k.ForgetGroup(gizmo.GroupVersion())
 		}, 0, false},
 		"a definition that is gone": {"discovery lags", func(k *kube.Kinds) {
-			k.GroupsKnown(true)
+			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
-			k.Observe(gizmoCRD())
-			k.Forget(gizmoCRD())
+			k.ObserveCRD(gizmoCRD())
+			k.ForgetCRD(gizmoCRD())
 		}, 1, false},
 		"a definition that another server has now": {"a kind may move to an aggregated API", func(k *kube.Kinds) {
-			k.GroupsKnown(true)
-			k.Observe(gizmoCRD())
-			k.Forget(gizmoCRD())
+			k.SetGroupsComplete(true)
+			k.ObserveCRD(gizmoCRD())
+			k.ForgetCRD(gizmoCRD())
 			k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated)
 		}, 2, true},
-		"a definition's group that is gone as a whole": {"nobody serves it", func(k *kube.Kinds) { k.GroupsKnown(true); k.Observe(gizmoCRD()); k.Forget(gizmoCRD()) }, 0, false},
+		"a definition's group that is gone as a whole": {"no server serves it", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveCRD(gizmoCRD()); k.ForgetCRD(gizmoCRD()) }, 0, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -296,10 +296,10 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 			kinds := kube.NewKinds(counting{server{}, &asked})
 			tc.before(kinds)
 			for range 100 {
-				if _, err := kinds.Resolve(t.Context(), gizmo); (err == nil) != tc.found || err != nil && !kube.IsUnavailable(err) {
+				if _, err := kinds.Resolve(t.Context(), gizmo); (err == nil) != tc.found || err != nil && !kube.IsNoKindMatch(err) {
 					t.Fatalf("%s: got %v", tc.reason, err)
 				}
-				if _, err := kinds.Resolve(t.Context(), other); !kube.IsUnavailable(err) {
+				if _, err := kinds.Resolve(t.Context(), other); !kube.IsNoKindMatch(err) {
 					t.Fatalf("there is no Other: got %v", err)
 				}
 			}
@@ -310,7 +310,7 @@ func TestAKindThatIsMissingIsNotAskedForAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestWhichEventsOfAGroupAreNews(t *testing.T) {
+func TestObserveGroup(t *testing.T) {
 	kinds := kube.NewKinds(nil)
 	for i, event := range []struct {
 		reason string
@@ -343,8 +343,8 @@ func TestServerOf(t *testing.T) {
 		"Registered for CustomResourceDefinitions": {"more may come", map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "true"}},
 		}, kube.CustomResources},
-		"Registered by nobody knows whom": {"nothing says that no more come", map[string]any{}, kube.CustomResources},
-		"Registered by somebody for a server of its own": {"whatever its labels say", map[string]any{
+		"Registered without a label": {"nothing says that no more come", map[string]any{}, kube.CustomResources},
+		"Registered for an aggregated API server": {"whatever its labels say", map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
 			"spec":     map[string]any{"service": map[string]any{"name": "metrics-server"}},
 		}, kube.Aggregated},
@@ -375,7 +375,7 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
 				kinds := kube.NewKinds(tc.server)
-				kinds.GroupsKnown(true)
+				kinds.SetGroupsComplete(true)
 				for _, gv := range tc.versions {
 					kinds.ObserveGroup(gv, kube.Aggregated)
 				}
@@ -391,9 +391,9 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 	}
 }
 
-// TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt has a version of a group come
+// TestAnAnswerFromAnEarlierEpochIsNotCached has a version of a group come
 // while the server is being asked for it.
-func TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt(t *testing.T) {
+func TestAnAnswerFromAnEarlierEpochIsNotCached(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	kinds := kube.NewKinds(slow{asked: asked, answer: answer})
 	first := make(chan error)
@@ -402,7 +402,7 @@ func TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt(t *testing.T) {
 		first <- err
 	}()
 	<-asked
-	kinds.GroupsKnown(true)
+	kinds.SetGroupsComplete(true)
 	kinds.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 	second := make(chan error)
 	go func() {
@@ -411,15 +411,15 @@ func TestAnAnswerFromBeforeAnEventIsNotBelievedAfterIt(t *testing.T) {
 	}()
 	<-asked // again: it doesn't share the first's answer
 	close(answer)
-	if err := <-first; !kube.IsUnavailable(err) {
+	if err := <-first; !kube.IsNoKindMatch(err) {
 		t.Errorf("before: got %v", err)
 	}
-	if err := <-second; !kube.IsUnavailable(err) {
+	if err := <-second; !kube.IsNoKindMatch(err) {
 		t.Errorf("during: got %v", err)
 	}
 }
 
-// slow answers that there is nothing, when it is told to.
+// slow answers that there is nothing, on request.
 type slow struct {
 	server
 	asked, answer chan struct{}
@@ -431,7 +431,7 @@ func (s slow) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, e
 	return &metav1.APIResourceList{}, nil
 }
 
-func TestADiscoveryThatHangsHoldsUpNobodyForLong(t *testing.T) {
+func TestHangingDiscoveryRespectsTheContext(t *testing.T) {
 	hanging := make(chan struct{})
 	defer close(hanging)
 	kinds := kube.NewKinds(stuck{until: hanging})
@@ -464,20 +464,20 @@ func (s stuck) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.Group
 	return s.server.GroupsAndMaybeResources()
 }
 
-func TestDiscoveryIsNotBelievedAboutDefinedKinds(t *testing.T) {
+func TestDiscoveryIsNotUsedForDefinedKinds(t *testing.T) {
 	kinds := kube.NewKinds(server{})
 	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 		t.Fatal(err)
 	}
-	kinds.Observe(gizmoCRD())
-	kinds.Forget(gizmoCRD())
-	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsUnavailable(err) {
-		t.Errorf("discovery lags, and what it said before is no longer true: got %v", err)
+	kinds.ObserveCRD(gizmoCRD())
+	kinds.ForgetCRD(gizmoCRD())
+	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
+		t.Errorf("discovery lags, and its earlier answer is no longer true: got %v", err)
 	}
-	if _, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); !kube.IsUnavailable(err) {
+	if _, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); !kube.IsNoKindMatch(err) {
 		t.Errorf("nor is its version known: got %v", err)
 	}
-	kinds.Observe(gizmoCRD())
+	kinds.ObserveCRD(gizmoCRD())
 	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 		t.Errorf("it is back: got %v", err)
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// ReplaceManagedFields gives fields of this very incarnation of an object to other managers, as compute
-// says from the live object; compute is false where nothing is to be changed. It takes a read, since caches
-// keep a part of the managed fields only, and a write. If the object is gone or has changed in between, the
-// error is one of IsGone's.
+// ReplaceManagedFields replaces the managed fields of this incarnation of an object by what
+// compute returns for the live object; compute returns false if nothing needs to change. It
+// reads the object, since caches keep only a part of the managed fields, and then patches
+// it. If the object is gone or has changed in between, the error satisfies IsStale.
 //
-// The digest of what was last applied goes with the same write. So whatever happens after
-// it, the object counts as one that is to be applied, and what nobody wants any more goes.
+// The same patch removes the digest of the last applied configuration. So whatever happens
+// next, the object is applied again, and fields that are no longer desired are removed.
 func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error) {
 	live, err := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	if err != nil {
@@ -32,9 +32,9 @@ func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstr
 	}
 	entries, due := compute(live)
 	if !due {
-		return live, nil // another process has replaced them
+		return live, nil // another process has already replaced them
 	}
-	body, err := json.Marshal(replacement(live, entries))
+	body, err := json.Marshal(managedFieldsPatch(live, entries))
 	if err != nil {
 		return nil, fmt.Errorf("encode the managed fields of %s: %w", o.GetName(), err)
 	}
@@ -43,18 +43,18 @@ func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstr
 		return nil, err
 	}
 	answer, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: manager})
-	return answer, c.unlessUnchanged(ctx, live, err)
+	return answer, c.confirmStaleRevision(ctx, live, err)
 }
 
-// replacement is the JSON patch (RFC 6902) that replaces an object's managed fields. The server
-// answers Conflict to a resource version that isn't the object's any more.
-func replacement(live *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) []operation {
-	patch := []operation{
+// managedFieldsPatch is the JSON patch (RFC 6902) that replaces an object's managed fields.
+// The server answers Conflict if the resource version is no longer the object's.
+func managedFieldsPatch(live *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) []patchOperation {
+	patch := []patchOperation{
 		{"replace", "/metadata/resourceVersion", live.GetResourceVersion()},
 		{"replace", "/metadata/managedFields", entries},
 	}
 	if _, applied := live.GetAnnotations()[v1alpha1.AppliedAnnotation]; applied {
-		patch = append(patch, operation{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AppliedAnnotation, "/", "~1")})
+		patch = append(patch, patchOperation{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AppliedAnnotation, "/", "~1")})
 	}
 	return patch
 }

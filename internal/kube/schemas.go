@@ -17,14 +17,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Lookup tells a compiler what is known of a kind; false says that no server
-// knows it, and whether it may come. That it couldn't be found out is an error.
+// Lookup returns what a compiler needs to know of a kind. False says that no server serves
+// the kind, and KindInfo whether it may come. A failure to find out is an error.
 func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object.KindInfo, bool, error) {
 	r, err := k.Resolve(ctx, gvk)
-	if IsUnavailable(err) {
+	if IsNoKindMatch(err) {
 		siblings := siblingsOf(err)
 		if siblings != nil && k.isBuiltIn(gvk.GroupVersion()) {
-			return object.KindInfo{Absent: true, Siblings: siblings}, false, nil
+			return object.KindInfo{NeverServed: true, Siblings: siblings}, false, nil
 		}
 		return object.KindInfo{}, false, nil
 	}
@@ -33,26 +33,26 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object
 	}
 	kind := object.KindInfo{Namespaced: r.Namespaced}
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
-		kind.Nested = isServedHere(c)
+		kind.ServedByDefinition = isServedByDefinition(c)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
-		kind.Schema, kind.Names = crd.SchemaOf(c, gvk.Version), object.Subdomain
+		kind.Schema, kind.NameRule = crd.SchemaOf(c, gvk.Version), object.Subdomain
 		return kind, true, nil
 	}
-	kind.Names = object.BuiltInNames(gvk.GroupKind())
+	kind.NameRule = object.BuiltInNameRule(gvk.GroupKind())
 	kind.Schema, err = k.serverSchema(ctx, gvk)
 	return kind, err == nil, err
 }
 
-// isBuiltIn says whether the API server is built with a version of a group.
+// isBuiltIn says whether a group version is built into the API server.
 func (k *Kinds) isBuiltIn(gv schema.GroupVersion) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.groups.server[gv] == BuiltIn
 }
 
-// isServedHere says whether a kind is a definition's, in either dialect: its objects say
-// themselves whether they are ready.
-func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
+// isServedByDefinition says whether a kind belongs to a definition of either dialect: its
+// objects then report their readiness themselves.
+func isServedByDefinition(c *apiextensionsv1.CustomResourceDefinition) bool {
 	if _, owned := crd.Owner(c); owned {
 		return true
 	}
@@ -60,17 +60,17 @@ func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return ref != nil && ref.Kind == apiextensions.DefinitionKind && strings.HasPrefix(ref.APIVersion, apiextensions.GroupVersion.Group+"/")
 }
 
-// serverSchema reads the OpenAPI schema of a kind that the server builds in. A
-// kind that has none is untyped rather than unusable.
+// serverSchema reads the OpenAPI schema of a built-in kind. A kind without a schema is
+// untyped rather than unusable.
 func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (*spec.Schema, error) {
 	k.mu.RLock()
-	s, ok := k.typed[gvk]
+	s, ok := k.openAPI[gvk]
 	epoch := k.groups.epoch
 	k.mu.RUnlock()
 	if ok {
 		return s, nil
 	}
-	s, err := ask(ctx, &k.flights, fmt.Sprintf("schema of %s in %d", gvk, epoch), func() (*spec.Schema, error) { return k.schemas.ResolveSchema(gvk) })
+	s, err := doShared(ctx, &k.flights, fmt.Sprintf("schema of %s in %d", gvk, epoch), func() (*spec.Schema, error) { return k.schemas.ResolveSchema(gvk) })
 	if errors.Is(err, resolver.ErrSchemaNotFound) {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if epoch == k.groups.epoch && !k.defined[gvk.GroupKind()] {
-		k.typed[gvk] = s
+		k.openAPI[gvk] = s
 	}
 	return s, nil
 }

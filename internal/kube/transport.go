@@ -9,38 +9,37 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// RetryInitializing returns a copy of the configuration whose reads don't sit out the
-// second for which the API server sends clients away from a kind that is only
-// just being served: its storage takes a few milliseconds.
+// RetryInitializing returns a copy of the configuration whose reads retry soon when a kind
+// is not served yet. The API server tells clients to come back after a second, while the
+// storage of a new kind takes a few milliseconds.
 func RetryInitializing(config *rest.Config) *rest.Config {
-	prompt := rest.CopyConfig(config)
-	prompt.Wrap(func(next http.RoundTripper) http.RoundTripper { return initializingRetrier{next} })
-	return prompt
+	wrapped := rest.CopyConfig(config)
+	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return initializingRetrier{next} })
+	return wrapped
 }
 
 type initializingRetrier struct{ next http.RoundTripper }
 
-// The request is repeated after 10, 20, … 320 milliseconds; then the answer is
-// passed on, without the advice to come back later, which the client would heed
-// ten times before it told anybody: whose storage isn't ready by then may have a
-// conversion that fails, and somebody should hear of it.
+// A request is retried after 10, 20, … 320 milliseconds; then the answer is returned
+// without Retry-After, which the client would follow ten times before it reports the error.
+// Storage that is not ready by then may have a failing conversion, which must be reported.
 const (
-	firstRepeat = 10 * time.Millisecond
-	repeats     = 6
+	firstRetryDelay = 10 * time.Millisecond
+	retries         = 6
 )
 
 func (p initializingRetrier) RoundTrip(r *http.Request) (*http.Response, error) {
-	delay := firstRepeat
+	delay := firstRetryDelay
 	for n := 0; ; n++ {
 		answer, err := p.next.RoundTrip(r)
-		if err != nil || r.Method != http.MethodGet || !initializing(answer) {
+		if err != nil || r.Method != http.MethodGet || !isInitializing(answer) {
 			return answer, err
 		}
-		if n == repeats {
+		if n == retries {
 			answer.Header.Del("Retry-After")
 			return answer, nil
 		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection is used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection is reused
 		if err := answer.Body.Close(); err != nil {
 			return nil, err
 		}
@@ -55,11 +54,10 @@ func (p initializingRetrier) RoundTrip(r *http.Request) (*http.Response, error) 
 	}
 }
 
-// initializing tells a kind whose storage isn't ready from a server that has too
-// much to do: the first is refused by the kind's own handler, with a Status; the
-// second by a filter before it, in plain text. A server that has too much to do
-// is left alone for as long as it asks.
-func initializing(answer *http.Response) bool {
+// isInitializing distinguishes a kind whose storage is not ready from an overloaded server.
+// The kind's own handler refuses the first with a Status; a filter before it refuses the
+// second in plain text. An overloaded server is left alone for as long as it requests.
+func isInitializing(answer *http.Response) bool {
 	return answer.StatusCode == http.StatusTooManyRequests &&
 		strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json")
 }

@@ -12,29 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// callFailed is how the API server's webhook client begins the text of a call that failed. It
-// is a text alone: the status has no field for the webhook.
-var callFailed = regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)
+// failedCallPattern matches the text of the API server's webhook client about a failed
+// call. Only the text names the webhook; the status has no field for it.
+var failedCallPattern = regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)
 
-// unansweredWebhook is the name of the admission webhook whose call failed, which the
-// configuration gives it; empty if the error is another.
-func unansweredWebhook(err error) string {
+// failedWebhook returns the name of the admission webhook whose call failed, as in its
+// configuration; empty for other errors.
+func failedWebhook(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return ""
 	}
 	for _, cause := range status.Status().Details.Causes {
-		if found := callFailed.FindStringSubmatch(cause.Message); found != nil {
+		if found := failedCallPattern.FindStringSubmatch(cause.Message); found != nil {
 			return found[1]
 		}
 	}
 	return ""
 }
 
-// configuredBy names, in words that go after an error, the configurations that have a
-// webhook. They are read, since the API server doesn't say which it goes by. Where that isn't
-// allowed nothing is said.
-func (c *Client) configuredBy(ctx context.Context, webhook string) string {
+// webhookConfigurations names the configurations that contain a webhook, as a suffix for an
+// error message. It lists them, since the API server does not say which one it uses. If the
+// list is forbidden, the suffix is empty.
+func (c *Client) webhookConfigurations(ctx context.Context, webhook string) string {
 	var found []string
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
 		resource := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: strings.ToLower(kind) + "s"}
@@ -51,7 +51,7 @@ func (c *Client) configuredBy(ctx context.Context, webhook string) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return " (of " + strings.Join(found, ", ") + ")"
+	return " (in " + strings.Join(found, ", ") + ")"
 }
 
 func hasWebhook(configuration *unstructured.Unstructured, name string) bool {

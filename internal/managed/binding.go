@@ -15,19 +15,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// reservationLabel marks the second Binding of a managed resource, which keeps an
-// assigned identity from being bound twice.
+// reservationLabel is on the second Binding of a managed resource, which keeps an assigned
+// identity from being bound twice.
 const reservationLabel = "espalier.dev/reservation"
 
 func isReservation(b *unstructured.Unstructured) bool {
 	return b.GetLabels()[reservationLabel] == "true"
 }
 
-// ownerID is the label's value by which the bindings of a managed resource are
-// found: it derives from names alone.
+// ownerID is the label value by which the bindings of a managed resource are found. It
+// derives from group, kind, namespace and name only.
 func ownerID(o *unstructured.Unstructured) string { return inventory.ApplySetID(object.KeyOf(o)) }
 
-func specOf(o *unstructured.Unstructured) (*binding.BindingSpec, error) {
+func readSpec(o *unstructured.Unstructured) (*binding.BindingSpec, error) {
 	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
 	var spec binding.BindingSpec
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
@@ -44,9 +44,9 @@ func setSpec(o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	return unstructured.SetNestedMap(o.Object, raw, "spec")
 }
 
-// reserve makes a binding. If its place is taken it returns who has it, and watches
-// that.
-func (r *Reconciler) reserve(ctx context.Context, s *reconcileState, name string, spec *binding.BindingSpec, labels map[string]string) (made *unstructured.Unstructured, taken *binding.BindingSpec, err error) {
+// createBinding creates a binding. If another binding has the name, it returns that one and
+// watches it.
+func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name string, spec *binding.BindingSpec, labels map[string]string) (created *unstructured.Unstructured, reservedBy *binding.BindingSpec, err error) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(Kind)
 	o.SetName(name)
@@ -58,24 +58,24 @@ func (r *Reconciler) reserve(ctx context.Context, s *reconcileState, name string
 	if err := setSpec(o, spec); err != nil {
 		return nil, nil, err
 	}
-	made, err = r.write(s, o, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, Manager) })
+	created, err = r.write(s, o, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, Manager) })
 	if !kube.IsNameTaken(err) {
-		return made, nil, err
+		return created, nil, err
 	}
-	s.lease.Want(watch.Object(Kind, "", name))
+	s.lease.Watch(watch.Object(Kind, "", name))
 	live, err := r.Bindings.Get(ctx, Kind, "", name)
 	if err != nil {
 		return nil, nil, err
 	}
-	taken, err = specOf(live)
-	if err == nil && taken.Owner.UID == s.object.GetUID() {
-		return live, nil, nil // it is this one's, and the cache hadn't heard of it
+	reservedBy, err = readSpec(live)
+	if err == nil && reservedBy.Owner.UID == s.object.GetUID() {
+		return live, nil, nil // it belongs to this managed resource; the cache did not have it yet
 	}
-	return nil, taken, err
+	return nil, reservedBy, err
 }
 
-// record stores a binding, if nobody has changed it since it was read.
-func (r *Reconciler) record(ctx context.Context, s *reconcileState, spec *binding.BindingSpec) error {
+// updateBinding replaces the binding. It fails if the binding was changed since it was read.
+func (r *Reconciler) updateBinding(ctx context.Context, s *reconcileState, spec *binding.BindingSpec) error {
 	next := s.binding.DeepCopy()
 	if err := setSpec(next, spec); err != nil {
 		return err
@@ -88,11 +88,11 @@ func (r *Reconciler) record(ctx context.Context, s *reconcileState, spec *bindin
 	return nil
 }
 
-// forget deletes the binding, and what keeps the identity with it.
-func (r *Reconciler) forget(ctx context.Context, s *reconcileState) error {
-	own, _ := s.lease.Children(Kind, ownerID(s.object))
-	for _, b := range own {
-		if spec, err := specOf(b); err != nil || spec.Owner.UID != s.object.GetUID() {
+// deleteBindings deletes the binding, and the one that reserves its identity.
+func (r *Reconciler) deleteBindings(ctx context.Context, s *reconcileState) error {
+	bindings, _ := s.lease.Children(Kind, ownerID(s.object))
+	for _, b := range bindings {
+		if spec, err := readSpec(b); err != nil || spec.Owner.UID != s.object.GetUID() {
 			continue
 		}
 		if err := r.Bindings.Delete(ctx, b); err != nil {
@@ -103,7 +103,7 @@ func (r *Reconciler) forget(ctx context.Context, s *reconcileState) error {
 	return nil
 }
 
-// write makes one write; its answer is in the caches when it returns.
+// write makes one write. Its answer is in the caches when write returns.
 func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	return r.Cache.Write(o, watch.Subscriber{Key: s.key}, do)
 }

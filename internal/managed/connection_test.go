@@ -56,7 +56,7 @@ func TestAConnectionSecretIsPublished(t *testing.T) {
 				w.Change(databaseKey, annotated(publishedAnnotation, "other"))
 			},
 			[]string{"apply Secret prod/conn", "update-status Database prod/db"}, db,
-			"False ReconcileError: Publish: write the connection secret prod/conn: it exists already and isn't this object's",
+			"False ReconcileError: PublishConnection: write the connection secret prod/conn: it exists already and this object does not control it",
 		},
 		"secrets may not be watched": {
 			"what was noted counts",
@@ -83,7 +83,7 @@ func TestAConnectionSecretIsPublished(t *testing.T) {
 					return nil
 				}
 			}, []string{"apply Secret prod/conn", "update-status Database prod/db"}, "",
-			"False ReconcileError: Publish: write the connection secret prod/conn: the API server answers Forbidden to patch things",
+			"False ReconcileError: PublishConnection: write the connection secret prod/conn: the API server answers Forbidden to patch things",
 		},
 		"it is deleted": {
 			"the secret goes with its owner",
@@ -112,7 +112,7 @@ func TestASecretThatSomebodyElseWritesAsWellIsReported(t *testing.T) {
 		w.reconcile(t)
 		w.now = w.now.Add(time.Second)
 	}
-	if got := w.condition(resource.Synced); !strings.Contains(got, "was changed or deleted again right after it was put back") {
+	if got := w.condition(resource.Synced); !strings.Contains(got, "was changed or deleted again right after it was restored") {
 		t.Errorf("Synced is %q", got)
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Expirer sees to Bindings whose managed resources have gone, of the kinds that this
-// program serves: others' are others' to see to.
+// Expirer deletes or orphans Bindings whose managed resources are gone. It handles managed
+// resources of the given kinds only; other providers handle theirs.
 type Expirer struct {
 	Kinds    map[schema.GroupKind]struct{}
 	Bindings Bindings
@@ -29,19 +29,19 @@ type Expirer struct {
 	Now      func() time.Time
 }
 
-// Reconcile looks whether a binding's managed resource is there, and keeps the
-// binding no longer than it has to.
+// Reconcile checks whether a binding's managed resource still exists, and deletes the
+// binding once nothing depends on it.
 func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := e.Cache.Served(Kind, "", key.Name)
 	if !ok {
 		e.Cache.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()
 	}
-	spec, err := specOf(o)
+	spec, err := readSpec(o)
 	if err != nil {
-		return reconcile.Done() // somebody else has written it, and nothing follows
+		return reconcile.Done() // this program has not written it
 	}
-	if _, ours := e.Kinds[schema.FromAPIVersionAndKind(spec.Owner.APIVersion, spec.Owner.Kind).GroupKind()]; !ours {
+	if _, served := e.Kinds[schema.FromAPIVersionAndKind(spec.Owner.APIVersion, spec.Owner.Kind).GroupKind()]; !served {
 		return reconcile.Done()
 	}
 	gone, err := e.ownerGone(ctx, spec.Owner)
@@ -49,16 +49,16 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 		return reconcile.Fail(err)
 	}
 	if !gone {
-		return reconcile.Done() // its end wakes it
+		return reconcile.Done() // the managed resource's reconciler enqueues its bindings once it is gone
 	}
 	if isReservation(o) {
 		return e.expireReservation(ctx, key, o, spec)
 	}
 	step := operation.Expire(*spec, metav1.NewMicroTime(e.Now()))
 	switch step.Do {
-	case operation.Forget:
-		err = e.forget(ctx, key, o, spec)
-	case operation.Record:
+	case operation.DeleteBinding:
+		err = e.deleteBindings(ctx, key, o, spec)
+	case operation.UpdateBinding:
 		next := o.DeepCopy()
 		if err = setSpec(next, step.Binding); err == nil {
 			_, err = e.Bindings.Replace(ctx, next, Manager)
@@ -66,24 +66,24 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	default:
 	}
 	switch {
-	case kube.IsGone(err):
+	case kube.IsStale(err):
 		return reconcile.Conflict()
 	case err != nil:
-		return reconcile.Fail(fmt.Errorf("see to Binding %s: %w", key.Name, err))
+		return reconcile.Fail(fmt.Errorf("expire Binding %s: %w", key.Name, err))
 	case step.After > 0:
 		return reconcile.RequeueAfter(step.After)
 	}
 	return reconcile.Done()
 }
 
-// forget deletes what is kept of a managed resource: first what keeps its assigned
-// identity, which nobody would look for without the other.
-func (e *Expirer) forget(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
+// deleteBindings deletes the bindings of a managed resource. The reservation of its assigned
+// identity goes first, since it is found by the other one.
+func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Discard()
 	all, _ := lease.Children(Kind, o.GetLabels()[v1alpha1.ApplySetPartOfLabel])
 	for _, other := range all {
-		if kept, err := specOf(other); err != nil || !isReservation(other) || kept.Owner.UID != spec.Owner.UID {
+		if reservation, err := readSpec(other); err != nil || !isReservation(other) || reservation.Owner.UID != spec.Owner.UID {
 			continue
 		}
 		if err := e.Bindings.Delete(ctx, other); err != nil {
@@ -93,14 +93,14 @@ func (e *Expirer) forget(ctx context.Context, key object.Key, o *unstructured.Un
 	return e.Bindings.Delete(ctx, o)
 }
 
-// expireReservation deletes what keeps an identity whose managed resource and whose
-// binding have gone. While there is a binding that sees to it, unless somebody deletes
-// it, which is waited for: nothing else would tell of that.
+// expireReservation deletes the reservation of an identity once the managed resource and its
+// main binding are gone. While the main binding exists, it is watched: its own reconcile
+// deletes the reservation, unless a person deletes the main binding before.
 func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) reconcile.Result {
-	main := carry.BindingName(&binding.BindingSpec{Owner: spec.Owner})
+	main := execute.BindingName(&binding.BindingSpec{Owner: spec.Owner})
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Commit()
-	lease.Want(watch.Child(Kind, "", main))
+	lease.Watch(watch.Child(Kind, "", main))
 	_, err := e.Bindings.Get(ctx, Kind, "", main)
 	switch {
 	case err == nil:
@@ -114,9 +114,8 @@ func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unst
 	return reconcile.Done()
 }
 
-// ownerGone says whether a managed resource isn't there any more. What the cache
-// has is there; what it doesn't have is looked for. While its kind can't be read
-// nothing follows.
+// ownerGone reports whether a managed resource no longer exists. One that the cache lacks is
+// read from the API server. While its kind cannot be read, the answer is an error.
 func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bool, error) {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	isOwner := func(o *unstructured.Unstructured) bool { return o != nil && o.GetUID() == owner.UID }

@@ -18,22 +18,24 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Guard keeps the configurations of one kind as long as managed resources name them:
-// without its configuration nobody can delete what a managed resource stands for.
+// Guard keeps the provider configurations of one kind from being deleted as long as managed
+// resources refer to them: without its configuration, the external resource of a managed
+// resource cannot be deleted.
 type Guard struct {
 	Config schema.GroupVersionKind
-	// Default says that a managed resource means this kind if it says none.
+	// Default reports whether a managed resource that names no kind of configuration means
+	// this one.
 	Default bool
-	// Users are the kinds of the managed resources.
-	Users   []schema.GroupVersionKind
-	Configs Configs
-	Cache   Cache
-	Watch   func(watch.Subscriber) Lease
-	Events  telemetry.Recorder
+	// UserKinds are the kinds of managed resources that refer to configurations.
+	UserKinds []schema.GroupVersionKind
+	Configs   Configs
+	Cache     Cache
+	Watch     func(watch.Subscriber) Lease
+	Events    telemetry.Recorder
 }
 
-// Reconcile puts the finalizer on a configuration, and takes it off again once it is
-// deleted and nobody uses it.
+// Reconcile adds the finalizer to a configuration, and removes it once the configuration is
+// being deleted and no managed resource refers to it.
 func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
 	o, ok := g.Cache.Served(g.Config, key.Namespace, key.Name)
@@ -41,76 +43,77 @@ func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result 
 		g.Cache.Forget(subscriber)
 		return reconcile.Done()
 	}
-	kept := slices.Contains(o.GetFinalizers(), resource.ConfigFinalizer)
+	hasFinalizer := slices.Contains(o.GetFinalizers(), resource.ConfigFinalizer)
 	switch {
-	case o.GetDeletionTimestamp() == nil && !kept:
+	case o.GetDeletionTimestamp() == nil && !hasFinalizer:
 		_, err := g.Cache.Write(o, subscriber, func() (*unstructured.Unstructured, error) {
 			return g.Configs.SetFinalizers(ctx, o, append(slices.Clone(o.GetFinalizers()), resource.ConfigFinalizer), Manager)
 		})
-		return settled(key, err)
-	case o.GetDeletionTimestamp() == nil || !kept:
+		return writeResult(key, err)
+	case o.GetDeletionTimestamp() == nil || !hasFinalizer:
 		return reconcile.Done()
 	}
 	lease := g.Watch(subscriber)
 	defer lease.Commit()
-	users, known := g.users(lease, key)
+	users, known := g.findUsers(lease, key)
 	switch {
 	case len(users) > 0:
 		return g.reportUsers(ctx, o, subscriber, users)
 	case !known:
-		return reconcile.Done() // the watch wakes it
+		return reconcile.Done() // the watch enqueues it once it is synced
 	}
 	_, err := g.Cache.Write(o, subscriber, func() (*unstructured.Unstructured, error) {
 		return g.Configs.RemoveFinalizers(ctx, o, []string{resource.ConfigFinalizer}, Manager)
 	})
-	return settled(key, err)
+	return writeResult(key, err)
 }
 
-func settled(key object.Key, err error) reconcile.Result {
-	if err != nil && !kube.IsGone(err) {
-		return reconcile.Fail(fmt.Errorf("see to %s: %w", key, err))
+func writeResult(key object.Key, err error) reconcile.Result {
+	if err != nil && !kube.IsStale(err) {
+		return reconcile.Fail(fmt.Errorf("protect %s: %w", key, err))
 	}
 	return reconcile.Done()
 }
 
-// users names those who use a configuration, and whether these are all.
-func (g *Guard) users(lease Lease, key object.Key) (users []string, known bool) {
+// findUsers names the managed resources that refer to a configuration, and reports whether
+// all kinds could be read.
+func (g *Guard) findUsers(lease Lease, key object.Key) (findUsers []string, known bool) {
 	known = true
-	for _, kind := range g.Users {
+	for _, kind := range g.UserKinds {
 		all, state := lease.Matching(kind, key.Namespace, labels.Everything())
 		known = known && state.Phase == watch.Synced
 		for _, o := range all {
-			if g.names(o, key.Name) {
-				users = append(users, fmt.Sprintf("%s %s/%s", kind.Kind, o.GetNamespace(), o.GetName()))
+			if g.refersTo(o, key.Name) {
+				findUsers = append(findUsers, fmt.Sprintf("%s %s/%s", kind.Kind, o.GetNamespace(), o.GetName()))
 			}
 		}
 	}
-	return users, known
+	return findUsers, known
 }
 
-// names says whether a managed resource names a configuration of this kind.
-func (g *Guard) names(o *unstructured.Unstructured, config string) bool {
+// refersTo reports whether a managed resource refers to a configuration of this kind.
+func (g *Guard) refersTo(o *unstructured.Unstructured, config string) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "providerConfigRef", "kind")
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "providerConfigRef", "name")
 	return cmp.Or(name, "default") == config && (kind == g.Config.Kind || (kind == "" && g.Default))
 }
 
-// reportUsers says who keeps a configuration that is being deleted, once for each number of
-// them.
+// reportUsers writes into the status which managed resources keep a configuration that is
+// being deleted, and records one event.
 func (g *Guard) reportUsers(ctx context.Context, o *unstructured.Unstructured, subscriber watch.Subscriber, users []string) reconcile.Result {
-	text := "it isn't deleted while it is used, by " + users[0]
+	text := "the configuration is not deleted while it is used by " + users[0]
 	if len(users) > 1 {
 		text += fmt.Sprintf(" and %d more", len(users)-1)
 	}
-	said, _, _ := unstructured.NestedString(o.Object, "status", "message")
-	if said == text {
+	before, _, _ := unstructured.NestedString(o.Object, "status", "message")
+	if before == text {
 		return reconcile.Done()
 	}
 	_, err := g.Cache.Write(o, subscriber, func() (*unstructured.Unstructured, error) {
 		return g.Configs.WriteStatus(ctx, o, map[string]any{"users": int64(len(users)), "message": text}, Manager)
 	})
-	if err == nil && said == "" {
+	if err == nil && before == "" {
 		g.Events.Event(o, telemetry.Warning, "InUse", text)
 	}
-	return settled(subscriber.Key, err)
+	return writeResult(subscriber.Key, err)
 }

@@ -20,7 +20,7 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "ProviderConfig"}
 	key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: "prod", Name: "default"}
 	const config = "{apiVersion: cloud.example.org/v1, kind: ProviderConfig, metadata: {name: default, namespace: prod, finalizers: [" + resource.ConfigFinalizer + "]}}"
-	const inUse = "it isn't deleted while it is used, by Database prod/db"
+	const inUse = "the configuration is not deleted while it is used by Database prod/db"
 	naming := func(kind, name string) edit {
 		return set(map[string]any{"kind": kind, "name": name}, "spec", "providerConfigRef")
 	}
@@ -125,7 +125,7 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 				}
 			}
 			g := &Guard{
-				Config: kind, Default: true, Users: []schema.GroupVersionKind{databaseKind}, Configs: c.Client(), Cache: c, Events: c,
+				Config: kind, Default: true, UserKinds: []schema.GroupVersionKind{databaseKind}, Configs: c.Client(), Cache: c, Events: c,
 				Watch: func(s watch.Subscriber) Lease { return c.Begin(s) },
 			}
 			out := g.Reconcile(context.Background(), key)

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// Bindings reads and writes Bindings on the API server, each time under the conditions that
-// *kube.Client documents.
+// Bindings reads and writes Bindings on the API server. *kube.Client implements it and
+// documents the preconditions of each write.
 type Bindings interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
@@ -40,8 +40,8 @@ type Configs interface {
 	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
 }
 
-// Cache holds the objects that are served, and takes the answers to writes; *watch.Hub is
-// one.
+// Cache holds the objects that are served, and records the answers to writes; *watch.Hub
+// implements it.
 type Cache interface {
 	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
@@ -49,17 +49,17 @@ type Cache interface {
 	Record(o *unstructured.Unstructured, writer watch.Subscriber)
 }
 
-// Lease reads from caches. Once it is committed, a change of what was read enqueues who
-// holds it; *watch.Lease is one.
+// Lease reads from caches. Once it is committed, a change of what was read enqueues its
+// subscriber; *watch.Lease implements it.
 type Lease interface {
 	Reads
 	Commit()
 	Discard()
 }
 
-// Reads are what a Lease reads.
+// Reads are the reading methods of a Lease.
 type Reads interface {
-	Want(t watch.Target) watch.State
+	Watch(t watch.Target) watch.State
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)

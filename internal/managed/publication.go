@@ -13,79 +13,79 @@ import (
 )
 
 const (
-	// publishedAnnotation is the digest of what a connection secret was given, by
-	// which it is known that something else is to be given to it.
+	// publishedAnnotation is the digest of the published connection secret. It shows when
+	// the secret has to be written with other content.
 	publishedAnnotation = "espalier.dev/published"
-	// restoredAnnotation is when a connection secret was put back last that somebody
-	// had changed or deleted.
+	// restoredAnnotation is when a connection secret that another client had changed or
+	// deleted was last restored.
 	restoredAnnotation = "espalier.dev/published-again-at"
 )
 
-// restoreEvery is how often a connection secret is put back: somebody else may write it
-// as well, as often as we do.
-const restoreEvery = 5 * time.Second
+// restoreInterval is how often a connection secret is restored at most: another client may
+// keep overwriting it.
+const restoreInterval = 5 * time.Second
 
-// secretName names a secret.
+// secretName is the namespace and name of a secret.
 type secretName struct{ namespace, name string }
 
 func (p secretName) String() string { return p.namespace + "/" + p.name }
 
-// secretOf is the connection secret that a managed resource names, if it does. One in a
-// namespace has its secret there.
-func secretOf(o *unstructured.Unstructured) (at secretName, ok bool) {
-	at.name, _, _ = unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "name")
-	at.namespace, _, _ = unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "namespace")
+// secretRef is the connection secret that a managed resource refers to, if it does. A
+// namespaced managed resource has its secret in its own namespace.
+func secretRef(o *unstructured.Unstructured) (ref secretName, ok bool) {
+	ref.name, _, _ = unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "name")
+	ref.namespace, _, _ = unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "namespace")
 	if o.GetNamespace() != "" {
-		at.namespace = o.GetNamespace()
+		ref.namespace = o.GetNamespace()
 	}
-	return at, at.name != ""
+	return ref, ref.name != ""
 }
 
-// publication is what a managed resource's connection secret is to hold, and what there
-// is of it.
+// publication is the wanted content of a managed resource's connection secret, with the
+// secret as it is.
 type publication struct {
 	object     *unstructured.Unstructured
-	at         secretName
+	name       secretName
 	connection map[string][]byte
-	// live is the secret; nil if there is none, or, where that isn't known, as far as is
-	// known.
+	// live is the secret in the cache; nil if there is none. It is current only if known.
 	live  *unstructured.Unstructured
 	known bool
 }
 
-// due is why a connection secret is to be written.
-type due int
+// writeReason is why a connection secret is to be written.
+type writeReason int
 
 const (
-	notDue due = iota
-	anew       // it is to hold something else, or this incarnation has written none
-	again      // somebody has changed it, or deleted it
+	noWrite    writeReason = iota
+	newContent             // the content is new, or this incarnation has not written the secret
+	restore                // another client has changed or deleted the secret
 )
 
-// due says whether the secret is to be written. What was put back a moment ago is
-// written by somebody else as well: that is reported, and not fought about.
-func (p publication) due(now time.Time) (due, error) {
+// writeReason decides whether and why the secret is written. If the secret has changed again
+// shortly after it was restored, another client writes it as well, which is an error.
+func (p publication) writeReason(now time.Time) (writeReason, error) {
 	switch {
 	case p.object.GetAnnotations()[publishedAnnotation] != p.digest():
-		return anew, nil
-	case !p.known || p.isIn(p.live):
-		return notDue, nil
+		return newContent, nil
+	case !p.known || p.isStored(p.live):
+		return noWrite, nil
 	}
 	last, err := time.Parse(time.RFC3339, p.object.GetAnnotations()[restoredAnnotation])
-	if since := now.Sub(last); err == nil && since >= 0 && since < restoreEvery {
-		return notDue, fmt.Errorf("the connection secret %s was changed or deleted again right after it was put back; that is done every %s", p.at, restoreEvery)
+	if since := now.Sub(last); err == nil && since >= 0 && since < restoreInterval {
+		return noWrite, fmt.Errorf("the connection secret %s was changed or deleted again right after it was restored; it is restored every %s", p.name, restoreInterval)
 	}
-	return again, nil
+	return restore, nil
 }
 
-// digest is of one incarnation: what was copied from it, by an import say, has published
-// nothing.
+// digest identifies the content for one incarnation. A copy of the object, as by an import,
+// has another UID and has published nothing.
 func (p publication) digest() string {
-	return object.Digest([]any{p.object.GetUID(), p.at.namespace, p.at.name, p.connection})
+	return object.Digest([]any{p.object.GetUID(), p.name.namespace, p.name.name, p.connection})
 }
 
-// isIn says that a secret holds all of it, and is watched.
-func (p publication) isIn(o *unstructured.Unstructured) bool {
+// isStored reports whether a secret holds the wanted content, and the label by which it is
+// watched.
+func (p publication) isStored(o *unstructured.Unstructured) bool {
 	if o == nil || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != ownerID(p.object) {
 		return false
 	}
@@ -106,17 +106,17 @@ func (p publication) secret() *unstructured.Unstructured {
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"type": "connection.crossplane.io/v1alpha1", "data": data}}
 	o.SetGroupVersionKind(secretKind)
-	o.SetNamespace(p.at.namespace)
-	o.SetName(p.at.name)
+	o.SetNamespace(p.name.namespace)
+	o.SetName(p.name.name)
 	o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: ownerID(p.object)})
 	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(p.object, p.object.GroupVersionKind())})
 	return o
 }
 
-// noted is what the managed resource notes of it.
-func (p publication) noted(as due, now time.Time) map[string]any {
+// annotations are written to the managed resource once the secret is written.
+func (p publication) annotations(reason writeReason, now time.Time) map[string]any {
 	out := map[string]any{publishedAnnotation: p.digest()}
-	if as == again {
+	if reason == restore {
 		out[restoredAnnotation] = now.UTC().Format(time.RFC3339)
 	}
 	return out

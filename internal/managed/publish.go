@@ -15,34 +15,34 @@ import (
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// publish writes what is needed to connect into the secret that the managed
-// resource names. Keys that it doesn't know stay.
+// publish writes the connection details into the secret that the managed resource refers
+// to. Other keys of the secret stay.
 func (r *Reconciler) publish(ctx context.Context, s *reconcileState, connection map[string][]byte) error {
-	at, ok := secretOf(s.object)
+	at, ok := secretRef(s.object)
 	if !ok {
 		return nil
 	}
-	p := publication{object: s.object, at: at, connection: connection}
-	p.live, p.known = s.secret(at)
-	due, err := p.due(r.Now())
-	if due == notDue || err != nil {
+	p := publication{object: s.object, name: at, connection: connection}
+	p.live, p.known = s.findSecret(at)
+	due, err := p.writeReason(r.Now())
+	if due == noWrite || err != nil {
 		return err
 	}
 	secret := p.secret()
-	answer, err := r.apply(ctx, s, secret)
+	answer, err := r.applySecret(ctx, s, secret)
 	if err != nil {
 		return fmt.Errorf("write the connection secret %s: %w", at, err)
 	}
-	r.Cache.Record(answer, watch.Subscriber{}) // whoever has read it is to read it again, this one too
-	if !p.isIn(answer) {
-		return fmt.Errorf("the connection secret %s isn't stored as it is written: something changes it on its way", at)
+	r.Cache.Record(answer, watch.Subscriber{}) // enqueue all who have read it, this object included
+	if !p.isStored(answer) {
+		return fmt.Errorf("the connection secret %s is not stored as written: an admission webhook or another client changes it", at)
 	}
-	return r.patch(ctx, s, map[string]any{"metadata": map[string]any{"annotations": p.noted(due, r.Now())}})
+	return r.patch(ctx, s, map[string]any{"metadata": map[string]any{"annotations": p.annotations(due, r.Now())}})
 }
 
-// secret is a connection secret as the watch has it, and whether that is known. Only
-// those of our label are watched, all of them at once.
-func (s *reconcileState) secret(at secretName) (live *unstructured.Unstructured, known bool) {
+// findSecret returns a connection secret from the cache, and whether the cache is synced.
+// Only secrets with our label are in it.
+func (s *reconcileState) findSecret(at secretName) (live *unstructured.Unstructured, known bool) {
 	all, state := s.lease.Children(secretKind, ownerID(s.object))
 	for _, o := range all {
 		if o.GetNamespace() == at.namespace && o.GetName() == at.name {
@@ -52,35 +52,34 @@ func (s *reconcileState) secret(at secretName) (live *unstructured.Unstructured,
 	return live, state.Phase == watch.Synced
 }
 
-// watchesSecret wants the connection secret, and says whether it is known what is there
-// of it, or that this can't be known: who may not watch secrets goes by what was noted
-// of them.
-func (s *reconcileState) watchesSecret() bool {
-	if _, ok := secretOf(s.object); !ok || s.object.GetDeletionTimestamp() != nil {
+// isSecretKnown watches the connection secret and reports whether its cache is synced or
+// unavailable. A program that may not watch secrets relies on the annotations instead.
+func (s *reconcileState) isSecretKnown() bool {
+	if _, ok := secretRef(s.object); !ok || s.object.GetDeletionTimestamp() != nil {
 		return true
 	}
 	_, state := s.lease.Children(secretKind, ownerID(s.object))
 	return state.Phase == watch.Synced || state.Phase == watch.Unavailable
 }
 
-// apply writes an object of the managed resource's, unless one of the name is
-// somebody else's.
-func (r *Reconciler) apply(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// applySecret creates or updates a secret. It fails if a secret of the name exists that the
+// managed resource does not control.
+func (r *Reconciler) applySecret(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	made, err := r.Secrets.Create(ctx, o, Manager)
-	live := kube.Holder(err)
+	live := kube.ExistingObject(err)
 	if live == nil {
-		return made, discreet(err)
+		return made, redacted(err)
 	}
 	if !metav1.IsControlledBy(live, s.object) {
-		return nil, errors.New("it exists already and isn't this object's")
+		return nil, errors.New("it exists already and this object does not control it")
 	}
 	made, err = r.Secrets.Update(ctx, o, live.GetUID(), Manager)
-	return made, discreet(err)
+	return made, redacted(err)
 }
 
-// discreet is an error that can't quote what was written, and that isn't taken for one
-// about the managed resource.
-func discreet(err error) error {
+// redacted returns an error that does not quote the secret's content, and that no caller can
+// mistake for an API error about the managed resource.
+func redacted(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,7 +1,7 @@
-// Package managed keeps external resources as their managed resources want them.
-// What to do is package operation's to say, one step at a time; here the steps are
-// carried out: on the external API through a provider's client, and on the API
-// server, where a Binding remembers what was asked.
+// Package managed reconciles managed resources with their external resources. Package
+// operation decides what to do, one step at a time. This package carries the steps out: on
+// the external API through a provider's client, and on the API server, where a Binding
+// records each operation before its call is made.
 package managed
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -34,7 +34,7 @@ var Kind = binding.GroupVersion.WithKind(binding.BindingKind)
 // Manager is the field manager of what the runtime writes.
 const Manager = "espalier.dev/managed"
 
-// Reconciler serves the managed resources of one kind.
+// Reconciler reconciles the managed resources of one kind.
 type Reconciler struct {
 	Port      port.Kind
 	Bindings  Bindings
@@ -45,22 +45,22 @@ type Reconciler struct {
 	Watch  func(watch.Subscriber) Lease
 	Events telemetry.Recorder
 	Now    func() time.Time
-	// Until is until when no other process can be at the same work; zero for as
-	// long as this one likes. No call that changes something outlasts it.
-	Until func() time.Time
+	// LeaderUntil is until when this process is certain to be the only leader; zero without
+	// leader election. A call that changes something is canceled then.
+	LeaderUntil func() time.Time
 	// Random returns a fresh random text of ASCII letters and digits.
 	Random func() string
 	// Installation names this control plane on marks.
 	Installation string
-	// Poll is how often an external resource is looked at that nothing happens to.
-	Poll time.Duration
-	// Wake asks for a reconcile of an object.
-	Wake func(object.Key)
-	// Usages tells which objects are in use; nil if nobody knows of any.
+	// PollInterval is how often an external resource is observed without an event.
+	PollInterval time.Duration
+	// Enqueue requests a reconcile of an object.
+	Enqueue func(object.Key)
+	// Usages knows which objects are in use; nil where usages are not served.
 	Usages Usages
 }
 
-// reconcileState is what one reconcile of a managed resource works on.
+// reconcileState is the state of one reconcile of a managed resource.
 type reconcileState struct {
 	key     object.Key
 	object  *unstructured.Unstructured
@@ -70,12 +70,12 @@ type reconcileState struct {
 	state   operation.State
 }
 
-// mostSteps bounds a reconcile. A life takes some twenty steps from nothing to rest.
-const mostSteps = 64
+// maxSteps bounds the steps of a reconcile. A creation takes about twenty.
+const maxSteps = 64
 
-// Reconcile gathers what is stored, then carries out one step after the other, each
-// decided on what the ones before it have shown, until there is nothing more to do for
-// now; and reports.
+// Reconcile reads what is stored, then carries out one step after the other until there is
+// nothing more to do for now, and writes the status. Each step is decided on the results of
+// the steps before it.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	s, out := r.load(ctx, key)
 	if out.IsFinal() {
@@ -84,23 +84,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	defer s.lease.Commit()
 	defer func() {
 		if s.session != nil {
-			_ = s.session.Close() // best effort: nothing rests on it
+			_ = s.session.Close() // best effort: nothing depends on it
 		}
 	}()
-	if out := r.block(ctx, s); out.IsFinal() {
+	if out := r.blockIfInUse(ctx, s); out.IsFinal() {
 		return out
 	}
-	for range mostSteps {
+	for range maxSteps {
 		s.update(r)
 		step := operation.Next(s.state)
-		if step.Do == operation.Rest {
+		if step.Do == operation.Finish {
 			return r.report(ctx, s, step)
 		}
-		if out := r.carryOut(ctx, s, step); out.IsFinal() {
+		if out := r.execute(ctx, s, step); out.IsFinal() {
 			return out
 		}
 	}
-	return reconcile.Fail(fmt.Errorf("%s does not come to rest", key))
+	return reconcile.Fail(fmt.Errorf("%s is not done after %d steps", key, maxSteps))
 }
 
 // load reads the managed resource and its binding, both from caches.
@@ -114,55 +114,54 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 	bindings, state := s.lease.Children(Kind, ownerID(cached))
 	if state.Phase != watch.Synced {
 		s.lease.Commit()
-		return nil, reconcile.Done() // nothing is asked before what was asked is known; the watch wakes it
+		return nil, reconcile.Done() // no call before the open operation is known; the watch enqueues the object
 	}
 	for _, b := range bindings {
-		spec, err := specOf(b)
+		spec, err := readSpec(b)
 		switch {
 		case err != nil:
 		case spec.Owner.UID != cached.GetUID():
-			r.Wake(object.KeyOf(b)) // of one that had the name before, and that nobody else would see to
+			r.Enqueue(object.KeyOf(b)) // a former incarnation's, which nothing else would enqueue
 		case !isReservation(b):
 			s.binding = b
 		}
 	}
-	if own := carry.ResourceOf(cached, r.Poll); own.Paused || own.Policies.Paused() {
-		return s, reconcile.Result{} // nothing is looked up, and nobody is connected to
+	if own := execute.ReadResource(cached, r.PollInterval); own.Paused || own.Policies.Paused() {
+		return s, reconcile.Result{} // neither references nor a client are needed
 	}
-	if !s.watchesSecret() {
+	if !s.isSecretKnown() {
 		s.lease.Commit()
-		return nil, reconcile.Done() // as with bindings
+		return nil, reconcile.Done() // the watch enqueues the object
 	}
 	if err := r.connect(ctx, s); err != nil {
 		s.lease.Commit()
-		if kube.IsGone(err) || errors.Is(err, port.ErrNotYet) {
+		if kube.IsStale(err) || errors.Is(err, port.ErrNotSynced) {
 			return nil, reconcile.Done()
 		}
-		return nil, r.report(ctx, s, operation.Fails(err))
+		return nil, r.report(ctx, s, operation.Failure(err))
 	}
-	s.state.Unreserved = s.state.Caps.Naming == external.ProviderAssigned && unreserved(s.binding, bindings)
+	s.state.ReservationMissing = s.state.Caps.Naming == external.ProviderAssigned && isReservationMissing(s.binding, bindings)
 	return s, reconcile.Result{}
 }
 
-// unreserved reports whether a binding names an identity that none of the bindings of its
-// managed resource reserves, since somebody has deleted that one.
-func unreserved(b *unstructured.Unstructured, own []*unstructured.Unstructured) bool {
+// isReservationMissing reports whether a binding names an identity that none of the managed
+// resource's bindings reserves, since that one was deleted.
+func isReservationMissing(b *unstructured.Unstructured, own []*unstructured.Unstructured) bool {
 	if b == nil {
 		return false
 	}
-	spec, err := specOf(b)
+	spec, err := readSpec(b)
 	if err != nil || spec.Ref == "" || spec.Shared {
 		return false
 	}
-	name, _ := carry.Reservation(spec, external.Ref(spec.Ref))
+	name, _ := execute.Reservation(spec, external.Ref(spec.Ref))
 	return !slices.ContainsFunc(own, func(o *unstructured.Unstructured) bool { return o.GetName() == name })
 }
 
-// connect resolves what the managed resource refers to, and connects a client for
-// it.
+// connect resolves the references of the managed resource, and connects a client for it.
 func (r *Reconciler) connect(ctx context.Context, s *reconcileState) (err error) {
 	s.state = operation.State{Caps: r.Port.Caps(), MarkOwner: r.markOwner(s.object), Requests: map[external.Verb]external.Request{}}
-	if err := r.resolve(ctx, s); err != nil {
+	if err := r.resolveReferences(ctx, s); err != nil {
 		return err
 	}
 	if s.session, err = r.Port.Connect(ctx, s, s.object); err != nil {
@@ -173,7 +172,7 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) (err error)
 	return err
 }
 
-// enqueueBindings enqueues what is left of a managed resource that has gone.
+// enqueueBindings enqueues the bindings of a managed resource that is gone.
 func (r *Reconciler) enqueueBindings(key object.Key) {
 	lease := r.Watch(watch.Subscriber{Key: key})
 	left, _ := lease.Children(Kind, inventory.ApplySetID(key))
@@ -183,21 +182,21 @@ func (r *Reconciler) enqueueBindings(key object.Key) {
 		r.Usages.Forget(key)
 	}
 	for _, b := range left {
-		r.Wake(object.KeyOf(b))
+		r.Enqueue(object.KeyOf(b))
 	}
 }
 
-// update brings the state up to what is stored.
+// update sets the fields of the state that follow from the stored objects.
 func (s *reconcileState) update(r *Reconciler) {
-	s.state.Resource = carry.ResourceOf(s.object, r.Poll)
-	s.state.Now, s.state.Until, s.state.Random = r.Now(), r.Until(), r.Random()
+	s.state.Resource = execute.ReadResource(s.object, r.PollInterval)
+	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(), r.Random()
 	s.state.Binding = nil
 	if s.binding != nil {
-		s.state.Binding, _ = specOf(s.binding)
+		s.state.Binding, _ = readSpec(s.binding)
 	}
 }
 
-// markOwner names a managed resource on marks.
+// markOwner identifies a managed resource on marks.
 func (r *Reconciler) markOwner(o *unstructured.Unstructured) string {
 	gk := o.GroupVersionKind().GroupKind()
 	return fmt.Sprintf("%s/%s/%s@%s", schema.GroupKind{Group: gk.Group, Kind: gk.Kind}, o.GetNamespace(), o.GetName(), r.Installation)

@@ -240,8 +240,8 @@ func TestReconcile(t *testing.T) {
 				w.Change(databaseKey, annotated(resource.PausedAnnotation, "true"))
 			},
 			writes: []string{"update-status Database prod/db"},
-			synced: "False ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is looked at or changed",
-			events: []string{"Warning ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is looked at or changed"},
+			synced: "False ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is observed or changed",
+			events: []string{"Warning ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is observed or changed"},
 		},
 		"Credentials are missing": {
 			reason: "it is an error that the status shows, and is retried",
@@ -254,19 +254,19 @@ func TestReconcile(t *testing.T) {
 		},
 		"Credentials are being read": {
 			reason: "it is no failure: an event brings the next reconcile",
-			given:  func(_ *testing.T, w *world) { w.cloud.unconnected = port.ErrNotYet },
+			given:  func(_ *testing.T, w *world) { w.cloud.unconnected = port.ErrNotSynced },
 			synced: "True ReconcileSuccess: ",
 		},
 		"The external API can't be asked": {
 			reason: "nothing follows from what isn't seen",
 			given:  func(_ *testing.T, w *world) { w.cloud.blind = errors.New("timeout") },
 			writes: []string{"update-status Database prod/db"},
-			synced: "False ReconcileError: look at the external resource: timeout", fails: true,
-			events: []string{"Warning ReconcileError: look at the external resource: timeout"},
+			synced: "False ReconcileError: observe the external resource: timeout", fails: true,
+			events: []string{"Warning ReconcileError: observe the external resource: timeout"},
 		},
 		"What was observed is being read": {
 			reason: "as with credentials",
-			given:  func(_ *testing.T, w *world) { w.cloud.blind = port.ErrNotYet },
+			given:  func(_ *testing.T, w *world) { w.cloud.blind = port.ErrNotSynced },
 			synced: "True ReconcileSuccess: ",
 		},
 		"The external API throttles": {
@@ -286,9 +286,9 @@ func TestReconcile(t *testing.T) {
 				w.Change(databaseKey, set([]any{"Observe"}, "spec", "managementPolicies"))
 			},
 			writes: []string{"patch Database prod/db", "apply Binding u-db-1", "update-status Database prod/db"},
-			synced: "False ReconcileError: the external resource does not exist, and spec.managementPolicies doesn't allow to create it",
+			synced: "False ReconcileError: the external resource does not exist, and spec.managementPolicies does not allow creating it",
 			after:  time.Minute,
-			events: []string{"Warning ReconcileError: the external resource does not exist, and spec.managementPolicies doesn't allow to create it"},
+			events: []string{"Warning ReconcileError: the external resource does not exist, and spec.managementPolicies does not allow creating it"},
 		},
 		"Bindings aren't read yet": {
 			reason: "nothing is asked before it is known what was asked",
@@ -451,18 +451,18 @@ func TestWhatIsLeftOfAnotherIncarnationIsEnqueued(t *testing.T) {
 }
 
 func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
-	of := usage.Use{Usage: object.Key{Kind: "Usage", Namespace: "prod", Name: "u"}, UID: "u-1", Reason: "the ledger"}
+	of := usage.Usage{Key: object.Key{Kind: "Usage", Namespace: "prod", Name: "u"}, UID: "u-1", Reason: "the ledger"}
 	leaving := of
-	leaving.Leaving = true
-	const inUse = "False InUse: the external resource stays while it is in use: the ledger (Usage prod/u); it goes when the usage has gone"
+	leaving.Released = true
+	const inUse = "False InUse: the external resource is not deleted while the object is in use: the ledger (Usage prod/u); it is deleted once the usage is gone"
 	cases := map[string]struct {
 		reason string
 		given  func(*testing.T, *world)
 		synced string
 		asked  bool
 	}{
-		"in use":         {"no call is made", func(_ *testing.T, w *world) { w.uses = []usage.Use{of} }, inUse, true},
-		"a usage leaves": {"it blocks nothing any more", func(_ *testing.T, w *world) { w.uses = []usage.Use{leaving} }, "gone", true},
+		"in use":         {"no call is made", func(_ *testing.T, w *world) { w.uses = []usage.Usage{of} }, inUse, true},
+		"a usage leaves": {"it blocks nothing any more", func(_ *testing.T, w *world) { w.uses = []usage.Usage{leaving} }, "gone", true},
 		"not in use":     {"it goes", func(*testing.T, *world) {}, "gone", true},
 		"usages are being read": {
 			"whoever asked is enqueued when they are known",
@@ -474,7 +474,7 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 				w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "cannot list usages"}}
 				w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"crossplane.io/in-use": "true"}) })
 			},
-			"False InUse: the external resource stays while it is marked as in use, and by whom can't be told: cannot list usages", true,
+			"False InUse: the external resource is not deleted while the object is labelled as in use, and its usages cannot be read: cannot list usages", true,
 		},
 		"usages can't be read, and it isn't marked": {
 			"it is most likely not in use",
@@ -485,7 +485,7 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 		"its deletion has begun": {
 			"what was begun goes on",
 			func(_ *testing.T, w *world) {
-				w.uses = []usage.Use{of}
+				w.uses = []usage.Usage{of}
 				w.Change(bindingKey, set(string(binding.BindingDeleting), "spec", "phase"))
 			}, "gone", false,
 		},
@@ -494,13 +494,13 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 			func(t *testing.T, w *world) {
 				w.cloud.slow = 9
 				w.reconcile(t)
-				w.uses = []usage.Use{of}
+				w.uses = []usage.Usage{of}
 			}, "Unknown OperationInProgress: deleting the external resource, since 2026-05-01T11:00:00Z", false,
 		},
 		"the external resource stays anyway": {
 			"it is orphaned",
 			func(_ *testing.T, w *world) {
-				w.uses = []usage.Use{of}
+				w.uses = []usage.Usage{of}
 				w.Change(databaseKey, set("Orphan", "spec", "deletionPolicy"))
 			}, "gone", false,
 		},

@@ -15,17 +15,17 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// resolve stores what fields of spec.forProvider take of other managed resources.
-// An error says which of them isn't there, or has no identity yet; its event brings
-// the next reconcile. A resource that is being deleted needs none.
-func (r *Reconciler) resolve(ctx context.Context, s *reconcileState) error {
+// resolveReferences stores the values that fields of spec.forProvider take from other managed
+// resources. The error names one that does not exist or has no identity yet; its event
+// brings the next reconcile. References of an object that is being deleted are not resolved.
+func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) error {
 	if s.object.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	forProvider, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
 	found := map[string]any{}
 	for _, ref := range r.Port.References {
-		values, err := s.lookUp(ref, forProvider)
+		values, err := s.resolveField(ref, forProvider)
 		if err != nil {
 			return fmt.Errorf("spec.forProvider.%s: %w", ref.Field, err)
 		}
@@ -37,7 +37,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *reconcileState) error {
 		} else {
 			found[ref.Field] = values[0]
 		}
-		if same(forProvider[ref.Field], found[ref.Field]) {
+		if equal(forProvider[ref.Field], found[ref.Field]) {
 			delete(found, ref.Field)
 		}
 	}
@@ -47,19 +47,18 @@ func (r *Reconciler) resolve(ctx context.Context, s *reconcileState) error {
 	return r.patch(ctx, s, map[string]any{"spec": map[string]any{"forProvider": found}})
 }
 
-func same(a, b any) bool { return object.Digest(a) == object.Digest(b) }
+func equal(a, b any) bool { return object.Digest(a) == object.Digest(b) }
 
-// target is one of those that a field refers to.
+// target is an object that a field refers to.
 type target struct {
 	namespace, name, policy string
 	optional                bool
 	found                   *unstructured.Unstructured
 }
 
-// lookUp returns what a field takes; nothing if it has what it needs, or refers to
-// nobody.
-func (s *reconcileState) lookUp(ref port.Reference, forProvider map[string]any) ([]any, error) {
-	targets, err := s.targets(ref, forProvider)
+// resolveField returns the values for a field; none if the field is set, or has no reference.
+func (s *reconcileState) resolveField(ref port.Reference, forProvider map[string]any) ([]any, error) {
+	targets, err := s.findTargets(ref, forProvider)
 	if err != nil || len(targets) == 0 {
 		return nil, err
 	}
@@ -94,8 +93,9 @@ func isSet(value any) bool {
 	return value != nil && value != "" && (!isList || len(list) > 0)
 }
 
-// targets are those that a field names, or else those that it selects, each watched.
-func (s *reconcileState) targets(ref port.Reference, forProvider map[string]any) ([]target, error) {
+// findTargets returns the objects that a field names, or else those that it selects, and
+// watches them.
+func (s *reconcileState) findTargets(ref port.Reference, forProvider map[string]any) ([]target, error) {
 	var out []target
 	named := forProvider[cmp.Or(ref.Ref, ref.Field+"Ref")]
 	list, isList := named.([]any)
@@ -104,7 +104,7 @@ func (s *reconcileState) targets(ref port.Reference, forProvider map[string]any)
 	}
 	for _, item := range list {
 		m, _ := item.(map[string]any)
-		t := s.targetOf(m)
+		t := s.readTarget(m)
 		if t.name == "" {
 			continue
 		}
@@ -119,10 +119,10 @@ func (s *reconcileState) targets(ref port.Reference, forProvider map[string]any)
 	if len(out) > 0 || selector == nil {
 		return out, nil
 	}
-	return s.selected(ref, selector)
+	return s.selectTargets(ref, selector)
 }
 
-func (s *reconcileState) targetOf(m map[string]any) target {
+func (s *reconcileState) readTarget(m map[string]any) target {
 	t := target{namespace: s.object.GetNamespace()}
 	t.name, _ = m["name"].(string)
 	if ns, _ := m["namespace"].(string); ns != "" {
@@ -134,24 +134,24 @@ func (s *reconcileState) targetOf(m map[string]any) target {
 	return t
 }
 
-// selected are those that a selector matches, by name; of a field for one, the
-// first.
-func (s *reconcileState) selected(ref port.Reference, selector map[string]any) ([]target, error) {
-	like := s.targetOf(selector)
+// selectTargets returns the objects that a selector matches, sorted by name; only the first
+// for a field that is no list.
+func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]any) ([]target, error) {
+	template := s.readTarget(selector)
 	match, _, _ := unstructured.NestedStringMap(selector, "matchLabels")
-	all, state := s.lease.Matching(ref.To, like.namespace, labels.SelectorFromSet(match))
-	if err := readable(state); err != nil {
+	all, state := s.lease.Matching(ref.To, template.namespace, labels.SelectorFromSet(match))
+	if err := checkSynced(state); err != nil {
 		return nil, fmt.Errorf("objects of kind %s: %w", ref.To.Kind, err)
 	}
 	if siblings, _, _ := unstructured.NestedBool(selector, "matchControllerRef"); siblings {
-		mine := metav1.GetControllerOf(s.object)
+		controller := metav1.GetControllerOf(s.object)
 		all = slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
-			theirs := metav1.GetControllerOf(o)
-			return mine == nil || theirs == nil || mine.UID != theirs.UID
+			other := metav1.GetControllerOf(o)
+			return controller == nil || other == nil || controller.UID != other.UID
 		})
 	}
 	if len(all) == 0 {
-		if like.optional {
+		if template.optional {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("no %s matches the selector", ref.To.Kind)
@@ -161,7 +161,7 @@ func (s *reconcileState) selected(ref port.Reference, selector map[string]any) (
 	}
 	var out []target
 	for _, o := range all {
-		t := like
+		t := template
 		t.name, t.found = o.GetName(), o
 		out = append(out, t)
 	}

@@ -121,14 +121,14 @@ func TestReferencesAreResolvedBeforeAnythingIsAsked(t *testing.T) {
 			func(w *world) {
 				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
 				w.Change(databaseKey, forProvider("networkRef", ref()))
-			}, nil, nil, "False ReconcileError: spec.forProvider.network: Network prod/net: it can't be read: Forbidden: cannot list",
+			}, nil, nil, "False ReconcileError: spec.forProvider.network: Network prod/net: it cannot be read: Forbidden: cannot list",
 		},
 		"the kind is forbidden, and selected from": {
 			"nothing follows from what isn't read", []string{network},
 			func(w *world) {
 				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
 				w.Change(databaseKey, forProvider("networkSelector", tier))
-			}, nil, nil, "False ReconcileError: spec.forProvider.network: objects of kind Network: it can't be read: Forbidden: cannot list",
+			}, nil, nil, "False ReconcileError: spec.forProvider.network: objects of kind Network: it cannot be read: Forbidden: cannot list",
 		},
 		"the kind is being read": {
 			"that is no failure", []string{network},

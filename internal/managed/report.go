@@ -20,15 +20,15 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// report writes the status, if it says anything new, and says when to look again.
+// report writes the status if it has changed, and returns when to reconcile again.
 func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
 	before := condition.Read(s.object)
 	generation := s.object.GetGeneration()
 	conditions := before
-	for kind, said := range map[string]operation.Said{resource.Synced: step.Synced, resource.Ready: step.Ready} {
-		if said.Reason != "" {
+	for kind, c := range map[string]operation.Condition{resource.Synced: step.Synced, resource.Ready: step.Ready} {
+		if c.Reason != "" {
 			conditions = conditions.Mark(v1alpha1.Condition{
-				Type: kind, Status: said.Status, Reason: said.Reason, Message: said.Message, ObservedGeneration: generation,
+				Type: kind, Status: c.Status, Reason: c.Reason, Message: c.Message, ObservedGeneration: generation,
 			}, r.Now())
 		}
 	}
@@ -38,22 +38,22 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 		next = map[string]any{}
 	}
 	if len(conditions) > 0 {
-		next["conditions"] = sorted(conditions).Unstructured()
+		next["conditions"] = readyFirst(conditions).Unstructured()
 	}
-	if step.Synced.Reason != "" { // what Synced said before isn't about this generation
+	if step.Synced.Reason != "" { // an unchanged Synced is not about this generation
 		next["observedGeneration"] = generation
 		if requested := s.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; requested != "" {
 			next["lastHandledReconcileAt"] = requested
 		}
 	}
-	if look := s.state.Look; look != nil && look.Presence == external.Present && look.AtProvider != nil && isOurs(s, step) {
-		next["atProvider"] = look.AtProvider
+	if o := s.state.Observed; o != nil && o.Presence == external.Present && o.AtProvider != nil && isBound(s, step) {
+		next["atProvider"] = o.AtProvider
 	}
 	if object.Digest(status) != object.Digest(next) {
 		answer, err := r.write(s, s.object, func() (*unstructured.Unstructured, error) {
 			return r.Resources.WriteStatus(ctx, s.object, next, Manager)
 		})
-		if kube.IsGone(err) {
+		if kube.IsStale(err) {
 			return reconcile.Conflict()
 		}
 		if err != nil {
@@ -71,17 +71,17 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 	return reconcile.Done()
 }
 
-// isOurs says that what was seen is bound: of what is somebody else's nothing is shown
-// that others would build on.
-func isOurs(s *reconcileState, step operation.Step) bool {
+// isBound reports whether the observed external resource is bound. Of another owner's
+// resource, the status shows nothing that other objects could refer to.
+func isBound(s *reconcileState, step operation.Step) bool {
 	return s.state.Binding != nil && s.state.Binding.Ref != "" && step.Synced.Reason != resource.Conflict
 }
 
-// sorted puts Ready first.
-func sorted(s condition.Set) condition.Set {
+// readyFirst puts Ready first.
+func readyFirst(s condition.Set) condition.Set {
 	if len(s) > 1 && s[0].Type != resource.Ready {
 		if ready, ok := s.Get(resource.Ready); ok {
-			return append(condition.Set{ready}, s.Drop(resource.Ready)...)
+			return append(condition.Set{ready}, s.Remove(resource.Ready)...)
 		}
 	}
 	return s
@@ -96,7 +96,7 @@ func (r *Reconciler) recordTransition(s *reconcileState, before, after condition
 	}
 }
 
-// jittered spreads looks that would otherwise come all at once.
+// jittered spreads polls that would otherwise happen at the same time.
 func jittered(d time.Duration) time.Duration {
 	return d + rand.N(d/10+1)
 }

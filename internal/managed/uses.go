@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -17,54 +17,56 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Usages tells which objects are in use, and wakes who has asked when that changes.
+// Usages knows which objects are in use. Subscribe enqueues the subscriber when the answer
+// changes, until it tracks other objects or is forgotten.
 type Usages interface {
-	Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable)
+	Subscribe(asker object.Key, about []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable)
 	Forget(asker object.Key)
 }
 
-// block keeps the external resource of a managed resource that was deleted though it is in
-// use: no webhook was asked. What was begun goes on.
-func (r *Reconciler) block(ctx context.Context, s *reconcileState) reconcile.Result {
+// blockIfInUse keeps the external resource of a managed resource that is in use and was
+// deleted without the webhook being called. A deletion that has started goes on.
+func (r *Reconciler) blockIfInUse(ctx context.Context, s *reconcileState) reconcile.Result {
 	if r.Usages == nil || s.object.GetDeletionTimestamp() == nil {
 		return reconcile.Result{}
 	}
-	own := carry.ResourceOf(s.object, r.Poll)
-	if !own.Claimed || !own.Deletes || own.Paused || deletionBegun(s) {
+	own := execute.ReadResource(s.object, r.PollInterval)
+	if !own.HasFinalizer || !own.DeletesExternal || own.Paused || deletionBegun(s) {
 		r.Usages.Forget(s.key)
 		return reconcile.Result{}
 	}
-	uses, blind := r.Usages.Ask(s.key, []object.Key{s.key})
+	uses, unreadable := r.Usages.Subscribe(s.key, []object.Key{s.key})
 	message := ""
-	var holding []usage.Use
+	var blocking []usage.Usage
 	for _, u := range uses[s.key] {
-		if u.Holds() && !u.Leaving {
-			holding = append(holding, u)
+		if u.Blocks() && !u.Released {
+			blocking = append(blocking, u)
 		}
 	}
 	switch {
-	case len(holding) > 0:
-		message = usage.Message(holding)
-	case blind == nil:
+	case len(blocking) > 0:
+		message = usage.Message(blocking)
+	case unreadable == nil:
 		return reconcile.Result{}
-	case blind.Reason == plan.Syncing:
-		return reconcile.Done() // it is woken once they are known
+	case unreadable.Reason == plan.Syncing:
+		return reconcile.Done() // it is enqueued once they are known
 	case s.object.GetLabels()[v1beta1.InUseLabel] == "true":
-		message = "marked as in use, and by whom can't be told: " + blind.Message
+		message = "labelled as in use, and its usages cannot be read: " + unreadable.Message
 	default:
 		return reconcile.Result{}
 	}
-	return r.report(ctx, s, operation.Step{Do: operation.Rest, Synced: operation.Said{
-		Status: metav1.ConditionFalse, Reason: resource.InUse, Message: "the external resource stays while it is " + message,
+	return r.report(ctx, s, operation.Step{Do: operation.Finish, Synced: operation.Condition{
+		Status: metav1.ConditionFalse, Reason: resource.InUse, Message: "the external resource is not deleted while the object is " + message,
 	}})
 }
 
-// deletionBegun says that the external resource has been asked to go, or isn't there to stay.
+// deletionBegun reports whether the deletion of the external resource has started, or the
+// external resource is gone or released.
 func deletionBegun(s *reconcileState) bool {
 	if s.binding == nil {
 		return false
 	}
-	spec, err := specOf(s.binding)
+	spec, err := readSpec(s.binding)
 	if err != nil {
 		return false
 	}

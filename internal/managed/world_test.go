@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -49,7 +49,7 @@ var (
 )
 
 // bindingKey is where the Binding of the database is whose name is the caller's.
-var bindingKey = object.Key{Group: Kind.Group, Kind: Kind.Kind, Name: carry.BindingName(&binding.BindingSpec{
+var bindingKey = object.Key{Group: Kind.Group, Kind: Kind.Kind, Name: execute.BindingName(&binding.BindingSpec{
 	Key: binding.BindingKey{Scope: "eu", Type: "database", Name: "db"},
 })}
 
@@ -62,7 +62,7 @@ type world struct {
 	now      time.Time
 	enqueued []object.Key
 	// uses and blind are what is known of usages; asked says that somebody wants to be told.
-	uses  []usage.Use
+	uses  []usage.Usage
 	blind *plan.Unreadable
 	asked bool
 }
@@ -83,17 +83,17 @@ func newWorld(objects ...string) *world {
 		},
 		Bindings: client, Resources: client, Secrets: client, Cache: w, Events: w,
 		Watch: func(s watch.Subscriber) Lease { return w.Begin(s) },
-		Now:   func() time.Time { return w.now }, Until: func() time.Time { return time.Time{} },
-		Random: func() string { n++; return fmt.Sprintf("random%d", n) }, Installation: "here", Poll: time.Minute,
-		Wake: func(key object.Key) { w.enqueued = append(w.enqueued, key) },
+		Now:   func() time.Time { return w.now }, LeaderUntil: func() time.Time { return time.Time{} },
+		Random: func() string { n++; return fmt.Sprintf("random%d", n) }, Installation: "here", PollInterval: time.Minute,
+		Enqueue: func(key object.Key) { w.enqueued = append(w.enqueued, key) },
 	}
 	return w
 }
 
-// Ask is that of Usages. Whoever asked is told until the cluster's Forget.
-func (w *world) Ask(_ object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable) {
+// Subscribe implements Usages. The caller is enqueued until Forget.
+func (w *world) Subscribe(_ object.Key, about []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable) {
 	w.asked = true
-	return map[object.Key][]usage.Use{about[0]: w.uses}, w.blind
+	return map[object.Key][]usage.Usage{about[0]: w.uses}, w.blind
 }
 
 // usages is what a Reconciler has as its Usages.
@@ -146,7 +146,7 @@ func (w *world) spec(t *testing.T) *binding.BindingSpec {
 	if o == nil {
 		return nil
 	}
-	spec, err := specOf(o)
+	spec, err := readSpec(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Kubeconfig is which kubeconfig file is meant, and which context of it; both may be empty.
+// Kubeconfig selects a kubeconfig file and a context of it; both may be empty.
 type Kubeconfig struct{ Path, Context string }
 
 func (k Kubeconfig) rules() *clientcmd.ClientConfigLoadingRules {
@@ -22,15 +22,16 @@ func (k Kubeconfig) Loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules(), &clientcmd.ConfigOverrides{CurrentContext: k.Context})
 }
 
-// Config is how to reach the cluster: that of the kubeconfig or, in a pod without one, the pod's own.
+// Config returns the configuration of the kubeconfig or, in a pod without one, of the pod's
+// service account.
 func (k Kubeconfig) Config() (*rest.Config, error) {
 	config, err := k.Loader().ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("which cluster? There is no kubeconfig at %s, and this is no pod: name one with --kubeconfig or the variable KUBECONFIG; 'espalier up' starts a control plane and prints where its kubeconfig is",
+		return nil, fmt.Errorf("no cluster configured: no kubeconfig at %s, and not running in a pod; set --kubeconfig or the variable KUBECONFIG, or start a control plane with 'espalier up', which prints the path of its kubeconfig",
 			strings.Join(k.rules().GetLoadingPrecedence(), " or "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("which cluster? %w", err)
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	return config, nil
 }

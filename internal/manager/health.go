@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// health answers probes. It tells more than whether: readiness also has notes, which don't
-// make the program unready. A pod that isn't ready is no longer asked as a webhook, and a
-// right that is missing for one definition must not stop all deletions in the cluster.
+// health serves probes. Readiness has notes as well, which do not make the program unready: a
+// pod that is not ready receives no webhook requests, and a permission that is missing for one
+// definition must not stop all deletions in the cluster.
 type health struct {
 	ready func() error
 	notes func() []string
@@ -26,7 +26,7 @@ const (
 	probeIdle    = 2 * time.Minute
 )
 
-// server serves the probes at an address, from when the program runs.
+// server returns a server of the probes that listens on an address already.
 func (h health) server(address string, log logr.Logger) (*manager.Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -45,8 +45,8 @@ func (h health) handler() http.Handler {
 	return mux
 }
 
-// readyz says "ok", or, if the program isn't ready or is asked to (?verbose), all there is to
-// say.
+// readyz responds "ok" or, if the program is not ready or the query is ?verbose, with each
+// check and note.
 func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 	err := h.ready()
 	if _, verbose := r.URL.Query()["verbose"]; err == nil && !verbose {
@@ -54,17 +54,17 @@ func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var text strings.Builder
-	verdict := "readyz check passed"
+	result := "readyz check passed"
 	if err == nil {
 		text.WriteString("[+]controllers ok\n")
 	} else {
 		fmt.Fprintf(&text, "[-]controllers failed: %v\n", err)
-		verdict = "readyz check failed"
+		result = "readyz check failed"
 	}
 	for _, note := range h.notes() {
 		fmt.Fprintf(&text, "[!]%s\n", note)
 	}
-	text.WriteString(verdict + "\n")
+	text.WriteString(result + "\n")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestProbesTellMoreThanWhether(t *testing.T) {
+func TestReadinessNamesChecksAndNotes(t *testing.T) {
 	notReady := errors.New("the controllers are not running yet")
 	cases := map[string]struct {
 		path  string

@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lease is the lease that processes compete for, and knows until when no other can
-// have got it: others take it once they have seen nobody renew it for its duration,
-// and they can't have seen the last renewal before it was sent.
+// lease is the lock of the leader election, and computes until when no other process can
+// acquire it: others do so once they have observed no renewal for the lease's duration, and
+// they cannot have observed the last renewal before it was sent.
 type lease struct {
 	resourcelock.Interface
-	duration time.Duration
-	sent     atomic.Pointer[time.Time]
+	duration    time.Duration
+	lastRenewal atomic.Pointer[time.Time]
 }
 
 func newLease(config *rest.Config, namespace, name string, t timing) (*lease, error) {
@@ -34,58 +34,58 @@ func newLease(config *rest.Config, namespace, name string, t timing) (*lease, er
 	return &lease{Interface: lock, duration: t.lease}, nil
 }
 
-// Create takes a lease that nobody had.
+// Create acquires the lease by creating it.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.renewed(record, func() error { return l.Interface.Create(ctx, record) })
+	return l.recordRenewal(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update takes the lease, renews it, or gives it up.
+// Update acquires, renews or releases the lease.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.Identity() {
-		l.sent.Store(nil)
+		l.lastRenewal.Store(nil)
 	}
-	return l.renewed(record, func() error { return l.Interface.Update(ctx, record) })
+	return l.recordRenewal(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
-func (l *lease) renewed(record resourcelock.LeaderElectionRecord, write func() error) error {
+func (l *lease) recordRenewal(record resourcelock.LeaderElectionRecord, write func() error) error {
 	sent := time.Now()
 	err := write()
 	if err == nil && record.HolderIdentity == l.Identity() {
-		l.sent.Store(&sent)
+		l.lastRenewal.Store(&sent)
 	}
 	return err
 }
 
-// until is until when no other process can have the lease. While this one hasn't
-// got it, that is over.
-func (l *lease) until() time.Time {
-	if sent := l.sent.Load(); sent != nil {
+// heldUntil returns the time until which no other process can acquire the lease. While this
+// process does not hold it, that time is in the past.
+func (l *lease) heldUntil() time.Time {
+	if sent := l.lastRenewal.Load(); sent != nil {
 		now := time.Now()
-		return now.Add(l.duration - passed(*sent, now))
+		return now.Add(l.duration - elapsed(*sent, now))
 	}
 	return time.Unix(0, 0)
 }
 
-// passed is how long it has been by the clock that says more: the one that measures
-// time stands still while a machine is suspended, and the one on the wall may be set
+// elapsed is the time between two moments by the monotonic or the wall clock, whichever says
+// more: the monotonic clock stops while a machine is suspended, and the wall clock may be set
 // back.
-func passed(since, now time.Time) time.Duration {
+func elapsed(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
-// timing is how long a lease lasts, for how long a leader tries to renew it before
-// it gives up, and how often it does.
+// timing is the lease duration, the renew deadline and the retry period, as leader election
+// calls them.
 type timing struct{ lease, renew, retry time.Duration }
 
-// leaseDuration is how long a lease lasts by default.
+// leaseDuration is the default.
 const leaseDuration = 15 * time.Second
 
-// timingOf derives the rest from how long a lease lasts, in the usual proportions.
-func timingOf(duration time.Duration) timing {
+// timingFor derives the other two from the lease duration, in client-go's usual proportions.
+func timingFor(duration time.Duration) timing {
 	if duration <= 0 {
 		duration = leaseDuration
 	}
-	// The lease says in whole seconds how long it lasts, and others go by that.
+	// The duration in the Lease object has whole seconds, and other processes rely on it.
 	duration = (duration + time.Second - 1).Truncate(time.Second)
 	return timing{duration, duration * 2 / 3, duration * 2 / 15}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestLinesAreTextOrJSON(t *testing.T) {
+func TestLogLinesAreTextOrJSON(t *testing.T) {
 	var text, lines bytes.Buffer
 	NewLogger(&text, LogText, 0).Info("a kind came", "kind", "Vpc")
 	if !strings.Contains(text.String(), `msg="a kind came" kind=Vpc`) {

@@ -1,5 +1,5 @@
-// Package manager runs controllers as a program does: one of several processes at a
-// time, with probes, metrics and a socket that tells what they watch.
+// Package manager runs controllers with leader election, probes, metrics and a socket for
+// introspection.
 package manager
 
 import (
@@ -23,60 +23,59 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Options are how a program presents itself to its surroundings.
+// Options configure a manager.
 type Options struct {
-	// Name is the program's, in its user agent, its events and its lease.
+	// Name is the program's name in its user agent, its events and its lease.
 	Name    string
 	Version string
 	Config  *rest.Config
 	Log     logr.Logger
-	// HealthAddress and MetricsAddress are where probes and metrics are served;
-	// "0" for nowhere.
+	// HealthAddress and MetricsAddress are the addresses of probes and metrics; "0" for
+	// none.
 	HealthAddress  string
 	MetricsAddress string
-	// IntrospectionSocket is the socket on which 'espalier watches' asks this
-	// process while it works; empty for none.
+	// IntrospectionSocket is the path of the socket that serves 'espalier watches' while
+	// this process is the leader; empty for none.
 	IntrospectionSocket string
-	// LeaderElection makes sure that of several processes one works; the lease
-	// lives in the given namespace. It lasts for LeaseDuration, by default 15
-	// seconds, after its holder was last heard of.
+	// LeaderElection makes one of several processes the leader; the lease is in the given
+	// namespace. It expires LeaseDuration, by default 15 seconds, after its last renewal.
 	LeaderElection          bool
 	LeaderElectionNamespace string
 	LeaseDuration           time.Duration
-	// Beside runs, if given, in each process, whether it is the one that works or not.
-	Beside func(context.Context) error
-	// Ready is closed, if given, once the controllers serve.
+	// EveryReplica, if given, runs in each process, whether it is the leader or not.
+	EveryReplica func(context.Context) error
+	// Ready, if given, is closed once the controllers run.
 	Ready chan<- struct{}
 }
 
-// Surroundings are what controllers are given.
-type Surroundings struct {
+// Environment is what the manager provides to controllers.
+type Environment struct {
 	Config  *rest.Config
 	Events  telemetry.Recorder
 	Observe func(reconcile.Run)
-	// Propagated is told of each value's way from the status of one layer to that of the
-	// next.
-	Propagated func(below, above schema.GroupKind, took time.Duration)
-	// Until is until when no other process can be at the same work; zero for as
-	// long as this one likes.
-	Until func() time.Time
+	// ObservePropagation is called with how long a value took from the status of one kind
+	// to that of the kind above.
+	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
+	// LeaderUntil returns the time until which no other process can become the leader; zero
+	// without leader election.
+	LeaderUntil func() time.Time
 }
 
-// Controllers are what runs while this process is the leader, on a cluster.
+// Controllers run on a cluster while this process is the leader.
 type Controllers interface {
 	Run(context.Context) error
 	Base() *cluster.Cluster
 }
 
-// Manager is controllers with leader election, probes and metrics.
+// Manager runs controllers with leader election, probes and metrics.
 type Manager struct{ manager manager.Manager }
 
-// New prepares a manager of the controllers that build returns; Run runs it.
-func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, error) {
+// New returns a manager of the controllers that build returns; Run runs it.
+func New(o Options, build func(Environment) (Controllers, error)) (*Manager, error) {
 	config := rest.CopyConfig(o.Config)
-	config.QPS, config.Burst = -1, -1 // the server's priority and fairness decides
+	config.QPS, config.Burst = -1, -1 // the API server's priority and fairness limits requests
 	config.UserAgent = o.Name + "/" + o.Version
-	settings, until, err := o.settings(config)
+	settings, leaderUntil, err := o.settings(config)
 	if err != nil {
 		return nil, err
 	}
@@ -85,24 +84,24 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
 	metrics := telemetry.NewMetrics()
-	controllers, err := build(Surroundings{
-		Config: config, Observe: metrics.Observe, Propagated: metrics.Propagated, Until: until,
+	controllers, err := build(Environment{
+		Config: config, Observe: metrics.Observe, ObservePropagation: metrics.ObservePropagation, LeaderUntil: leaderUntil,
 		Events: telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
 	})
 	if err != nil {
 		return nil, err
 	}
 	base := controllers.Base()
-	collectors := []prometheus.Collector{base.Watched(), base.Engine.Collector()}
-	if more, counts := controllers.(interface{ Collectors() []prometheus.Collector }); counts {
+	collectors := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector()}
+	if more, ok := controllers.(interface{ Collectors() []prometheus.Collector }); ok {
 		collectors = append(collectors, more.Collectors()...)
 	}
 	metrics.Register(collectors...)
-	if err := m.Add(leading{controllers, o.Ready, introspection(o, base)}); err != nil {
+	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base)}); err != nil {
 		return nil, fmt.Errorf("prepare to run: %w", err)
 	}
-	if o.Beside != nil {
-		if err := m.Add(beside(o.Beside)); err != nil {
+	if o.EveryReplica != nil {
+		if err := m.Add(everyReplica(o.EveryReplica)); err != nil {
 			return nil, fmt.Errorf("prepare to run: %w", err)
 		}
 	}
@@ -112,7 +111,7 @@ func New(o Options, build func(Surroundings) (Controllers, error)) (*Manager, er
 	return &Manager{m}, nil
 }
 
-// addProbes answers probes, where that is wanted.
+// addProbes adds the server of the probes, if it has an address.
 func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
 	if o.HealthAddress == "" || o.HealthAddress == "0" {
 		return nil
@@ -120,13 +119,13 @@ func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
 	h := health{notes: func() []string { return nil }, ready: func() error {
 		select {
 		case <-m.Elected():
-			return controllers.Base().Serving()
+			return controllers.Base().CheckStarted()
 		default:
-			return nil // ready to take over
+			return nil // not the leader: ready to become it
 		}
 	}}
-	if noting, notes := controllers.(interface{ Notes() []string }); notes {
-		h.notes = noting.Notes
+	if noter, ok := controllers.(interface{ Notes() []string }); ok {
+		h.notes = noter.Notes
 	}
 	server, err := h.server(o.HealthAddress, o.Log.WithName("probes"))
 	if err != nil {
@@ -135,20 +134,21 @@ func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
 	return m.Add(server)
 }
 
-// settings are the library's, and until when no other process can be the leader.
+// settings returns the options of controller-runtime's manager, and the function for
+// Environment.LeaderUntil.
 func (o Options) settings(config *rest.Config) (manager.Options, func() time.Time, error) {
 	drain := 20 * time.Second
 	settings := manager.Options{
 		Scheme:                  runtime.NewScheme(),
 		Logger:                  o.Log,
-		HealthProbeBindAddress:  "0", // probes are answered here
+		HealthProbeBindAddress:  "0", // addProbes serves them
 		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
 		GracefulShutdownTimeout: &drain,
 	}
 	if !o.LeaderElection {
 		return settings, func() time.Time { return time.Time{} }, nil
 	}
-	t := timingOf(o.LeaseDuration)
+	t := timingFor(o.LeaseDuration)
 	lock, err := newLease(config, o.LeaderElectionNamespace, LeaseName(o.Name), t)
 	if err != nil {
 		return settings, nil, err
@@ -157,31 +157,31 @@ func (o Options) settings(config *rest.Config) (manager.Options, func() time.Tim
 	settings.LeaderElectionResourceLockInterface = lock
 	settings.LeaderElectionReleaseOnCancel = true
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &t.lease, &t.renew, &t.retry
-	return settings, lock.until, nil
+	return settings, lock.heldUntil, nil
 }
 
-// LeaseName is the name of the lease that a program of the given name has while it works.
+// LeaseName is the name of the lease of a program of the given name.
 func LeaseName(program string) string { return program + ".espalier.dev" }
 
-// Run runs until the context ends, or this process is no longer the leader,
-// which is an error: another has taken over, and this one must not go on.
+// Run runs until the context ends. It returns an error if this process loses the lease:
+// another one is the leader, and this one must stop.
 func (m *Manager) Run(ctx context.Context) error { return m.manager.Start(ctx) }
 
-// beside runs in each process.
-type beside func(context.Context) error
+// everyReplica runs in each process.
+type everyReplica func(context.Context) error
 
-func (b beside) NeedLeaderElection() bool { return false }
+func (b everyReplica) NeedLeaderElection() bool { return false }
 
-func (b beside) Start(ctx context.Context) error { return b(ctx) }
+func (b everyReplica) Start(ctx context.Context) error { return b(ctx) }
 
-// leading runs the controllers while this process is the leader.
-type leading struct {
+// leaderRunnable runs the controllers while this process is the leader.
+type leaderRunnable struct {
 	controllers   Controllers
 	ready         chan<- struct{}
 	introspection *introspect.Server // or nil
 }
 
-// introspection answers what the controllers watch, where that is wanted.
+// introspection returns the server of the introspection socket; nil if it has no path.
 func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
@@ -189,12 +189,12 @@ func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Log: o.Log.WithName("introspect")}
 }
 
-func (l leading) NeedLeaderElection() bool { return true }
+func (l leaderRunnable) NeedLeaderElection() bool { return true }
 
-func (l leading) Start(ctx context.Context) error {
+func (l leaderRunnable) Start(ctx context.Context) error {
 	if l.ready != nil {
 		go func() {
-			if l.controllers.Base().AwaitServing(ctx) == nil {
+			if l.controllers.Base().WaitStarted(ctx) == nil {
 				close(l.ready)
 			}
 		}()
@@ -202,10 +202,10 @@ func (l leading) Start(ctx context.Context) error {
 	if l.introspection == nil {
 		return l.controllers.Run(ctx)
 	}
-	answering, stop := context.WithCancel(ctx)
-	var answers sync.WaitGroup
-	answers.Go(func() { l.introspection.Run(answering) })
-	defer answers.Wait() // until its socket is removed
+	serving, stop := context.WithCancel(ctx)
+	var server sync.WaitGroup
+	server.Go(func() { l.introspection.Run(serving) })
+	defer server.Wait() // until its socket is removed
 	defer stop()
 	return l.controllers.Run(ctx)
 }

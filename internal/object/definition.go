@@ -12,26 +12,26 @@ type Definition struct {
 	Name      string
 	Namespace string // empty unless it is a ResourceGroup
 	UID       types.UID
-	// Dialect is that of the kind.
+	// Dialect is the dialect of the kind.
 	Dialect Dialect
 }
 
-// Dialect says in whose words an instance and its children tell that they belong
-// together. What the engine itself rests on (the ApplySet, the place, the digest of what
-// was applied) is on those of all dialects.
+// Dialect says which labels, annotations and finalizers tie an instance and its children
+// together. The engine's own (the ApplySet, the place, the digest of the last applied
+// configuration) are used in all dialects.
 type Dialect string
 
 // Dialects.
 const (
-	// GraphDialect is that of definitions of graphs.
+	// GraphDialect is the dialect of ResourceGraphDefinitions and ResourceGroups.
 	GraphDialect Dialect = ""
-	// CompositeDialect is that of composites, and ClaimDialect that of their claims.
+	// CompositeDialect is the dialect of composites, and ClaimDialect of their claims.
 	CompositeDialect Dialect = "composite"
 	ClaimDialect     Dialect = "claim"
 )
 
-// Finalizer is what the definition's instances carry. It derives from names
-// alone, so that a definition that was deleted and recreated finds them again.
+// Finalizer is the finalizer of the definition's instances. It depends on names alone, so
+// that a definition that was deleted and recreated recognizes it.
 func (d Definition) Finalizer() string {
 	switch {
 	case d.Dialect == CompositeDialect:

@@ -10,7 +10,7 @@ import (
 // equal digests, whatever the order of map keys. The result is 32 lower-case
 // hexadecimal digits (128 bits of SHA-256) and is a valid label value.
 //
-// It panics on values that JSON can't hold, which no decoded object is.
+// It panics on values that JSON cannot encode, which decoded objects never contain.
 func Digest(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

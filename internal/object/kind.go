@@ -2,19 +2,20 @@ package object
 
 import "k8s.io/kube-openapi/pkg/validation/spec"
 
-// KindInfo is what the cluster says of a kind.
+// KindInfo describes a kind of the cluster.
 type KindInfo struct {
-	// Schema is the kind's schema; nil if the server tells none.
+	// Schema is the kind's schema; nil if the server has none.
 	Schema     *spec.Schema
 	Namespaced bool
-	// Nested says that a definition serves the kind.
-	Nested bool
-	// Names is the rule for what its objects are called.
-	Names NameRule
+	// ServedByDefinition says that a definition serves the kind.
+	ServedByDefinition bool
+	// NameRule is the rule for the names of its objects.
+	NameRule NameRule
 	// Revision changes whenever the schema may have.
 	Revision string
-	// Absent says that the API server has the kind's version and not the kind, and that it
-	// gets none there: nothing else of it is known then. Siblings are the kinds that it has.
-	Absent   bool
-	Siblings []string
+	// NeverServed says that the API server has the kind's version and not the kind, and
+	// will not get it: all other fields are empty then, except Siblings, the kinds of that
+	// version.
+	NeverServed bool
+	Siblings    []string
 }

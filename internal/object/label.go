@@ -2,8 +2,8 @@ package object
 
 import "strings"
 
-// LabelValue makes a text fit for a label's value: at most 63 characters of the
-// allowed alphabet, shortened with a digest where it is longer.
+// LabelValue turns a text into a valid label value: at most 63 characters of the allowed
+// alphabet. A longer text is truncated and ends with a digest.
 func LabelValue(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -6,22 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NameRule is what an API server asks of the names of a kind's objects. A rule never
-// refuses a name that a server may take: where servers differ, it is the wider one.
+// NameRule is what an API server requires of the names of a kind's objects. A rule never
+// refuses a name that a server may accept: where servers differ, the rule is the wider one.
 type NameRule int
 
 // Name rules, from the widest.
 const (
-	// PathSegment: the name is a part of the object's URL. That is all that is known of a
-	// kind that an aggregated API server has.
+	// PathSegment: the name is a segment of the object's URL. Nothing more is known of
+	// kinds of an aggregated API server.
 	PathSegment NameRule = iota
-	// Subdomain: names as in DNS, with dots. All custom resources have such.
+	// Subdomain: DNS names with dots, as all custom resources have.
 	Subdomain
-	// Label: names as in DNS, without dots.
+	// Label: DNS labels, without dots.
 	Label
 )
 
-// Check says why a text can't be a name, without repeating it; empty if it can.
+// Check says why a text is not a valid name, without quoting it; empty if it is valid.
 func (r NameRule) Check(name string) string {
 	switch {
 	case name == "":
@@ -36,25 +36,25 @@ func (r NameRule) Check(name string) string {
 	return ""
 }
 
-// CheckNamespace says why a text can't be the name of a namespace; empty if it can.
+// CheckNamespace says why a text is not a valid namespace name; empty if it is valid.
 func CheckNamespace(name string) string { return Label.Check(name) }
 
-// subdomains are the groups of Kubernetes itself whose kinds have names as in DNS, but for those kinds
-// that BuiltInNames has rules of their own for.
-var subdomains = map[string]bool{
+// subdomainGroups are the built-in groups whose kinds follow Subdomain, except for the
+// kinds that BuiltInNameRule lists.
+var subdomainGroups = map[string]bool{
 	"": true, "apps": true, "autoscaling": true, "batch": true,
 	"admissionregistration.k8s.io": true, "coordination.k8s.io": true, "discovery.k8s.io": true,
 	"networking.k8s.io": true, "node.k8s.io": true, "resource.k8s.io": true, "scheduling.k8s.io": true, "storage.k8s.io": true,
 }
 
-// BuiltInNames is the rule for the names of a kind that has no CustomResourceDefinition.
-func BuiltInNames(gk schema.GroupKind) NameRule {
+// BuiltInNameRule is the name rule of a kind that has no CustomResourceDefinition.
+func BuiltInNameRule(gk schema.GroupKind) NameRule {
 	switch {
 	case gk == schema.GroupKind{Kind: "Namespace"}, gk == schema.GroupKind{Kind: "Service"}:
 		return Label
 	case gk == schema.GroupKind{Group: "networking.k8s.io", Kind: "IPAddress"}:
 		return PathSegment // those of IPv6 have colons
-	case subdomains[gk.Group]:
+	case subdomainGroups[gk.Group]:
 		return Subdomain
 	}
 	return PathSegment

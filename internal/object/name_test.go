@@ -57,7 +57,7 @@ func TestNamesOfBuiltInKinds(t *testing.T) {
 		{Group: "policy", Kind: "PodDisruptionBudget"}:              object.PathSegment,
 		{Group: "a.group.of.tomorrow.k8s.io", Kind: "SomethingNew"}: object.PathSegment,
 	} {
-		if got := object.BuiltInNames(gk); got != want {
+		if got := object.BuiltInNameRule(gk); got != want {
 			t.Errorf("%s: got %d, want %d", gk, got, want)
 		}
 	}

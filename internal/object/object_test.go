@@ -51,7 +51,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-func TestKeysHaveAnOrder(t *testing.T) {
+func TestKeyCompare(t *testing.T) {
 	want := []object.Key{
 		{Kind: "B", Namespace: "z", Name: "z"},
 		{Group: "a", Kind: "A", Name: "z"},

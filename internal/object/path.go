@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Path is the place of a field inside a document, as people write it:
-// spec.resources[2].template.metadata.labels["app.kubernetes.io/name"].
-// The empty path is the document itself.
+// Path is the path of a field in a document, as users write it:
+// spec.resources[2].template.metadata.labels["app.kubernetes.io/name"]. The empty path is
+// the document itself.
 type Path string
 
 var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]*$`)
 
-// Field returns the path of the named field below p. A name that could be
-// misread, such as a label's key, is quoted.
+// Field returns the path of the named field below p. A name with special characters, such
+// as a label key, is quoted.
 func (p Path) Field(names ...string) Path {
 	var b strings.Builder
 	b.WriteString(string(p))

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Pattern names fields of documents, each with all that is below it. It is written as a
-// Path is, so that what a message tells can be put where a pattern is asked for; [*]
-// stands for every item of a list or every key of a map.
+// Pattern selects fields of documents, each with everything below it. Its syntax is that of
+// Path, so that a path from a message is a valid pattern; [*] matches every item of a list
+// or every key of a map.
 type Pattern struct{ steps []step }
 
-// step leads from a field to one below it: by a name, by an index, or to all.
+// step leads from a field to one below it: by name, by index, or to every one.
 type step struct {
 	name  string
 	index int
@@ -27,26 +27,26 @@ const (
 	every
 )
 
-// ParsePattern reads a pattern. The error says what is wrong with it, and how it is
-// written instead where it is in another language for the same.
+// ParsePattern parses a pattern. The error says what is wrong, and gives the right form of
+// a JSON pointer or a JSONPath.
 func ParsePattern(text string) (Pattern, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return Pattern{}, fmt.Errorf("is empty; name a field, such as spec.replicas")
 	case strings.HasPrefix(text, "/"):
-		return Pattern{}, fmt.Errorf("is a JSON pointer; write %s", pointed(text))
+		return Pattern{}, fmt.Errorf("is a JSON pointer; write %s", pointerToPath(text))
 	case strings.HasPrefix(text, "$."), strings.HasPrefix(text, "."):
 		return Pattern{}, fmt.Errorf("begins at the object itself; write %s", strings.TrimLeft(text, "$."))
 	}
-	steps, err := stepsOf(text)
+	steps, err := parseSteps(text)
 	if err != nil {
 		return Pattern{}, err
 	}
 	return Pattern{steps}, nil
 }
 
-// pointed is the path that a JSON pointer (RFC 6901) leads along.
-func pointed(pointer string) Path {
+// pointerToPath converts a JSON pointer (RFC 6901).
+func pointerToPath(pointer string) Path {
 	var p Path
 	for _, name := range strings.Split(pointer, "/")[1:] {
 		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
@@ -59,8 +59,8 @@ func pointed(pointer string) Path {
 	return p
 }
 
-// stepsOf reads the steps of a path or a pattern.
-func stepsOf(text string) (steps []step, err error) {
+// parseSteps parses the steps of a path or a pattern.
+func parseSteps(text string) (steps []step, err error) {
 	for rest := text; rest != ""; {
 		var s step
 		switch {
@@ -89,34 +89,34 @@ func stepsOf(text string) (steps []step, err error) {
 	return steps, nil
 }
 
-// bracket reads a step in brackets at the beginning of a text.
+// bracket parses a step in brackets at the beginning of a text.
 func bracket(text string) (s step, rest string, err error) {
 	if strings.HasPrefix(text, `["`) {
 		quoted, err := strconv.QuotedPrefix(text[1:])
 		after, closed := strings.CutPrefix(text[1+len(quoted):], "]")
 		if err != nil || !closed {
-			return s, "", fmt.Errorf("has a bracket that isn't closed: %s", text)
+			return s, "", fmt.Errorf("has an unclosed bracket: %s", text)
 		}
 		name, err := strconv.Unquote(quoted)
 		return step{name: name}, after, err
 	}
 	inside, after, closed := strings.Cut(text[1:], "]")
 	if !closed {
-		return s, "", fmt.Errorf("has a bracket that isn't closed: %s", text)
+		return s, "", fmt.Errorf("has an unclosed bracket: %s", text)
 	}
 	if inside == "*" {
 		return step{kind: every}, after, nil
 	}
 	i, err := strconv.Atoi(inside)
 	if err != nil || i < 0 {
-		return s, "", fmt.Errorf("has [%s]; in brackets is a place from 0, [*] for all, or a name in quotes", inside)
+		return s, "", fmt.Errorf("has [%s]; in brackets is an index from 0, [*] for all, or a name in quotes", inside)
 	}
 	return step{index: i, kind: indexed}, after, nil
 }
 
-// Covers says whether the path's field is one that the pattern names, or below one.
+// Covers says whether the pattern selects a field or one above it.
 func (p Pattern) Covers(field Path) bool {
-	steps, err := stepsOf(string(field))
+	steps, err := parseSteps(string(field))
 	if err != nil || len(steps) < len(p.steps) || len(p.steps) == 0 {
 		return false
 	}
@@ -128,7 +128,7 @@ func (p Pattern) Covers(field Path) bool {
 	return true
 }
 
-// Root is the name of the document's field that the pattern begins with.
+// Root is the name of the top-level field that the pattern begins with.
 func (p Pattern) Root() string {
 	if len(p.steps) == 0 {
 		return ""
@@ -136,9 +136,9 @@ func (p Pattern) Root() string {
 	return p.steps[0].name
 }
 
-// Missing looks for the fields that the pattern names in a document, and returns the
-// first step that leads nowhere, with the names that there are instead. Open says of a
-// value that what is below it isn't known.
+// Missing looks up the fields that the pattern selects in a document. If a step matches
+// nothing, it returns the step's path and the names that exist instead. Open says that the
+// content of a value is unknown.
 func (p Pattern) Missing(document any, open func(any) bool) (at Path, instead []string, missing bool) {
 	return missingIn(p.steps, document, open, "")
 }
@@ -180,7 +180,7 @@ func keys(m map[string]any) []string {
 	return out
 }
 
-// String is the step as it is written after others.
+// String is the step as written after another one.
 func (s step) String() string {
 	switch s.kind {
 	case every:

@@ -29,9 +29,9 @@ func TestPatternsAreWrittenAsPathsAre(t *testing.T) {
 		"spec.a b":        `has "a b" for a field's name; one with other characters`,
 		"spec[replicas]":  "has [replicas]",
 		"spec[-1]":        "has [-1]",
-		"spec[":           "has a bracket that isn't closed",
-		`spec["a]`:        "has a bracket that isn't closed",
-		`spec["a"`:        "has a bracket that isn't closed",
+		"spec[":           "has an unclosed bracket",
+		`spec["a]`:        "has an unclosed bracket",
+		`spec["a"`:        "has an unclosed bracket",
 		"spec[0]a":        `has "a" where a dot or a bracket is expected`,
 	} {
 		_, err := object.ParsePattern(text)
@@ -72,7 +72,7 @@ func TestAPatternCoversWhatIsBelow(t *testing.T) {
 	}
 }
 
-func TestAPatternThatLeadsNowhereIsFound(t *testing.T) {
+func TestPatternMissing(t *testing.T) {
 	document := decoded(t, `{spec: {replicas: 1, open: "${x}", containers: [{name: a}], none: []}}`)
 	open := func(v any) bool { text, ok := v.(string); return ok && strings.Contains(text, "${") }
 	for pattern, want := range map[string]string{
@@ -114,7 +114,7 @@ func TestWithout(t *testing.T) {
 		"everything":          {[]object.Path{"metadata", "spec"}, `{}`},
 	} {
 		document := decoded(t, before)
-		got := object.Without(document, tc.fields)
+		got := object.WithoutFields(document, tc.fields)
 		if diff := cmp.Diff(decoded(t, tc.want), got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
@@ -130,7 +130,7 @@ func TestAt(t *testing.T) {
 		"spec.list[0].a": "x", `metadata.labels["a/b"]`: "z",
 		"spec.list[1].a": nil, "spec.list.a": nil, "spec.list[0].a.b": nil, "nothing": nil, "a b": nil,
 	} {
-		if got := object.At(document, field); got != want {
+		if got := object.ValueAt(document, field); got != want {
 			t.Errorf("%s: %v", field, got)
 		}
 	}

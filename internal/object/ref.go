@@ -1,5 +1,5 @@
-// Package object holds the identity of things: which object, which field,
-// which content. Everything here is a comparable value.
+// Package object identifies objects, fields and content. Keys, paths and digests are
+// comparable values.
 //
 // Pure: it decides from values alone.
 package object
@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Key names an object independently of the version it is served in and of the
-// incarnation it lives in. It is comparable and serves as a map key.
+// Key names an object independently of the API version and of its UID. It is comparable and
+// serves as a map key.
 type Key struct {
 	Group     string
 	Kind      string
@@ -20,7 +20,7 @@ type Key struct {
 	Name      string
 }
 
-// KeyOf returns the key of an object that carries its own kind.
+// KeyOf returns the key of an object that has its kind set.
 func KeyOf(o interface {
 	metav1.Object
 	GroupVersionKind() schema.GroupVersionKind
@@ -34,7 +34,7 @@ func (k Key) GroupKind() schema.GroupKind {
 	return schema.GroupKind{Group: k.Group, Kind: k.Kind}
 }
 
-// String renders the key for people: "Vpc prod/main", "Namespace prod".
+// String describes the object: "Vpc prod/main", "Namespace prod".
 func (k Key) String() string {
 	var b strings.Builder
 	b.WriteString(k.Kind)

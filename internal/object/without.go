@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Without is a document without the given fields, which share what is left with it. A map
-// in which nothing is left because of that goes too.
-func Without(document map[string]any, fields []Path) map[string]any {
+// WithoutFields returns a document without the given fields. It shares what remains with
+// the document. A map that becomes empty is removed too.
+func WithoutFields(document map[string]any, fields []Path) map[string]any {
 	out := document
-	// From the last to the first, so that the places of items in a list stay right.
-	for _, field := range slices.Backward(inOrder(fields)) {
+	// From the last to the first, so that the indices of list items stay valid.
+	for _, field := range slices.Backward(sortedSteps(fields)) {
 		if left, _ := without(out, field).(map[string]any); left != nil {
 			out = left
 		} else {
@@ -20,11 +20,11 @@ func Without(document map[string]any, fields []Path) map[string]any {
 	return out
 }
 
-// inOrder are the steps of paths in the order of a document's lists.
-func inOrder(fields []Path) [][]step {
+// sortedSteps parses paths and sorts them in document order.
+func sortedSteps(fields []Path) [][]step {
 	var all [][]step
 	for _, field := range fields {
-		if steps, err := stepsOf(string(field)); err == nil && len(steps) > 0 {
+		if steps, err := parseSteps(string(field)); err == nil && len(steps) > 0 {
 			all = append(all, steps)
 		}
 	}
@@ -39,7 +39,7 @@ func inOrder(fields []Path) [][]step {
 	return all
 }
 
-// without is a value without a field below it; nil if nothing is left of it.
+// without returns a value without a field below it; nil if nothing is left.
 func without(value any, steps []step) any {
 	if len(steps) == 0 {
 		return nil
@@ -79,9 +79,9 @@ func without(value any, steps []step) any {
 	return value
 }
 
-// At is the value of a document's field; nil if there is none.
-func At(document map[string]any, field Path) any {
-	steps, err := stepsOf(string(field))
+// ValueAt returns the value of a document's field; nil if it does not exist.
+func ValueAt(document map[string]any, field Path) any {
+	steps, err := parseSteps(string(field))
 	if err != nil {
 		return nil
 	}

@@ -10,52 +10,54 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// advice is what can be done about something that isn't going.
-func advice(h report.Hold) []string {
+// advice lists what a person can do about an object that is not gone; each entry is enough
+// on its own.
+func advice(h report.BlockedObject) []string {
 	if h.InProgress {
-		return []string{"nothing; its provider is deleting what it stands for, and reports no problem"}
+		return []string{"nothing to do: the provider is deleting the external resource and reports no problem"}
 	}
 	switch h.Reason {
 	case report.HeldByFinalizer:
 		if len(h.Finalizers) == 0 {
-			return []string{"whoever put its finalizers on has to take them off"}
+			return []string{"the controllers that set its finalizers must remove them"}
 		}
 		var out []string
 		for _, f := range h.Finalizers {
-			out = append(out, takeOff(f))
+			out = append(out, finalizerAdvice(f))
 		}
 		return out
 	case report.DeniedByWebhook:
-		return []string{"the webhook or policy that refuses it has to allow it; it is asked again by and by"}
+		return []string{"the webhook or policy that denies the deletion must allow it; the deletion is retried"}
 	case report.WebhookUnavailable:
-		return []string{"the webhook has to answer, or its configuration to be deleted if nothing serves it any more"}
+		return []string{"make the webhook answer, or delete its configuration if nothing serves it any more"}
 	case report.Forbidden:
-		return []string{"allow the controllers what they may not do"}
+		return []string{"grant the controllers the missing permission"}
 	case report.Protected:
-		return []string{fmt.Sprintf("to let it go: %s %s-", annotate(h.Object), v1alpha1.ProtectAnnotation)}
+		return []string{fmt.Sprintf("to allow its deletion: %s %s-", kubectlAnnotate(h.Object), v1alpha1.ProtectAnnotation)}
 	case report.ExternalDeletion:
-		return []string{"its provider has to end what it stands for; its status says more: " + inspect("tree", h.Object)}
+		return []string{"the provider must delete the external resource; see its status: " + espalierCommand("tree", h.Object)}
 	case report.KindUnavailable:
 		return []string{"serve a version of the kind again, or delete its CustomResourceDefinition"}
 	case report.OutOfReach:
-		return []string{"the server that serves the kind has to answer"}
+		return []string{"the API server that serves the kind must answer"}
 	case report.ChildBlocked:
-		return []string{"see what holds it up: " + inspect("blockers", h.Object)}
+		return []string{"see what blocks it: " + espalierCommand("blockers", h.Object)}
 	default:
 		return nil
 	}
 }
 
-// takeOff says who has to take a finalizer off.
-func takeOff(f report.Finalizer) string {
+// finalizerAdvice names the managers that must remove a finalizer.
+func finalizerAdvice(f report.Finalizer) string {
 	if len(f.Managers) == 0 {
-		return "whoever put " + f.Name + " on has to take it off"
+		return "the controller that set finalizer " + f.Name + " must remove it"
 	}
-	return fmt.Sprintf("%s put %s on and has to take it off", strings.Join(f.Managers, " or "), f.Name)
+	return fmt.Sprintf("%s set finalizer %s and must remove it", strings.Join(f.Managers, " or "), f.Name)
 }
 
-// letGo says how an instance is made to go on without an object.
-func letGo(b report.Blocker, instance report.Object) string {
+// forceDeleteAdvice is the command that lets the deletion of an instance finish without an
+// object.
+func forceDeleteAdvice(b report.Blocker, instance report.Object) string {
 	name := b.Node
 	switch {
 	case name != "":
@@ -64,18 +66,19 @@ func letGo(b report.Blocker, instance report.Object) string {
 	default:
 		name = b.Object.Kind + "/" + b.Object.Name
 	}
-	return fmt.Sprintf("to go on without it, and leave it behind: %s %s=%s", annotate(instance), v1alpha1.ForceDeleteAnnotation, name)
+	return fmt.Sprintf("to finish the deletion without it and leave it behind: %s %s=%s", kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, name)
 }
 
-func annotate(o report.Object) string {
+func kubectlAnnotate(o report.Object) string {
 	return "kubectl annotate " + arguments(o)
 }
 
-func inspect(call string, o report.Object) string {
-	return "espalier " + call + " " + arguments(o)
+func espalierCommand(verb string, o report.Object) string {
+	return "espalier " + verb + " " + arguments(o)
 }
 
-// Arguments name an object on the command line, for kubectl and for us.
+// Arguments returns the arguments that name an object for kubectl and for espalier, such
+// as "vpc.kro.run main -n prod".
 func Arguments(o *unstructured.Unstructured) string { return arguments(report.ObjectOf(o)) }
 
 func arguments(o report.Object) string {

@@ -9,81 +9,81 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Holdup is what holds up the deletion of a tree's top, and the removal of what
-// nothing in the tree wants any more. Its JSON is what `espalier blockers -o
-// json` prints; fields may be added, and none changes its meaning or goes.
-type Holdup struct {
+// BlockerReport is what blocks the deletion of a tree's root, and the removal of objects that
+// are no longer desired. Its JSON is what `espalier blockers -o json` prints: fields may be
+// added, and no field changes its meaning or disappears.
+type BlockerReport struct {
 	Object report.Object `json:"object"`
-	// Deleted is since when the top is being deleted, if it is, and Deletion how
-	// far that has come, if the top's status tells.
+	// Deleted is the deletion timestamp of the root, if it has one; Deletion is the progress
+	// in its status, if there is any.
 	Deleted  *time.Time       `json:"deleted,omitempty"`
 	Deletion *report.Deletion `json:"deletion,omitempty"`
-	// Blockers are what holds anything up, at the bottom, and Unlisted counts
-	// those that instances have and don't list.
-	Blockers []Blocked `json:"blockers"`
-	Unlisted int64     `json:"unlisted,omitempty"`
-	// Going are objects that nothing wants any more and that are on their way.
-	Going []Blocked `json:"going,omitempty"`
-	// LeftBehind are the blockers that were let go of: they may exist still.
-	LeftBehind []Blocked `json:"leftBehind,omitempty"`
+	// Blockers are the deepest causes; Unlisted counts the blockers that instances count in
+	// their status and do not list.
+	Blockers []BlockedObject `json:"blockers"`
+	Unlisted int64           `json:"unlisted,omitempty"`
+	// Removing are objects that nothing wants any more and that are on their way.
+	Removing []BlockedObject `json:"going,omitempty"`
+	// LeftBehind are the objects that a forced deletion left behind: they may still exist.
+	LeftBehind []BlockedObject `json:"leftBehind,omitempty"`
 
-	top Node
+	root Node
 }
 
-// Blocked is an object that isn't gone: where it is, why, and what can be done.
-type Blocked struct {
-	// Path leads from the top to the instance that the object is part of, or as
-	// deep as is known.
+// BlockedObject is an object that is not gone: where it is, why, and what can be done.
+type BlockedObject struct {
+	// Path leads from the root to the instance that the object belongs to, as deep as is
+	// known.
 	Path []report.Object `json:"path"`
-	// Node is the id of the resource that made the object, if one did.
-	Node        string `json:"node,omitempty"`
-	report.Hold `json:",inline"`
-	// Advice is what can be done about it, each a thing that suffices.
+	// Node is the id of the object's node in the definition; empty if it has none.
+	Node                 string `json:"node,omitempty"`
+	report.BlockedObject `json:",inline"`
+	// Advice lists what can be done about it; each entry is enough on its own.
 	Advice []string `json:"advice,omitempty"`
 }
 
-// HoldupOf finds what holds a tree up, each where somebody can do something
-// about it.
-func HoldupOf(top Node) Holdup {
-	h := Holdup{Object: top.object(), Deleted: top.Deleted, Deletion: top.Deletion, top: top}
-	h.Blockers = append([]Blocked{}, blockersOf(top, nil)...)
+// FindBlockers finds what blocks deletions in a tree, and names for each the deepest cause:
+// the object where a person can do something about it.
+func FindBlockers(top Node) BlockerReport {
+	h := BlockerReport{Object: top.object(), Deleted: top.Deleted, Deletion: top.Deletion, root: top}
+	h.Blockers = append([]BlockedObject{}, blockersOf(top, nil)...)
 	if foreign := foreignFinalizers(top); top.Deleted != nil && len(foreign) > 0 {
-		h.Blockers = append(h.Blockers, heldItself(top, foreign))
+		h.Blockers = append(h.Blockers, blockedByOwnFinalizers(top, foreign))
 	}
-	h.collect(top, nil)
+	h.collectOthers(top, nil)
 	return h
 }
 
-// collect adds what is told beside the blockers.
-func (h *Holdup) collect(n Node, above []report.Object) {
+// collectOthers adds the lists and counts beside the blockers.
+func (h *BlockerReport) collectOthers(n Node, above []report.Object) {
 	path := append(slices.Clip(above), n.object())
 	for _, b := range n.Pruning {
 		if !b.Reason.IsBlocker() {
-			h.Going = append(h.Going, Blocked{Path: path, Node: b.Node, Hold: b.Hold})
+			h.Removing = append(h.Removing, BlockedObject{Path: path, Node: b.Node, BlockedObject: b.BlockedObject})
 		}
 	}
 	if d := n.Deletion; d != nil {
 		h.Unlisted += max(d.Blocked-int64(len(d.Blockers)), 0)
 		for _, b := range d.LeftBehind {
-			h.LeftBehind = append(h.LeftBehind, Blocked{Path: path, Node: b.Node, Hold: b.Deepest()})
+			h.LeftBehind = append(h.LeftBehind, BlockedObject{Path: path, Node: b.Node, BlockedObject: b.RootCause()})
 		}
 	}
 	for _, child := range n.Children {
-		h.collect(child, path)
+		h.collectOthers(child, path)
 	}
 }
 
-// blockersOf lists what holds up an instance and those below it. One that waits
-// for an instance is that one's, as far as the tree reaches; beyond, the cause
-// is what the status tells.
-func blockersOf(n Node, above []report.Object) []Blocked {
+// blockersOf lists what blocks an instance and the instances below it. Where an instance
+// waits for another one, the blockers of that one are listed instead; below the tree, the
+// cause in the status is.
+func blockersOf(n Node, above []report.Object) []BlockedObject {
 	path := append(slices.Clip(above), n.object())
-	said, children := blockersSaid(n), map[object.Key]Node{}
+	reported, children := reportedBlockers(n), map[object.Key]Node{}
 	for _, child := range n.Children {
 		children[child.object().Key()] = child
 	}
-	var out []Blocked
-	for _, b := range said {
+	var out []BlockedObject
+	for _, b := range reported {
 		key := b.Object.Key()
 		if b.Reason == report.ChildBlocked {
 			if below := blockersOf(children[key], path); len(below) > 0 {
@@ -92,7 +92,7 @@ func blockersOf(n Node, above []report.Object) []Blocked {
 				continue
 			}
 		}
-		out = append(out, blocked(b, path, n.Deletion != nil))
+		out = append(out, newBlockedObject(b, path, n.Deletion != nil))
 	}
 	for _, child := range n.Children {
 		if key := child.object().Key(); children[key].Exists {
@@ -103,8 +103,8 @@ func blockersOf(n Node, above []report.Object) []Blocked {
 	return out
 }
 
-// blockersSaid are the blockers that an instance itself tells of, each once.
-func blockersSaid(n Node) []report.Blocker {
+// reportedBlockers are the blockers in an instance's status, each once.
+func reportedBlockers(n Node) []report.Blocker {
 	var all []report.Blocker
 	if n.Deletion != nil {
 		all = append(all, n.Deletion.Blockers...)
@@ -118,10 +118,10 @@ func blockersSaid(n Node) []report.Blocker {
 	return all
 }
 
-func blocked(b report.Blocker, path []report.Object, releasable bool) Blocked {
-	out := Blocked{Path: path, Node: b.Node, Hold: b.Deepest(), Advice: advice(b.Deepest())}
+func newBlockedObject(b report.Blocker, path []report.Object, releasable bool) BlockedObject {
+	out := BlockedObject{Path: path, Node: b.Node, BlockedObject: b.RootCause(), Advice: advice(b.RootCause())}
 	if instance := path[len(path)-1]; releasable && b.Object != instance {
-		out.Advice = append(out.Advice, letGo(b, instance))
+		out.Advice = append(out.Advice, forceDeleteAdvice(b, instance))
 	}
 	if b.Cause != nil {
 		out.Path, out.Node = append(slices.Clip(path), b.Object), ""
@@ -129,15 +129,15 @@ func blocked(b report.Blocker, path []report.Object, releasable bool) Blocked {
 	return out
 }
 
-// heldItself is the top with finalizers of others, which no instance tells of.
-func heldItself(top Node, finalizers []string) Blocked {
-	hold := report.Hold{Object: top.object(), Reason: report.HeldByFinalizer, Since: report.At(*top.Deleted)}
+// blockedByOwnFinalizers is the root with foreign finalizers, which are in no status.
+func blockedByOwnFinalizers(top Node, finalizers []string) BlockedObject {
+	hold := report.BlockedObject{Object: top.object(), Reason: report.HeldByFinalizer, Since: report.At(*top.Deleted)}
 	for _, f := range finalizers {
 		hold.Finalizers = append(hold.Finalizers, report.Finalizer{Name: f})
 	}
 	hold.Message = "held by finalizer " + strings.Join(finalizers, ", ")
-	return Blocked{Path: []report.Object{}, Hold: hold, Advice: advice(hold)}
+	return BlockedObject{Path: []report.Object{}, BlockedObject: hold, Advice: advice(hold)}
 }
 
-// JSON is the holdup as a document.
-func (h Holdup) JSON() []byte { return document(h) }
+// JSON returns the report as a JSON document.
+func (h BlockerReport) JSON() []byte { return marshal(h) }

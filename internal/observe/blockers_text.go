@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BlockerCells lays out what holds something up as a table, as Cells does rows.
-func BlockerCells(blockers []Blocked, now time.Time, width int) [][]string {
+// BlockerCells lays blockers out as a table, as Cells does rows.
+func BlockerCells(blockers []BlockedObject, now time.Time, width int) [][]string {
 	table := [][]string{{"OBJECT", "REASON", "SINCE", "MESSAGE"}}
 	for _, b := range blockers {
 		since := ""
@@ -20,36 +20,36 @@ func BlockerCells(blockers []Blocked, now time.Time, width int) [][]string {
 	return table
 }
 
-// Text is the holdup for people: how far it is, what is in the way, and for each
-// of that where it is and what can be done.
-func (h Holdup) Text(now time.Time) string {
+// Text is the report for people: the progress, the blockers, and for each of them where it
+// is and what can be done.
+func (h BlockerReport) Text(now time.Time) string {
 	var b strings.Builder
-	b.WriteString(Headline(h.top, now) + "\n")
+	b.WriteString(Headline(h.root, now) + "\n")
 	if h.Deleted == nil && len(h.Blockers) > 0 {
-		b.WriteString("but the removal of what nothing wants any more is held up:\n")
+		b.WriteString("but the removal of objects that are no longer desired is blocked:\n")
 	}
-	b.WriteString(h.Obstacles(now))
-	b.WriteString(chapter("Nothing wants these any more, and they are going", h.Going, now))
-	b.WriteString(LeftBehind(h.LeftBehind, now))
+	b.WriteString(h.BlockersText(now))
+	b.WriteString(section("No longer desired, and being removed", h.Removing, now))
+	b.WriteString(LeftBehindText(h.LeftBehind, now))
 	return b.String()
 }
 
-// LeftBehind tells of what a deletion has let go of, if it has.
-func LeftBehind(left []Blocked, now time.Time) string {
-	return chapter("These were let go of, and may exist still", left, now)
+// LeftBehindText lists what a forced deletion left behind; empty if it is nothing.
+func LeftBehindText(left []BlockedObject, now time.Time) string {
+	return section("Left behind; these may still exist", left, now)
 }
 
-func chapter(title string, list []Blocked, now time.Time) string {
+func section(title string, list []BlockedObject, now time.Time) string {
 	if len(list) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("\n%s:\n%s", title, lines(BlockerCells(list, now, 0)))
 }
 
-// Obstacles is what is in the way, and what can be done about each thing.
-func (h Holdup) Obstacles(now time.Time) string {
+// BlockersText lists the blockers, and what can be done about each.
+func (h BlockerReport) BlockersText(now time.Time) string {
 	if len(h.Blockers) == 0 {
-		return h.silence()
+		return h.noBlockersText()
 	}
 	var b strings.Builder
 	b.WriteString("\n" + lines(BlockerCells(h.Blockers, now, 0)))
@@ -62,19 +62,19 @@ func (h Holdup) Obstacles(now time.Time) string {
 	return b.String()
 }
 
-// silence is what there is to say when nothing is in the way.
-func (h Holdup) silence() string {
+// noBlockersText says that no blockers are known, and why an object may stay all the same.
+func (h BlockerReport) noBlockersText() string {
 	switch {
 	case h.Deleted == nil:
 		return ""
-	case h.Deletion == nil && len(h.top.Finalizers) > 0:
-		return fmt.Sprintf("nothing is known to hold it up, but whoever has to take %s off may not be running\n", strings.Join(h.top.Finalizers, ", "))
+	case h.Deletion == nil && len(h.root.Finalizers) > 0:
+		return fmt.Sprintf("no blockers are known, but the controller that must remove finalizer %s may not be running\n", strings.Join(h.root.Finalizers, ", "))
 	}
-	return "nothing is known to hold it up\n"
+	return "no blockers are known\n"
 }
 
-// remedy says where an object is, and what can be done about it.
-func (b Blocked) remedy() string {
+// remedy is where an object is, and what can be done about it.
+func (b BlockedObject) remedy() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n", Printable(b.Object.String()))
 	if len(b.Path) > 0 {

@@ -12,13 +12,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Build makes the tree of the world's root, which must be there.
-func Build(w World, now time.Time) Node {
+// Build returns the tree of the root, which must not be nil.
+func Build(w ClusterState, now time.Time) Node {
 	return w.build(w.Root, false, map[string]bool{}, now)
 }
 
-// BuildAll makes the trees of all of the world's roots.
-func BuildAll(w World, now time.Time) []Node {
+// BuildAll returns the trees of all roots.
+func BuildAll(w ClusterState, now time.Time) []Node {
 	out := make([]Node, len(w.Roots))
 	for i, root := range w.Roots {
 		out[i] = w.build(root, false, map[string]bool{}, now)
@@ -26,9 +26,9 @@ func BuildAll(w World, now time.Time) []Node {
 	return out
 }
 
-// build makes the tree of an object. Above lists the instances that it is in:
-// labels that run in a circle must not hang whoever looks at them.
-func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[string]bool, now time.Time) Node {
+// build returns the tree of an object. Above holds the instances above it, so that labels
+// that form a cycle do not recurse forever.
+func (w ClusterState) build(o *unstructured.Unstructured, parentReady bool, above map[string]bool, now time.Time) Node {
 	n := describe(o, parentReady)
 	for _, instance := range w.instances(o) {
 		below := w.build(instance, false, above, now)
@@ -41,27 +41,27 @@ func (w World) build(o *unstructured.Unstructured, parentReady bool, above map[s
 	}
 	above[id] = true
 	defer delete(above, id)
-	told, going := toldOf(o, now), removalsOf(o, n)
+	reports, removals := readResourceReports(o, now), readRemovals(o, n)
 	seen := map[string]bool{}
 	for _, child := range w.children(o) {
 		below := w.build(child, n.Ready == True, above, now)
 		below.id = inventory.NodeID(child, o.GetNamespace())
-		told.add(&below)
-		going.tell(&below, child)
+		reports.addTo(&below)
+		removals.addTo(&below, child)
 		n.Children = append(n.Children, below)
 		seen[below.Node] = true
 	}
-	n.Children = append(n.Children, going.unseen()...)
+	n.Children = append(n.Children, removals.unseen()...)
 	if n.Deleted == nil {
-		n.Children = append(n.Children, told.missing()...)
+		n.Children = append(n.Children, reports.missing()...)
 		n.Children = append(n.Children, skippedOf(o, seen)...)
 		n.Children = w.withVariables(o, n.Children)
 	}
 	return n
 }
 
-// describe says what an object tells of itself, and, where it doesn't tell, what
-// follows from its parent: a parent is ready when all of its parts are.
+// describe returns a node from what an object's own fields say. Where these say nothing of
+// readiness, a ready parent implies a ready child: a parent is ready when all children are.
 func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	n := Node{
 		Node: inventory.Node(o), Exists: true, Instance: ApplySet(o) != "",
@@ -74,12 +74,12 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Created = utc(at.Time)
 	}
 	n.Ready, n.Reason, n.Message = readiness(o, n.Instance)
-	if complaint := health.Complaint(o); complaint != "" && !strings.Contains(complaint, n.Message) {
-		n.Message += "; " + complaint
-	} else if complaint != "" {
-		n.Message = complaint
+	if problem := health.SyncProblem(o); problem != "" && !strings.Contains(problem, n.Message) {
+		n.Message += "; " + problem
+	} else if problem != "" {
+		n.Message = problem
 	}
-	if n.Ready == Unsaid && parentReady {
+	if n.Ready == NotReported && parentReady {
 		n.Ready = True
 	}
 	if at := o.GetDeletionTimestamp(); at != nil {
@@ -98,19 +98,18 @@ func utc(t time.Time) *time.Time {
 	return &t
 }
 
-// skippedOf are the resources of an instance that are left out, and that nothing is
-// left of.
+// skippedOf returns the nodes that an instance skips and of which no object is left.
 func skippedOf(instance *unstructured.Unstructured, seen map[string]bool) []Node {
 	var out []Node
 	for _, s := range report.ReadSkipped(instance) {
 		if seen[s.Node] {
 			continue
 		}
-		because := plan.LeftOut{By: s.By, Condition: s.Condition, Inputs: s.Inputs}.String()
+		because := plan.SkipCause{By: s.By, Condition: s.Condition, Inputs: s.Inputs}.String()
 		if s.By != s.Node {
 			because = "because of " + s.By + ": " + because
 		}
-		out = append(out, Node{Node: s.Node, Skipped: true, Ready: Unsaid, Reason: "Skipped", Message: because})
+		out = append(out, Node{Node: s.Node, Skipped: true, Ready: NotReported, Reason: "Skipped", Message: because})
 	}
 	return out
 }

@@ -6,15 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Change is what became of a row.
+// Change is a row that is new or different, or that is gone.
 type Change struct {
 	Row  Row
 	Gone bool
 }
 
-// Changes lists what is different between two looks at a tree: first what is
-// gone, from the bottom up, then what is new or says something else. Time alone
-// changes nothing.
+// Changes lists the differences between two states of a tree: first the rows that are gone,
+// from the bottom up, then those that are new or different. Ages alone make no difference.
 func Changes(before, after []Row) []Change {
 	was := make(map[string]Row, len(before))
 	for _, r := range before {
@@ -31,60 +30,60 @@ func Changes(before, after []Row) []Change {
 		}
 	}
 	for _, r := range after {
-		if old, had := was[r.Key]; !had || old.says() != r.says() {
+		if old, existed := was[r.Key]; !existed || old.withoutTimes() != r.withoutTimes() {
 			out = append(out, Change{Row: r})
 		}
 	}
 	return out
 }
 
-// says is what a row tells, leaving out how long it has been so.
-func (r Row) says() Row {
+// withoutTimes is a row without what depends on its age or its place in the drawing.
+func (r Row) withoutTimes() Row {
 	r.Branch, r.Age, r.Detail = "", "", ""
 	return r
 }
 
-// longest bounds what a line of a change says at its end.
-const longest = 512
+// maxChangeText bounds the detail at the end of a line, in characters.
+const maxChangeText = 512
 
-// Log makes lines of changes. Its columns are as wide as what it has seen by then needs, so that
-// lines are in line below one another. The zero Log has seen nothing.
-type Log struct{ kind, name int }
+// ChangeLog formats changes as lines. Its columns are as wide as the widest row so far, so
+// that the lines align. The zero value is ready to use.
+type ChangeLog struct{ kind, name int }
 
-// Widths of columns that are enough for most trees.
+// Least widths of columns: enough for most trees.
 const (
-	usualKind = 18
-	usualName = 16
+	minKindWidth = 18
+	minNameWidth = 16
 )
 
-// See widens the columns to rows.
-func (l *Log) See(rows []Row) {
+// FitColumns widens the columns so that they fit rows.
+func (l *ChangeLog) FitColumns(rows []Row) {
 	for _, r := range rows {
-		l.kind, l.name = max(l.kind, utf8.RuneCountInString(r.Kind)), max(l.name, utf8.RuneCountInString(r.called()))
+		l.kind, l.name = max(l.kind, utf8.RuneCountInString(r.Kind)), max(l.name, utf8.RuneCountInString(r.displayName()))
 	}
 }
 
-// called is the row's name, or, where it has none, whose resource it is.
-func (r Row) called() string {
-	if r.Full == "" && r.of != "" {
-		return "of " + r.of
+// displayName is the row's name or, if it has none, that of the object above.
+func (r Row) displayName() string {
+	if r.QualifiedName == "" && r.parent != "" {
+		return "of " + r.parent
 	}
-	return r.Full
+	return r.QualifiedName
 }
 
-// Line is a change as a line.
-func (l *Log) Line(c Change) string {
-	l.See([]Row{c.Row})
-	text := fmt.Sprintf("%-*s %-*s ", max(l.kind, usualKind), c.Row.Kind, max(l.name, usualName), c.Row.called())
+// Line formats a change as a line.
+func (l *ChangeLog) Line(c Change) string {
+	l.FitColumns([]Row{c.Row})
+	text := fmt.Sprintf("%-*s %-*s ", max(l.kind, minKindWidth), c.Row.Kind, max(l.name, minNameWidth), c.Row.displayName())
 	if c.Gone {
-		return text + c.Row.end
+		return text + c.Row.goneText
 	}
 	text += fmt.Sprintf("%-7s %s", c.Row.Ready, c.Row.Reason)
 	switch {
-	case c.Row.lasting != "" && c.Row.Reason != "":
-		text = strings.TrimRight(text, " ") + ": " + Cut(c.Row.lasting, longest)
-	case c.Row.lasting != "": // what is told of it may be older than it is
-		text += Cut(c.Row.lasting, longest)
+	case c.Row.timelessDetail != "" && c.Row.Reason != "":
+		text = strings.TrimRight(text, " ") + ": " + Truncate(c.Row.timelessDetail, maxChangeText)
+	case c.Row.timelessDetail != "": // the status above may be older than the object
+		text += Truncate(c.Row.timelessDetail, maxChangeText)
 	}
 	return strings.TrimRight(text, " ")
 }

@@ -17,10 +17,10 @@ func TestChanges(t *testing.T) {
 	top := func(children ...observe.Node) observe.Node {
 		return observe.Node{Exists: true, Kind: "Top", Name: "demo", Ready: observe.False, Reason: "NotReady", Created: &start, Children: children}
 	}
-	waiting := observe.Node{Node: "vpc", Ready: observe.Unsaid, Reason: "WaitingForField", Waits: []observe.Wait{{On: "net.status.id", Since: start, Attempts: 1}}}
+	waiting := observe.Node{Node: "vpc", Ready: observe.NotReported, Reason: "WaitingForField", Waits: []observe.Wait{{On: "net.status.id", Since: start, Attempts: 1}}}
 	made := observe.Node{Node: "vpc", Exists: true, Kind: "Vpc", Name: "main", Ready: observe.False, Reason: "Creating", Message: "soon"}
 	held := made
-	held.Reason, held.Removal = "Finalizer", &report.Blocker{Hold: report.Hold{Reason: report.HeldByFinalizer, Message: "held by finalizer x", Since: report.At(start)}}
+	held.Reason, held.Removal = "Finalizer", &report.Blocker{BlockedObject: report.BlockedObject{Reason: report.HeldByFinalizer, Message: "held by finalizer x", Since: report.At(start)}}
 	unseen := observe.Node{Node: "logs", Exists: true, Unseen: true, Kind: "Bucket", Removal: &report.Blocker{}}
 	deleting := func(removed int64) observe.Node {
 		return observe.Node{Exists: true, Kind: "Top", Name: "demo", Reason: "Deleting", Deleted: &start, Deletion: &report.Deletion{Removed: removed, Total: 2}}
@@ -57,13 +57,13 @@ func TestChanges(t *testing.T) {
 		},
 		"what was only known to be in the way is not gone": {
 			before: top(unseen), after: top(),
-			want: []string{"Bucket                              no longer in the way"},
+			want: []string{"Bucket                              no longer a blocker"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			var log observe.Log
+			var log observe.ChangeLog
 			for _, c := range observe.Changes(observe.Rows(tt.before, start), observe.Rows(tt.after, start.Add(time.Hour))) {
 				got = append(got, log.Line(c))
 			}
@@ -74,9 +74,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestLinesAreInLine tells of rows with long names: from the first line on, what all of them say
-// begins in the same column.
-func TestLinesAreInLine(t *testing.T) {
+// TestLinesAreAligned has rows with long names: their columns are aligned from the first line
+// on.
+func TestLinesAreAligned(t *testing.T) {
 	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	tree := func(ready observe.Ready) []observe.Row {
 		children := []observe.Node{
@@ -86,8 +86,8 @@ func TestLinesAreInLine(t *testing.T) {
 		}
 		return observe.Rows(observe.Node{Exists: true, Kind: "Top", Namespace: "default", Name: "demo", Ready: ready, Children: children}, start)
 	}
-	var log observe.Log
-	log.See(tree(observe.False))
+	var log observe.ChangeLog
+	log.FitColumns(tree(observe.False))
 	columns := map[int]bool{}
 	for _, c := range append(observe.Changes(tree(observe.False), tree(observe.True)), observe.Changes(tree(observe.True), nil)...) {
 		line := log.Line(c)

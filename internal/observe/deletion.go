@@ -10,23 +10,23 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Headline says in a line how far the deletion of a tree's top is.
+// Headline is one line about the progress of the deletion of a tree's root.
 func Headline(n Node, now time.Time) string {
 	name := n.object().String()
 	switch {
 	case n.Deleted == nil:
 		return name + " is not being deleted"
 	case n.Deletion == nil:
-		return fmt.Sprintf("%s is being deleted, since %s", name, Age(now.Sub(*n.Deleted)))
+		return fmt.Sprintf("%s is being deleted; started %s ago", name, Age(now.Sub(*n.Deleted)))
 	}
-	return fmt.Sprintf("%s is being deleted: %s, since %s", name, howFar(*n.Deletion), Age(now.Sub(n.Deletion.StartedAt.Time)))
+	return fmt.Sprintf("%s is being deleted: %s; started %s ago", name, deletionText(*n.Deletion), Age(now.Sub(n.Deletion.StartedAt.Time)))
 }
 
-// howFar says how far the deletion of an instance has come.
-func howFar(d report.Deletion) string {
+// deletionText is the progress of the deletion of an instance.
+func deletionText(d report.Deletion) string {
 	text := "nothing to remove"
 	if d.Total > 0 {
-		text = fmt.Sprintf("%d of %d %s", d.Removed, d.Total, removed(d.Policy))
+		text = fmt.Sprintf("%d of %d %s", d.Removed, d.Total, removedVerb(d.Policy))
 	}
 	if d.Waves > 1 {
 		text += fmt.Sprintf(", wave %d of %d", d.Wave, d.Waves)
@@ -37,46 +37,46 @@ func howFar(d report.Deletion) string {
 	return text
 }
 
-func removed(p report.Policy) string {
+func removedVerb(p report.Policy) string {
 	if p == report.Orphan {
-		return "let go of"
+		return "orphaned"
 	}
 	return "removed"
 }
 
-// removalDetail says how far a deletion has come, and why an object isn't gone,
-// with and without how long it has been so.
-func removalDetail(n Node, now time.Time) (text, lasting string) {
+// removalDetail returns the progress of a deletion and why an object is not gone, with
+// and without its age.
+func removalDetail(n Node, now time.Time) (text, timeless string) {
 	var parts []string
 	if n.Deletion != nil {
-		parts = append(parts, howFar(*n.Deletion))
+		parts = append(parts, deletionText(*n.Deletion))
 		if foreign := foreignFinalizers(n); len(foreign) > 0 && n.Removal == nil {
 			parts = append(parts, "finalizers "+strings.Join(foreign, ", "))
 		}
 	}
 	since := ""
-	if n.Removal != nil && !blockedBelow(n) {
-		cause := n.Removal.Deepest()
-		said := cause.Message
+	if n.Removal != nil && !hasBlockersBelow(n) {
+		cause := n.Removal.RootCause()
+		message := cause.Message
 		if n.Removal.Cause != nil {
-			said = cause.Object.String() + ": " + said
+			message = cause.Object.String() + ": " + message
 		}
-		parts = append(parts, said)
+		parts = append(parts, message)
 		if !cause.Since.IsZero() {
 			since = fmt.Sprintf(" (%s)", Age(now.Sub(cause.Since.Time)))
 		}
 	}
-	lasting = strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
-	return lasting + since, lasting
+	timeless = strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+	return timeless + since, timeless
 }
 
-// blockedBelow says whether a row below says what holds an instance up.
-func blockedBelow(n Node) bool {
+// hasBlockersBelow reports whether a row below names what blocks an instance.
+func hasBlockersBelow(n Node) bool {
 	return n.Removal != nil && n.Removal.Reason == report.ChildBlocked && len(blockersOf(n, nil)) > 0
 }
 
-// foreignFinalizers are those that are neither of the engine that removes the
-// object's parts nor of the garbage collector that does as much.
+// foreignFinalizers are the finalizers that belong neither to the engine, which deletes
+// the object's children, nor to the garbage collector, which does the same.
 func foreignFinalizers(n Node) []string {
 	return slices.DeleteFunc(slices.Clone(n.Finalizers), func(f string) bool {
 		return inventory.IsFinalizer(f) || f == "orphan" || f == "foregroundDeletion"

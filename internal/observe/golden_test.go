@@ -13,35 +13,35 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestGoldens reads testdata: objects.yaml, the root first, and now, the time. Expected is how
-// they look as a table and, where an archive has a place for it, as a table of 80 columns, as
-// the notes below it, as what holds them up, and as JSON. A fresh archive gets all of them.
+// TestGoldens reads testdata: objects.yaml, the root first, and now, the time. Expected are the
+// table and, if an archive has a file for it, the table of 80 columns, the notes, the blockers
+// and the JSON. With -update a new archive gets all of them.
 func TestGoldens(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
 		now, err := time.Parse(time.RFC3339, strings.TrimSpace(a.Input["now"]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree := observe.Build(world(t, a.Input["objects.yaml"]), now)
+		tree := observe.Build(state(t, a.Input["objects.yaml"]), now)
 		rows := observe.Rows(tree, now)
-		a.Got("table", observe.Table(rows, 0))
+		a.Record("table", observe.Table(rows, 0))
 		for _, view := range []struct{ name, text string }{
 			{"narrow", observe.Table(rows, 80)},
 			{"notes", strings.Join(observe.Notes(rows, 80), "\n")},
-			{"blockers", observe.HoldupOf(tree).Text(now)},
+			{"blockers", observe.FindBlockers(tree).Text(now)},
 			{"json", string(tree.JSON())},
 		} {
-			if a.Wants(view.name) || a.Fresh() {
-				a.Got(view.name, view.text)
+			if a.Wants(view.name) || a.IsNew() {
+				a.Record(view.name, view.text)
 			}
 		}
 	})
 }
 
-// world reads objects, the root first.
-func world(t *testing.T, text string) observe.World {
+// state reads objects, the root first.
+func state(t *testing.T, text string) observe.ClusterState {
 	t.Helper()
-	w := observe.World{Instances: map[types.UID][]*unstructured.Unstructured{}, Children: map[string][]*unstructured.Unstructured{}, Definitions: map[types.NamespacedName]*unstructured.Unstructured{}}
+	w := observe.ClusterState{Instances: map[types.UID][]*unstructured.Unstructured{}, Children: map[string][]*unstructured.Unstructured{}, Definitions: map[types.NamespacedName]*unstructured.Unstructured{}}
 	for _, doc := range strings.Split(text, "\n---\n") {
 		o := &unstructured.Unstructured{}
 		raw, err := yaml.YAMLToJSON([]byte(doc))

@@ -32,7 +32,7 @@ func TestACompositeIsBelowItsClaimOnly(t *testing.T) {
 		"applyset.kubernetes.io/part-of": set, "kro.run/instance-group": "example.org", "kro.run/instance-version": "v1",
 		"kro.run/instance-kind": "Shop", "kro.run/instance-namespace": "prod", "kro.run/instance-name": "main",
 	})
-	tree := observe.Build(observe.World{
+	tree := observe.Build(observe.ClusterState{
 		Root: definition, Children: map[string][]*unstructured.Unstructured{set: {composite}},
 		Instances: map[types.UID][]*unstructured.Unstructured{"definition": {composite, free, claim}},
 	}, time.Now())

@@ -5,31 +5,31 @@ import (
 	"unicode/utf8"
 )
 
-// Notes are, in full, the texts that a table of the given width has cut: for each row a
-// line that names it, and below it what it says, no line longer than the width.
+// Notes returns in full the texts that a table of the given width truncates: for each row a
+// line with its name, and below it the text, wrapped to the width.
 func Notes(rows []Row, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	whole, table := uncut(rows, width), Cells(rows, width)
+	full, table := fullCells(rows, width), Cells(rows, width)
 	var out []string
 	for i, r := range rows {
 		last := len(table[i+1]) - 1
-		text := strings.Join(strings.Fields(whole[i+1][last]), " ")
+		text := strings.Join(strings.Fields(full[i+1][last]), " ")
 		if text == table[i+1][last] {
 			continue
 		}
-		name := strings.TrimSpace(r.Kind + " " + r.called())
+		name := strings.TrimSpace(r.Kind + " " + r.displayName())
 		if r.Reason != "" {
 			name += ": " + r.Reason
 		}
-		out = append(append(out, Cut(name, width)), Wrap(text, "  ", width)...)
+		out = append(append(out, Truncate(name, width)), Wrap(text, "  ", width)...)
 	}
 	return out
 }
 
-// Wrap breaks a text between words into lines that begin with an indent; words that are
-// longer than a line, anywhere.
+// Wrap breaks a text into indented lines of at most width characters: between words, or
+// within a word that is longer than a line.
 func Wrap(text, indent string, width int) []string {
 	room := max(width-utf8.RuneCountInString(indent), 1)
 	var out []string

@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Progress is how many of the objects below an instance are gone, of all that
-// its deletion began with.
+// Progress is how many of the objects below an instance are gone, of those that existed when
+// its deletion began.
 type Progress struct {
 	Removed int `json:"removed"`
 	Total   int `json:"total"`
@@ -15,105 +15,105 @@ type Progress struct {
 	Percent int `json:"percent"`
 }
 
-// Text is the progress of a deletion of the given policy for people.
+// Text is the progress of a deletion with the given policy, for people.
 func (p Progress) Text(policy report.Policy) string {
 	if p.Total == 0 {
-		return "there is nothing below it"
+		return "it has no children"
 	}
-	return fmt.Sprintf("%d of %d %s (%d%%)", p.Removed, p.Total, removed(policy), p.Percent)
+	return fmt.Sprintf("%d of %d %s (%d%%)", p.Removed, p.Total, removedVerb(policy), p.Percent)
 }
 
-// Tally counts the deletion of a whole tree by what is seen of it, look by look:
-// each instance below counts with all that is below it, even when it is gone. A
-// tally never goes back. The zero Tally has seen nothing.
-type Tally struct {
-	instances map[string]*tallied
-	said      Progress
+// ProgressTracker computes the progress of the deletion of a whole tree from its successive
+// states: each instance counts with everything below it, also after it is gone. The progress
+// never decreases. The zero value is ready to use.
+type ProgressTracker struct {
+	instances map[string]*instanceProgress
+	last      Progress
 }
 
-// tallied is what is known of an instance.
-type tallied struct {
-	there bool
-	// parts are the objects that it was ever seen with; true for those that are
-	// there.
+// instanceProgress is the progress of one instance.
+type instanceProgress struct {
+	exists bool
+	// parts are all children that it was ever observed with; true for those that exist.
 	parts map[string]bool
-	// told says that its status has told of its deletion: of so many objects in
-	// all, so many removed, and so many of these before anybody looked.
-	told                   bool
-	total, removed, before int
+	// reported is true once its status had a progress: total and removed are from there.
+	// removedBefore counts the children that were gone before the first observation.
+	reported                      bool
+	total, removed, removedBefore int
 }
 
-// See counts what is new in a tree. A tree that is gone is seen by End.
-func (t *Tally) See(top Node) Progress {
+// Observe takes in a state of the tree and returns the progress. For a tree that is gone,
+// call Complete.
+func (t *ProgressTracker) Observe(top Node) Progress {
 	for _, i := range t.instances {
-		i.there = false
+		i.exists = false
 		for part := range i.parts {
 			i.parts[part] = false
 		}
 	}
-	t.look(top)
+	t.observeInstance(top)
 	var sum Progress
 	for _, i := range t.instances {
 		removed, total := i.count()
 		sum.Removed += removed
 		sum.Total += total
 	}
-	return t.say(sum)
+	return t.record(sum)
 }
 
-// End is what there is to say when the tree is gone.
-func (t *Tally) End() Progress {
-	t.said.Removed, t.said.Percent = t.said.Total, 100
-	return t.said
+// Complete returns the progress once the tree is gone: everything is removed.
+func (t *ProgressTracker) Complete() Progress {
+	t.last.Removed, t.last.Percent = t.last.Total, 100
+	return t.last
 }
 
-// say returns the progress, or what was said already if that is more: an
-// instance that is found late adds to the total.
-func (t *Tally) say(p Progress) Progress {
-	p.Removed = max(p.Removed, t.said.Removed)
+// record returns the progress, or the last one if that was greater: an instance that is
+// found late adds to the total.
+func (t *ProgressTracker) record(p Progress) Progress {
+	p.Removed = max(p.Removed, t.last.Removed)
 	p.Total = max(p.Total, p.Removed)
 	if p.Total > 0 {
 		p.Percent = p.Removed * 100 / p.Total
 	}
-	p.Percent = max(p.Percent, t.said.Percent)
-	t.said = p
+	p.Percent = max(p.Percent, t.last.Percent)
+	t.last = p
 	return p
 }
 
-func (t *Tally) look(n Node) {
+func (t *ProgressTracker) observeInstance(n Node) {
 	if t.instances == nil {
-		t.instances = map[string]*tallied{}
+		t.instances = map[string]*instanceProgress{}
 	}
-	i := t.instances[incarnation(n)]
+	i := t.instances[identity(n)]
 	if i == nil {
-		i = &tallied{parts: map[string]bool{}}
-		t.instances[incarnation(n)] = i
+		i = &instanceProgress{parts: map[string]bool{}}
+		t.instances[identity(n)] = i
 	}
-	i.there = true
+	i.exists = true
 	for _, child := range n.Children {
 		if !child.Exists || child.Unseen {
 			continue
 		}
-		i.parts[incarnation(child)] = true
+		i.parts[identity(child)] = true
 		if child.Instance {
-			t.look(child)
+			t.observeInstance(child)
 		}
 	}
 	if n.Deletion != nil {
-		i.tell(*n.Deletion)
+		i.addStatus(*n.Deletion)
 	}
 }
 
-// tell takes over what an instance's status tells. Of those that are gone by its
-// count, the ones that were never seen were gone before.
-func (i *tallied) tell(d report.Deletion) {
-	if !i.told {
-		i.told, i.before = true, max(min(int(d.Removed), int(d.Total)-len(i.parts)), 0)
+// addStatus takes in status.deletion of an instance. Children that it counts as removed and
+// that were never observed were gone before the first observation.
+func (i *instanceProgress) addStatus(d report.Deletion) {
+	if !i.reported {
+		i.reported, i.removedBefore = true, max(min(int(d.Removed), int(d.Total)-len(i.parts)), 0)
 	}
 	i.total, i.removed = max(i.total, int(d.Total)), max(i.removed, int(d.Removed))
 }
 
-func (i *tallied) count() (removed, total int) {
+func (i *instanceProgress) count() (removed, total int) {
 	gone := 0
 	for _, there := range i.parts {
 		if !there {
@@ -121,18 +121,18 @@ func (i *tallied) count() (removed, total int) {
 		}
 	}
 	total = len(i.parts)
-	if i.told {
+	if i.reported {
 		total = i.total
 	}
-	if !i.there {
+	if !i.exists {
 		return total, total
 	}
-	return min(total, max(i.removed, i.before+gone)), total
+	return min(total, max(i.removed, i.removedBefore+gone)), total
 }
 
-// incarnation tells a node's object from all others, former ones of its name
-// among them.
-func incarnation(n Node) string {
+// identity distinguishes a node's object from all others, also from former objects of the
+// same name.
+func identity(n Node) string {
 	if n.UID != "" {
 		return string(n.UID)
 	}

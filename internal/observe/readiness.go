@@ -8,18 +8,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/health"
 )
 
-// readiness is what an object's own status says. A Ready condition decides, as
-// long as it tells of the current generation; anything else is judged by its
-// health, if its status has something to judge.
+// readiness is what an object's own status says. A Ready condition of the current generation
+// decides; otherwise the object's health does, if its status allows to compute it.
 func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason, message string) {
-	if said, ok := health.Says(o); ok && !said.Stale {
-		switch said.Status {
+	if ready, ok := health.ReadyConditionOf(o); ok && !ready.Stale {
+		switch ready.Status {
 		case condition.True:
-			return True, said.Reason, ""
+			return True, ready.Reason, ""
 		case condition.False:
-			return False, said.Reason, said.Message
+			return False, ready.Reason, ready.Message
 		default:
-			return Unknown, said.Reason, said.Message
+			return Unknown, ready.Reason, ready.Message
 		}
 	}
 	if instance {
@@ -29,8 +28,8 @@ func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason
 		}
 		return Unknown, "", h.Message
 	}
-	if !speaks(o) {
-		return Unsaid, "", ""
+	if !reportsHealth(o) {
+		return NotReported, "", ""
 	}
 	if h := health.Of(o); !h.Ready {
 		return False, "", h.Message
@@ -38,10 +37,9 @@ func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason
 	return True, "", ""
 }
 
-// speaks says whether an object's health can be told: its kind is a well-known
-// one, or its status follows the conventions. Of other objects it is only known
-// that they are there.
-func speaks(o *unstructured.Unstructured) bool {
+// reportsHealth reports whether an object's health can be computed: its kind is well known,
+// or its status follows the conventions. Of other objects only their existence is known.
+func reportsHealth(o *unstructured.Unstructured) bool {
 	if status.GetLegacyConditionsFn(o) != nil || len(condition.Read(o)) > 0 {
 		return true
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// removals are what an instance tells of its objects that are to go.
+// removals are the objects that an instance's status lists as being removed.
 type removals struct {
-	said     []removal
+	blockers []removal
 	orphaned bool
 	policies inventory.Policies
 	seen     map[object.Key]bool
@@ -22,55 +22,55 @@ type removal struct {
 	pruned bool
 }
 
-func removalsOf(instance *unstructured.Unstructured, n Node) removals {
+func readRemovals(instance *unstructured.Unstructured, n Node) removals {
 	out := removals{seen: map[object.Key]bool{}}
 	out.policies, _ = inventory.PoliciesOf(instance)
 	if n.Deletion != nil {
 		out.orphaned = n.Deletion.Policy == report.Orphan
 		for _, b := range n.Deletion.Blockers {
-			out.said = append(out.said, removal{b, false})
+			out.blockers = append(out.blockers, removal{b, false})
 		}
 	}
 	for _, b := range n.Pruning {
-		out.said = append(out.said, removal{b, true})
+		out.blockers = append(out.blockers, removal{b, true})
 	}
 	return out
 }
 
-// tell adds to an object's node what its instance tells of it.
-func (r removals) tell(n *Node, o *unstructured.Unstructured) {
+// addTo sets the removal of a child's node, if the instance's status lists the child.
+func (r removals) addTo(n *Node, o *unstructured.Unstructured) {
 	key := object.KeyOf(o)
-	n.staying = r.orphaned || r.policies.Of(o) == v1alpha1.DeletionOrphan
+	n.orphaned = r.orphaned || r.policies.Of(o) == v1alpha1.DeletionOrphan
 	r.seen[key] = true
-	for _, said := range r.said {
-		if said.Object.Key() == key {
-			n.Ready, n.Reason = False, string(said.Reason)
-			n.Removal, n.Pruned = &said.Blocker, said.pruned
+	for _, b := range r.blockers {
+		if b.Object.Key() == key {
+			n.Ready, n.Reason = False, string(b.Reason)
+			n.Removal, n.Pruned = &b.Blocker, b.pruned
 			return
 		}
 	}
 }
 
-// unseen are the objects that are in the way and can't be looked at. Others that
-// aren't in the tree have just gone, and their end is about to be written.
+// unseen returns nodes for the blockers that cannot be read. Others that are not in the tree
+// have just gone: the status is about to say so.
 func (r removals) unseen() []Node {
 	var out []Node
-	for _, said := range r.said {
-		key := said.Object.Key()
-		if r.seen[key] || !hidden(said.Hold) {
+	for _, b := range r.blockers {
+		key := b.Object.Key()
+		if r.seen[key] || !isUnreadable(b.BlockedObject) {
 			continue
 		}
 		r.seen[key] = true
 		out = append(out, Node{
-			Node: said.Node, Exists: true, Unseen: true, Ready: Unknown, Reason: string(said.Reason),
-			APIVersion: said.Object.APIVersion, Kind: said.Object.Kind, Namespace: said.Object.Namespace, Name: said.Object.Name,
-			Removal: &said.Blocker, Pruned: said.pruned,
+			Node: b.Node, Exists: true, Unseen: true, Ready: Unknown, Reason: string(b.Reason),
+			APIVersion: b.Object.APIVersion, Kind: b.Object.Kind, Namespace: b.Object.Namespace, Name: b.Object.Name,
+			Removal: &b.Blocker, Pruned: b.pruned,
 		})
 	}
 	return out
 }
 
-func hidden(h report.Hold) bool {
+func isUnreadable(h report.BlockedObject) bool {
 	switch h.Reason {
 	case report.KindUnavailable, report.OutOfReach, report.Forbidden:
 		return true

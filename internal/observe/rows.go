@@ -10,34 +10,32 @@ import (
 
 // Row is a node as a line of a table.
 type Row struct {
-	// Key names the place in the tree: the ids of the resources above and its own.
-	// It stays the same when what was waited for appears.
+	// Key is the path in the tree: the ids of the nodes above and its own. It stays the
+	// same when the object of a node is created.
 	Key string
 	// Branch is the drawing in front of the kind.
 	Branch string
-	// Kind is the object's kind, or, in brackets, the id of a resource that isn't
-	// there yet.
+	// Kind is the object's kind or, in brackets, the id of a node without an object.
 	Kind, Namespace, Name string
-	// Full is the name, with the namespace in front where it is another than that of the row
-	// above in the tree.
-	Full   string
-	Ready  Ready
-	Reason string
-	// Age is how long the object has been there, or waited for.
+	// QualifiedName is the name, with the namespace in front if it differs from that of the
+	// row above.
+	QualifiedName string
+	Ready         Ready
+	Reason        string
+	// Age is the age of the object, or of the wait or the problem.
 	Age string
-	// Detail says what the row waits for, or why it isn't ready where no row below
-	// tells.
+	// Detail is what the node waits for, or why it is not ready where no row below says so.
 	Detail string
-	// Exists is false for what isn't there yet, Going says that it is to go, and
-	// Troubled that somebody has to do something about it.
-	Exists, Going, Troubled bool
+	// Exists is false for a node without an object, Removing is true for an object that is
+	// being removed, and NeedsAction if a person has to act.
+	Exists, Removing, NeedsAction bool
 
-	// of names the object above, for what has no name itself.
-	of string
-	// lasting is Detail without how long it has been so.
-	lasting string
-	// end is what there is to say when the row is there no longer.
-	end string
+	// parent names the object above, for rows without a name.
+	parent string
+	// timelessDetail is Detail without ages.
+	timelessDetail string
+	// goneText is the text of a change that removes the row.
+	goneText string
 }
 
 // Rows lists a tree from the top down.
@@ -45,7 +43,7 @@ func Rows(n Node, now time.Time) []Row {
 	return appendRows(nil, n, Row{}, "", "", "", now)
 }
 
-// RowsOf lists several trees, one after the other.
+// RowsOf lists several trees from the top down, one after the other.
 func RowsOf(trees []Node, now time.Time) []Row {
 	var rows []Row
 	for _, n := range trees {
@@ -57,21 +55,21 @@ func RowsOf(trees []Node, now time.Time) []Row {
 func appendRows(rows []Row, n Node, above Row, key, branch, indent string, now time.Time) []Row {
 	r := row(n, key, branch, now)
 	if !n.Exists {
-		r.of = strings.TrimSpace(above.Kind + " " + above.Name)
+		r.parent = strings.TrimSpace(above.Kind + " " + above.Name)
 	}
-	if r.Full = r.Name; r.Namespace != "" && r.Namespace != above.Namespace {
-		r.Full = r.Namespace + "/" + r.Name
+	if r.QualifiedName = r.Name; r.Namespace != "" && r.Namespace != above.Namespace {
+		r.QualifiedName = r.Namespace + "/" + r.Name
 	}
 	if rows = append(rows, r); r.Namespace == "" {
-		r.Namespace = above.Namespace // of what is in none, and of resources without an object
+		r.Namespace = above.Namespace // for the comparison in rows below cluster-scoped objects and nodes without an object
 	}
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	for i, child := range n.Children {
 		below := key + "/" + child.ID()
-		if taken[below] {
+		if used[below] {
 			below += "=" + child.object().String()
 		}
-		taken[below] = true
+		used[below] = true
 		branch, further := "├─ ", "│  "
 		if i == len(n.Children)-1 {
 			branch, further = "└─ ", "   "
@@ -84,11 +82,11 @@ func appendRows(rows []Row, n Node, above Row, key, branch, indent string, now t
 func row(n Node, key, branch string, now time.Time) Row {
 	r := Row{
 		Key: key, Branch: branch, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name, Ready: n.Ready, Reason: Printable(n.Reason),
-		Exists: n.Exists, Going: n.Deleted != nil || n.Removal != nil, end: end(n),
+		Exists: n.Exists, Removing: n.Deleted != nil || n.Removal != nil, goneText: goneText(n),
 	}
-	r.Troubled = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.Deepest().InProgress && !blockedBelow(n))
-	text, lasting := detail(n, now)
-	r.Detail, r.lasting = Printable(text), Printable(lasting)
+	r.NeedsAction = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.RootCause().InProgress && !hasBlockersBelow(n))
+	text, timeless := detail(n, now)
+	r.Detail, r.timelessDetail = Printable(text), Printable(timeless)
 	switch {
 	case n.Created != nil:
 		r.Age = Age(now.Sub(*n.Created))
@@ -103,69 +101,69 @@ func row(n Node, key, branch string, now time.Time) Row {
 	return r
 }
 
-// detail says why a node isn't where it should be, with and without how long it
-// has been so.
-func detail(n Node, now time.Time) (text, lasting string) {
+// detail is why a node is not ready or not gone, with and without ages.
+func detail(n Node, now time.Time) (text, timeless string) {
 	switch {
 	case n.Deletion != nil || n.Removal != nil:
 		return removalDetail(n, now)
 	case n.Deleted != nil && len(n.Finalizers) > 0:
 		text = "finalizers " + strings.Join(n.Finalizers, ", ")
-	case n.Problem != nil && n.Exists: // its age is another
-		lasting = n.Problem.Message
-		return fmt.Sprintf("%s (%s)", lasting, Age(now.Sub(n.Problem.Since))), lasting
+	case n.Problem != nil && n.Exists: // the AGE column shows the object's age
+		timeless = n.Problem.Message
+		return fmt.Sprintf("%s (%s)", timeless, Age(now.Sub(n.Problem.Since))), timeless
 	case n.Problem != nil:
 		return n.Problem.Message, n.Problem.Message
 	case len(n.Waits) > 0:
-		lasting = waitedFor(n.Waits)
-		return lasting + waitedSince(n.Waits[0], now), lasting
-	case n.Deleted == nil && !explained(n):
+		timeless = waitTargets(n.Waits)
+		return timeless + waitTime(n.Waits[0], now), timeless
+	case n.Deleted == nil && !isExplainedBelow(n):
 		text = n.Message
 		if n.Instance && !plan.Reason(n.Reason).IsError() {
-			return text, "" // it tells of times and attempts, and of what rows below tell in a moment
+			return text, "" // it contains times and attempts, and what rows below will say in a moment
 		}
 	}
 	return text, text
 }
 
-// explained says whether rows below say why the node isn't ready. Of an error that is the
-// row with this error; other rows may only follow from it. What a status lacks has no row.
-func explained(n Node) bool {
+// isExplainedBelow reports whether a row below says why the node is not ready. For an error
+// this is a row with the same error; other rows may be its consequences. A field that is
+// missing in a status has no row.
+func isExplainedBelow(n Node) bool {
 	if !n.Instance {
-		return false // it is a definition, which isn't made of what is below it
+		return false // a definition: its readiness does not follow from its instances
 	}
 	reason := plan.Reason(n.Reason)
 	for _, child := range n.Children {
 		switch {
-		case child.Skipped, child.settled(), reason == plan.WaitTimeout, reason == plan.ResolutionFailed:
+		case child.Skipped, child.isSettledVariable(), reason == plan.WaitTimeout, reason == plan.ResolutionFailed:
 			continue
 		case reason.IsError() && child.Reason != n.Reason:
 			continue
-		case !child.Exists, len(child.Waits) > 0, child.Ready != True && child.Ready != Unsaid:
+		case !child.Exists, len(child.Waits) > 0, child.Ready != True && child.Ready != NotReported:
 			return true
 		}
 	}
 	return false
 }
 
-// end is what a row's end means.
-func end(n Node) string {
+// goneText is what the removal of a row means.
+func goneText(n Node) string {
 	switch {
 	case n.Skipped:
-		return "no longer left out"
-	case n.settled():
+		return "no longer skipped"
+	case n.isSettledVariable():
 		return "no longer in the definition"
 	case !n.Exists:
 		return "no longer waited for"
 	case n.Unseen:
-		return "no longer in the way"
-	case n.staying:
+		return "no longer a blocker"
+	case n.orphaned:
 		return "left in place"
 	}
 	return "gone"
 }
 
-func waitedFor(waits []Wait) string {
+func waitTargets(waits []Wait) string {
 	names := make([]string, len(waits))
 	for i, w := range waits {
 		names[i] = w.On
@@ -173,7 +171,7 @@ func waitedFor(waits []Wait) string {
 	return strings.Join(names, ", ")
 }
 
-func waitedSince(w Wait, now time.Time) string {
+func waitTime(w Wait, now time.Time) string {
 	tries := "attempts"
 	if w.Attempts == 1 {
 		tries = "attempt"

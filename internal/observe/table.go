@@ -9,10 +9,10 @@ import (
 // gap separates columns.
 const gap = "  "
 
-// narrow is the width below which namespaces and reasons have no columns of their own. It
-// is the width that decides and not the content, so that a table that is redrawn keeps
-// its shape.
-const narrow = 120
+// narrowWidth is the width below which namespaces and reasons have no columns of their own.
+// The width decides and not the content, so that a table keeps its columns when it is
+// redrawn.
+const narrowWidth = 120
 
 // Titles of columns.
 const (
@@ -25,22 +25,21 @@ const (
 	DetailColumn    = "WAITS FOR"
 )
 
-// Cells lays rows out as a table: a header, then a line for each row, every cell
-// but the last of a line padded to its column. Where a width is given, what is
-// too long in the last column is cut, and in a narrow table that column tells
-// the reasons too, and names tell namespaces. A width of 0 has room for everything.
+// Cells lays rows out as a table: a header, then a line for each row, every cell but the last
+// of a line padded to its column. With a width other than 0, the last column is truncated to
+// fit; in a narrow table it also has the reasons, and the names have the namespaces.
 func Cells(rows []Row, width int) [][]string {
-	table := uncut(rows, width)
+	table := fullCells(rows, width)
 	fit(table, width)
 	return table
 }
 
-// uncut are the cells of a table for the given width, as long as they are.
-func uncut(rows []Row, width int) [][]string {
-	if width > 0 && width < narrow {
+// fullCells are the cells of a table for the given width, neither padded nor truncated.
+func fullCells(rows []Row, width int) [][]string {
+	if width > 0 && width < narrowWidth {
 		table := [][]string{{KindColumn, NameColumn, ReadyColumn, AgeColumn, DetailColumn}}
 		for _, r := range rows {
-			table = append(table, []string{r.Branch + r.Kind, r.Full, string(r.Ready), r.Age, r.brief()})
+			table = append(table, []string{r.Branch + r.Kind, r.QualifiedName, string(r.Ready), r.Age, r.brief()})
 		}
 		return table
 	}
@@ -51,8 +50,8 @@ func uncut(rows []Row, width int) [][]string {
 	return table
 }
 
-// fit widens the cells of a table to their columns and cuts what is too long in
-// the last one, if a width is given.
+// fit pads the cells of a table to their columns and, with a width other than 0, truncates
+// the last column.
 func fit(table [][]string, width int) {
 	pad(table)
 	if width <= 0 {
@@ -60,11 +59,11 @@ func fit(table [][]string, width int) {
 	}
 	for _, line := range table {
 		last := len(line) - 1
-		line[last] = Cut(line[last], max(width-utf8.RuneCountInString(strings.Join(line[:last], gap))-len(gap), 1))
+		line[last] = Truncate(line[last], max(width-utf8.RuneCountInString(strings.Join(line[:last], gap))-len(gap), 1))
 	}
 }
 
-// brief is the one thing to say of a row where there is little room.
+// brief is the detail or, if there is none, the reason: for narrow tables.
 func (r Row) brief() string {
 	if r.Detail != "" || r.Ready == True {
 		return r.Detail
@@ -72,7 +71,7 @@ func (r Row) brief() string {
 	return r.Reason
 }
 
-// Table is the rows as plain text, the same for the same rows.
+// Table formats the rows as plain text.
 func Table(rows []Row, width int) string { return lines(Cells(rows, width)) }
 
 func lines(table [][]string) string {
@@ -83,9 +82,9 @@ func lines(table [][]string) string {
 	return b.String()
 }
 
-// Cut shortens a text to so many characters, the last of which then says that
-// there was more. Line breaks become spaces.
-func Cut(text string, width int) string {
+// Truncate shortens a text to at most width characters, with an ellipsis at the end. Runs of
+// white space, line breaks among them, become one space.
+func Truncate(text string, width int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if utf8.RuneCountInString(text) <= width {
 		return text
@@ -93,8 +92,8 @@ func Cut(text string, width int) string {
 	return strings.TrimRight(string([]rune(text)[:max(width-1, 0)]), " ") + "…"
 }
 
-// Printable is a text on one line. Messages may quote anybody, a failing webhook
-// say, who could otherwise write on the person's terminal what they like.
+// Printable puts a text on one line and removes control characters: messages may quote
+// foreign text, such as a webhook's, which could otherwise control the terminal.
 func Printable(text string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -104,7 +103,7 @@ func Printable(text string) string {
 	}, text)), " ")
 }
 
-// pad widens cells to their column; the last column ends as it does.
+// pad widens cells to their column, except in the last column.
 func pad(table [][]string) {
 	for column := range len(table[0]) - 1 {
 		width := 0

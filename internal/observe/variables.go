@@ -7,51 +7,52 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// DefinitionOf names the definition of an instance's kind: one without a namespace is a
-// ResourceGraphDefinition, one with a namespace a ResourceGroup.
+// DefinitionOf returns the name of the definition of an instance's kind: without a namespace
+// it is a ResourceGraphDefinition, with one a ResourceGroup. It is false for an object that
+// is not an instance of one.
 func DefinitionOf(instance *unstructured.Unstructured) (types.NamespacedName, bool) {
 	labels := instance.GetLabels()
 	name := types.NamespacedName{Namespace: labels[v1alpha1.DefinitionNSLabel], Name: labels[v1alpha1.DefinitionNameLabel]}
 	return name, name.Name != "" && ApplySet(instance) != ""
 }
 
-// variables are the resources of an instance that are values: only its definition tells.
-func (w World) variables(instance *unstructured.Unstructured) (order []string, is map[string]bool) {
-	is = map[string]bool{}
+// variables returns the ids of the nodes that are values, which only the definition says.
+func (w ClusterState) variables(instance *unstructured.Unstructured) (order []string, isVariable map[string]bool) {
+	isVariable = map[string]bool{}
 	name, ok := DefinitionOf(instance)
 	if definition := w.Definitions[name]; ok && definition != nil {
 		resources, _, _ := unstructured.NestedSlice(definition.Object, "spec", "resources")
 		for _, r := range resources {
 			resource, _ := r.(map[string]any)
 			id, _ := resource["id"].(string)
-			if value := resource["value"]; value != nil && id != "" && !is[id] {
-				is[id] = true
+			if value := resource["value"]; value != nil && id != "" && !isVariable[id] {
+				isVariable[id] = true
 				order = append(order, id)
 			}
 		}
 	}
-	return order, is
+	return order, isVariable
 }
 
-// withVariables marks the resources that are values, and adds those of which nothing else
-// is told: they are there.
-func (w World) withVariables(instance *unstructured.Unstructured, children []Node) []Node {
-	order, is := w.variables(instance)
-	told := map[string]bool{}
+// withVariables marks the nodes that are values, and adds the values without a wait or a
+// problem: these are known.
+func (w ClusterState) withVariables(instance *unstructured.Unstructured, children []Node) []Node {
+	order, isVariable := w.variables(instance)
+	listed := map[string]bool{}
 	for i := range children {
-		told[children[i].Node] = true
-		children[i].Variable = is[children[i].Node] && !children[i].Exists
+		listed[children[i].Node] = true
+		children[i].Variable = isVariable[children[i].Node] && !children[i].Exists
 	}
 	for _, id := range order {
-		if !told[id] {
-			children = append(children, Node{Node: id, Variable: true, Ready: Unsaid, Reason: variable})
+		if !listed[id] {
+			children = append(children, Node{Node: id, Variable: true, Ready: NotReported, Reason: reasonVariable})
 		}
 	}
 	return children
 }
 
-// variable is the reason of a row that is a value, and nothing else.
-const variable = "Variable"
+// reasonVariable is the reason of the row of a value that is known.
+const reasonVariable = "Variable"
 
-// settled says that a node is a value that is there.
-func (n Node) settled() bool { return n.Variable && len(n.Waits) == 0 && !n.Skipped }
+// isSettledVariable reports whether a node is a value that is known.
+func (n Node) isSettledVariable() bool { return n.Variable && len(n.Waits) == 0 && !n.Skipped }

@@ -16,7 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/protection/lifecycle"
 )
 
-// gather reads what counts for a usage, from caches. A change of what is read enqueues it.
+// gather reads the facts about a usage from caches. A change of what is read enqueues the
+// usage.
 func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Facts {
 	f := lifecycle.Facts{Usage: s.usage, Replayed: s.replayed}
 	f.Use, _ = usage.Read(s.usage)
@@ -34,26 +35,26 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 		o, _ := s.lease.Object(kind, namespace, name)
 		return o
 	}
-	f.Use.Kin = usage.KinOf(f.Of.Object, f.By.Object, read)
+	f.Use.Relation = usage.RelationOf(f.Of.Object, f.By.Object, read)
 	if f.Of.Object != nil && f.By.Object != nil {
-		r.Index.SetKin(f.Use, f.Use.Kin)
+		r.Index.SetKin(f.Use, f.Use.Relation)
 	}
 	if f.Use.Deleting {
-		f.Together = together(s.usage, read)
-		f.Circular = f.Together && r.Index.Circular(f.Use)
-		if f.Of.Object != nil && !f.Waits() {
-			f.Last = r.Index.SetLeaving(f.Use, object.KeyOf(f.Of.Object))
+		f.DeletedWithOwner = isDeletedWithOwner(s.usage, read)
+		f.Circular = f.DeletedWithOwner && r.Index.Circular(f.Use)
+		if f.Of.Object != nil && !f.WaitsForUser() {
+			f.LastUsage = r.Index.SetLeaving(f.Use, object.KeyOf(f.Of.Object))
 		}
 	}
 	return f
 }
 
-// compositeLabel is on what another controller of the dialect has composed.
+// compositeLabel is on objects that Crossplane has composed.
 const compositeLabel = "crossplane.io/composite"
 
-// together says whether a usage goes with what it is a part of. One that is deleted
-// while that stays isn't wanted any more, and keeps nothing.
-func together(o *unstructured.Unstructured, read usage.Reader) bool {
+// isDeletedWithOwner reports whether the instance that has composed a usage is being deleted,
+// too. A usage that is deleted while its instance stays protects nothing any more.
+func isDeletedWithOwner(o *unstructured.Unstructured, read usage.Reader) bool {
 	key, version, ok := inventory.InstanceOf(o)
 	if !ok {
 		return o.GetLabels()[compositeLabel] != ""
@@ -62,16 +63,17 @@ func together(o *unstructured.Unstructured, read usage.Reader) bool {
 	return instance == nil || instance.GetDeletionTimestamp() != nil
 }
 
-// resolve finds out how a kind is served. Of a kind that is gone there are no objects.
-func (r *Reconciler) resolve(ctx context.Context, p usage.Ref) (kind schema.GroupVersionKind, namespace, unknown string) {
+// resolve finds a served version and the scope of a kind. A kind that is gone has no objects,
+// which is no reason for unreadable.
+func (r *Reconciler) resolve(ctx context.Context, p usage.Ref) (kind schema.GroupVersionKind, namespace, unreadable string) {
 	kind = p.Kind
 	resource, err := r.Kinds.Resolve(ctx, kind)
-	if kube.IsUnavailable(err) {
-		preferred, standing, standingErr := r.Kinds.Availability(ctx, kind.GroupKind())
+	if kube.IsNoKindMatch(err) {
+		preferred, availability, availabilityErr := r.Kinds.Availability(ctx, kind.GroupKind())
 		switch {
-		case standingErr != nil:
-			return kind, p.Namespace, standingErr.Error()
-		case standing == kube.Gone:
+		case availabilityErr != nil:
+			return kind, p.Namespace, availabilityErr.Error()
+		case availability == kube.Gone:
 			return kind, p.Namespace, ""
 		}
 		kind = preferred
@@ -86,32 +88,32 @@ func (r *Reconciler) resolve(ctx context.Context, p usage.Ref) (kind schema.Grou
 	return kind, p.Namespace, ""
 }
 
-// find reads an object. A part of an instance is likely to be about parts of instances,
-// which are watched anyway.
+// find reads an object. A composed usage is most likely about composed objects, which are
+// watched anyway, so these caches are read first.
 func (r *Reconciler) find(ctx context.Context, s *reconcileState, p usage.Ref) lifecycle.Lookup {
-	kind, namespace, unknown := r.resolve(ctx, p)
+	kind, namespace, unreadable := r.resolve(ctx, p)
 	if s.usage.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" {
 		found, state := s.lease.Child(kind, namespace, p.Name)
 		switch {
 		case state.Phase == watch.Syncing:
-			return lifecycle.Lookup{Unknown: lifecycle.Reading}
+			return lifecycle.Lookup{Unreadable: lifecycle.Syncing}
 		case state.Phase == watch.Synced && found != nil:
 			return lifecycle.Lookup{Object: found}
 		}
 	}
 	found, state := s.lease.Object(kind, namespace, p.Name)
 	switch {
-	case unknown != "":
-		return lifecycle.Lookup{Unknown: unknown}
+	case unreadable != "":
+		return lifecycle.Lookup{Unreadable: unreadable}
 	case state.Phase == watch.Synced:
 		return lifecycle.Lookup{Object: found}
 	}
-	return lifecycle.Lookup{Unknown: r.unreadable(kind, state)}
+	return lifecycle.Lookup{Unreadable: r.unreadableReason(kind, state)}
 }
 
-// unreadable says why nothing follows from what isn't read; empty where it follows that
-// there is nothing.
-func (r *Reconciler) unreadable(kind schema.GroupVersionKind, state watch.State) string {
+// unreadableReason is why objects cannot be read; empty if the kind does not exist, so that
+// there are none.
+func (r *Reconciler) unreadableReason(kind schema.GroupVersionKind, state watch.State) string {
 	_, exists := r.Kinds.CRD(kind.GroupKind())
 	switch {
 	case state.Phase == watch.Unavailable && state.Reason == watch.WaitingForKind && !exists:
@@ -119,18 +121,18 @@ func (r *Reconciler) unreadable(kind schema.GroupVersionKind, state watch.State)
 	case state.Phase == watch.Unavailable:
 		return state.Message
 	}
-	return lifecycle.Reading
+	return lifecycle.Syncing
 }
 
-// findSelected reads what a selector may mean.
-func (r *Reconciler) findSelected(ctx context.Context, s *reconcileState, p usage.Party) lifecycle.Selected {
-	kind, namespace, unknown := r.resolve(ctx, p.Ref)
+// findSelected reads the objects that a selector matches.
+func (r *Reconciler) findSelected(ctx context.Context, s *reconcileState, p usage.Resource) lifecycle.Selected {
+	kind, namespace, unreadable := r.resolve(ctx, p.Ref)
 	found, state := s.lease.Matching(kind, namespace, labels.SelectorFromSet(p.Selector.Labels))
 	switch {
-	case unknown != "":
-		return lifecycle.Selected{Unknown: unknown}
+	case unreadable != "":
+		return lifecycle.Selected{Unreadable: unreadable}
 	case state.Phase == watch.Synced:
 		return lifecycle.Selected{Objects: found}
 	}
-	return lifecycle.Selected{Unknown: r.unreadable(kind, state)}
+	return lifecycle.Selected{Unreadable: r.unreadableReason(kind, state)}
 }

@@ -1,5 +1,5 @@
-// Package protection keeps what is in use from being deleted: it serves Usages, and
-// tells other controllers which objects they are about.
+// Package protection keeps objects in use from being deleted: it reconciles Usages, and
+// lets other controllers look up which objects are in use.
 package protection
 
 import (
@@ -18,45 +18,45 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Watches are what an Index reads from; *watch.Hub is one.
+// Watches are the caches of an Index; *watch.Hub implements it.
 type Watches interface {
-	Serve(gvk schema.GroupVersionKind, onEvent func(object.Key, watch.Cause)) *watch.Serving
+	WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, watch.Cause)) *watch.KindWatch
 	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	State(gvk schema.GroupVersionKind, s watch.Selection) watch.State
 }
 
-// CRDs tells which kinds have a CustomResourceDefinition; *kube.Kinds does.
+// CRDs looks up CustomResourceDefinitions by kind; *kube.Kinds implements it.
 type CRDs interface {
 	CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool)
 }
 
-// Index knows which objects are in use, from one watch of each kind of usage, and wakes
-// those who have asked about an object when that changes. Asking costs no request, and
-// while the kinds don't exist there is nothing to watch. It is safe for concurrent use.
+// Index knows which objects are in use, from one watch per kind of usage, and enqueues the
+// subscribers of an object when its usages change. A lookup makes no request. While the kinds
+// of usages do not exist, nothing is watched. It is safe for concurrent use.
 type Index struct {
 	watches Watches
 	crds    CRDs
-	// enqueue asks for a reconcile of an object. It is called without a lock held, and must
-	// not block.
+	// enqueue requests a reconcile of an object. It is called without the lock, and must not
+	// block.
 	enqueue func(object.Key)
 
 	mu sync.Mutex
 	// watched are the kinds that are watched.
 	watched map[schema.GroupVersionKind]bool
-	uses    map[object.Key]usage.Use
-	// byUsed are the usages by what is used, askers those who have asked about it; asked
-	// is the same the other way round.
-	byUsed map[usedName]map[object.Key]struct{}
-	askers map[usedName]map[object.Key]struct{}
-	asked  map[object.Key][]usedName
-	// kin is what was found out about usages, and leaving are those that block nothing any
-	// more, though they are still there.
-	kin     map[types.UID]usage.Kin
+	uses    map[object.Key]usage.Usage
+	// byUsedName are the usages by the used object, and subscribers those that track it;
+	// tracked is the inverse of subscribers.
+	byUsedName  map[usedName]map[object.Key]struct{}
+	subscribers map[usedName]map[object.Key]struct{}
+	tracked     map[object.Key][]usedName
+	// kin is how the objects of a usage are related, and leaving are usages that are about to
+	// be removed and block nothing any more.
+	kin     map[types.UID]usage.Relation
 	leaving map[types.UID]bool
 }
 
-// usedName is what usages are indexed by. A usage needn't know whether a kind has
-// namespaces, so these are compared afterwards.
+// usedName is the index key of the used object. It has no namespace, since a usage may not
+// know whether the kind is namespaced; namespaces are compared afterwards.
 type usedName struct{ group, kind, name string }
 
 func usedNameOf(k object.Key) usedName { return usedName{k.Group, k.Kind, k.Name} }
@@ -67,15 +67,15 @@ func usedNameOfRef(r usage.Ref) usedName { return usedName{r.Kind.Group, r.Kind.
 func NewIndex(watches Watches, crds CRDs, enqueue func(object.Key)) *Index {
 	return &Index{
 		watches: watches, crds: crds, enqueue: enqueue,
-		watched: map[schema.GroupVersionKind]bool{}, uses: map[object.Key]usage.Use{},
-		byUsed: map[usedName]map[object.Key]struct{}{}, askers: map[usedName]map[object.Key]struct{}{}, asked: map[object.Key][]usedName{},
-		kin: map[types.UID]usage.Kin{}, leaving: map[types.UID]bool{},
+		watched: map[schema.GroupVersionKind]bool{}, uses: map[object.Key]usage.Usage{},
+		byUsedName: map[usedName]map[object.Key]struct{}{}, subscribers: map[usedName]map[object.Key]struct{}{}, tracked: map[object.Key][]usedName{},
+		kin: map[types.UID]usage.Relation{}, leaving: map[types.UID]bool{},
 	}
 }
 
-// Watch begins to watch a kind of usages.
+// Watch starts to watch a kind of usages.
 func (i *Index) Watch(kind schema.GroupVersionKind) {
-	i.watches.Serve(kind, func(key object.Key, _ watch.Cause) {
+	i.watches.WatchKind(kind, func(key object.Key, _ watch.Cause) {
 		if key.Name == "" {
 			i.enqueueAll()
 			return
@@ -88,7 +88,7 @@ func (i *Index) Watch(kind schema.GroupVersionKind) {
 	i.enqueueAll()
 }
 
-// Refresh reads a usage again.
+// Refresh updates the index from the cached state of a usage.
 func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 	i.mu.Lock()
 	before, was := i.uses[key]
@@ -97,11 +97,11 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 	}
 	// It is read under the lock, so that of two refreshes at once the later one counts.
 	o, there := i.watches.Served(kind, key.Namespace, key.Name)
-	var after usage.Use
+	var after usage.Usage
 	if there {
 		if after, there = usage.Read(o); there {
 			i.uses[key] = after
-			addTo(i.byUsed, usedNameOfRef(after.Of.Ref), key)
+			addKey(i.byUsedName, usedNameOfRef(after.Of.Ref), key)
 		}
 	}
 	if was && (!there || after.UID != before.UID) {
@@ -109,27 +109,27 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 		delete(i.leaving, before.UID)
 	}
 	var keys []object.Key
-	for _, u := range []usage.Use{before, after} {
-		keys = slices.AppendSeq(keys, maps.Keys(i.askers[usedNameOfRef(u.Of.Ref)]))
+	for _, u := range []usage.Usage{before, after} {
+		keys = slices.AppendSeq(keys, maps.Keys(i.subscribers[usedNameOfRef(u.Of.Ref)]))
 	}
 	i.mu.Unlock()
 	i.enqueueKeys(keys)
 }
 
-// remove takes a usage out of the index. The lock is held.
-func (i *Index) remove(u usage.Use) {
-	delete(i.uses, u.Usage)
-	removeFrom(i.byUsed, usedNameOfRef(u.Of.Ref), u.Usage)
+// remove removes a usage from the index. The caller holds the lock.
+func (i *Index) remove(u usage.Usage) {
+	delete(i.uses, u.Key)
+	removeKey(i.byUsedName, usedNameOfRef(u.Of.Ref), u.Key)
 }
 
-func addTo(in map[usedName]map[object.Key]struct{}, under usedName, key object.Key) {
+func addKey(in map[usedName]map[object.Key]struct{}, under usedName, key object.Key) {
 	if in[under] == nil {
 		in[under] = map[object.Key]struct{}{}
 	}
 	in[under][key] = struct{}{}
 }
 
-func removeFrom(in map[usedName]map[object.Key]struct{}, under usedName, key object.Key) {
+func removeKey(in map[usedName]map[object.Key]struct{}, under usedName, key object.Key) {
 	delete(in[under], key)
 	if len(in[under]) == 0 {
 		delete(in, under)
@@ -138,7 +138,7 @@ func removeFrom(in map[usedName]map[object.Key]struct{}, under usedName, key obj
 
 func (i *Index) enqueueAll() {
 	i.mu.Lock()
-	keys := slices.Collect(maps.Keys(i.asked))
+	keys := slices.Collect(maps.Keys(i.tracked))
 	i.mu.Unlock()
 	i.enqueueKeys(keys)
 }
@@ -150,109 +150,109 @@ func (i *Index) enqueueKeys(keys []object.Key) {
 	}
 }
 
-// Ask returns the usages of objects, in place of what was asked before, and why they are
-// not known, if they aren't. The asker is enqueued when that changes, until it is
-// forgotten.
-func (i *Index) Ask(asker object.Key, about []object.Key) (map[object.Key][]usage.Use, *plan.Unreadable) {
-	blind := i.unavailable()
+// Subscribe returns the usages of objects, and why they cannot be read, if so. It enqueues the
+// subscriber when that changes, until Forget. A call replaces the subscriber's earlier ones.
+func (i *Index) Subscribe(subscriber object.Key, objects []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable) {
+	unreadable := i.unavailable()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forget(asker)
-	var out map[object.Key][]usage.Use
-	for _, key := range about {
-		at := usedNameOf(key)
-		addTo(i.askers, at, asker)
-		i.asked[asker] = append(i.asked[asker], at)
-		if found := i.of(key); len(found) > 0 {
+	i.untrack(subscriber)
+	var out map[object.Key][]usage.Usage
+	for _, key := range objects {
+		name := usedNameOf(key)
+		addKey(i.subscribers, name, subscriber)
+		i.tracked[subscriber] = append(i.tracked[subscriber], name)
+		if found := i.usesOf(key); len(found) > 0 {
 			if out == nil {
-				out = map[object.Key][]usage.Use{}
+				out = map[object.Key][]usage.Usage{}
 			}
 			out[key] = found
 		}
 	}
-	return out, blind
+	return out, unreadable
 }
 
-// Forget ends the interest of somebody who has asked.
-func (i *Index) Forget(asker object.Key) {
+// Forget ends a subscription.
+func (i *Index) Forget(subscriber object.Key) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forget(asker)
+	i.untrack(subscriber)
 }
 
-func (i *Index) forget(asker object.Key) {
-	for _, at := range i.asked[asker] {
-		removeFrom(i.askers, at, asker)
+func (i *Index) untrack(subscriber object.Key) {
+	for _, name := range i.tracked[subscriber] {
+		removeKey(i.subscribers, name, subscriber)
 	}
-	delete(i.asked, asker)
+	delete(i.tracked, subscriber)
 }
 
-// Of returns the usages of an object.
-func (i *Index) Of(key object.Key) ([]usage.Use, *plan.Unreadable) {
-	blind := i.unavailable()
+// UsesOf returns the usages of an object.
+func (i *Index) UsesOf(key object.Key) ([]usage.Usage, *plan.Unreadable) {
+	unreadable := i.unavailable()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.of(key), blind
+	return i.usesOf(key), unreadable
 }
 
-func (i *Index) of(key object.Key) []usage.Use {
-	return i.matching(usedNameOf(key), func(u usage.Use) bool { return u.Of.Is(key) })
+func (i *Index) usesOf(key object.Key) []usage.Usage {
+	return i.findUses(usedNameOf(key), func(u usage.Usage) bool { return u.Of.Is(key) })
 }
 
-// matching are the usages of that name that pass, sorted. The lock is held.
-func (i *Index) matching(at usedName, pass func(usage.Use) bool) []usage.Use {
-	var out []usage.Use
-	for key := range i.byUsed[at] {
+// findUses returns the usages of a name that pass, sorted. The caller holds the lock.
+func (i *Index) findUses(at usedName, pass func(usage.Usage) bool) []usage.Usage {
+	var out []usage.Usage
+	for key := range i.byUsedName[at] {
 		u := i.uses[key]
-		u.Kin, u.Leaving = i.kin[u.UID], i.leaving[u.UID]
+		u.Relation, u.Released = i.kin[u.UID], i.leaving[u.UID]
 		if pass(u) {
 			out = append(out, u)
 		}
 	}
-	slices.SortFunc(out, func(x, y usage.Use) int { return x.Usage.Compare(y.Usage) })
+	slices.SortFunc(out, func(x, y usage.Usage) int { return x.Key.Compare(y.Key) })
 	return out
 }
 
-// Circular says whether a usage that is being deleted waits for itself.
-func (i *Index) Circular(u usage.Use) bool {
+// Circular reports whether a usage that is being deleted waits for itself through other
+// usages.
+func (i *Index) Circular(u usage.Usage) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return usage.Circular(u, func(r usage.Ref) []usage.Use {
-		return i.matching(usedNameOfRef(r), func(other usage.Use) bool {
+	return usage.IsCircular(u, func(r usage.Ref) []usage.Usage {
+		return i.findUses(usedNameOfRef(r), func(other usage.Usage) bool {
 			return other.Of.Namespace == r.Namespace || other.Of.Namespace == "" || r.Namespace == ""
 		})
 	})
 }
 
-// SetKin records how the two that a usage is about belong together.
-func (i *Index) SetKin(u usage.Use, kin usage.Kin) {
+// SetKin records how the used and the using object of a usage are related.
+func (i *Index) SetKin(u usage.Usage, kin usage.Relation) {
 	i.mu.Lock()
 	var keys []object.Key
-	if known, there := i.uses[u.Usage]; there && known.UID == u.UID && i.kin[u.UID] != kin {
+	if known, there := i.uses[u.Key]; there && known.UID == u.UID && i.kin[u.UID] != kin {
 		i.kin[u.UID] = kin
-		if kin == usage.Apart {
+		if kin == usage.Unrelated {
 			delete(i.kin, u.UID)
 		}
-		keys = slices.Collect(maps.Keys(i.askers[usedNameOfRef(u.Of.Ref)]))
+		keys = slices.Collect(maps.Keys(i.subscribers[usedNameOfRef(u.Of.Ref)]))
 	}
 	i.mu.Unlock()
 	i.enqueueKeys(keys)
 }
 
-// SetLeaving records that a usage is about to go, and says whether it is the last of an
-// object. Of two that go at the same time one is.
-func (i *Index) SetLeaving(u usage.Use, of object.Key) (last bool) {
+// SetLeaving records that a usage is about to be removed, and reports whether it is the last
+// one of the object. Of two that are removed at the same time, exactly one is the last.
+func (i *Index) SetLeaving(u usage.Usage, of object.Key) (last bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.leaving[u.UID] = true
-	others := i.matching(usedNameOf(of), func(other usage.Use) bool {
+	others := i.findUses(usedNameOf(of), func(other usage.Usage) bool {
 		return other.UID != u.UID && !i.leaving[other.UID] && other.Of.Is(of)
 	})
 	return len(others) == 0
 }
 
-// unavailable is why usages are not known now; nil when they are. Of a kind that doesn't
-// exist there are none.
+// unavailable returns why usages cannot be read now; nil if they can. A kind that does not
+// exist has none.
 func (i *Index) unavailable() *plan.Unreadable {
 	for _, kind := range usage.Kinds {
 		if _, exists := i.crds.CRD(kind.GroupKind()); !exists {

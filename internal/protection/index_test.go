@@ -42,7 +42,7 @@ func TestWhoHasAskedIsEnqueuedWhenTheAnswerChanges(t *testing.T) {
 		"The asker asks about something else": {
 			reason: "an answer takes the place of the one before",
 			change: func(w *world) {
-				w.r.Index.Ask(askerKey, []object.Key{other})
+				w.r.Index.Subscribe(askerKey, []object.Key{other})
 				w.Add(fakekube.Parse(usageForReason))
 			},
 		},
@@ -57,7 +57,7 @@ func TestWhoHasAskedIsEnqueuedWhenTheAnswerChanges(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, used)
-			if uses, blind := w.r.Index.Ask(askerKey, []object.Key{usedKey}); len(uses) > 0 || blind != nil {
+			if uses, blind := w.r.Index.Subscribe(askerKey, []object.Key{usedKey}); len(uses) > 0 || blind != nil {
 				t.Fatalf("before: %v, %v", uses, blind)
 			}
 			tc.change(w)
@@ -71,38 +71,38 @@ func TestWhoHasAskedIsEnqueuedWhenTheAnswerChanges(t *testing.T) {
 
 func TestAskReturnsTheUsagesOfEachObject(t *testing.T) {
 	w := newWorld(t, used, user, usageByUser)
-	uses, blind := w.r.Index.Ask(askerKey, []object.Key{usedKey, userKey})
-	if blind != nil || len(uses) != 1 || len(uses[usedKey]) != 1 || uses[usedKey][0].Usage != usageKey {
+	uses, blind := w.r.Index.Subscribe(askerKey, []object.Key{usedKey, userKey})
+	if blind != nil || len(uses) != 1 || len(uses[usedKey]) != 1 || uses[usedKey][0].Key != usageKey {
 		t.Errorf("got %+v, %v", uses, blind)
 	}
 	w.Remove(usageKey)
 	w.Notify(usageKind, usageKey.Namespace, usageKey.Name)
-	if uses, _ := w.r.Index.Of(usedKey); len(uses) > 0 {
+	if uses, _ := w.r.Index.UsesOf(usedKey); len(uses) > 0 {
 		t.Errorf("the usage has gone, and %+v is left", uses)
 	}
 }
 
 func TestKinshipIsForgottenWithItsUsage(t *testing.T) {
 	w := newWorld(t, used, user, usageByUser)
-	kin := func() usage.Kin {
-		uses, _ := w.r.Index.Of(usedKey)
-		return uses[0].Kin
+	kin := func() usage.Relation {
+		uses, _ := w.r.Index.UsesOf(usedKey)
+		return uses[0].Relation
 	}
 	use, _ := usage.Read(w.Object(usageKey))
-	w.r.Index.Ask(askerKey, []object.Key{usedKey})
-	w.r.Index.SetKin(use, usage.UserBelow)
-	w.r.Index.SetKin(use, usage.UserBelow) // which is nothing new
-	if diff := cmp.Diff([]object.Key{askerKey}, w.enqueued); diff != "" || kin() != usage.UserBelow {
+	w.r.Index.Subscribe(askerKey, []object.Key{usedKey})
+	w.r.Index.SetKin(use, usage.UserIsDescendant)
+	w.r.Index.SetKin(use, usage.UserIsDescendant) // which is nothing new
+	if diff := cmp.Diff([]object.Key{askerKey}, w.enqueued); diff != "" || kin() != usage.UserIsDescendant {
 		t.Errorf("kin is %q, enqueued (-want +got):\n%s", kin(), diff)
 	}
-	w.r.Index.SetKin(use, usage.Apart)
-	if kin() != usage.Apart {
+	w.r.Index.SetKin(use, usage.Unrelated)
+	if kin() != usage.Unrelated {
 		t.Errorf("kin is %q", kin())
 	}
-	w.r.Index.SetKin(use, usage.UserBelow)
+	w.r.Index.SetKin(use, usage.UserIsDescendant)
 	w.Change(usageKey, func(o *unstructured.Unstructured) { o.SetUID("usage-2") })
 	w.hear()
-	if kin() != usage.Apart {
+	if kin() != usage.Unrelated {
 		t.Errorf("another incarnation has the kin %q of the one before", kin())
 	}
 }
@@ -148,7 +148,7 @@ func TestUsagesAreUnknownUntilEachKindIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Kinds[usageKind.GroupKind()] = tc.kind
-			_, blind := w.r.Index.Of(usedKey)
+			_, blind := w.r.Index.UsesOf(usedKey)
 			switch {
 			case tc.want == nil && blind != nil, tc.want != nil && (blind == nil || blind.Problem != *tc.want):
 				t.Errorf("got %+v", blind)
@@ -157,7 +157,7 @@ func TestUsagesAreUnknownUntilEachKindIsRead(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.Kinds[usage.Kinds[1].GroupKind()] = fakekube.Kind{CRD: &apiextensionsv1.CustomResourceDefinition{}}
-	if _, blind := w.r.Index.Of(usedKey); blind == nil || blind.Reason != plan.Syncing {
+	if _, blind := w.r.Index.UsesOf(usedKey); blind == nil || blind.Reason != plan.Syncing {
 		t.Errorf("of a kind that isn't watched yet: %+v", blind)
 	}
 }

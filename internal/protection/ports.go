@@ -12,11 +12,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// Writer writes usages, and marks what is used, each time under the conditions that
-// *kube.Client documents.
+// Writer writes usages, and the label and annotation of used objects. *kube.Client implements
+// it and documents the preconditions of each write.
 type Writer interface {
 	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
-	Mark(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
+	PatchMetadata(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
 	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
 	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
 }
@@ -24,17 +24,17 @@ type Writer interface {
 // Deleter deletes one incarnation of an object; *kube.Client does.
 type Deleter interface {
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
-	DeleteWith(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+	DeleteWithPolicy(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
 }
 
-// Kinds tells how kinds are served; *kube.Kinds does.
+// Kinds finds how kinds are served; *kube.Kinds implements it.
 type Kinds interface {
 	Resolve(ctx context.Context, gvk schema.GroupVersionKind) (kube.Resource, error)
 	Availability(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error)
 	CRDs
 }
 
-// Cache holds the usages, and takes the answers to writes; *watch.Hub is one.
+// Cache holds the usages, and records the answers to writes; *watch.Hub implements it.
 type Cache interface {
 	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
@@ -42,15 +42,15 @@ type Cache interface {
 	Releases
 }
 
-// Releases are the parts of Write for a write that may end an object.
+// Releases are the parts of Cache.Write, for a write that may remove the last finalizer.
 type Releases interface {
-	Writing(gvk schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
+	BeginWrite(gvk schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
 	Record(o *unstructured.Unstructured, writer watch.Subscriber)
 	RecordGone(gvk schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
 }
 
-// Lease reads from caches, and enqueues who holds it when what was read changes;
-// *watch.Lease is one.
+// Lease reads from caches. Once it is committed, a change of what was read enqueues its
+// subscriber; *watch.Lease implements it.
 type Lease interface {
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)

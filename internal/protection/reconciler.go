@@ -18,10 +18,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Manager is the field manager of what is written about usages.
+// Manager is the field manager of all writes about usages.
 const Manager = "espalier.dev/usage"
 
-// Reconciler serves the usages of one kind.
+// Reconciler reconciles the usages of one kind.
 type Reconciler struct {
 	Kind    schema.GroupVersionKind
 	Index   *Index
@@ -35,7 +35,7 @@ type Reconciler struct {
 	Now    func() time.Time
 }
 
-// reconcileState is what one reconcile of a usage works on.
+// reconcileState is the state of one reconcile of a usage.
 type reconcileState struct {
 	key      object.Key
 	usage    *unstructured.Unstructured
@@ -43,11 +43,11 @@ type reconcileState struct {
 	replayed bool
 }
 
-// mostSteps bounds a reconcile. A life takes five from nothing to rest.
-const mostSteps = 16
+// maxSteps bounds the steps of a reconcile. A new usage takes five.
+const maxSteps = 16
 
-// Reconcile gathers what is known, carries out one step after the other until there is
-// nothing more to do for now, and reports.
+// Reconcile carries out one step after the other until there is nothing more to do for now,
+// and writes the condition.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := r.Cache.Served(r.Kind, key.Namespace, key.Name)
 	if !ok {
@@ -56,59 +56,59 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	}
 	s := &reconcileState{key: key, usage: o, lease: r.Watch(watch.Subscriber{Key: key})}
 	defer s.lease.Commit()
-	for range mostSteps {
+	for range maxSteps {
 		facts := r.gather(ctx, s)
 		step := lifecycle.Next(facts)
-		if step.Do == lifecycle.Rest {
+		if step.Do == lifecycle.Finish {
 			return r.report(ctx, s, step)
 		}
-		if out := r.carryOut(ctx, s, facts, step); out.IsFinal() {
+		if out := r.execute(ctx, s, facts, step); out.IsFinal() {
 			return out
 		}
 	}
-	return reconcile.Fail(fmt.Errorf("%s does not come to rest", key))
+	return reconcile.Fail(fmt.Errorf("%s is not done after %d steps", key, maxSteps))
 }
 
-// carryOut makes the one request of a step.
-func (r *Reconciler) carryOut(ctx context.Context, s *reconcileState, facts lifecycle.Facts, step lifecycle.Step) reconcile.Result {
+// execute makes the one request of a step.
+func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifecycle.Facts, step lifecycle.Step) reconcile.Result {
 	of := facts.Of.Object
 	var err error
 	switch step.Do {
-	case lifecycle.Write:
+	case lifecycle.PatchUsage:
 		err = r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.Patch(ctx, s.usage, step.Change, Manager) })
-	case lifecycle.Release:
+	case lifecycle.RemoveFinalizer:
 		err = r.release(ctx, s, facts)
-	case lifecycle.Mark, lifecycle.Unmark:
+	case lifecycle.AddLabel, lifecycle.RemoveLabel:
 		_, err = r.Cache.Write(of, watch.Subscriber{Key: s.key}, func() (*unstructured.Unstructured, error) {
-			return r.Writer.Mark(ctx, of, step.Change, Manager)
+			return r.Writer.PatchMetadata(ctx, of, step.Change, Manager)
 		})
 	case lifecycle.Replay:
 		s.replayed = true
-		err = r.Deleter.DeleteWith(ctx, of, step.Policy)
+		err = r.Deleter.DeleteWithPolicy(ctx, of, step.Policy)
 		if err == nil {
-			r.Events.Event(s.usage, telemetry.Normal, "ReplayDeletion", "deleted, as was asked for while it was in use: "+object.KeyOf(of).String())
+			r.Events.Event(s.usage, telemetry.Normal, "ReplayDeletion", "replayed the deletion that was requested while the object was in use: "+object.KeyOf(of).String())
 		}
-	case lifecycle.Remove:
+	case lifecycle.DeleteUsage:
 		if err = r.Deleter.Delete(ctx, s.usage); err == nil {
 			return reconcile.Done() // its event brings the next reconcile
 		}
-	case lifecycle.Rest:
+	case lifecycle.Finish:
 	}
 	switch {
-	case kube.IsGone(err):
+	case kube.IsStale(err):
 		return reconcile.Conflict()
 	case err != nil:
 		err = fmt.Errorf("%s: %w", step.Do, kube.Redacted(err))
-		logr.FromContextOrDiscard(ctx).Info("a step about a usage fails", "usage", s.key.String(), "step", step.Do, "error", err.Error())
+		logr.FromContextOrDiscard(ctx).Info("step of a usage failed", "usage", s.key.String(), "step", step.Do, "error", err.Error())
 		return reconcile.Fail(err)
-	case step.Do == lifecycle.Release:
+	case step.Do == lifecycle.RemoveFinalizer:
 		return reconcile.Done()
 	}
 	return reconcile.Result{}
 }
 
-// write makes one write to the usage. Its answer is in the caches, and in the index, when
-// it returns.
+// write makes one write to the usage. Its answer is in the caches and the index when write
+// returns.
 func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructured, error)) error {
 	answer, err := r.Cache.Write(s.usage, watch.Subscriber{Key: s.key}, do)
 	if err != nil {
@@ -119,11 +119,11 @@ func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructu
 	return nil
 }
 
-// release removes the finalizer. If it was the last, the usage is gone for everybody
-// who reads from now on.
+// release removes the finalizer. If it was the last, the usage is gone from the caches when
+// release returns.
 func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifecycle.Facts) error {
 	writer := watch.Subscriber{Key: s.key}
-	defer r.Cache.Writing(r.Kind, s.key.Namespace, s.key.Name, writer)()
+	defer r.Cache.BeginWrite(r.Kind, s.key.Namespace, s.key.Name, writer)()
 	answer, err := r.Writer.RemoveFinalizers(ctx, s.usage, facts.Finalizers(), Manager)
 	switch {
 	case err != nil:
@@ -138,7 +138,7 @@ func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifec
 	return nil
 }
 
-// report writes the condition, if it says anything new.
+// report writes the condition if it has changed.
 func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecycle.Step) reconcile.Result {
 	before := condition.Read(s.usage)
 	if step.Ready.Type == "" {
@@ -152,7 +152,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecyc
 	}
 	err := r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.WriteStatus(ctx, s.usage, next, Manager) })
 	switch {
-	case kube.IsGone(err):
+	case kube.IsStale(err):
 		return reconcile.Conflict()
 	case err != nil:
 		return reconcile.Fail(fmt.Errorf("write status: %w", err))
@@ -169,7 +169,7 @@ func (r *Reconciler) recordTransition(s *reconcileState, before condition.Set, s
 	}
 	switch step.Ready.Reason {
 	case lifecycle.Available:
-		r.Events.Event(s.usage, telemetry.Normal, "UsageConfigured", "what it is of is kept from being deleted")
+		r.Events.Event(s.usage, telemetry.Normal, "UsageConfigured", "the used object is protected from deletion")
 	case lifecycle.Deleting:
 		r.Events.Event(s.usage, telemetry.Normal, "WaitingUsingDeleted", step.Ready.Message)
 	default:

@@ -58,7 +58,7 @@ func TestReconcile(t *testing.T) {
 			objects: []string{used, user, usageByUser},
 			writes:  []string{claim, mark, status},
 			ready:   "True Available: ",
-			events:  []string{"Normal UsageConfigured: what it is of is kept from being deleted"},
+			events:  []string{"Normal UsageConfigured: the used object is protected from deletion"},
 		},
 		"What is used doesn't exist": {
 			reason:  "the condition names it; its creation enqueues the usage",
@@ -94,7 +94,7 @@ func TestReconcile(t *testing.T) {
 			},
 			writes: []string{claim, claim, claim, mark, status},
 			ready:  "True Available: ",
-			events: []string{"Normal UsageConfigured: what it is of is kept from being deleted"},
+			events: []string{"Normal UsageConfigured: the used object is protected from deletion"},
 		},
 		"A selector matches nothing": {
 			reason:  "nothing is claimed for an object that isn't known",
@@ -112,8 +112,8 @@ func TestReconcile(t *testing.T) {
 				w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "cannot list configmaps"}}
 			},
 			writes: []string{status},
-			ready:  "False Unavailable: spec.of.resourceSelector can't be resolved: cannot list configmaps",
-			events: []string{"Warning Unavailable: spec.of.resourceSelector can't be resolved: cannot list configmaps"},
+			ready:  "False Unavailable: spec.of.resourceSelector cannot be resolved: cannot list configmaps",
+			events: []string{"Warning Unavailable: spec.of.resourceSelector cannot be resolved: cannot list configmaps"},
 		},
 		"How the selected kind is served isn't known": {
 			reason:  "an error of discovery isn't the absence of objects",
@@ -123,8 +123,8 @@ func TestReconcile(t *testing.T) {
 				w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{Err: errors.New("discovery fails")}
 			},
 			writes: []string{status},
-			ready:  "False Unavailable: spec.of.resourceSelector can't be resolved: discovery fails",
-			events: []string{"Warning Unavailable: spec.of.resourceSelector can't be resolved: discovery fails"},
+			ready:  "False Unavailable: spec.of.resourceSelector cannot be resolved: discovery fails",
+			events: []string{"Warning Unavailable: spec.of.resourceSelector cannot be resolved: discovery fails"},
 		},
 		"A watch isn't synced": {
 			reason:  "nothing follows from what isn't read; the watch enqueues the usage",
@@ -168,7 +168,7 @@ func TestReconcile(t *testing.T) {
 			given:   func(w *world) { w.Kinds[appKind.GroupKind()] = fakekube.Kind{Preferred: "v1"} },
 			writes:  []string{claim, "patch App prod/used", status},
 			ready:   "True Available: ",
-			events:  []string{"Normal UsageConfigured: what it is of is kept from being deleted"},
+			events:  []string{"Normal UsageConfigured: the used object is protected from deletion"},
 		},
 		"The kind is of cluster scope": {
 			reason:  "it is found without the usage's namespace",
@@ -176,7 +176,7 @@ func TestReconcile(t *testing.T) {
 			given:   func(w *world) { w.Kinds[appKind.GroupKind()] = fakekube.Kind{ClusterScoped: true} },
 			writes:  []string{claim, "patch App used", status},
 			ready:   "True Available: ",
-			events:  []string{"Normal UsageConfigured: what it is of is kept from being deleted"},
+			events:  []string{"Normal UsageConfigured: the used object is protected from deletion"},
 		},
 		"The last usage is deleted": {
 			reason:  "the mark goes before the finalizer",
@@ -197,7 +197,7 @@ func TestReconcile(t *testing.T) {
 			},
 			writes: []string{mark, "delete ConfigMap prod/used", claim},
 			ready:  "gone",
-			events: []string{"Normal ReplayDeletion: deleted, as was asked for while it was in use: ConfigMap prod/used"},
+			events: []string{"Normal ReplayDeletion: replayed the deletion that was requested while the object was in use: ConfigMap prod/used"},
 		},
 		"A refused deletion isn't replayed": {
 			reason:  "nobody has asked for that; its trace goes with the mark",
@@ -234,8 +234,8 @@ func TestReconcile(t *testing.T) {
 				w.Change(usageKey, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{compositeLabel: "app"}) })
 			},
 			writes: []string{status},
-			ready:  "False Deleting: it stays until ConfigMap user has gone, which uses ConfigMap used",
-			events: []string{"Normal WaitingUsingDeleted: it stays until ConfigMap user has gone, which uses ConfigMap used"},
+			ready:  "False Deleting: the usage stays until ConfigMap user is gone, which uses ConfigMap used",
+			events: []string{"Normal WaitingUsingDeleted: the usage stays until ConfigMap user is gone, which uses ConfigMap used"},
 		},
 		"A composite's usages wait for each other": {
 			reason: "a circle is cut, or nothing would ever go",
@@ -296,16 +296,16 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 		err   error
 		want  string
 	}{
-		"claim":    {nil, "patch Usage prod/u", denied, "Write: "},
-		"mark":     {nil, "patch ConfigMap prod/used", denied, "Mark: "},
+		"claim":    {nil, "patch Usage prod/u", denied, "PatchUsage: "},
+		"mark":     {nil, "patch ConfigMap prod/used", denied, "AddLabel: "},
 		"status":   {nil, "update-status Usage prod/u", denied, "write status: "},
 		"conflict": {nil, "patch Usage prod/u", apierrors.NewConflict(schema.GroupResource{}, "u", nil), ""},
 		"status of a usage that was changed": {
 			nil, "update-status Usage prod/u", apierrors.NewConflict(schema.GroupResource{}, "u", nil), "",
 		},
-		"unmark":  {ends, "patch ConfigMap prod/used", denied, "Unmark: "},
+		"unmark":  {ends, "patch ConfigMap prod/used", denied, "RemoveLabel: "},
 		"replay":  {ends, "delete ConfigMap prod/used", denied, "Replay: "},
-		"release": {ends, "patch Usage prod/u", denied, "Release: "},
+		"release": {ends, "patch Usage prod/u", denied, "RemoveFinalizer: "},
 		"removal": {
 			func(w *world) {
 				w.Change(usageKey, func(o *unstructured.Unstructured) {
@@ -313,7 +313,7 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 					o.SetAnnotations(map[string]string{v1beta1.UserAnnotation: "ConfigMap/user/user-1"})
 				})
 			},
-			"delete Usage prod/u", denied, "Remove: ",
+			"delete Usage prod/u", denied, "DeleteUsage: ",
 		},
 	}
 	for name, tc := range cases {

@@ -7,17 +7,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// Findings are what a cluster is found like before the controllers run against it.
+// Findings are the result of Check.
 type Findings struct {
 	// Installs are the steps by which the dialects' kinds would be installed.
 	Installs []install.Step
 	// Refused is why nothing would be installed; nil if everything would.
 	Refused error
-	// Notes are what else there is to know, and to do.
+	// Notes are further remarks, each in one line.
 	Notes []string
 }
 
-// Check finds out what would happen if the controllers started, and changes nothing.
+// Check returns what would be installed if the controllers started. It changes nothing.
 func Check(ctx context.Context, o ManagerOptions) (Findings, error) {
 	c, err := NewControllers(Options{
 		Config: o.Config, Workers: o.Workers, Providers: o.Providers, Dialects: o.Dialects, Usages: o.Usages, Version: o.Version, Log: o.Log,

@@ -33,50 +33,49 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// Options are what the controllers need to know.
+// Options configure the controllers.
 type Options struct {
 	// Config is how to reach the API server.
 	Config *rest.Config
-	// Workers is how many objects are worked on side by side.
+	// Workers is how many objects are reconciled concurrently.
 	Workers int
 	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
 	// definition without instances.
 	AllowCRDDeletion bool
-	// MoreColumns has kubectl get show more of served kinds than their dialects' columns.
+	// MoreColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	MoreColumns bool
 	// Version is this program's version.
 	Version string
 	Log     logr.Logger
 	Events  telemetry.Recorder
-	// Observe is told of each reconcile; optional.
+	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
-	// Propagated is told of each value's way from the status of one layer to that of the
-	// next; optional.
+	// Propagated is called each time a value has reached the status of one layer from the
+	// status of the layer below, with the time that took; optional.
 	Propagated func(below, above schema.GroupKind, took time.Duration)
-	// Dialects are those that are served, also beside another program that has installed
-	// them. None stands for all whose definitions no other program has installed.
+	// Dialects are served even if another program has installed their definitions. Without
+	// any, all dialects are served whose definitions no other program has installed.
 	Dialects []Dialect
-	// Usages installs the kinds of usages. Those that there are, are served anyway.
+	// Usages installs the kinds of usages. Kinds that exist are served in any case.
 	Usages bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Composites makes, on a cluster, what serves composites and claims of the composition
-	// dialect; the instance engine by default.
+	// Composites returns the Kinds that serve composites and claims of the composition
+	// dialect; by default the instance engine.
 	Composites func(*cluster.Cluster) compositiondefinition.Kinds
-	// Around is put around what runs functions; optional.
+	// Around wraps the runner of functions; optional.
 	Around func(pipeline.Runner) pipeline.Runner
-	// Poll is how often external resources are looked at that nothing happens to; 0
-	// is what it is by default.
+	// Poll is how often external resources are observed without an event; 0 for the default.
 	Poll time.Duration
-	// Functions say what is known of functions beside the cluster's objects.
+	// Functions configure functions beyond the cluster's objects.
 	Functions packages.Options
-	// Until is until when no other process can be at the same work; optional, and
-	// zero for as long as this one likes.
+	// Until is until when this process is certain to be the only leader; optional, and zero
+	// without leader election.
 	Until func() time.Time
-	// Needs are the rights that the controllers need in every cluster; by default those for
-	// what these options say.
-	Needs []rbac.Need
-	// Now tells the time; the wall clock by default.
+	// Needs are the permissions that the controllers need in every cluster; by default those
+	// that follow from these options.
+	Needs []rbac.Permission
+	// Now is the clock; by default the wall clock.
 	Now func() time.Time
 }
 
@@ -84,18 +83,18 @@ type Options struct {
 type Controllers struct {
 	*cluster.Cluster
 	// Functions calls the functions of the cluster's compositions.
-	Functions *packages.Catalog
-	// Rollouts counts what becomes of the revisions of definitions.
+	Functions *packages.Registry
+	// Rollouts counts the outcomes of definitions' revisions.
 	Rollouts *telemetry.Rollouts
 
 	options  Options
 	registry *definition.Registry
-	// composites is what is known of the composition dialect's definitions.
+	// composites are the composition dialect's definitions.
 	composites *compositiondefinition.Registry
 	dialects   dialects
 	usages     *usages
-	layers     *telemetry.Layers
-	// conversions says where instances are converted between versions.
+	layers     *telemetry.StatusPropagation
+	// conversions has the address of the conversion webhook.
 	conversions *conversions
 	permissions *permissions
 }
@@ -105,7 +104,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, dialects: dialects{asked: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewLayers(o.Propagated)}
+	c := &Controllers{options: o, dialects: dialects{asked: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.Propagated)}
 	var err error
 	if o.Needs == nil {
 		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
@@ -115,25 +114,25 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		Concerned: c.concerned, Using: c.registry.Using, Annotated: composition.Annotated, Permitted: c.permissions.permitted,
-		Installs: c.installs,
+		CRDDependents: c.concerned, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permitted,
+		ExtraCRDs: c.installs,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.wake = c.Client, c.Hub, c.registry, c.Wake
+	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.wake = c.Client, c.Hub, c.registry, c.Enqueue
 	c.Functions = packages.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
 	c.conversions = &conversions{changed: func() {
 		for _, key := range c.registry.Keys() {
-			c.Wake(key)
+			c.Enqueue(key)
 		}
 	}}
 	return c, nil
 }
 
-// installs chooses the dialects that are served, and returns the CustomResourceDefinitions
-// of these and of whatever else is served.
+// installs chooses the dialects that are served, and returns their CustomResourceDefinitions
+// and all others to install.
 func (c *Controllers) installs(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
 	var out []fs.FS
 	for _, d := range c.dialects.choose(installed) {
@@ -148,22 +147,22 @@ func (c *Controllers) installs(installed func(name string) (*apiextensionsv1.Cus
 	return append(out, provider.CRDs(c.options.Providers)...)
 }
 
-// concerned lists the definitions, of both dialects, that a change of a kind concerns. A
-// kind of usages is served from now on.
+// concerned returns the definitions, of both dialects, to reconcile after a change of a
+// CustomResourceDefinition. If it defines a kind of usages, that is served from now on.
 func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
 	c.usages.appeared(crd)
 	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd))
 }
 
-// Run runs the controllers, once the dialects' kinds are installed, until the context ends, or something that can't be repaired fails. It returns when everything
-// that it started has ended.
+// Run installs the dialects' kinds, then runs the controllers until the context ends or a
+// permanent failure. It returns when everything that it started has ended.
 func (c *Controllers) Run(ctx context.Context) error {
 	defer c.Functions.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { c.permissions.run(ctx) })
 	defer asking.Wait()
-	defer cancel() // also where the cluster fails
+	defer cancel() // also if the cluster fails
 	return c.Cluster.Run(ctx, func(ctx context.Context) error {
 		c.usages.begin()
 		if err := c.startProviders(ctx); err != nil {
@@ -189,7 +188,7 @@ func (c *Controllers) startGraphs() {
 	}
 }
 
-// Collectors are what is counted beside watches and reconciles.
+// Collectors are the metrics besides those of watches and reconciles.
 func (c *Controllers) Collectors() []prometheus.Collector {
 	objects := func(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
 		return c.Hub.Select(gvk, "", labels.Everything())
@@ -197,14 +196,14 @@ func (c *Controllers) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{c.Rollouts, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
 }
 
-// Notes are what somebody should know of how the controllers fare, each in one line.
+// Notes are remarks on the state of the controllers, each in one line.
 func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.permissions.notes()...) }
 
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {
 	return provider.Start(ctx, c.Cluster, provider.Options{
-		Providers: c.options.Providers, Events: c.options.Events, Poll: c.options.Poll, Now: c.options.Now,
-		Until: c.options.Until, Usages: c.usages.index,
+		Providers: c.options.Providers, Events: c.options.Events, PollInterval: c.options.Poll, Now: c.options.Now,
+		LeaderUntil: c.options.Until, Usages: c.usages.index,
 	})
 }
 
@@ -212,7 +211,7 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 // define.
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
-		Runner: c.Functions, Changed: c.Functions.Changed, Functions: c.Functions.Known(), Usages: c.usages.index, Layers: c.layers,
+		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers,
 		Version: c.options.Version, MoreColumns: c.options.MoreColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.Around != nil {
@@ -224,28 +223,28 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	composition.Start(ctx, c.Cluster, composites)
 }
 
-// startFunctions begins to call functions, and to tell how they fare.
+// startFunctions starts the controllers of functions and their revisions.
 func (c *Controllers) startFunctions() {
-	r := packages.Reconciler{Catalog: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
+	r := packages.Reconciler{Registry: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
 	c.Serve(packages.FunctionKind, &r)
 	c.Serve(packages.RevisionKind, &packages.Revisions{Reconciler: r})
-	c.Functions.Start(c.Wake)
+	c.Functions.Start(c.Enqueue)
 }
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.Published, Held: c.Gate.Wrap, MoreColumns: c.options.MoreColumns,
+			Published: c.RecordCRD, Held: c.Gate.Wrap, MoreColumns: c.options.MoreColumns,
 		},
 		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion,
 		Usages: c.usages.index, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }
 
-// account is by whose rights instances of graphs are looked after.
+// account returns the service account that the instances of a definition are reconciled as.
 func (c *Controllers) account(named v1alpha1.ServiceAccount) (definition.Account, error) {
-	a, err := c.As(named.Namespace, named.Name)
+	a, err := c.AccountFor(named.Namespace, named.Name)
 	if err != nil {
 		return definition.Account{}, err
 	}

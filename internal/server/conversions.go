@@ -7,9 +7,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// conversions knows where this program's webhook converts objects, once it does.
+// conversions has the address of this program's conversion webhook. It is safe for concurrent
+// use.
 type conversions struct {
-	// changed tells of it.
+	// changed is called when the address has changed.
 	changed func()
 
 	mu      sync.Mutex
@@ -17,14 +18,14 @@ type conversions struct {
 	at      *install.Endpoint
 }
 
-// plan says that there will be a webhook.
+// plan records that there will be a webhook.
 func (c *conversions) plan() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.planned = true
 }
 
-// announce takes note of where objects are converted from now on.
+// announce records the address of the webhook.
 func (c *conversions) announce(at install.Endpoint) {
 	c.mu.Lock()
 	same := c.at != nil && object.Digest(*c.at) == object.Digest(at)

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// Dialect is a language of definitions.
+// Dialect is an API of definitions: kro's or Crossplane's.
 type Dialect string
 
 // The dialects: kro's definitions, and Crossplane's.
@@ -39,15 +39,15 @@ func ParseDialects(names []string) ([]Dialect, error) {
 	for _, name := range names {
 		d := Dialect(strings.TrimSpace(name))
 		if !slices.Contains(Dialects, d) {
-			return nil, fmt.Errorf("%q is no dialect; there are %s and %s", name, Graph, Composition)
+			return nil, fmt.Errorf("%q is no dialect; the dialects are %s and %s", name, Graph, Composition)
 		}
 		out = append(out, d)
 	}
 	return out, nil
 }
 
-// definitions is the CustomResourceDefinition of a dialect's definitions. Whoever has
-// installed it serves the dialect, or did.
+// definitions is the name of the CustomResourceDefinition of a dialect's definitions. The
+// program that has installed it serves the dialect, or did.
 func (d Dialect) definitions() string {
 	if d == Composition {
 		return "compositeresourcedefinitions.apiextensions.crossplane.io"
@@ -55,7 +55,7 @@ func (d Dialect) definitions() string {
 	return "resourcegraphdefinitions.kro.run"
 }
 
-// kinds hold the CustomResourceDefinitions of a dialect.
+// kinds are the CustomResourceDefinitions of a dialect.
 func (d Dialect) kinds() []fs.FS {
 	if d == Composition {
 		return []fs.FS{pkg.CRDs, apiextensions.CRDs}
@@ -63,16 +63,16 @@ func (d Dialect) kinds() []fs.FS {
 	return []fs.FS{v1alpha1.CRDs, revisions.CRDs}
 }
 
-// chooseDialects decides which dialects are served: those that were asked for, or else all
-// whose definitions no other program has installed. Two programs that serve the same
-// definitions would undo each other's work. The notes say why one isn't served.
-func chooseDialects(asked []Dialect, installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) (served []Dialect, notes []string) {
-	if len(asked) > 0 {
-		return asked, nil
+// chooseDialects decides which dialects are served: the configured ones, or else all whose
+// definitions no other program has installed. Two programs that serve the same definitions
+// would undo each other's work. The notes explain which dialect is not served.
+func chooseDialects(configured []Dialect, installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) (served []Dialect, notes []string) {
+	if len(configured) > 0 {
+		return configured, nil
 	}
 	for _, d := range Dialects {
 		if c, exists := installed(d.definitions()); exists && install.IsForeign(c) {
-			notes = append(notes, fmt.Sprintf("the %s dialect isn't served: CustomResourceDefinition %s was installed by another program, which may be serving it. "+
+			notes = append(notes, fmt.Sprintf("the %s dialect is not served: CustomResourceDefinition %s was installed by another program, which may be serving it. "+
 				"Once that program is stopped, name the dialect in --dialects", d, d.definitions()))
 			continue
 		}
@@ -81,8 +81,8 @@ func chooseDialects(asked []Dialect, installed func(name string) (*apiextensions
 	return served, notes
 }
 
-// dialects are those that are served. Which these are is known once the kinds of the
-// cluster are. It is safe for concurrent use.
+// dialects are the served dialects, which are chosen once the kinds of the cluster are known.
+// It is safe for concurrent use.
 type dialects struct {
 	asked []Dialect
 
@@ -110,8 +110,8 @@ func (d *dialects) notes() []string {
 	return slices.Clone(d.reasons)
 }
 
-// InstalledDialects are the dialects whose definitions a cluster has, whoever has installed
-// them.
+// InstalledDialects returns the dialects whose definitions are installed in a cluster, by any
+// program.
 func InstalledDialects(ctx context.Context, config *rest.Config) ([]Dialect, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -119,7 +119,7 @@ func InstalledDialects(ctx context.Context, config *rest.Config) ([]Dialect, err
 	}
 	var out []Dialect
 	for _, d := range Dialects {
-		_, err := client.Resource(crdResource).Get(ctx, d.definitions(), metav1.GetOptions{})
+		_, err := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Get(ctx, d.definitions(), metav1.GetOptions{})
 		switch {
 		case err == nil:
 			out = append(out, d)

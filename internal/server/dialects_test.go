@@ -25,7 +25,7 @@ func TestWhichDialectsAreServed(t *testing.T) {
 	}{
 		"All of them in an empty cluster":         {nil, nil, Dialects, ""},
 		"All of them after an earlier run":        {nil, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: ours, Composition: ours}, Dialects, ""},
-		"Not what another program has installed":  {nil, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: foreign, Composition: ours}, []Dialect{Composition}, "the graph dialect isn't served: CustomResourceDefinition resourcegraphdefinitions.kro.run"},
+		"Not what another program has installed":  {nil, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: foreign, Composition: ours}, []Dialect{Composition}, "the graph dialect is not served: CustomResourceDefinition resourcegraphdefinitions.kro.run"},
 		"What is asked for, whoever installed it": {[]Dialect{Graph}, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: foreign}, []Dialect{Graph}, ""},
 		"Only what is asked for":                  {[]Dialect{Composition}, nil, []Dialect{Composition}, ""},
 	}
@@ -65,7 +65,7 @@ func TestADialectIsNamed(t *testing.T) {
 	if got, err := ParseDialects([]string{"graph", " composition"}); err != nil || !slices.Equal(got, Dialects) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := ParseDialects([]string{"graphs"}); err == nil || !strings.Contains(err.Error(), `"graphs" is no dialect; there are graph and composition`) {
+	if _, err := ParseDialects([]string{"graphs"}); err == nil || !strings.Contains(err.Error(), `"graphs" is no dialect; the dialects are graph and composition`) {
 		t.Error(err)
 	}
 }

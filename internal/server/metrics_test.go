@@ -24,7 +24,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Functions.Close()
-	collectors := append(c.Collectors(), c.Watched(), c.Engine.Collector())
+	collectors := append(c.Collectors(), c.WatchCollector(), c.Engine.Collector())
 	collectors = append(collectors, telemetry.NewMetrics().Collectors()...)
 	collectors = append(collectors, telemetry.NewConversions().Collectors()...)
 	var want []string

@@ -14,11 +14,11 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// Needs are the rights that the controllers need themselves, in every cluster, when they run
-// with the given options.
-func Needs(o ManagerOptions) ([]rbac.Need, error) {
+// Needs returns the permissions that the controllers need in every cluster with the given
+// options.
+func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 	serves := func(d Dialect) bool { return len(o.Dialects) == 0 || slices.Contains(o.Dialects, d) }
-	p := rbac.Program{
+	p := rbac.ControllerOptions{
 		Graphs: serves(Graph), Compositions: serves(Composition),
 		Configuration: rbac.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
 		Foreign: rbac.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
@@ -37,10 +37,10 @@ func Needs(o ManagerOptions) ([]rbac.Need, error) {
 		}
 		p.Managed = append(p.Managed, served...)
 	}
-	return rbac.Controllers(p), nil
+	return rbac.ControllerPermissions(p), nil
 }
 
-// servedBy are the kinds of a provider, its configurations among them.
+// servedBy returns the kinds of a provider, with those of its configurations.
 func servedBy(p managed.Provider) (out []rbac.Resource, err error) {
 	err = fs.WalkDir(p.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

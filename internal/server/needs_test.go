@@ -44,7 +44,7 @@ spec: {group: things.example.org, names: {plural: things}}
 				return err
 			}
 			count++
-			for _, need := range rbac.Of(crd.Spec.Group, crd.Spec.Names.Plural, "get", "list", "watch") {
+			for _, need := range rbac.PermissionsFor(crd.Spec.Group, crd.Spec.Names.Plural, "get", "list", "watch") {
 				if !slices.Contains(needs, need) {
 					t.Errorf("nobody needs to %s", need)
 				}
@@ -73,7 +73,7 @@ func TestADialectThatIsNotServedNeedsNothing(t *testing.T) {
 		}
 		for dialect, groups := range groups {
 			for _, group := range groups {
-				asks := slices.ContainsFunc(needs, func(n rbac.Need) bool {
+				asks := slices.ContainsFunc(needs, func(n rbac.Permission) bool {
 					return n.Group == group && n.Resource != "usages" && n.Resource != "usages/status" // usages are served without compositions
 				})
 				if asks != (dialect == served) {

@@ -18,59 +18,59 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// account is whom the controllers act as; *kube.Client knows.
+// account is the user that the controllers act as; *kube.Client implements it.
 type account interface {
-	User(ctx context.Context) string
-	Lacks(ctx context.Context, needs []rbac.Need, since time.Time) ([]rbac.Need, error)
+	Username(ctx context.Context) string
+	MissingPermissions(ctx context.Context, needs []rbac.Permission, since time.Time) ([]rbac.Permission, error)
 }
 
-// watches are opened anew where they may be forbidden; *watch.Hub has them.
+// watches are opened again if they may be forbidden; *watch.Hub implements it.
 type watches interface {
-	Recheck(resource schema.GroupResource)
+	RecheckAccess(resource schema.GroupResource)
 }
 
-// registry knows what definitions lack, and which act as a user; *definition.Registry does.
+// registry knows which permissions definitions lack, and which definitions act as a user;
+// *definition.Registry implements it.
 type registry interface {
 	Missing() []definition.Missing
 	ActingAs(user string) []object.Key
 }
 
-// permissions knows which rights the controllers lack: of those that they need in every
-// cluster, which it asks for itself, and of those that definitions need.
+// permissions knows which permissions are missing: those that the controllers need in every
+// cluster, which it checks itself, and those that definitions need.
 type permissions struct {
 	account  account
 	watches  watches
 	registry registry
-	// wake asks for a reconcile of a definition.
+	// wake requests a reconcile of a definition.
 	wake  func(object.Key)
-	needs []rbac.Need
+	needs []rbac.Permission
 	log   logr.Logger
 
 	begun   atomic.Bool
-	changed chan struct{} // has room for one signal: something else is allowed
+	changed chan struct{} // has room for one signal that permissions have changed
 
 	mu    sync.Mutex
 	user  string
 	known bool
-	lacks []rbac.Need
+	lacks []rbac.Permission
 	err   error
 }
 
-func newPermissions(needs []rbac.Need, log logr.Logger) *permissions {
+func newPermissions(needs []rbac.Permission, log logr.Logger) *permissions {
 	return &permissions{needs: needs, log: log, changed: make(chan struct{}, 1)}
 }
 
-// How soon it is asked again what the controllers may do while something is missing, or the
-// API server doesn't say. Roles are watched, but only once the controllers run, and not every
-// authorizer goes by them.
+// soonAsked and seldomAsked are the first and the longest interval of checks while permissions
+// are missing, or the check fails. Roles are watched as well, but only once the controllers
+// run, and not every authorizer uses them.
 const (
 	soonAsked   = time.Second
 	seldomAsked = time.Minute
 )
 
-// run asks when it begins, when something else is allowed, and as long as something is
-// missing. Of several calls one does so, and the others return at once: their contexts may
-// end before that one's.
+// run checks the permissions once, each time they change, and repeatedly as long as some are
+// missing, until the context ends. Only the first call does so; others return at once.
 func (p *permissions) run(ctx context.Context) {
 	if p.begun.CompareAndSwap(false, true) {
 		p.follow(ctx)
@@ -87,7 +87,7 @@ func (p *permissions) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
-			wait, since = soonAsked, time.Now().Add(-soonAsked) // what was listed a moment ago is the news
+			wait, since = soonAsked, time.Now().Add(-soonAsked) // the roles were listed a moment ago
 		case <-again.C:
 			since = time.Now()
 		}
@@ -101,10 +101,10 @@ func (p *permissions) follow(ctx context.Context) {
 	}
 }
 
-// ask finds out what is missing, and logs changes.
+// ask checks which permissions are missing, and logs changes.
 func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) {
-	user := p.account.User(ctx)
-	lacks, err := p.account.Lacks(ctx, p.needs, since)
+	user := p.account.Username(ctx)
+	lacks, err := p.account.MissingPermissions(ctx, p.needs, since)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -118,12 +118,12 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 	switch {
 	case err != nil:
 		if failed == nil {
-			p.log.Error(err, "cannot determine what the controllers may do; it is tried again")
+			p.log.Error(err, "cannot determine the permissions of the controllers; it is retried")
 		}
 		return false
 	case len(lacks) > 0 && (!known || !slices.Equal(before, lacks)):
 		p.log.Info("warning: the controllers lack rights; what needs them doesn't work until they are granted",
-			"user", user, "missing", strings.Join(rbac.Texts(lacks), "; "), "remedy", remedy(user))
+			"user", user, "missing", strings.Join(rbac.Describe(lacks), "; "), "remedy", remedy(user))
 	case len(lacks) == 0 && len(before) > 0:
 		p.log.Info("the controllers have been granted the rights that they lacked", "user", user)
 	case len(lacks) == 0 && !known:
@@ -131,7 +131,7 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 	}
 	for _, n := range lacks {
 		if (n.Verb == "list" || n.Verb == "watch") && !slices.Contains(before, n) {
-			p.watches.Recheck(schema.GroupResource{Group: n.Group, Resource: n.Resource})
+			p.watches.RecheckAccess(schema.GroupResource{Group: n.Group, Resource: n.Resource})
 		}
 	}
 	return len(lacks) == 0
@@ -141,13 +141,13 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 func remedy(user string) string {
 	command := "espalier rbac --controllers"
 	if user != "" {
-		command += " " + rbac.Argument(rbac.User(user))
+		command += " " + rbac.SubjectFlag(rbac.UserSubject(user))
 	}
 	return command + " | kubectl apply -f -"
 }
 
-// permitted is told that something else is allowed than before, to the controllers or to
-// another user.
+// permitted is called when the permissions of a user have changed; "" stands for the
+// controllers' own.
 func (p *permissions) permitted(user string) {
 	for _, key := range p.registry.ActingAs(user) {
 		p.wake(key)
@@ -161,37 +161,38 @@ func (p *permissions) permitted(user string) {
 	}
 }
 
-// missing lists what is missing: of the controllers' own rights first, then by definition.
-func (p *permissions) missing() []telemetry.Missing {
+// missing returns the missing permissions: the controllers' own first, then those of
+// definitions.
+func (p *permissions) missing() []telemetry.MissingPermissions {
 	p.mu.Lock()
 	user, lacks := p.user, p.lacks
 	p.mu.Unlock()
 	user = cmp.Or(user, "the controllers")
-	var out []telemetry.Missing
+	var out []telemetry.MissingPermissions
 	if len(lacks) > 0 {
-		out = append(out, telemetry.Missing{User: user, Needs: lacks})
+		out = append(out, telemetry.MissingPermissions{User: user, Needs: lacks})
 	}
 	for _, m := range p.registry.Missing() {
-		out = append(out, telemetry.Missing{User: cmp.Or(m.User, user), Namespace: m.Definition.Namespace, Definition: m.Definition.Name, Needs: m.Needs})
+		out = append(out, telemetry.MissingPermissions{User: cmp.Or(m.User, user), Namespace: m.Definition.Namespace, Definition: m.Definition.Name, Needs: m.Needs})
 	}
 	return out
 }
 
-// notes are what is missing, for people, each in one line.
+// notes describe the missing permissions, each in one line.
 func (p *permissions) notes() []string {
 	p.mu.Lock()
 	err := p.err
 	p.mu.Unlock()
 	var out []string
 	if err != nil {
-		out = append(out, "cannot determine what the controllers may do: "+err.Error())
+		out = append(out, "cannot determine the permissions of the controllers: "+err.Error())
 	}
 	for _, m := range p.missing() {
 		whatFor := ""
 		if m.Definition != "" {
 			whatFor = ", for definition " + strings.TrimPrefix(m.Namespace+"/"+m.Definition, "/")
 		}
-		out = append(out, m.User+" lacks"+whatFor+": "+strings.Join(rbac.Texts(m.Needs), "; "))
+		out = append(out, m.User+" lacks"+whatFor+": "+strings.Join(rbac.Describe(m.Needs), "; "))
 	}
 	return out
 }

@@ -20,21 +20,23 @@ import (
 // rights are what the API server says of the controllers' rights, and what was asked of it.
 type rights struct {
 	user      string
-	lacks     []rbac.Need
+	lacks     []rbac.Permission
 	err       error
 	asked     []time.Time
 	rechecked []schema.GroupResource
 	missing   []definition.Missing
 }
 
-func (r *rights) User(context.Context) string { return r.user }
+func (r *rights) Username(context.Context) string { return r.user }
 
-func (r *rights) Lacks(context.Context, []rbac.Need, time.Time) ([]rbac.Need, error) {
+func (r *rights) MissingPermissions(context.Context, []rbac.Permission, time.Time) ([]rbac.Permission, error) {
 	r.asked = append(r.asked, time.Now())
 	return r.lacks, r.err
 }
 
-func (r *rights) Recheck(resource schema.GroupResource) { r.rechecked = append(r.rechecked, resource) }
+func (r *rights) RecheckAccess(resource schema.GroupResource) {
+	r.rechecked = append(r.rechecked, resource)
+}
 
 func (r *rights) Missing() []definition.Missing { return r.missing }
 
@@ -50,22 +52,22 @@ func newPermissionsOf(r *rights) (p *permissions, logged, woken *[]string) {
 	return p, logged, woken
 }
 
-var list = rbac.Need{Verb: "list", Group: "kro.run", Resource: "apps"}
+var list = rbac.Permission{Verb: "list", Group: "kro.run", Resource: "apps"}
 
 func TestMissingRightsAreLoggedWhenTheyChange(t *testing.T) {
 	r := &rights{user: "controllers"}
 	p, logged, _ := newPermissionsOf(r)
 	steps := []struct {
 		reason string
-		lacks  []rbac.Need
+		lacks  []rbac.Permission
 		err    error
 		want   string
 		notes  string
 	}{
-		{"it isn't known", nil, errors.New("timeout"), "cannot determine what the controllers may do", "cannot determine what the controllers may do: timeout"},
-		{"it still isn't known", nil, errors.New("timeout"), "", "cannot determine what the controllers may do: timeout"},
-		{"one is missing", []rbac.Need{list}, nil, "the controllers lack rights", "controllers lacks: list apps.kro.run"},
-		{"it is still missing", []rbac.Need{list}, nil, "", "controllers lacks: list apps.kro.run"},
+		{"it isn't known", nil, errors.New("timeout"), "cannot determine the permissions of the controllers", "cannot determine the permissions of the controllers: timeout"},
+		{"it still isn't known", nil, errors.New("timeout"), "", "cannot determine the permissions of the controllers: timeout"},
+		{"one is missing", []rbac.Permission{list}, nil, "the controllers lack rights", "controllers lacks: list apps.kro.run"},
+		{"it is still missing", []rbac.Permission{list}, nil, "", "controllers lacks: list apps.kro.run"},
 		{"it was granted", nil, nil, "have been granted the rights", ""},
 		{"nothing is missing", nil, nil, "", ""},
 	}
@@ -93,9 +95,9 @@ func TestMissingRightsAreLoggedWhenTheyChange(t *testing.T) {
 }
 
 func TestWhatDefinitionsLackIsListedAfterWhatTheControllersLack(t *testing.T) {
-	r := &rights{lacks: []rbac.Need{list}, missing: []definition.Missing{
-		{Definition: object.Key{Name: "apps"}, Needs: []rbac.Need{list}},
-		{Definition: object.Key{Namespace: "prod", Name: "shops"}, User: "team", Needs: []rbac.Need{list}},
+	r := &rights{lacks: []rbac.Permission{list}, missing: []definition.Missing{
+		{Definition: object.Key{Name: "apps"}, Needs: []rbac.Permission{list}},
+		{Definition: object.Key{Namespace: "prod", Name: "shops"}, User: "team", Needs: []rbac.Permission{list}},
 	}}
 	p, _, _ := newPermissionsOf(r)
 	p.ask(t.Context(), time.Now())
@@ -114,7 +116,7 @@ func TestWhatDefinitionsLackIsListedAfterWhatTheControllersLack(t *testing.T) {
 
 func TestRightsAreAskedForAsLongAsSomeAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &rights{lacks: []rbac.Need{list}}
+		r := &rights{lacks: []rbac.Permission{list}}
 		p, _, woken := newPermissionsOf(r)
 		began := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())

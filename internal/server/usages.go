@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// usages serves the kinds of usages that there are, from when they come: without them
-// nothing is watched.
+// usages starts the controllers of kinds of usages as soon as the kinds exist. It is safe for
+// concurrent use.
 type usages struct {
 	index *protection.Index
 	crds  protection.CRDs
 	// start starts the controller of a kind.
 	start func(schema.GroupVersionKind)
-	// beside says that kinds of usages which another program has installed are served.
+	// beside reports whether kinds of usages that another program has installed are served.
 	beside func() bool
 
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ type usages struct {
 }
 
 func newUsages(k *cluster.Cluster, o Options, beside func() bool) *usages {
-	index := protection.NewIndex(k.Hub, k.Kinds, k.Wake)
+	index := protection.NewIndex(k.Hub, k.Kinds, k.Enqueue)
 	start := func(kind schema.GroupVersionKind) {
 		index.Watch(kind)
 		k.Serve(kind, &protection.Reconciler{
@@ -41,7 +41,7 @@ func newUsages(k *cluster.Cluster, o Options, beside func() bool) *usages {
 	return &usages{index: index, crds: k.Kinds, start: start, beside: beside, served: map[schema.GroupVersionKind]bool{}}
 }
 
-// begin serves the kinds that there are, and from now on those that come.
+// begin serves the kinds that exist, and from now on new ones.
 func (u *usages) begin() {
 	u.mu.Lock()
 	u.begun = true
@@ -53,8 +53,8 @@ func (u *usages) begin() {
 	}
 }
 
-// ours says whether a kind of usages is ours to serve: another program that has installed
-// it may be serving it, beside the composition dialect.
+// ours reports whether a kind of usages is served: another program that has installed it may
+// serve it, unless this one serves the composition dialect.
 func (u *usages) ours(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return !install.IsForeign(c) || u.beside()
 }
@@ -70,7 +70,7 @@ func (u *usages) serve(kind schema.GroupVersionKind) {
 	}
 }
 
-// appeared serves a kind of usages from now on.
+// appeared serves the kind of a CustomResourceDefinition if it is one of usages.
 func (u *usages) appeared(c *apiextensionsv1.CustomResourceDefinition) {
 	for _, kind := range usage.Kinds {
 		if kind.Group == c.Spec.Group && kind.Kind == c.Spec.Names.Kind && u.ours(c) {

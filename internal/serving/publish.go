@@ -27,7 +27,7 @@ type Publisher struct {
 
 // Readiness is whether the API server serves one of a definition's kinds.
 type Readiness struct {
-	// Ready says that the API server serves the kind as it is wanted.
+	// Ready says that the API server serves the desired kind.
 	Ready bool
 	// Reason and Message say why it isn't ready.
 	Reason  Reason
@@ -50,8 +50,8 @@ const (
 // Wanted is a CustomResourceDefinition that a definition wants to publish.
 type Wanted struct {
 	CRD *apiextensionsv1.CustomResourceDefinition
-	// Owner says of a CustomResourceDefinition whose it is, as the end of a sentence; empty if it is the definition's
-	// own or may become its own.
+	// Owner names the owner of a CustomResourceDefinition, as the end of a sentence; empty if it
+	// is the definition's own or may become its own.
 	Owner func(*apiextensionsv1.CustomResourceDefinition) string
 	// Review says whether the CRD may be written in place of the current one, which is nil if there is none. It may
 	// change CRD, and otherwise sets Readiness. Optional.
@@ -132,15 +132,15 @@ func notOwned(format string, args ...any) Readiness {
 
 // terminating is the readiness of a kind whose former CustomResourceDefinition is being deleted.
 func terminating() Readiness {
-	return Readiness{Unknown: true, Reason: Terminating, Message: "the former CustomResourceDefinition is being deleted; it is made anew once it is gone"}
+	return Readiness{Unknown: true, Reason: Terminating, Message: "the former CustomResourceDefinition is being deleted; it is recreated once it is gone"}
 }
 
-// ReadinessOf is the readiness of a kind whose CustomResourceDefinition is as it is wanted.
+// ReadinessOf is the readiness of a kind whose CustomResourceDefinition is up to date.
 func ReadinessOf(c *apiextensionsv1.CustomResourceDefinition) Readiness {
-	if crd.Established(c) {
+	if crd.IsEstablished(c) {
 		return Readiness{Ready: true}
 	}
-	return Readiness{Unknown: true, Reason: Establishing, Message: crd.Establishing(c)}
+	return Readiness{Unknown: true, Reason: Establishing, Message: crd.NotEstablishedMessage(c)}
 }
 
 // Apply applies a CustomResourceDefinition, if the current one, nil for none, isn't as
@@ -151,7 +151,7 @@ func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.C
 	if err != nil {
 		return Readiness{}, false, err
 	}
-	if current != nil && install.AsApplied(current, u) {
+	if current != nil && install.IsUpToDate(current, u) {
 		return ReadinessOf(current), false, nil
 	}
 	var answer *unstructured.Unstructured
@@ -174,7 +174,7 @@ func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.C
 		return readiness, false, nil
 	case current == nil && kube.IsNameTaken(err):
 		return readiness, true, nil
-	case kube.IsGone(err):
+	case kube.IsStale(err):
 		return readiness, false, nil // its event brings the next pass
 	case !kube.IsTransient(err):
 		return Readiness{Reason: Refused, Message: err.Error()}, false, nil
@@ -204,10 +204,10 @@ func (p Publisher) Delete(ctx context.Context, c *apiextensionsv1.CustomResource
 	return nil
 }
 
-// DeleteUnchanged deletes a CustomResourceDefinition, if nobody has changed it since it
-// was read. Otherwise the error is one of cluster.IsGone's.
+// DeleteUnchanged deletes a CustomResourceDefinition unless it has changed since it was read:
+// then the error is one of kube.IsGone's.
 func (p Publisher) DeleteUnchanged(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
-	if err := p.Cluster.DeleteUnchanged(ctx, reference(c)); err != nil {
+	if err := p.Cluster.DeleteIfUnchanged(ctx, reference(c)); err != nil {
 		return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)
 	}
 	return nil

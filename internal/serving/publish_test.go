@@ -28,9 +28,9 @@ func (known) Resolve(context.Context, schema.GroupVersionKind) (kube.Resource, e
 	return kube.Resource{GVR: crds}, nil
 }
 
-// TestARefusalToPublishIsToldAndTriedAgain has the API server refuse a
+// TestARefusalToPublishIsReportedAndRetried has the API server refuse a
 // CustomResourceDefinition, and says that there is none of the name.
-func TestARefusalToPublishIsToldAndTriedAgain(t *testing.T) {
+func TestARefusalToPublishIsReportedAndRetried(t *testing.T) {
 	cases := map[string]struct {
 		answer apierrors.APIStatus
 		reason serving.Reason

@@ -1,10 +1,12 @@
-// Package serving turns definitions into served kinds, whatever their dialect: it has a definition compiled, publishes
-// the CustomResourceDefinitions of its kinds, starts their controllers, and reports; when the definition is deleted, it
-// ends its kinds one after the other and lets it go.
+// Package serving turns definitions of any dialect into served kinds: it compiles a definition,
+// publishes the CustomResourceDefinitions of its kinds, starts their controllers, and reports.
+// When the definition is deleted, it ends its kinds one after the other and removes its
+// finalizers.
 //
-// A dialect (internal/graph/definition, internal/composition/definition) supplies what a definition compiles to, what
-// composes its instances, and the words of its status: a Session for each reconcile. Pure parts are in the folders
-// beside: install (what is written), revision (what is served), ending (what is done next about a deleted definition).
+// A dialect (internal/graph/definition, internal/composition/definition) supplies how a
+// definition is compiled, the composer of its instances, and its status: a Session for each
+// reconcile. The pure parts are in subpackages: install (what is written), revision (which
+// revision composes), ending (the next step for a deleted definition).
 package serving
 
 import (
@@ -75,23 +77,24 @@ func (d *Definition) WriteStatus(ctx context.Context, status map[string]any) (wr
 	return d.writer.WriteStatus(ctx, d.Object, status)
 }
 
-// Session is one reconcile of one definition. Its methods are called in this order; each goes as far as the one before
-// it allows, and what served before goes on serving until there is something better. An outcome that is settled ends the
-// reconcile.
+// Session is one reconcile of one definition. Its methods are called in this order. Each does as
+// much as the one before allows, and a kind that is served stays served until it can be
+// replaced. A final result ends the reconcile.
 type Session interface {
-	// Finalizers are those that the definition must have before anything is done for it.
+	// Finalizers are those that the definition must have before anything is created for it.
 	Finalizers() []string
-	// Compile finds what the definition comes to.
+	// Compile compiles the definition.
 	Compile(context.Context) reconcile.Result
 	// Wanted are the CustomResourceDefinitions that are to be published, if any can be.
 	Wanted(context.Context) ([]*Wanted, error)
-	// Serve starts the controllers of the kinds that are served, and hands over to them what composes instances.
+	// Serve starts the controllers of the published kinds, and sets their composers.
 	Serve(context.Context) error
-	// Report writes the status and whatever follows from the reconcile. Failed is why a kind could not be published,
-	// and served what Serve returned.
+	// Report writes the status and records events. Failed is why a kind could not be published,
+	// and served the error of Serve.
 	Report(ctx context.Context, failed, served error) reconcile.Result
 
-	// Endings are, of a definition that is deleted, how its kinds end, in order. They replace all of the above.
+	// Endings are the kinds of a deleted definition in the order in which they end. They replace
+	// all of the above.
 	Endings(context.Context) []*Ending
 	// ReportEnding reports what a deleted definition waits for: instances that remain, or, without any, the
 	// CustomResourceDefinition of the kind.
@@ -104,8 +107,8 @@ type Session interface {
 // Ending is how one of a deleted definition's kinds ends.
 type Ending struct {
 	ending.Policy
-	// Finalizer is removed from the definition when the kind has ended. Without it on the definition the kind is not
-	// looked at.
+	// Finalizer is removed from the definition when the kind has ended. A kind without it on the
+	// definition is skipped.
 	Finalizer string
 	// CRD is the CustomResourceDefinition, nil for none, and Kind the kind in the version in which instances are read;
 	// unless there is none, as Unreadable says.
@@ -113,7 +116,7 @@ type Ending struct {
 	Kind       schema.GroupVersionKind
 	Unreadable string
 	Running    *Running
-	// Serve goes on serving the instances, or begins to.
+	// Serve starts or continues serving the instances.
 	Serve func(context.Context)
 	// Before does what is left to do before the finalizer is removed; optional.
 	Before func(ctx context.Context, orphaned bool) reconcile.Result
@@ -161,16 +164,16 @@ func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 	if !found {
 		return nil, false
 	}
-	refusals, _ := r.refusals.LoadOrStore(key, &telemetry.Refusals{})
+	refusals, _ := r.refusals.LoadOrStore(key, &telemetry.WriteFailures{})
 	manager, status := r.Dialect.Managers()
 	return &Definition{
 		Key:    key,
-		Object: &writer.Object{Unstructured: o, Refusals: refusals.(*telemetry.Refusals)},
+		Object: &writer.Object{Unstructured: o, Refusals: refusals.(*telemetry.WriteFailures)},
 		writer: writer.Writer{Cluster: r.Cluster, Caches: r.Hub, Events: r.Events, Manager: manager, StatusManager: status},
 	}, true
 }
 
-// end ends the kinds of a deleted definition, one after the other, and lets it go.
+// end ends the kinds of a deleted definition, one after the other, and removes its finalizers.
 func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Result {
 	endings := s.Endings(ctx)
 	for _, e := range endings {
@@ -217,7 +220,7 @@ func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *E
 		case ending.Stop:
 			e.Running.Stop()
 		case ending.DeleteCRD:
-			if err := r.deleteCRD(ctx, e.CRD); kube.IsGone(err) {
+			if err := r.deleteCRD(ctx, e.CRD); kube.IsStale(err) {
 				return false, reconcile.Conflict()
 			} else if err != nil {
 				return false, reconcile.Fail(err)
@@ -234,11 +237,11 @@ func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *E
 	}
 }
 
-// remaining reads the instances of a kind. What is read wakes the definition when an instance comes or goes, or when the
-// instances can be read again.
+// remaining reads the instances of a kind. The definition is enqueued when an instance is
+// created or deleted, or when the instances can be read again.
 func (r *Reconciler) remaining(d *Definition, e *Ending) *Remaining {
 	out := &Remaining{State: watch.State{Phase: watch.Synced}}
-	if e.CRD == nil || !crd.Established(e.CRD) {
+	if e.CRD == nil || !crd.IsEstablished(e.CRD) {
 		return out
 	}
 	out.Kind = e.CRD.Spec.Names.Kind
@@ -261,7 +264,7 @@ func factsOf(e *Ending, left *Remaining) ending.Facts {
 	case e.CRD == nil:
 	case e.CRD.DeletionTimestamp != nil:
 		f.CRD = ending.Terminating
-	case crd.Established(e.CRD):
+	case crd.IsEstablished(e.CRD):
 		f.CRD = ending.Established
 	default:
 		f.CRD = ending.Pending
@@ -286,10 +289,10 @@ func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, 
 	return out
 }
 
-// deleteCRD deletes a CustomResourceDefinition. One that was never served may be served in the next moment, and have
-// instances that nobody has counted: it is deleted only if it has not changed.
+// deleteCRD deletes a CustomResourceDefinition. One that was never served may be served in the
+// next moment and have uncounted instances: it is deleted only if it has not changed.
 func (r *Reconciler) deleteCRD(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
-	if crd.Established(c) {
+	if crd.IsEstablished(c) {
 		return r.publisher().Delete(ctx, c)
 	}
 	return r.publisher().DeleteUnchanged(ctx, c)

@@ -73,7 +73,7 @@ func (s RevisionStore) Encode(revision metav1.Object) (*unstructured.Unstructure
 	return &unstructured.Unstructured{Object: raw}, nil
 }
 
-// Create creates a revision. The error is one of kube.IsTaken's if another has its name.
+// Create creates a revision. The error is one of kube.IsNameTaken's if another has its name.
 func (s RevisionStore) Create(ctx context.Context, of object.Key, revision *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return s.Write(of, revision, func() (*unstructured.Unstructured, error) { return s.Cluster.Create(ctx, revision, s.Manager) })
 }
@@ -90,7 +90,7 @@ func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured,
 // ResultOf is the result of a reconcile that a write has ended with an error: it was stale, so that an event brings the
 // next reconcile, or it has failed.
 func ResultOf(err error) reconcile.Result {
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return reconcile.Conflict()
 	}
 	return reconcile.Fail(err)

@@ -27,8 +27,9 @@ type Running struct {
 	identity any
 	stopped  func()
 
-	// deleted are the instances whose deletion was asked for and refused those for which it was refused, while the
-	// definition is being deleted; reported is what its status said last of them.
+	// deleted are the instances whose deletion was requested, and refused those for which it was
+	// refused, while the definition is being deleted; reported is the count that was last
+	// reported.
 	deleted  map[types.UID]struct{}
 	refused  map[types.UID]string
 	reported ending.Count

@@ -97,7 +97,7 @@ func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine manage
 }
 
 // isMarked says whether an object is composed by Espalier.
-func isMarked(o *unstructured.Unstructured) bool { return inventory.Applied(o) != "" }
+func isMarked(o *unstructured.Unstructured) bool { return inventory.AppliedDigest(o) != "" }
 
 // operation is a step of a JSON patch (RFC 6902).
 type operation struct {

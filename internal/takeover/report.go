@@ -1,6 +1,6 @@
-// Package takeover says what would become of the objects of another engine, and what is to
-// become of ours when that engine goes on: it compares states of objects, and writes the
-// answer for people and for programs.
+// Package takeover computes the plan of a takeover: how the objects of another engine would
+// change. It also computes how objects change when they are given back to that engine. It
+// compares states of objects, and prints the plan as text or JSON.
 //
 // Pure: it decides from values alone.
 package takeover
@@ -21,11 +21,11 @@ import (
 
 // Observed is an object as it is and as it would be.
 type Observed struct {
-	// Before is nil for an object that would be created, After for one that would be gone.
+	// Before is nil for an object that would be created, After for one that would be deleted.
 	Before, After *unstructured.Unstructured
-	// Deletion says that its deletion would be asked for, and isn't yet.
+	// Deletion reports whether a deletion of the object would be requested.
 	Deletion bool
-	// Served says that the controllers look after the object, rather than compose it.
+	// Served reports whether the controllers reconcile the object, rather than only compose it.
 	Served bool
 }
 
@@ -44,7 +44,7 @@ func (o Observed) label(name string) string {
 	return o.Before.GetLabels()[name]
 }
 
-// Action is what would become of an object.
+// Action is what would happen to an object.
 type Action string
 
 // Actions.
@@ -56,15 +56,15 @@ const (
 	Recreated Action = "Recreated"
 )
 
-// Object is an object with what would become of it.
+// Object is an object in a plan.
 type Object struct {
 	Kind      string `json:"kind"`
 	Group     string `json:"group,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Action    Action `json:"action"`
-	// Own says that the object is of a kind of Espalier's, or its CustomResourceDefinition:
-	// nothing of the former engine's.
+	// Own reports whether the object's kind, or the kind that the CustomResourceDefinition
+	// defines, is Espalier's own rather than the former engine's.
 	Own         bool         `json:"own,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
 }
@@ -76,20 +76,20 @@ func (o Object) key() object.Key {
 // String names the object.
 func (o Object) String() string { return o.key().String() }
 
-// Group is an instance with what it is composed of, or what belongs to none.
+// Group is an instance with its children, or all objects that belong to no instance.
 type Group struct {
 	// Instance is empty for objects that belong to no instance.
 	Instance string   `json:"instance,omitempty"`
 	Objects  []Object `json:"objects"`
 }
 
-// Refusal is an object that isn't taken over, or that something is wrong with.
+// Refusal is an object that is not taken over, or that has a problem.
 type Refusal struct {
 	Object  string `json:"object,omitempty"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Known says that it isn't the takeover's doing: it was so before.
+	// Known reports whether the problem existed before the takeover.
 	Known bool `json:"known,omitempty"`
 }
 
@@ -97,20 +97,20 @@ type Refusal struct {
 type Plan struct {
 	// BackTo is the engine that objects are given back to; empty for a takeover.
 	BackTo string `json:"backTo,omitempty"`
-	// Written says that it was carried out, and Unsettled that the controllers were still at
-	// work when the time was up, so that there would be more.
+	// Written reports whether the plan was carried out. Unsettled reports whether the
+	// controllers were still busy at the timeout, so that the plan is incomplete.
 	Written   bool `json:"written"`
 	Unsettled bool `json:"unsettled,omitempty"`
-	// Refused is why the controllers wouldn't start; empty if they would.
+	// Refused is why the controllers would not start; empty if they would.
 	Refused string `json:"refused,omitempty"`
-	// Notes are what else there is to know and to do.
+	// Notes are further remarks, each a sentence without its period.
 	Notes    []string  `json:"notes,omitempty"`
 	Groups   []Group   `json:"groups,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
 	Summary  Summary   `json:"summary"`
 }
 
-// Summary counts objects, of Espalier's own kinds none.
+// Summary counts the objects of a plan, without those of Espalier's own kinds.
 type Summary struct {
 	Objects   int `json:"objects"`
 	Instances int `json:"instances"`
@@ -124,7 +124,7 @@ type Summary struct {
 	Installed int `json:"installed"`
 }
 
-// New makes a plan of what was observed, and of the passes that failed.
+// New returns the plan for the observed objects, and for the errors of failed reconciles.
 func New(observed []Observed, failed map[object.Key]string) Plan {
 	var p Plan
 	ids := map[string]object.Key{}
@@ -143,7 +143,7 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 	for key, why := range failed {
 		p.Refusals = append(p.Refusals, Refusal{
 			Object: key.String(), Reason: "ReconcileFailed", Message: why,
-			Remedy: "see to the cause, and print the plan again",
+			Remedy: "fix the cause, and print the plan again",
 		})
 	}
 	for key, objects := range groups {
@@ -178,7 +178,7 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 	return p
 }
 
-// instanceOf is the instance that an object belongs to: itself, if it is one.
+// instanceOf is the instance that an object belongs to; the object itself if it is one.
 func instanceOf(o Observed, ids map[string]object.Key) object.Key {
 	if key, ok := ids[o.label(v1alpha1.ApplySetIDLabel)]; ok {
 		return key
@@ -189,12 +189,12 @@ func instanceOf(o Observed, ids map[string]object.Key) object.Key {
 	return ids[o.label(v1alpha1.ApplySetPartOfLabel)]
 }
 
-// isInstance says whether the object is looked after and is no definition or the like.
+// isInstance reports whether the object is reconciled and is of no kind of the dialects' API.
 func isInstance(o Observed) bool {
 	return o.Served && !isDialects(o.any().GroupVersionKind().Group)
 }
 
-// isDialects says whether kinds of a group are the dialects' own.
+// isDialects reports whether a group belongs to the dialects' API.
 func isDialects(group string) bool {
 	switch group {
 	case "apiextensions.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io", "kro.run", "internal.kro.run", "apiextensions.k8s.io":
@@ -250,8 +250,8 @@ func (s *Summary) count(o Object) {
 	}
 }
 
-// problemOf is what an object says is wrong with it, by the condition that says so; empty for
-// nothing.
+// problemOf is the first problem that an object's conditions show, with the condition's type;
+// empty if there is none.
 func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
 	all := condition.Read(o)
 	for _, kind := range []string{"Established", "Offered", "GraphAccepted", "KindReady", "ControllerReady", "InstanceManaged", "GraphResolved", "Synced", "ValidPipeline", "Healthy"} {
@@ -263,7 +263,7 @@ func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
 	return "", "", ""
 }
 
-// remedies say what to do about what conditions tell.
+// remedies are by condition type.
 var remedies = map[string]string{
 	"Established":     "correct the definition; its instances stay as they are until then",
 	"Offered":         "correct the definition; its claims stay as they are until then",
@@ -275,21 +275,21 @@ var remedies = map[string]string{
 	"Healthy":         "serve the function by --function, see docs/functions.md",
 }
 
-// refusals are what isn't taken over of an object, and what is wrong with it.
+// refusals are the problems of an object.
 func refusals(o Observed) []Refusal {
 	if !o.Served || o.After == nil {
 		return nil
 	}
 	name := object.KeyOf(o.After).String()
 	say := func(reason, message, remedy string, known bool) Refusal {
-		return Refusal{Object: name, Reason: reason, Message: diag.Shorten(message, mostMessage), Remedy: remedy, Known: known}
+		return Refusal{Object: name, Reason: reason, Message: diag.TruncateMiddle(message, mostMessage), Remedy: remedy, Known: known}
 	}
 	if o.Before != nil && o.Before.GetDeletionTimestamp() != nil {
-		message := "its deletion has begun before, and goes on by the former engine's rules"
+		message := "its deletion has started before, and continues by the former engine's rules"
 		if d := report.ReadDeletion(o.After); d != nil && len(d.Blockers) > 0 {
 			message += fmt.Sprintf("; %d of %d objects are gone", d.Removed, d.Total)
 		}
-		return []Refusal{say("BeingDeleted", message, "none is needed; 'espalier blockers' tells what is in the way", true)}
+		return []Refusal{say("BeingDeleted", message, "none is needed; 'espalier blockers' shows what blocks it", true)}
 	}
 	var out []Refusal
 	for _, p := range report.ReadProblems(o.After) {
@@ -310,5 +310,5 @@ func refusals(o Observed) []Refusal {
 	return out
 }
 
-// mostMessage bounds what is told of a message.
+// mostMessage bounds, in bytes, what a plan repeats of a message.
 const mostMessage = 300

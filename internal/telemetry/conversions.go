@@ -15,34 +15,34 @@ type Conversions struct {
 	took    *prometheus.HistogramVec
 }
 
-// NewConversions returns metrics that the metrics server knows. Of several in one process
-// the first is known.
+// NewConversions returns metrics that the metrics server serves. Of several programs in one
+// process the first one is served.
 func NewConversions() *Conversions {
 	c := &Conversions{
 		objects: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_conversions_total",
-			Help: "Objects that the API server had converted, by their kind, the version that was wanted and how it ended.",
+			Help: "Objects that the conversion webhook converted, by kind, requested version and outcome.",
 		}, []string{"group", "kind", "version", "outcome"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "espalier_conversion_duration_seconds",
-			Help:    "How long answers to the API server took that asked for a conversion, by the objects' kind.",
+			Help:    "How long conversion reviews took, by the objects' kind.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
 		}, []string{"group", "kind"}),
 	}
-	// A second program in one process, as in tests, finds them there.
+	// A second program in one process, as in tests, fails to register: the first is served.
 	for _, collector := range c.Collectors() {
 		_ = metrics.Registry.Register(collector)
 	}
 	return c
 }
 
-// Collectors are those of the metrics.
+// Collectors returns the collectors of all metrics.
 func (c *Conversions) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{c.objects, c.took}
 }
 
-// Observe counts one answer about objects of a kind: so many were converted, or one
-// wasn't, and with it none.
+// Observe counts one conversion review for objects of a kind: all were converted or, if one
+// failed, none.
 func (c *Conversions) Observe(kind schema.GroupKind, version string, converted int, failed bool, took time.Duration) {
 	if c == nil || c.objects == nil {
 		return

@@ -1,5 +1,5 @@
-// Package telemetry is what the program tells about itself: events on
-// transitions, metrics, and the keys that logs share.
+// Package telemetry is what the controllers report about their work: events on transitions,
+// and metrics.
 package telemetry
 
 import (
@@ -18,8 +18,8 @@ const (
 	Warning Severity = "Warning"
 )
 
-// Recorder tells the people who look at an object that something happened to
-// it. Implementations don't block and are safe for concurrent use.
+// Recorder records events about objects. Implementations do not block and are safe for
+// concurrent use.
 type Recorder interface {
 	Event(about runtime.Object, severity Severity, reason, message string)
 }
@@ -29,9 +29,9 @@ func NewRecorder(to events.EventRecorder) Recorder { return recorder{to} }
 
 type recorder struct{ to events.EventRecorder }
 
-// longestNote is what the API server accepts as an event's note.
-const longestNote = 1024
+// maxNote is how many bytes the API server accepts in an event's note.
+const maxNote = 1024
 
 func (r recorder) Event(about runtime.Object, severity Severity, reason, message string) {
-	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", diag.Shorten(message, longestNote))
+	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", diag.TruncateMiddle(message, maxNote))
 }

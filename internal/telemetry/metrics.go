@@ -10,63 +10,63 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Metrics are what the program counts about its own work.
+// Metrics are the metrics of reconciles, queues and the propagation of statuses.
 type Metrics struct {
-	passes *prometheus.HistogramVec
-	waited *prometheus.HistogramVec
-	layers *prometheus.HistogramVec
+	reconciles  *prometheus.HistogramVec
+	queueWaits  *prometheus.HistogramVec
+	propagation *prometheus.HistogramVec
 }
 
-// NewMetrics returns metrics that count nothing yet.
+// NewMetrics returns metrics without samples.
 func NewMetrics() *Metrics {
 	return &Metrics{
-		passes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		reconciles: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "espalier_reconcile_duration_seconds",
-			Help:    "How long passes over one object took, by the object's kind and how they ended.",
+			Help:    "How long reconciles took, by the object's kind and the outcome.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"group", "kind", "outcome"}),
-		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		queueWaits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "espalier_queue_wait_seconds",
-			Help:    "How long an event waited for the pass over its object to begin, by the object's kind.",
+			Help:    "How long a request waited in the queue until its reconcile began, by the object's kind.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
 		}, []string{"group", "kind"}),
-		layers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		propagation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "espalier_status_propagation_seconds",
-			Help:    "How long values took from the status of an instance to that of the one above it, by the kinds of both.",
+			Help:    "How long values took from the status of an instance to that of the instance above it, by the kinds of both.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, []string{"below", "above"}),
 	}
 }
 
-// Collectors are those of the metrics.
+// Collectors returns the collectors of all metrics.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.passes, m.waited, m.layers}
+	return []prometheus.Collector{m.reconciles, m.queueWaits, m.propagation}
 }
 
-// Register makes the metrics known to the metrics server, with those of the
-// given collectors. Of several programs in one process, as in tests, the last is reported.
+// Register registers the metrics, and further collectors, with the registry that the metrics
+// server serves. Of several programs in one process, as in tests, the last one is served.
 func (m *Metrics) Register(more ...prometheus.Collector) {
 	for _, c := range append(m.Collectors(), more...) {
-		metrics.Registry.Unregister(c) // what has the same names
+		metrics.Registry.Unregister(c) // that of another program in this process
 		metrics.Registry.MustRegister(c)
 	}
 }
 
-// Observe counts one pass.
+// Observe counts one reconcile.
 func (m *Metrics) Observe(p reconcile.Run) {
-	ended := "done"
+	outcome := "done"
 	switch {
 	case p.Err != nil:
-		ended = "failed"
+		outcome = "failed"
 	case p.RequeueAfter > 0:
-		ended = "waiting"
+		outcome = "waiting"
 	}
-	m.passes.WithLabelValues(p.Kind.Group, p.Kind.Kind, ended).Observe(p.Took.Seconds())
-	m.waited.WithLabelValues(p.Kind.Group, p.Kind.Kind).Observe(p.Waited.Seconds())
+	m.reconciles.WithLabelValues(p.Kind.Group, p.Kind.Kind, outcome).Observe(p.Took.Seconds())
+	m.queueWaits.WithLabelValues(p.Kind.Group, p.Kind.Kind).Observe(p.Waited.Seconds())
 }
 
-// Propagated counts one value's way from one layer to the next. There are as many pairs as
-// kinds that definitions nest in one another.
-func (m *Metrics) Propagated(below, above schema.GroupKind, took time.Duration) {
-	m.layers.WithLabelValues(below.String(), above.String()).Observe(took.Seconds())
+// ObservePropagation counts how long a value took from the status of one kind to that of the
+// kind above. There are as many pairs of labels as nested kinds.
+func (m *Metrics) ObservePropagation(below, above schema.GroupKind, took time.Duration) {
+	m.propagation.WithLabelValues(below.String(), above.String()).Observe(took.Seconds())
 }

@@ -6,24 +6,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
-// Missing are rights that somebody needs and hasn't got.
-type Missing struct {
-	// User is who that is.
+// MissingPermissions are permissions that a user needs and does not have.
+type MissingPermissions struct {
+	// User is the user as RBAC names it.
 	User string
-	// Namespace and Definition name the definition that they are needed for; empty for what
-	// the controllers need in every cluster.
+	// Namespace and Definition name the definition that needs them; empty for what the
+	// controllers need in every cluster.
 	Namespace, Definition string
-	Needs                 []rbac.Need
+	Needs                 []rbac.Permission
 }
 
-// NewPermissions reports the rights that are missing. Where there are none, there are no
-// series.
-func NewPermissions(missing func() []Missing) prometheus.Collector { return permissions{missing} }
+// NewPermissions reports the permissions that are missing. If none is, there are no series.
+func NewPermissions(missing func() []MissingPermissions) prometheus.Collector {
+	return permissions{missing}
+}
 
-type permissions struct{ missing func() []Missing }
+type permissions struct{ missing func() []MissingPermissions }
 
 var missingDesc = prometheus.NewDesc("espalier_missing_permissions",
-	"Rights that are needed and not granted, by who lacks them, the definition that they are needed for, if it is one, verb and resource.",
+	"Permissions that are needed and not granted, by user, the definition that needs them, if any, verb and resource.",
 	[]string{"user", "namespace", "definition", "verb", "group", "resource"}, nil)
 
 // Describe implements prometheus.Collector.
@@ -32,7 +33,7 @@ func (permissions) Describe(out chan<- *prometheus.Desc) { out <- missingDesc }
 // Collect implements prometheus.Collector.
 func (p permissions) Collect(out chan<- prometheus.Metric) {
 	type series struct{ user, namespace, definition, verb, group, resource string }
-	counts := map[series]int{} // the same may be missing for several objects
+	counts := map[series]int{} // several objects may lack the same one
 	for _, m := range p.missing() {
 		for _, n := range m.Needs {
 			counts[series{m.User, m.Namespace, m.Definition, n.Verb, n.Group, n.Resource}]++

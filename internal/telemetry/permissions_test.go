@@ -12,14 +12,14 @@ import (
 )
 
 func TestMissingPermissionsAreCounted(t *testing.T) {
-	secrets := []rbac.Need{{Verb: "get", Resource: "secrets", Name: "a"}, {Verb: "get", Resource: "secrets", Name: "b"}}
-	missing := []telemetry.Missing{
-		{User: "controllers", Needs: rbac.Of("kro.run", "resourcegraphdefinitions/status", "update")},
-		{User: "builder", Definition: "site", Needs: append(rbac.Of("", "pods", "list", "watch"), secrets...)},
-		{User: "controllers", Namespace: "team", Definition: "site", Needs: rbac.Of("", "pods", "list")},
+	secrets := []rbac.Permission{{Verb: "get", Resource: "secrets", Name: "a"}, {Verb: "get", Resource: "secrets", Name: "b"}}
+	missing := []telemetry.MissingPermissions{
+		{User: "controllers", Needs: rbac.PermissionsFor("kro.run", "resourcegraphdefinitions/status", "update")},
+		{User: "builder", Definition: "site", Needs: append(rbac.PermissionsFor("", "pods", "list", "watch"), secrets...)},
+		{User: "controllers", Namespace: "team", Definition: "site", Needs: rbac.PermissionsFor("", "pods", "list")},
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(telemetry.NewPermissions(func() []telemetry.Missing { return missing }))
+	registry.MustRegister(telemetry.NewPermissions(func() []telemetry.MissingPermissions { return missing }))
 	gather := func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// NewReadiness reports how many objects there are of the kinds that are served, by whether
-// they are ready, and how many of them are being deleted. It looks at all of them whenever
-// it is asked, so that the numbers can't drift.
+// NewReadiness reports how many objects of the served kinds there are, by their readiness, and
+// how many of them are being deleted. It counts all objects at each scrape, so that the
+// numbers cannot drift.
 func NewReadiness(kinds func() []schema.GroupVersionKind, objects func(schema.GroupVersionKind) []*unstructured.Unstructured) prometheus.Collector {
 	return readiness{kinds, objects}
 }
@@ -26,7 +26,7 @@ var (
 		"Definitions, instances and managed resources, by kind and the status of their Ready condition; of definitions of composites Established, of functions Healthy.",
 		[]string{"group", "kind", "ready"}, nil)
 	deletingDesc = prometheus.NewDesc("espalier_objects_deleting",
-		"Those of them that are being deleted.", []string{"group", "kind"}, nil)
+		"Those of espalier_objects that are being deleted.", []string{"group", "kind"}, nil)
 )
 
 // Describe implements prometheus.Collector.

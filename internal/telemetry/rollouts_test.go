@@ -10,17 +10,17 @@ import (
 
 func TestRolloutsAreCounted(t *testing.T) {
 	var none *telemetry.Rollouts
-	none.Issued() // counts nothing, and breaks nothing
-	none.Happened("RolloutStarted")
+	none.CountIssued() // nil counts nothing
+	none.CountEvent("RolloutStarted")
 
 	r, registry := telemetry.NewRollouts(), prometheus.NewPedanticRegistry()
 	if err := registry.Register(r); err != nil {
 		t.Fatal(err)
 	}
-	r.Issued()
-	r.Happened("RolloutStarted")
-	r.Happened("RolloutStopped")
-	r.Happened("RolloutStopped")
+	r.CountIssued()
+	r.CountEvent("RolloutStarted")
+	r.CountEvent("RolloutStopped")
+	r.CountEvent("RolloutStopped")
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

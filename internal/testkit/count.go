@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Counter counts the requests that go through it: reads as well as writes. Watches
-// don't count, since they are what makes polling unnecessary, and neither do
-// events, which tell people of what has happened.
+// Counter counts the requests that go through it, reads and writes. It leaves out watches,
+// which replace polling, and writes of events. It is safe for concurrent use.
 type Counter struct {
-	// Counts says which of them count; optional.
-	Counts func(*http.Request) bool
+	// Filter reports whether a request counts; nil counts all. It is set before the first
+	// request.
+	Filter func(*http.Request) bool
 
 	mu    sync.Mutex
 	total int
@@ -26,43 +26,43 @@ type Counter struct {
 // Wrap returns a copy of the configuration whose requests are counted.
 func (c *Counter) Wrap(config *rest.Config) *rest.Config {
 	wrapped := rest.CopyConfig(config)
-	wrapped.Wrap(c.Count)
+	wrapped.Wrap(c.WrapTransport)
 	return wrapped
 }
 
-// Count is a transport that counts the requests of another.
-func (c *Counter) Count(next http.RoundTripper) http.RoundTripper { return counting{c, next} }
+// WrapTransport returns a transport that counts the requests of next.
+func (c *Counter) WrapTransport(next http.RoundTripper) http.RoundTripper { return counting{c, next} }
 
-// Counted is how many requests there were.
-type Counted struct {
+// RequestCounts is a number of requests, in total and by verb and resource.
+type RequestCounts struct {
 	Total int
 	by    map[string]int
 }
 
-// Now is how many requests there have been so far.
-func (c *Counter) Now() Counted {
+// Snapshot returns the requests so far.
+func (c *Counter) Snapshot() RequestCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Counted{c.total, maps.Clone(c.by)}
+	return RequestCounts{c.total, maps.Clone(c.by)}
 }
 
-// Since is how many requests there have been since then.
-func (c *Counter) Since(then Counted) Counted {
-	out := c.Now()
-	out.Total -= then.Total
-	for what, n := range then.by {
-		if out.by[what] -= n; out.by[what] == 0 {
-			delete(out.by, what)
+// Since returns the requests since an earlier Snapshot.
+func (c *Counter) Since(before RequestCounts) RequestCounts {
+	out := c.Snapshot()
+	out.Total -= before.Total
+	for key, n := range before.by {
+		if out.by[key] -= n; out.by[key] == 0 {
+			delete(out.by, key)
 		}
 	}
 	return out
 }
 
 // String lists the requests by verb and resource.
-func (c Counted) String() string {
+func (c RequestCounts) String() string {
 	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(c.by)) {
-		parts = append(parts, fmt.Sprintf("%d %s", c.by[what], what))
+	for _, key := range slices.Sorted(maps.Keys(c.by)) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.by[key], key))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -74,7 +74,7 @@ type counting struct {
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	resource := resourceOf(r.URL.Path)
-	if resource != "events" && r.URL.Query().Get("watch") == "" && (c.Counts == nil || c.Counts(r)) {
+	if resource != "events" && r.URL.Query().Get("watch") == "" && (c.Filter == nil || c.Filter(r)) {
 		c.mu.Lock()
 		if c.by == nil {
 			c.by = map[string]int{}
@@ -86,8 +86,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// resourceOf is the resource, with its subresource, that a path is about; of what
-// is about none it is the path.
+// resourceOf returns the resource, with its subresource, of a request's path, or the path
+// itself where it has none.
 func resourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {

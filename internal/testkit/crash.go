@@ -10,28 +10,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrCrashed is what every request gets after the crash.
+// ErrCrashed is the error of every request after the crash.
 var ErrCrashed = errors.New("testkit: crashed")
 
-// Crash makes a process die after a given number of its writes, as seen from the
-// API server: that write takes effect, its answer is lost, and no request comes
-// after it.
+// Crash simulates, as seen from the API server, a process that dies at one of its writes:
+// the write takes effect, its answer is lost, and no request follows. It is safe for
+// concurrent use.
 type Crash struct {
 	after   int64
 	before  func(n int) bool
 	writes  atomic.Int64
 	crashed chan struct{}
 	once    atomic.Bool
-	// Log is told of each write; optional.
+	// Log gets each write as "METHOD path"; optional.
 	Log func(string)
 }
 
-// NewCrash crashes after the n-th write; with 0 never, which counts them.
+// NewCrash crashes after the n-th write. With 0 it never crashes and only counts writes.
 func NewCrash(n int) *Crash { return &Crash{after: int64(n), crashed: make(chan struct{})} }
 
-// NewCrashBefore crashes before the first write, as counted from 1, of which before
-// says so: that one never arrives. What the process has done elsewhere since the
-// write before is done, and nobody has noted it.
+// NewCrashBefore crashes before the first write, counted from 1, for which before returns
+// true: that write does not reach the server. External effects since the previous write
+// remain, with no record of them in the cluster.
 func NewCrashBefore(before func(n int) bool) *Crash {
 	return &Crash{before: before, crashed: make(chan struct{})}
 }
@@ -43,10 +43,10 @@ func (c *Crash) Wrap(config *rest.Config) *rest.Config {
 	return wrapped
 }
 
-// Crashed is closed when it has happened.
+// Crashed returns a channel that is closed at the crash.
 func (c *Crash) Crashed() <-chan struct{} { return c.crashed }
 
-// Writes counts the writes so far.
+// Writes returns the number of writes so far.
 func (c *Crash) Writes() int { return int(c.writes.Load()) }
 
 type crashing struct {
@@ -69,7 +69,7 @@ func (c crashing) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.crash()
 	}
 	if c.once.Load() || c.after > 0 && n > c.after {
-		return nil, ErrCrashed // side by side with the one that crashes
+		return nil, ErrCrashed // concurrent with the write that crashes
 	}
 	answer, err := c.next.RoundTrip(r)
 	if n == c.after {
@@ -88,8 +88,8 @@ func (c *Crash) crash() {
 	}
 }
 
-// IsWrite tells requests that change something of the world under test; events
-// and leases are about it, and questions about rights are only asked by writing them.
+// IsWrite reports whether a request changes an object under test. Events, leases and
+// SelfSubject reviews do not count.
 func IsWrite(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -98,22 +98,22 @@ func IsWrite(r *http.Request) bool {
 	return false
 }
 
-// Revive runs something whose requests go through the crash, and once that has happened
-// runs it again without. It returns how to stop the one that runs.
-func (c *Crash) Revive(config *rest.Config, run func(*rest.Config) (stop func())) (stop func()) {
+// RunAndRestart runs a process whose requests go through the crash, and after the crash
+// stops it and runs it again without. Stop stops the running one.
+func (c *Crash) RunAndRestart(config *rest.Config, run func(*rest.Config) (stop func())) (stop func()) {
 	first := run(c.Wrap(config))
-	over, last := make(chan struct{}), make(chan func(), 1)
+	stopping, stopLast := make(chan struct{}), make(chan func(), 1)
 	go func() {
 		select {
 		case <-c.Crashed():
 			first()
-			last <- run(config)
-		case <-over: // there were fewer writes this time
-			last <- first
+			stopLast <- run(config)
+		case <-stopping: // fewer writes this time
+			stopLast <- first
 		}
 	}()
 	return sync.OnceFunc(func() {
-		close(over)
-		(<-last)()
+		close(stopping)
+		(<-stopLast)()
 	})
 }

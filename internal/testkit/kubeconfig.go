@@ -9,7 +9,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig writes how to reach a server to a file of the test's, which it names.
+// Kubeconfig writes a kubeconfig for a server to a temporary file of the test, and returns
+// its path.
 func Kubeconfig(tb testing.TB, config *rest.Config) string {
 	tb.Helper()
 	config = rest.CopyConfig(config)
@@ -17,10 +18,10 @@ func Kubeconfig(tb testing.TB, config *rest.Config) string {
 		tb.Fatal(err)
 	}
 	file := clientcmdapi.NewConfig()
-	file.Clusters["it"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	file.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
-	file.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
-	file.CurrentContext = "it"
+	file.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	file.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+	file.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	file.CurrentContext = "test"
 	path := filepath.Join(tb.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*file, path); err != nil {
 		tb.Fatal(err)

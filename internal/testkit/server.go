@@ -1,4 +1,4 @@
-// Package testkit holds what tests share: a real API server, and names that do not clash on it.
+// Package testkit gives tests a real API server, unique names on it, and a client that waits.
 package testkit
 
 import (
@@ -20,37 +20,37 @@ import (
 )
 
 const (
-	// sharedVariable names the kubeconfig of a server that all packages of a test run use.
+	// sharedVariable names the kubeconfig of a server that all packages of a test run share.
 	sharedVariable = "ESPALIER_TEST_KUBECONFIG"
-	// throwawayVariable says that this server is stopped after the run, with all that is on it.
+	// throwawayVariable is set if this server is discarded after the run.
 	throwawayVariable = "ESPALIER_TEST_THROWAWAY"
 
 	startLimit = 2 * time.Minute
 	stopLimit  = 20 * time.Second
 )
 
-// server is the one of this test binary.
+// server is the API server of this test binary.
 var server struct {
-	managed bool // Main runs, and will stop it
-	shared  bool // other packages use it, too
+	managed bool // Main runs, and stops the server
+	shared  bool // other packages use the server, too
 	once    sync.Once
 	config  *rest.Config
 	err     error
 	stop    func() error
 
-	// transport is what all clients of config share. It is held so that they do: client-go forgets
-	// it between the clients of two tests otherwise, with connections that nobody can close then.
-	// Main closes them, since a server that lives on does not, and who looks for left-over
-	// goroutines would find theirs.
+	// transport is shared by all clients of config. The reference keeps it in client-go's
+	// cache, which otherwise drops it between the clients of two tests, with connections
+	// that cannot be closed any more. Main closes the connections, since a server that
+	// outlives the tests does not, and checks for leaked goroutines would find them.
 	transport http.RoundTripper
 }
 
-// Main runs the tests of a package and then removes the server that they started, if any. It is
+// Main runs the tests of a package and then stops the server that they started, if any. It is
 // the whole TestMain of a package that uses Server:
 //
 //	func TestMain(m *testing.M) { testkit.Main(m) }
 //
-// The exit code is returned for those who have more to do; the testing package knows it anyway.
+// It returns the exit code, which the testing package also records itself.
 func Main(m *testing.M) int {
 	server.managed = true
 	code := m.Run()
@@ -66,38 +66,37 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// throwaway says that nobody has to clean up the server of this binary.
-func throwaway() bool { return server.stop != nil || os.Getenv(throwawayVariable) != "" }
+// isThrowaway reports whether the server is discarded after the tests, so that they need not
+// clean up.
+func isThrowaway() bool { return server.stop != nil || os.Getenv(throwawayVariable) != "" }
 
 var atExit []func()
 
-// AtExit registers what to do after the tests and before the server is stopped.
-// It is for what all tests of a binary share, and is called from TestMain only.
+// AtExit registers a function that Main calls after the tests and before it stops the
+// server. Only TestMain calls it.
 func AtExit(f func()) { atExit = append(atExit, f) }
 
-// Server returns the configuration of a real API server, as administrator and without throttling.
-// All tests of a binary get the same server, so each works in its own Namespace and Group. It is
-// started by the first who asks; with ESPALIER_TEST_KUBECONFIG set, that file's server is used
-// instead, and several packages share it. The program is not built here: where it is missing, the
-// test fails and says how to build it.
+// Server returns an administrator's configuration of a real API server, without client-side
+// throttling. All tests of a binary get the same server, so each uses its own Namespace and
+// Group. The first call starts it; with ESPALIER_TEST_KUBECONFIG set, it is that file's server
+// instead, which several packages share. The test fails if the server's program is not built.
 func Server(tb testing.TB) *rest.Config {
 	tb.Helper()
-	return only(tb, connect)
+	return startOnce(tb, connect)
 }
 
-// Exclusive is Server for packages that run controllers: these serve a whole API
-// server, so that two sets of them can't share one. The server is always this
-// binary's own.
-func Exclusive(tb testing.TB) *rest.Config {
+// ExclusiveServer is Server for packages that run controllers: controllers serve a whole API
+// server, so two sets cannot share one. The server is always this binary's own.
+func ExclusiveServer(tb testing.TB) *rest.Config {
 	tb.Helper()
-	config := only(tb, own)
+	config := startOnce(tb, startManaged)
 	if server.shared {
-		tb.Fatal("testkit.Exclusive: another test of this package uses testkit.Server, which other packages use, too")
+		tb.Fatal("testkit.ExclusiveServer: another test of this package uses testkit.Server, which other packages share")
 	}
 	return config
 }
 
-// NeedsServer skips the test under -short, by which `make unit` runs what needs no server.
+// NeedsServer skips the test under -short: `make unit` runs only tests without a server.
 func NeedsServer(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
@@ -105,8 +104,8 @@ func NeedsServer(tb testing.TB) {
 	}
 }
 
-// only returns the server of this binary, which connect provides where nobody has asked before.
-func only(tb testing.TB, connect func() (*rest.Config, error)) *rest.Config {
+// startOnce returns the server of this binary; the first call gets it from connect.
+func startOnce(tb testing.TB, connect func() (*rest.Config, error)) *rest.Config {
 	tb.Helper()
 	NeedsServer(tb)
 	server.once.Do(func() {
@@ -130,10 +129,11 @@ func connect() (*rest.Config, error) {
 		server.shared = true
 		return config, nil
 	}
-	return own()
+	return startManaged()
 }
 
-func own() (*rest.Config, error) {
+// startManaged starts a server that Main stops.
+func startManaged() (*rest.Config, error) {
 	if !server.managed {
 		return nil, errors.New("testkit.Server needs `func TestMain(m *testing.M) { testkit.Main(m) }` in this package, " +
 			"which stops the server after the tests")
@@ -144,9 +144,9 @@ func own() (*rest.Config, error) {
 	return config, err
 }
 
-// Another returns a further server of this binary's own, for what moves from one to the other. It
-// is stopped at the end of the test that asks.
-func Another(tb testing.TB) *rest.Config {
+// AnotherServer starts a second server, for tests that move objects from one to the other, and
+// stops it at the end of the test.
+func AnotherServer(tb testing.TB) *rest.Config {
 	tb.Helper()
 	NeedsServer(tb)
 	config, stop, err := start()
@@ -166,8 +166,9 @@ func Another(tb testing.TB) *rest.Config {
 	return config
 }
 
-// start runs a server whose data are in a temporary directory and are never made durable.
-func start() (config *rest.Config, end func() error, err error) {
+// start starts a server with data in a temporary directory, without fsync. Stop also removes
+// the directory.
+func start() (config *rest.Config, stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "espalier-test-")
 	if err != nil {
 		return nil, nil, err

@@ -13,43 +13,43 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Namespace creates a namespace that nobody else has and returns its name. At the end of the test
-// it is deleted, without waiting until it is gone, unless the server goes too: a namespace whose
-// objects nobody takes apart any more keeps a server busy, since all kinds are listed in it again
-// and again.
+// Namespace creates a namespace with a unique name and returns the name. At the end of the
+// test it deletes the namespace without waiting, unless the server is discarded as well: a
+// namespace that stays Terminating, because no controller removes the finalizers in it, keeps a
+// server busy with lists of all kinds.
 func Namespace(tb testing.TB, c *rest.Config) string {
 	tb.Helper()
-	return namespace(tb, c, throwaway())
+	return namespace(tb, c, isThrowaway())
 }
 
-// namespace is Namespace on a server that goes with all that is on it, or stays.
-func namespace(tb testing.TB, c *rest.Config, goes bool) string {
+// namespace is Namespace; with keep it does not delete the namespace.
+func namespace(tb testing.TB, c *rest.Config, keep bool) string {
 	tb.Helper()
 	client, err := kubernetes.NewForConfig(c)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	namespaces := client.CoreV1().Namespaces()
-	made, err := namespaces.Create(tb.Context(),
+	created, err := namespaces.Create(tb.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if goes {
-		return made.Name
+	if keep {
+		return created.Name
 	}
 	tb.Cleanup(func() {
-		// tb.Context has ended by now; and the test may have deleted it itself.
-		err := namespaces.Delete(context.Background(), made.Name, metav1.DeleteOptions{})
+		// tb.Context has ended by now, and the test may have deleted the namespace itself.
+		err := namespaces.Delete(context.Background(), created.Name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			tb.Errorf("delete namespace %s: %v", made.Name, err)
+			tb.Errorf("delete namespace %s: %v", created.Name, err)
 		}
 	})
-	return made.Name
+	return created.Name
 }
 
-// Group returns the name of an API group that nobody else uses, such as "t3f9a01c2.example.com",
-// for kinds of a test that runs beside others on the same server.
+// Group returns a unique name of an API group, such as "t3f9a01c2.example.com", for the kinds
+// of one test among others on the same server.
 func Group(tb testing.TB) string {
 	tb.Helper()
 	var id [4]byte

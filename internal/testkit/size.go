@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	// sizeVariable says that sweeps are to be as large as they get.
+	// sizeVariable requests complete sweeps.
 	sizeVariable = "ESPALIER_TEST_FULL"
-	// summaryVariable names the file that lines of a test run's summary go to.
+	// summaryVariable names the file to which Report appends.
 	summaryVariable = "ESPALIER_TEST_SUMMARY"
 )
 
-// Size is how much of a sweep a test does: bounded where it is one test of many,
-// all of it under `make test-full`.
+// Size returns the size of a sweep: full under `make test-full`, bounded otherwise.
 func Size(bounded, full int) int {
 	if os.Getenv(sizeVariable) != "" {
 		return full
@@ -22,9 +21,9 @@ func Size(bounded, full int) int {
 	return bounded
 }
 
-// Say prints a line, and adds it to the summary of a whole test run: go test
-// keeps to itself what a package prints that passes.
-func Say(tb testing.TB, format string, args ...any) {
+// Report prints a line and appends it to the summary of the whole test run, since go test
+// hides the output of packages that pass.
+func Report(tb testing.TB, format string, args ...any) {
 	tb.Helper()
 	line := fmt.Sprintf(format, args...)
 	fmt.Println(line)

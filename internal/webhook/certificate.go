@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// For how long a certificate holds, and how long before its end it is replaced. The
-// authority that has signed it signs nothing else.
+// validity is how long a certificate is valid, and renewBefore how long before its end it is
+// replaced. Its certificate authority signs nothing else.
 const (
-	lifetime = 90 * 24 * time.Hour
-	renewal  = lifetime / 3
-	skew     = time.Hour // of clocks
+	validity    = 90 * 24 * time.Hour
+	renewBefore = validity / 3
+	clockSkew   = time.Hour // of clocks
 )
 
-// Pair is a certificate with its key, and the authorities by which it is known; all PEM.
+// Pair is a certificate with its key and its certificate authorities; all in PEM.
 type Pair struct {
-	// Authorities are that of the certificate, and that of the one before, which other
-	// processes may still have.
+	// Authorities are the certificate's, and that of the certificate before, which other
+	// processes may still use.
 	Authorities []byte
 	Certificate []byte
 	Key         []byte
 }
 
-// issue makes a certificate for the given names or addresses, by an authority of its own.
+// issue creates a certificate for the given names or addresses, signed by a new authority.
 func issue(hosts []string, before []byte, now time.Time) (Pair, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -86,7 +86,7 @@ func template(name string, now time.Time) (*x509.Certificate, error) {
 	}
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name, SerialNumber: serial.Text(36)},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(lifetime),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(validity),
 	}, nil
 }
 
@@ -98,8 +98,8 @@ func sign(what, by *x509.Certificate, key, with crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), nil
 }
 
-// load reads a pair that is to be used: one that is for others, that its own authority
-// doesn't know, or that is old, isn't.
+// load parses the pair. It returns an error if the certificate is for other hosts or not
+// signed by its authority, and errExpiring if it has to be renewed.
 func (p Pair) load(hosts []string, now time.Time) (tls.Certificate, error) {
 	certificate, err := tls.X509KeyPair(p.Certificate, p.Key)
 	if err != nil {
@@ -115,10 +115,10 @@ func (p Pair) load(hosts []string, now time.Time) (tls.Certificate, error) {
 			return certificate, fmt.Errorf("the certificate is not for %s: %w", host, err)
 		}
 	}
-	if !certificate.Leaf.NotAfter.Add(-renewal).After(now) {
-		return certificate, errOld
+	if !certificate.Leaf.NotAfter.Add(-renewBefore).After(now) {
+		return certificate, errExpiring
 	}
 	return certificate, nil
 }
 
-var errOld = errors.New("the certificate is old")
+var errExpiring = errors.New("the certificate is old")

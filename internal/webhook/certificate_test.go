@@ -25,10 +25,10 @@ func TestACertificateIsReplacedInTime(t *testing.T) {
 		ok    bool
 	}{
 		"at once":            {hosts, 0, true},
-		"for a clock behind": {hosts, -skew / 2, true},
-		"shortly before":     {hosts, lifetime - renewal - time.Minute, true},
-		"when it is old":     {hosts, lifetime - renewal, false},
-		"after its end":      {hosts, lifetime + time.Hour, false},
+		"for a clock behind": {hosts, -clockSkew / 2, true},
+		"shortly before":     {hosts, validity - renewBefore - time.Minute, true},
+		"when it is old":     {hosts, validity - renewBefore, false},
+		"after its end":      {hosts, validity + time.Hour, false},
 		"for somebody else":  {[]string{"espalier.dev.svc"}, 0, false},
 	} {
 		if _, err := first.load(tc.hosts, at.Add(tc.after)); (err == nil) != tc.ok {

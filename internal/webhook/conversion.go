@@ -23,26 +23,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Limits of a conversion. The API server asks about one object at a time, but for lists
-// that somebody reads in another version than the one that they were read in.
+// Limits of a conversion. The API server sends one object per request, except for lists in
+// another version than the stored one.
 const (
-	mostConverted   = 16 << 20        // bytes of a request
-	conversionLimit = 8 * time.Second // within what an answer may take
-	longestFailure  = 4 << 10         // bytes of what a failure says
+	maxConversionRequest = 16 << 20        // bytes of a request
+	conversionLimit      = 8 * time.Second // within what an answer may take
+	maxFailure           = 4 << 10         // bytes of what a failure says
 )
 
 // Converters know how the objects of kinds are converted.
 type Converters interface {
-	// Of returns the converter of a CustomResourceDefinition's objects. The digest is of
-	// what the API server goes by. ErrNoConversion says that there is none.
-	Of(ctx context.Context, name, digest string) (*conversion.Converter, error)
+	// ConverterFor returns the converter of a CustomResourceDefinition's objects. The digest is of
+	// the CustomResourceDefinition that the API server uses. It returns ErrNoConversion if
+	// Espalier does not convert the kind.
+	ConverterFor(ctx context.Context, name, digest string) (*conversion.Converter, error)
 }
 
-// ErrNoConversion is the error about a kind that isn't ours to convert.
-var ErrNoConversion = errors.New("objects of this kind aren't converted here")
+// ErrNoConversion is returned for a kind that Espalier does not convert.
+var ErrNoConversion = errors.New("objects of this kind are not converted by this webhook")
 
-// Conversions answers the API server when it wants objects in another version. Whatever
-// is sent, it answers.
+// Conversions is the conversion webhook. It answers any request, also an invalid one.
 type Conversions struct {
 	Converters Converters
 	Metrics    *telemetry.Conversions
@@ -51,9 +51,9 @@ type Conversions struct {
 
 // ServeHTTP answers a ConversionReview with one.
 func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer recovered(w, c.Log)
+	defer recoverPanic(w, c.Log)
 	if r.Method != http.MethodPost {
-		http.Error(w, "a ConversionReview is posted", http.StatusMethodNotAllowed)
+		http.Error(w, "POST a ConversionReview", http.StatusMethodNotAllowed)
 		return
 	}
 	name, digest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, install.ConversionPath), "/")
@@ -61,7 +61,7 @@ func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	review, err := readReview(http.MaxBytesReader(w, r.Body, mostConverted))
+	review, err := readReview(http.MaxBytesReader(w, r.Body, maxConversionRequest))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -81,7 +81,7 @@ func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // who doesn't wait for it has gone
+	_, _ = w.Write(body) // it fails only if the client has disconnected
 }
 
 func readReview(body io.Reader) (*apiextensionsv1.ConversionReview, error) {
@@ -99,26 +99,26 @@ func readReview(body io.Reader) (*apiextensionsv1.ConversionReview, error) {
 	return &review, nil
 }
 
-// answer converts the objects of a request: all, or none if one can't be.
+// answer converts all objects of a request, or none if one cannot be converted.
 func (c Conversions) answer(ctx context.Context, name, digest string, r *apiextensionsv1.ConversionRequest) *apiextensionsv1.ConversionResponse {
 	began := time.Now()
-	converter, err := c.Converters.Of(ctx, name, digest)
+	converter, err := c.Converters.ConverterFor(ctx, name, digest)
 	if err != nil {
-		c.Log.Error(err, "objects can't be converted", "CustomResourceDefinition", name)
-		return failed(http.StatusInternalServerError, fmt.Sprintf("it can't be told how objects of %s are converted: %v", name, err))
+		c.Log.Error(err, "cannot convert objects", "CustomResourceDefinition", name)
+		return failed(http.StatusInternalServerError, fmt.Sprintf("cannot determine how objects of %s are converted: %v", name, err))
 	}
 	wanted, err := schema.ParseGroupVersion(r.DesiredAPIVersion)
 	if err != nil {
 		return failed(http.StatusBadRequest, "desiredAPIVersion is no version of a group")
 	}
 	version := wanted.Version
-	if !converter.Knows(version) {
-		version = "unknown" // what is counted is bounded
+	if !converter.HasVersion(version) {
+		version = "unknown" // keeps the cardinality of the metric bounded
 	}
 	out, err := convertAll(ctx, converter, wanted, r.Objects)
 	c.Metrics.Observe(converter.Kind(), version, len(out), err != nil, time.Since(began))
 	if err != nil {
-		c.Log.Info("an object can't be converted", "CustomResourceDefinition", name, "why", diag.Cut(err.Error(), longestFailure))
+		c.Log.Info("cannot convert an object", "CustomResourceDefinition", name, "error", diag.Truncate(err.Error(), maxFailure))
 		return failed(http.StatusUnprocessableEntity, err.Error())
 	}
 	return &apiextensionsv1.ConversionResponse{ConvertedObjects: out, Result: metav1.Status{Status: metav1.StatusSuccess}}
@@ -152,6 +152,6 @@ func convertAll(ctx context.Context, converter *conversion.Converter, wanted sch
 
 func failed(code int32, message string) *apiextensionsv1.ConversionResponse {
 	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: diag.Cut(message, longestFailure),
+		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: diag.Truncate(message, maxFailure),
 	}}
 }

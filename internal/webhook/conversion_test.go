@@ -71,7 +71,7 @@ func apps(t testing.TB, field string) *apiextensionsv1.CustomResourceDefinition 
 		t.Fatal(problems.Err())
 	}
 	c := kind.For(g, spec.Schema, object.Definition{Name: "apps"}, kind.Options{Version: "v1"})
-	install.ConvertAt(c, install.Endpoint{URL: "https://127.0.0.1:1", CABundle: []byte("x")})
+	install.SetConversion(c, install.Endpoint{URL: "https://127.0.0.1:1", CABundle: []byte("x")})
 	return c
 }
 
@@ -81,7 +81,7 @@ func conversionOf(to string, objects ...string) string {
 
 func TestConversionsAreAnswered(t *testing.T) {
 	kind := apps(t, "count")
-	path := install.ConversionPath + kind.Name + "/" + install.ConvertedBy(kind)
+	path := install.ConversionPath + kind.Name + "/" + install.ConversionDigest(kind)
 	one := `{"apiVersion":"kro.run/v1alpha1","kind":"App","metadata":{"name":"a","namespace":"prod"},"spec":{"count":"3"}}`
 	odd := strings.Replace(one, `"3"`, `"many"`, 1)
 	other := apps(t, "count")
@@ -99,28 +99,28 @@ func TestConversionsAreAnswered(t *testing.T) {
 		holds        string
 	}{
 		"Objects are converted":                      {"all are", "", path, conversionOf("kro.run/v1", one, one), nil, false, 200, "", 2, `"replicas":3`},
-		"None is, if one can't be":                   {"the API server takes all or none", "", path, conversionOf("kro.run/v1", one, odd), nil, false, 200, `App prod/a can't be converted from v1alpha1 to v1: spec.replicas: in "int(`, 0, ""},
+		"None is, if one can't be":                   {"the API server takes all or none", "", path, conversionOf("kro.run/v1", one, odd), nil, false, 200, `App prod/a cannot be converted from v1alpha1 to v1: spec.replicas: in "int(`, 0, ""},
 		"Nothing is none":                            {"there is nothing to do", "", path, conversionOf("kro.run/v1"), nil, false, 200, "", 0, ""},
 		"A version that isn't there":                 {"it may come", "", path, conversionOf("kro.run/v7", one), nil, false, 200, `no version "v7"; it has v1, v1alpha1`, 0, ""},
 		"Another group":                              {"the API server doesn't ask that", "", path, conversionOf("example.com/v1", one), nil, false, 200, "of the group kro.run", 0, ""},
 		"What is no version":                         {"nor that", "", path, conversionOf("a/b/c", one), nil, false, 200, "desiredAPIVersion", 0, ""},
 		"What is no object":                          {"nor that", "", path, conversionOf("kro.run/v1", "7"), nil, false, 200, "objects[0]", 0, ""},
 		"Another digest gets what is there":          {"the API server may be of an older mind", "", install.ConversionPath + kind.Name + "/old", conversionOf("kro.run/v1", one), nil, false, 200, "", 1, `"replicas":3`},
-		"A kind that isn't there":                    {"it has just gone", "", install.ConversionPath + "gone.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
-		"A kind that isn't ours":                     {"its conversion is somebody else's", "", install.ConversionPath + "others.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
-		"What can be no kind":                        {"it isn't asked for", "", install.ConversionPath + "A_B/x", conversionOf("kro.run/v1", one), nil, false, 200, "aren't converted here", 0, ""},
+		"A kind that isn't there":                    {"it has just gone", "", install.ConversionPath + "gone.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "are not converted by this webhook", 0, ""},
+		"A kind that isn't ours":                     {"its conversion is somebody else's", "", install.ConversionPath + "others.kro.run/x", conversionOf("kro.run/v1", one), nil, false, 200, "are not converted by this webhook", 0, ""},
+		"What can be no kind":                        {"it isn't asked for", "", install.ConversionPath + "A_B/x", conversionOf("kro.run/v1", one), nil, false, 200, "are not converted by this webhook", 0, ""},
 		"The API server can't be read":               {"it is told why", "", install.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), errors.New("no way"), false, 200, "no way", 0, ""},
 		"Another method":                             {"reviews are posted", http.MethodGet, path, "", nil, false, 405, "", 0, ""},
 		"No review":                                  {"it is told", "", path, "{}", nil, false, 400, "", 0, ""},
 		"No JSON":                                    {"it is told", "", path, "{", nil, false, 400, "", 0, ""},
 		"No digest":                                  {"nobody asks so", "", install.ConversionPath + kind.Name, conversionOf("kro.run/v1", one), nil, false, 404, "", 0, ""},
-		"Too much":                                   {"memory is bounded", "", path, strings.Repeat(" ", mostConverted+1), nil, false, 413, "", 0, ""},
+		"Too much":                                   {"memory is bounded", "", path, strings.Repeat(" ", maxConversionRequest+1), nil, false, 413, "", 0, ""},
 		"A mistake in the program is one of its own": {"others go on", "", install.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), nil, true, 500, "", 0, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := &library{kinds: map[string]*apiextensionsv1.CustomResourceDefinition{kind.Name: kind, other.Name: other}, err: tc.err}
-			var converters Converters = &Compiled{Reader: l}
+			var converters Converters = &ConverterCache{Reader: l}
 			if tc.panic {
 				converters = panics{}
 			}
@@ -156,15 +156,17 @@ func TestConversionsAreAnswered(t *testing.T) {
 
 type panics struct{}
 
-func (panics) Of(context.Context, string, string) (*conversion.Converter, error) { panic("secret") }
+func (panics) ConverterFor(context.Context, string, string) (*conversion.Converter, error) {
+	panic("secret")
+}
 
 func TestAConverterIsMadeOnceForEachChange(t *testing.T) {
 	kind := apps(t, "count")
 	l := &library{kinds: map[string]*apiextensionsv1.CustomResourceDefinition{kind.Name: kind}}
-	c := &Compiled{Reader: l}
+	c := &ConverterCache{Reader: l}
 	ask := func(kind *apiextensionsv1.CustomResourceDefinition) *conversion.Converter {
 		t.Helper()
-		converter, err := c.Of(t.Context(), kind.Name, install.ConvertedBy(kind))
+		converter, err := c.ConverterFor(t.Context(), kind.Name, install.ConversionDigest(kind))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +182,7 @@ func TestAConverterIsMadeOnceForEachChange(t *testing.T) {
 		t.Errorf("it was read %d times", l.reads)
 	}
 	changed := apps(t, "size")
-	if install.ConvertedBy(changed) == install.ConvertedBy(kind) {
+	if install.ConversionDigest(changed) == install.ConversionDigest(kind) {
 		t.Fatal("what has changed has the same digest")
 	}
 	l.kinds[kind.Name] = changed
@@ -191,10 +193,10 @@ func TestAConverterIsMadeOnceForEachChange(t *testing.T) {
 	}
 	// What has gone is forgotten.
 	delete(l.kinds, kind.Name)
-	if _, err := c.Of(t.Context(), kind.Name, "another"); !errors.Is(err, ErrNoConversion) {
+	if _, err := c.ConverterFor(t.Context(), kind.Name, "another"); !errors.Is(err, ErrNoConversion) {
 		t.Errorf("it says %v", err)
 	}
-	if len(c.known) != 0 {
-		t.Errorf("it still knows %v", c.known)
+	if len(c.converters) != 0 {
+		t.Errorf("it still knows %v", c.converters)
 	}
 }

@@ -22,15 +22,15 @@ type Reader interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
-// Compiled makes converters of what CustomResourceDefinitions say, once for each change of
-// one. It needs no watch, no definition and no leader: the API server names in its request
-// what it goes by, and what isn't known is read.
-type Compiled struct {
+// ConverterCache compiles converters from CustomResourceDefinitions, once per change of one.
+// It needs no watch, no definition and no leader: the request has the digest of the
+// CustomResourceDefinition that the API server uses, and one that is not cached is read.
+type ConverterCache struct {
 	Reader Reader
 
-	flights singleflight.Group
-	mu      sync.Mutex
-	known   map[string]compiledKind
+	reads      singleflight.Group
+	mu         sync.Mutex
+	converters map[string]compiledKind
 }
 
 type compiledKind struct {
@@ -38,21 +38,21 @@ type compiledKind struct {
 	converter *conversion.Converter
 }
 
-// Of implements Converters.
-func (c *Compiled) Of(ctx context.Context, name, digest string) (*conversion.Converter, error) {
+// ConverterFor implements Converters.
+func (c *ConverterCache) ConverterFor(ctx context.Context, name, digest string) (*conversion.Converter, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, ErrNoConversion
 	}
 	var found compiledKind
-	// Who joins somebody else's reading may get what was read before the change.
+	// A read that another request has started may return the state before the change.
 	for range 2 {
 		c.mu.Lock()
-		known, ok := c.known[name]
+		known, ok := c.converters[name]
 		c.mu.Unlock()
 		if ok && known.digest == digest {
 			return known.converter, nil
 		}
-		answer := c.flights.DoChan(name, func() (any, error) { return c.read(context.WithoutCancel(ctx), name) })
+		answer := c.reads.DoChan(name, func() (any, error) { return c.read(context.WithoutCancel(ctx), name) })
 		select {
 		case result := <-answer:
 			if result.Err != nil {
@@ -66,11 +66,11 @@ func (c *Compiled) Of(ctx context.Context, name, digest string) (*conversion.Con
 			break
 		}
 	}
-	// What is there now counts, if the API server is of an older mind.
+	// If the digest still differs, the API server's state is older: the current one counts.
 	return found.converter, nil
 }
 
-func (c *Compiled) read(ctx context.Context, name string) (compiledKind, error) {
+func (c *ConverterCache) read(ctx context.Context, name string) (compiledKind, error) {
 	ctx, cancel := context.WithTimeout(ctx, conversionLimit)
 	defer cancel()
 	o, err := c.Reader.Get(ctx, crd.Kind, "", name)
@@ -93,18 +93,18 @@ func (c *Compiled) read(ctx context.Context, name string) (compiledKind, error) 
 	if err != nil {
 		return compiledKind{}, err
 	}
-	found := compiledKind{digest: install.ConvertedBy(current), converter: converter}
+	found := compiledKind{digest: install.ConversionDigest(current), converter: converter}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[string]compiledKind{}
+	if c.converters == nil {
+		c.converters = map[string]compiledKind{}
 	}
-	c.known[name] = found
+	c.converters[name] = found
 	return found, nil
 }
 
-func (c *Compiled) forget(name string) {
+func (c *ConverterCache) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.known, name)
+	delete(c.converters, name)
 }

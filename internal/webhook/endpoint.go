@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// endpoint is where the API server has objects converted.
+// endpoint is the address of the conversion webhook.
 func (s *Server) endpoint(port int, authorities []byte) install.Endpoint {
 	e := install.Endpoint{CABundle: authorities}
 	if to := s.Options.Service; to != nil {
@@ -21,7 +21,7 @@ func (s *Server) endpoint(port int, authorities []byte) install.Endpoint {
 	}
 	at, err := url.Parse(s.Options.URL)
 	if err != nil {
-		return e // it has been read before
+		return e // addresses has validated the URL before
 	}
 	if at.Port() == "" {
 		at.Host = net.JoinHostPort(at.Hostname(), strconv.Itoa(port))

@@ -10,17 +10,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 )
 
-// ForeignName is the name of the configuration by which the API server asks Crossplane
-// whether an object is in use. It stays when Crossplane is stopped; then nothing that is
-// labelled as in use can be deleted.
+// ForeignName is the name of Crossplane's webhook configuration for usages. It stays when
+// Crossplane is stopped; then no object with the in-use label can be deleted.
 const ForeignName = "crossplane-no-usages"
 
-// ForeignNote says what the foreign configuration does, and how it is replaced.
+// ForeignNote explains Crossplane's webhook configuration and how to replace it.
 const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was installed by Crossplane: the API server asks there before it deletes " +
 	"what is labelled as in use, and refuses if nobody answers. If Crossplane doesn't run any more, --replace-crossplane-webhook deletes it; " +
 	"the controllers keep to usages themselves"
 
-// FindForeign returns the foreign configuration; nil if there is none.
+// FindForeign returns Crossplane's webhook configuration; nil if there is none.
 func FindForeign(ctx context.Context, c *kube.Client) (*unstructured.Unstructured, error) {
 	found, err := c.Get(ctx, configurationKind, "", ForeignName)
 	switch {
@@ -28,13 +27,13 @@ func FindForeign(ctx context.Context, c *kube.Client) (*unstructured.Unstructure
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", ForeignName, err)
-	case !asksAboutUsages(found):
-		return nil, nil // it has the name by chance
+	case !isUsagesWebhook(found):
+		return nil, nil // an unrelated configuration with the same name
 	}
 	return found, nil
 }
 
-func asksAboutUsages(o *unstructured.Unstructured) bool {
+func isUsagesWebhook(o *unstructured.Unstructured) bool {
 	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 	for _, hook := range hooks {
 		if hook, ok := hook.(map[string]any); ok && hook["name"] == webhookName {
@@ -44,8 +43,8 @@ func asksAboutUsages(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// ReplaceForeign deletes the foreign configuration, if there is one and that is wanted, and
-// otherwise logs what it does.
+// ReplaceForeign deletes Crossplane's webhook configuration if that is wanted, and otherwise
+// logs ForeignNote if there is one.
 func ReplaceForeign(ctx context.Context, c *kube.Client, wanted bool, log logr.Logger) error {
 	found, err := FindForeign(ctx, c)
 	if err != nil || found == nil {

@@ -1,6 +1,6 @@
-// Package webhook answers the API server when it asks whether a labelled object may be
-// deleted, and when it wants an object in another version, and sees to it that it asks:
-// over TLS, with a certificate of its own making.
+// Package webhook serves the admission webhook that protects objects in use from deletion,
+// and the conversion webhook of served kinds. It writes the webhook configuration, and issues
+// its own TLS certificates.
 package webhook
 
 import (
@@ -20,33 +20,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Path is where deletions are asked about.
+// Path is the path of the admission webhook.
 const Path = "/usages"
 
-// largest bounds a request: an object as large as the API server stores, with what is
-// around it.
-const largest = 8 << 20
+// maxRequest bounds a request in bytes: the largest object that the API server stores, with
+// its AdmissionReview.
+const maxRequest = 8 << 20
 
-// Uses knows who uses an object, and takes note of attempts to delete it.
-type Uses interface {
-	Of(ctx context.Context, o *unstructured.Unstructured) ([]usage.Use, error)
-	Tried(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+// Usages knows the usages of an object, and records attempts to delete it.
+type Usages interface {
+	UsesOf(ctx context.Context, o *unstructured.Unstructured) ([]usage.Usage, error)
+	RecordDeletionAttempt(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
 }
 
-// Handler answers whether an object may be deleted. Whatever is sent, it answers.
+// Handler is the admission webhook for deletions. It answers any request, also an invalid one.
 type Handler struct {
-	Uses Uses
-	Log  logr.Logger
+	Usages Usages
+	Log    logr.Logger
 }
 
 // ServeHTTP answers an AdmissionReview with one.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer recovered(w, h.Log)
+	defer recoverPanic(w, h.Log)
 	if r.Method != http.MethodPost {
-		http.Error(w, "an AdmissionReview is posted", http.StatusMethodNotAllowed)
+		http.Error(w, "POST an AdmissionReview", http.StatusMethodNotAllowed)
 		return
 	}
-	review, err := read(http.MaxBytesReader(w, r.Body, largest))
+	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -64,14 +64,14 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // who doesn't wait for it has gone
+	_, _ = w.Write(body) // it fails only if the client has disconnected
 }
 
-// recovered answers, where a mistake in the program would leave it open. It is deferred.
-func recovered(w http.ResponseWriter, log logr.Logger) {
+// recoverPanic answers the request after a panic. It is deferred.
+func recoverPanic(w http.ResponseWriter, log logr.Logger) {
 	if p := recover(); p != nil {
-		log.Info("a mistake in the program", "type", fmt.Sprintf("%T", p)) // its value may hold what a Secret holds
-		http.Error(w, "a mistake in the program", http.StatusInternalServerError)
+		log.Info("panic in a webhook", "type", fmt.Sprintf("%T", p)) // its value may quote a Secret
+		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
 }
 
@@ -91,41 +91,41 @@ func read(body io.Reader) (*admissionv1.AdmissionReview, error) {
 	return &review, nil
 }
 
-// answer says whether what is asked for may be done.
+// answer decides on an admission request.
 func (h Handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if r.Operation != admissionv1.Delete {
-		return &admissionv1.AdmissionResponse{Allowed: true} // nobody asks about that
+		return &admissionv1.AdmissionResponse{Allowed: true} // not in the webhook's rules
 	}
 	o := &unstructured.Unstructured{}
 	if err := json.Unmarshal(r.OldObject.Raw, &o.Object); err != nil || o.GetKind() == "" || o.GetName() == "" {
-		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "it isn't said which object is to be deleted")
+		return deny(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the request has no oldObject with kind and name")
 	}
-	uses, err := h.Uses.Of(ctx, o)
+	uses, err := h.Usages.UsesOf(ctx, o)
 	switch {
 	case err != nil:
-		h.Log.Error(err, "it can't be told whether an object is in use", "object", object.KeyOf(o).String())
-		return refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "it can't be told whether it is in use: "+err.Error())
+		h.Log.Error(err, "cannot determine whether an object is in use", "object", object.KeyOf(o).String())
+		return deny(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "cannot determine whether the object is in use: "+err.Error())
 	case len(uses) == 0:
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
 	if r.DryRun == nil || !*r.DryRun {
-		if err := h.Uses.Tried(ctx, o, policyOf(r)); err != nil { // it is refused all the same
-			h.Log.Error(err, "it can't be noted that somebody has tried to delete an object", "object", object.KeyOf(o).String())
+		if err := h.Usages.RecordDeletionAttempt(ctx, o, propagationPolicy(r)); err != nil { // the deletion is denied anyway
+			h.Log.Error(err, "cannot record the attempt to delete an object", "object", object.KeyOf(o).String())
 		}
 	}
-	return refuse(http.StatusConflict, inUse, object.KeyOf(o).String()+" is "+usage.Message(uses))
+	return deny(http.StatusConflict, inUse, object.KeyOf(o).String()+" is "+usage.Message(uses))
 }
 
-// inUse is the reason of a refusal. It isn't Conflict, which says that the object has
+// inUse is the reason of a denial. It is not Conflict, which means that the object has
 // changed.
 const inUse metav1.StatusReason = "InUse"
 
-func refuse(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
+func deny(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// policyOf is what was asked for of those that depend on the object.
-func policyOf(r *admissionv1.AdmissionRequest) metav1.DeletionPropagation {
+// propagationPolicy is what was asked for of those that depend on the object.
+func propagationPolicy(r *admissionv1.AdmissionRequest) metav1.DeletionPropagation {
 	var options metav1.DeleteOptions
 	if json.Unmarshal(r.Options.Raw, &options) == nil && options.PropagationPolicy != nil {
 		return *options.PropagationPolicy

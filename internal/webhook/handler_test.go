@@ -22,20 +22,20 @@ import (
 
 // told are uses that a test has made up.
 type told struct {
-	uses  []usage.Use
+	uses  []usage.Usage
 	err   error
 	panic bool
 	tried []string
 }
 
-func (u *told) Of(context.Context, *unstructured.Unstructured) ([]usage.Use, error) {
+func (u *told) UsesOf(context.Context, *unstructured.Unstructured) ([]usage.Usage, error) {
 	if u.panic {
 		panic("secret")
 	}
 	return u.uses, u.err
 }
 
-func (u *told) Tried(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+func (u *told) RecordDeletionAttempt(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	u.tried = append(u.tried, o.GetName()+" "+string(policy))
 	return errors.New("can't be written")
 }
@@ -50,7 +50,7 @@ const (
 )
 
 func TestHandlerAnswers(t *testing.T) {
-	ledger := []usage.Use{{Usage: object.Key{Kind: "Usage", Namespace: "prod", Name: "u"}, Reason: "the ledger"}}
+	ledger := []usage.Usage{{Key: object.Key{Kind: "Usage", Namespace: "prod", Name: "u"}, Reason: "the ledger"}}
 	cases := map[string]struct {
 		reason  string
 		method  string
@@ -64,7 +64,7 @@ func TestHandlerAnswers(t *testing.T) {
 	}{
 		"What is in use stays": {
 			reason: "somebody uses it", body: review(asked), uses: told{uses: ledger}, status: 200, code: 409,
-			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); it goes when the usage has gone", tried: []string{"used Background"},
+			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); it is deleted once the usage is gone", tried: []string{"used Background"},
 		},
 		"How it was to go is noted": {
 			reason: "that is how it goes later", body: review(asked + `,"options":{"propagationPolicy":"Foreground"}`), uses: told{uses: ledger}, status: 200, code: 409,
@@ -86,7 +86,7 @@ func TestHandlerAnswers(t *testing.T) {
 		"nor is another kind":              {reason: "it asks nothing", body: `{"apiVersion":"v1","kind":"ConfigMap"}`, status: 400},
 		"nor a review without a request":   {reason: "it asks nothing", body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: 400},
 		"nor an older version":             {reason: "its answer would be another", body: `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`, status: 400},
-		"nor what is too large":            {reason: "memory is bounded", body: strings.Repeat(" ", largest+1), status: 413},
+		"nor what is too large":            {reason: "memory is bounded", body: strings.Repeat(" ", maxRequest+1), status: 413},
 		"Only posts are answered":          {reason: "nothing else asks", method: http.MethodGet, status: 405},
 		"A mistake tells nothing":          {reason: "it may hold a secret", body: review(asked), uses: told{panic: true}, status: 500},
 	}
@@ -96,7 +96,7 @@ func TestHandlerAnswers(t *testing.T) {
 				tc.method = http.MethodPost
 			}
 			w := httptest.NewRecorder()
-			Handler{Uses: &tc.uses, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(tc.method, Path, strings.NewReader(tc.body)))
+			Handler{Usages: &tc.uses, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(tc.method, Path, strings.NewReader(tc.body)))
 			if w.Code != tc.status {
 				t.Fatalf("%s: it answers %d: %s", tc.reason, w.Code, w.Body)
 			}
@@ -130,7 +130,7 @@ func FuzzHandler(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()
-		Handler{Uses: &told{}, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
+		Handler{Usages: &told{}, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("it answers %d", w.Code)
 		}

@@ -28,43 +28,43 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Options say where the API server asks.
+// Options configure the webhook server.
 type Options struct {
-	// Address is where this process listens.
+	// Address is the address that this process listens on.
 	Address string
-	// Service is how the API server reaches it, if it runs in the cluster; or else URL,
-	// whose port is that of the address unless it says one.
+	// Service is how the API server reaches this process in the cluster. Without it, URL is,
+	// with Address's port if it has none.
 	Service *Service
 	URL     string
-	// Store keeps the certificate; nil for a Secret of the given namespace.
+	// Store stores the certificate; nil for a Secret in Namespace.
 	Store     Store
 	Namespace string
-	// ReplaceForeign deletes the configuration that Crossplane has left behind, once the API
-	// server asks here.
+	// ReplaceForeign deletes Crossplane's webhook configuration once this one is written.
 	ReplaceForeign bool
 }
 
-// Service names a service of the cluster.
+// Service is a Service of the cluster.
 type Service struct {
 	Namespace, Name string
 	Port            int // 443 by default
 }
 
-// Server answers the API server until its context ends.
+// Server is the webhook server.
 type Server struct {
 	Options Options
 	Cluster *kube.Client
-	Uses    Uses
-	// Converters know how objects are converted; Announce is told where the API server has
-	// them converted, each time before it may have to know. Both are optional.
+	Usages  Usages
+	// Converters know how objects are converted. OnEndpoint is called with the address of the
+	// conversion webhook each time that may have changed, before the API server uses it. Both
+	// are optional.
 	Converters Converters
-	Announce   func(install.Endpoint)
-	// Leads says whether this process works. One that doesn't leaves it to the one that
-	// does to replace a certificate that is only old: that one tells the API server. By
-	// default it works.
-	Leads func() bool
-	Now   func() time.Time
-	Log   logr.Logger
+	OnEndpoint func(install.Endpoint)
+	// IsLeader reports whether this process is the leader; nil for always. The other processes
+	// leave the renewal of an expiring certificate to the leader, which writes the webhook
+	// configuration.
+	IsLeader func() bool
+	Now      func() time.Time
+	Log      logr.Logger
 
 	serving atomic.Pointer[tls.Certificate]
 }
@@ -77,14 +77,15 @@ const (
 	drainLimit  = 5 * time.Second
 )
 
-// Run listens, lets the API server ask, and replaces the certificate in time.
+// Run serves the webhooks until the context ends. It writes the webhook configuration, and
+// renews the certificate in time.
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Options.Address)
 	if err != nil {
 		return fmt.Errorf("listen for the API server: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(Path, Handler{Uses: s.Uses, Log: s.Log})
+	mux.Handle(Path, Handler{Usages: s.Usages, Log: s.Log})
 	if s.Converters != nil {
 		mux.Handle(install.ConversionPath, Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: s.Log})
 	}
@@ -97,7 +98,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 			return nil, errors.New("there is no certificate yet")
 		}},
-		ErrorLog: log.New(lines{s.Log}, "", 0),
+		ErrorLog: log.New(logWriter{s.Log}, "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
@@ -105,7 +106,7 @@ func (s *Server) Run(ctx context.Context) error {
 	keeping := make(chan struct{})
 	go func() {
 		defer close(keeping)
-		s.keep(ctx, port)
+		s.ensureLoop(ctx, port)
 	}()
 	select {
 	case err = <-ended:
@@ -116,36 +117,37 @@ func (s *Server) Run(ctx context.Context) error {
 	<-keeping
 	draining, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
-	_ = server.Shutdown(draining) // who still waits after that is refused, and may ask again
+	_ = server.Shutdown(draining) // requests that take longer are cut off, and may be retried
 	return nil
 }
 
-// lines logs what the server has to say, which is mostly about those who only knock.
-type lines struct{ log logr.Logger }
+// logWriter writes the HTTP server's errors to the log, at level 1 since most are about
+// clients that disconnect.
+type logWriter struct{ log logr.Logger }
 
-func (l lines) Write(text []byte) (int, error) {
+func (l logWriter) Write(text []byte) (int, error) {
 	l.log.V(1).Info(strings.TrimSpace(string(text)))
 	return len(text), nil
 }
 
-// When it is looked again whether the certificate is still to be used and the API server
-// knows it, and when after something has failed.
 const (
-	lookAgain = time.Hour
-	retry     = 5 * time.Second
-	// handOver is when a new certificate is used in place of one that is only old: the API
-	// server is told of the authority first.
-	handOver = time.Minute
+	// checkInterval is how often the certificate and the webhook configuration are checked,
+	// and retryInterval how often after a failure.
+	checkInterval = time.Hour
+	retryInterval = 5 * time.Second
+	// rotationDelay is how long an expiring certificate is still served after its replacement
+	// is issued: the API server has to get the new authority first.
+	rotationDelay = time.Minute
 )
 
-// keep has a certificate that is to be used, and the API server know it. Others may have
-// exchanged it, or taken away what was written.
-func (s *Server) keep(ctx context.Context, port int) {
+// ensureLoop calls ensure until the context ends, since other processes may replace the
+// certificate, and other clients may delete the configuration.
+func (s *Server) ensureLoop(ctx context.Context, port int) {
 	for {
-		after, err := s.see(ctx, port)
+		after, err := s.ensure(ctx, port)
 		if err != nil && ctx.Err() == nil {
-			s.Log.Error(err, "the API server can't be told where to ask; it is tried again")
-			after = retry
+			s.Log.Error(err, "cannot configure the webhook; it is retried")
+			after = retryInterval
 		}
 		due := time.NewTimer(after)
 		select {
@@ -157,10 +159,10 @@ func (s *Server) keep(ctx context.Context, port int) {
 	}
 }
 
-// see has a certificate that is to be used, and the API server know it. It says when to
-// look again.
-func (s *Server) see(ctx context.Context, port int) (time.Duration, error) {
-	hosts, client, err := s.reached(port)
+// ensure loads or issues a certificate, and writes it into the webhook configuration. It
+// returns when to check again.
+func (s *Server) ensure(ctx context.Context, port int) (time.Duration, error) {
+	hosts, client, err := s.addresses(port)
 	if err != nil {
 		return 0, err
 	}
@@ -173,44 +175,44 @@ func (s *Server) see(ctx context.Context, port int) (time.Duration, error) {
 		return 0, err
 	}
 	certificate, err := pair.load(hosts, s.Now())
-	old := errors.Is(err, errOld)
-	if old && s.Leads != nil && !s.Leads() && certificate.Leaf.NotAfter.Add(-renewal/2).After(s.Now()) {
-		err = nil // it is good still
+	old := errors.Is(err, errExpiring)
+	if old && s.IsLeader != nil && !s.IsLeader() && certificate.Leaf.NotAfter.Add(-renewBefore/2).After(s.Now()) {
+		err = nil // it is still valid for long enough
 	}
-	after, use := lookAgain, certificate
+	after, use := checkInterval, certificate
 	if err != nil {
 		if pair, err = issue(hosts, pair.Authorities, s.Now()); err != nil {
-			return 0, fmt.Errorf("make a certificate: %w", err)
+			return 0, fmt.Errorf("issue a certificate: %w", err)
 		}
 		if err := store.Save(ctx, pair); err != nil {
-			return 0, err // also when another process was faster: then that one's is taken
+			return 0, err // after errConflict, the next attempt loads the other process's certificate
 		}
 		if certificate, err = pair.load(hosts, s.Now()); err != nil {
 			return 0, err
 		}
 		if old {
-			after = handOver // until then the one before goes on being used
+			after = rotationDelay // until then the former certificate is served
 		} else {
 			use = certificate
 		}
 	}
 	s.serving.Store(&use)
-	if s.Announce != nil {
-		s.Announce(s.endpoint(port, pair.Authorities))
+	if s.OnEndpoint != nil {
+		s.OnEndpoint(s.endpoint(port, pair.Authorities))
 	}
 	client["caBundle"] = base64.StdEncoding.EncodeToString(pair.Authorities)
 	if err := s.configure(ctx, client); err != nil {
 		return 0, err
 	}
 	if err := ReplaceForeign(ctx, s.Cluster, s.Options.ReplaceForeign, s.Log); err != nil && ctx.Err() == nil {
-		s.Log.Error(err, "deletions of what is in use may be refused")
+		s.Log.Error(err, "deletions of objects with the in-use label may be denied")
 	}
 	return after, nil
 }
 
-// reached says how the API server reaches this process: for the certificate, and for the
-// API server.
-func (s *Server) reached(port int) (hosts []string, client map[string]any, err error) {
+// addresses returns how the API server reaches this process: the hosts for the certificate,
+// and the client configuration of the webhook.
+func (s *Server) addresses(port int) (hosts []string, client map[string]any, err error) {
 	if to := s.Options.Service; to != nil {
 		name := to.Name + "." + to.Namespace + ".svc"
 		service := map[string]any{"namespace": to.Namespace, "name": to.Name, "path": Path, "port": int64(cmp.Or(to.Port, 443))}
@@ -229,15 +231,15 @@ func (s *Server) reached(port int) (hosts []string, client map[string]any, err e
 
 var configurationKind = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
 
-// ConfigurationName is the name of the configuration by which the API server asks.
+// ConfigurationName is the name of the ValidatingWebhookConfiguration.
 const ConfigurationName = "usages.espalier.dev"
 
 // webhookName is how the API server calls the webhook when it refuses. The dialect's users, and
 // their tests, know a refusal for a usage by it.
 const webhookName = "nousages.protection.crossplane.io"
 
-// configuration lets the API server ask about deletions of what is labelled as in use,
-// and of nothing else.
+// configuration is the webhook configuration, for deletions of objects with the in-use label
+// only.
 func configuration(client map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"webhooks": []any{map[string]any{
@@ -277,10 +279,10 @@ func (s *Server) configure(ctx context.Context, client map[string]any) error {
 	return nil
 }
 
-// sameConfiguration says whether the API server asks as is wanted: by the same client,
-// under the same name.
+// sameConfiguration reports whether both configurations have one webhook with the same name
+// and client configuration.
 func sameConfiguration(a, b *unstructured.Unstructured) bool {
-	asks := func(o *unstructured.Unstructured) any {
+	client := func(o *unstructured.Unstructured) any {
 		hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 		if len(hooks) != 1 {
 			return nil
@@ -288,17 +290,17 @@ func sameConfiguration(a, b *unstructured.Unstructured) bool {
 		hook, _ := hooks[0].(map[string]any)
 		return []any{hook["name"], hook["clientConfig"]}
 	}
-	return asks(a) != nil && object.Digest(asks(a)) == object.Digest(asks(b))
+	return client(a) != nil && object.Digest(client(a)) == object.Digest(client(b))
 }
 
-// Remove lets the API server no longer ask: nobody would answer, and nothing that is
-// labelled could be deleted.
-func Remove(ctx context.Context, c *kube.Client, log logr.Logger) {
+// RemoveConfiguration deletes the webhook configuration: while the webhook is not served, it
+// would deny all deletions of objects with the in-use label.
+func RemoveConfiguration(ctx context.Context, c *kube.Client, log logr.Logger) {
 	current, err := c.Get(ctx, configurationKind, "", ConfigurationName)
 	if err != nil {
-		return // there is none, or it isn't ours to see to
+		return // it does not exist, or this program may not read it
 	}
 	if err := c.Delete(ctx, current); err != nil {
-		log.Error(err, "the API server still asks whether objects are in use, and nobody answers", "ValidatingWebhookConfiguration", ConfigurationName)
+		log.Error(err, "the API server still calls the webhook, which is not served", "ValidatingWebhookConfiguration", ConfigurationName)
 	}
 }

@@ -16,17 +16,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/protection"
 )
 
-// Store keeps a certificate, so that the processes of a program have the same, and it
-// outlives them.
+// Store stores a certificate, which all replicas of a program share across restarts.
 type Store interface {
-	// Load returns what is kept; an empty Pair if there is nothing.
+	// Load returns the stored certificate; an empty Pair if there is none.
 	Load(context.Context) (Pair, error)
-	// Save keeps another in place of what Load returned last. It fails with errChanged if
-	// somebody else was faster.
+	// Save replaces what Load has returned last. It fails with errConflict if another process
+	// has stored a certificate since.
 	Save(context.Context, Pair) error
 }
 
-var errChanged = errors.New("somebody else has stored a certificate")
+var errConflict = errors.New("another process has stored a certificate")
 
 const (
 	authoritiesFile = "ca.crt"
@@ -34,7 +33,7 @@ const (
 	keyFile         = "tls.key"
 )
 
-// Directory keeps a certificate in a directory of this program's own.
+// Directory stores a certificate in a directory that only this program uses.
 type Directory string
 
 // Load implements Store.
@@ -62,7 +61,7 @@ func (d Directory) Save(_ context.Context, p Pair) error {
 		name string
 		data []byte
 	}{{keyFile, p.Key}, {certificateFile, p.Certificate}, {authoritiesFile, p.Authorities}} {
-		// What is written by half is no pair, and made anew.
+		// A pair that was written in part does not load, and is issued again.
 		if err := os.WriteFile(filepath.Join(string(d), file.name), file.data, 0o600); err != nil {
 			return err
 		}
@@ -72,10 +71,10 @@ func (d Directory) Save(_ context.Context, p Pair) error {
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// SecretName is the name of the Secret that a certificate is kept in.
+// SecretName is the name of the Secret that a certificate is stored in.
 const SecretName = "espalier-webhook"
 
-// Secret keeps a certificate in a Secret.
+// Secret stores a certificate in a Secret.
 type Secret struct {
 	Cluster         *kube.Client
 	Namespace, Name string
@@ -98,7 +97,7 @@ func (s *Secret) Load(ctx context.Context) (Pair, error) {
 	for name, to := range map[string]*[]byte{authoritiesFile: &p.Authorities, certificateFile: &p.Certificate, keyFile: &p.Key} {
 		text, _, _ := unstructured.NestedString(o.Object, "data", name)
 		if *to, err = base64.StdEncoding.DecodeString(text); err != nil {
-			return Pair{}, nil // somebody has written something else there
+			return Pair{}, nil // another client has overwritten it
 		}
 	}
 	return p, nil
@@ -126,8 +125,8 @@ func (s *Secret) Save(ctx context.Context, p Pair) error {
 		s.loaded, err = s.Cluster.Replace(ctx, o, protection.Manager)
 	}
 	switch {
-	case kube.IsNameTaken(err), kube.IsGone(err):
-		return errChanged
+	case kube.IsNameTaken(err), kube.IsStale(err):
+		return errConflict
 	case err != nil:
 		return fmt.Errorf("write Secret %s/%s: %w", s.Namespace, s.Name, kube.Redacted(err))
 	}

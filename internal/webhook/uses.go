@@ -15,31 +15,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/protection"
 )
 
-// Book knows usages from watches, where this process works.
-type Book interface {
-	Of(object.Key) ([]usage.Use, *plan.Unreadable)
+// Index knows the usages of objects from watches, which run in the leader only.
+type Index interface {
+	UsesOf(object.Key) ([]usage.Usage, *plan.Unreadable)
 }
 
-// Known tells of usages: from the book where that knows of any, and otherwise from the
-// API server, so that a process that doesn't work, or has only just begun to, lets
-// nothing go that is in use. What is labelled is nearly always in use.
-type Known struct {
-	Book    Book
+// ClusterUsages looks up usages in the index, and lists them from the API server if the index
+// has none: a process that is not the leader, or has only just become it, must not allow the
+// deletion of an object in use. The list is rare, since labelled objects nearly always have
+// usages.
+type ClusterUsages struct {
+	Index   Index
 	Cluster *kube.Client
 }
 
-// Of returns the usages that keep an object.
-func (k Known) Of(ctx context.Context, o *unstructured.Unstructured) ([]usage.Use, error) {
+// UsesOf returns the usages that block the deletion of an object.
+func (k ClusterUsages) UsesOf(ctx context.Context, o *unstructured.Unstructured) ([]usage.Usage, error) {
 	key := object.KeyOf(o)
-	if uses, blind := k.Book.Of(key); blind == nil {
-		if uses = holding(uses); len(uses) > 0 {
+	if uses, unreadable := k.Index.UsesOf(key); unreadable == nil {
+		if uses = blocking(uses); len(uses) > 0 {
 			return uses, nil
 		}
 	}
-	var out []usage.Use
+	var out []usage.Usage
 	for _, kind := range usage.Kinds {
 		all, err := k.Cluster.List(ctx, kind, "")
-		if kube.IsUnavailable(err) || kube.IsKindNotServed(err) {
+		if kube.IsNoKindMatch(err) || kube.IsKindNotServed(err) {
 			continue // there are none
 		}
 		if err != nil {
@@ -50,51 +51,52 @@ func (k Known) Of(ctx context.Context, o *unstructured.Unstructured) ([]usage.Us
 			if !ok || !u.Of.Is(key) {
 				continue
 			}
-			if u.Kin, err = k.kin(ctx, o, u); err != nil {
+			if u.Relation, err = k.findKin(ctx, o, u); err != nil {
 				return nil, err
 			}
 			out = append(out, u)
 		}
 	}
-	return holding(out), nil
+	return blocking(out), nil
 }
 
-// kin finds out whether who uses an object is a part of it.
-func (k Known) kin(ctx context.Context, o *unstructured.Unstructured, u usage.Use) (usage.Kin, error) {
+// findKin finds how the using object is related to the used one.
+func (k ClusterUsages) findKin(ctx context.Context, o *unstructured.Unstructured, u usage.Usage) (usage.Relation, error) {
 	if u.By == nil || u.By.Name == "" {
-		return usage.Apart, nil
+		return usage.Unrelated, nil
 	}
-	var failed error
+	var getErr error
 	get := func(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 		found, err := k.Cluster.Get(ctx, kind, namespace, name)
-		if err != nil && !kube.IsObjectNotFound(err, name) && !kube.IsUnavailable(err) {
-			failed = err
+		if err != nil && !kube.IsObjectNotFound(err, name) && !kube.IsNoKindMatch(err) {
+			getErr = err
 		}
 		if err != nil {
 			return nil
 		}
 		return found
 	}
-	kin := usage.KinOf(o, get(u.By.Kind, u.By.Namespace, u.By.Name), get)
-	return kin, failed
+	kin := usage.RelationOf(o, get(u.By.Kind, u.By.Namespace, u.By.Name), get)
+	return kin, getErr
 }
 
-func holding(uses []usage.Use) []usage.Use {
-	var out []usage.Use
+func blocking(uses []usage.Usage) []usage.Usage {
+	var out []usage.Usage
 	for _, u := range uses {
-		if u.Holds() && !u.Leaving {
+		if u.Blocks() && !u.Released {
 			out = append(out, u)
 		}
 	}
 	return out
 }
 
-// Tried notes on an object that somebody has tried to delete it, and by which policy.
-func (k Known) Tried(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+// RecordDeletionAttempt writes the propagation policy of a denied deletion into an annotation
+// of the object.
+func (k ClusterUsages) RecordDeletionAttempt(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
 	if o.GetAnnotations()[v1beta1.DeletionAttemptAnnotation] == string(policy) {
 		return nil
 	}
 	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1beta1.DeletionAttemptAnnotation: string(policy)}}}
-	_, err := k.Cluster.Mark(ctx, o, change, protection.Manager)
+	_, err := k.Cluster.PatchMetadata(ctx, o, change, protection.Manager)
 	return err
 }

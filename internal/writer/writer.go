@@ -1,14 +1,17 @@
-// Package writer writes to the object of a reconcile: its finalizers, its status and other fields. It is the one place
-// that decides what the API server's answer means for the reconcile.
+// Package writer writes to the object of a reconcile: its finalizers, its status and other
+// fields. It is the one place that decides what the API server's answer means for the
+// reconcile.
 //
-// A write that names a revision or an incarnation of the object can be answered with 409 for three reasons:
+// A write that names a revision or an incarnation of the object can be answered with 409
+// for three reasons:
 //
-//   - stale: the object was changed or deleted meanwhile (kube.IsGone). The event of that brings the next reconcile.
-//   - exists: another object has the name (kube.IsTaken). Only creations meet it, so not here.
-//   - refused: an admission webhook answers with that code (kube.IsRefused). No event follows, so the reconcile
-//     fails and is repeated with backoff.
+//   - stale: the object was changed or deleted meanwhile (kube.IsStale). The event of that brings the next reconcile.
+//   - exists: another object has the name (kube.IsNameTaken). Only creations meet it, so not here.
+//   - refused: an admission webhook answers with that code (kube.IsWebhookConflict). No event follows, so the reconcile
+//     fails and is retried with backoff.
 //
-// Each answer is in the caches when a method returns, and its echo does not wake the writer.
+// Each answer is in the caches when a method returns, and its echo does not wake the
+// writer.
 package writer
 
 import (
@@ -27,16 +30,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Cluster writes to the API server; a *kube.Client does.
+// Cluster writes to the API server. *kube.Client implements it.
 type Cluster interface {
 	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
 	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
 	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
 }
 
-// Caches take the answers of writes; a *watch.Hub does.
+// Caches store the answers of writes. *watch.Hub implements it.
 type Caches interface {
-	Writing(kind schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
+	BeginWrite(kind schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
 	Record(o *unstructured.Unstructured, writer watch.Subscriber)
 	RecordGone(kind schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
 }
@@ -46,17 +49,18 @@ type Writer struct {
 	Cluster Cluster
 	Caches  Caches
 	Events  telemetry.Recorder
-	// Manager is the field manager of all writes but those of a status, and StatusManager theirs.
+	// Manager is the field manager of all writes except those of the status, which use
+	// StatusManager.
 	Manager, StatusManager string
 }
 
-// Object is the object of a reconcile. It belongs to that reconcile.
+// Object is the object of one reconcile. It is not safe for concurrent use.
 type Object struct {
 	// Unstructured is the last known revision. It is shared with caches and must not be changed.
 	*unstructured.Unstructured
-	// Refusals is what was recorded of writes to the object that were refused. It outlasts the reconcile; without it
-	// nothing is recorded.
-	Refusals *telemetry.Refusals
+	// Refusals records refused writes to the object, across reconciles. If nil, nothing is
+	// recorded.
+	Refusals *telemetry.WriteFailures
 }
 
 func (o *Object) subscriber() watch.Subscriber {
@@ -77,7 +81,7 @@ func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...stri
 	err := w.Write(o, func() (*unstructured.Unstructured, error) {
 		return w.Cluster.SetFinalizers(ctx, o.Unstructured, next, w.Manager)
 	})
-	return w.answered(o, err, telemetry.FailedFinalizer, "add "+named(finalizers), "nothing is done for the object until it has it")
+	return w.resultOf(o, err, telemetry.FailedFinalizer, "add "+describeFinalizers(finalizers), "the object is not reconciled without it")
 }
 
 // RemoveFinalizers removes those of the finalizers that the object has. If none is left of an object that is being
@@ -87,7 +91,7 @@ func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...s
 	if len(has) == 0 {
 		return reconcile.Result{}
 	}
-	done := w.Caches.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())
+	done := w.Caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())
 	answer, err := w.Cluster.RemoveFinalizers(ctx, o.Unstructured, has, w.Manager)
 	switch {
 	case err != nil:
@@ -98,7 +102,7 @@ func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...s
 		o.Unstructured = answer
 	}
 	done()
-	return w.answered(o, err, telemetry.FailedFinalizer, "remove "+named(has), "the object stays until it is removed")
+	return w.resultOf(o, err, telemetry.FailedFinalizer, "remove "+describeFinalizers(has), "the object is not deleted before that")
 }
 
 // WriteStatus replaces the object's status, unless it is the same already. The outcome is settled if it could not be
@@ -110,13 +114,13 @@ func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]an
 	err := w.Write(o, func() (*unstructured.Unstructured, error) {
 		return w.Cluster.WriteStatus(ctx, o.Unstructured, status, w.StatusManager)
 	})
-	out = w.answered(o, err, telemetry.FailedStatusUpdate, "write the status", "what it says is not up to date")
+	out = w.resultOf(o, err, telemetry.FailedStatusUpdate, "write the status", "it is out of date")
 	return err == nil, out
 }
 
-// Write makes another write to the object, with whose answer the reconcile goes on.
+// Write makes another write to the object, and replaces it by the answer.
 func (w Writer) Write(o *Object, do func() (*unstructured.Unstructured, error)) error {
-	defer w.Caches.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())()
+	defer w.Caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())()
 	answer, err := do()
 	if err != nil {
 		return err
@@ -126,24 +130,25 @@ func (w Writer) Write(o *Object, do func() (*unstructured.Unstructured, error)) 
 	return nil
 }
 
-// answered is what the answer to a write means for the reconcile. A refusal that does not pass by itself is recorded as
-// an event, once: the object's status may be the very thing that cannot be written.
-func (w Writer) answered(o *Object, err error, reason, what, consequence string) reconcile.Result {
+// resultOf returns what the answer to a write means for the reconcile. A permanent refusal
+// is recorded as an event, once: the status of the object may be the very thing that cannot
+// be written.
+func (w Writer) resultOf(o *Object, err error, reason, what, consequence string) reconcile.Result {
 	switch {
 	case err == nil:
 		if o.Refusals != nil {
-			o.Refusals.Granted(reason)
+			o.Refusals.Clear(reason)
 		}
 		return reconcile.Result{}
-	case kube.IsGone(err):
+	case kube.IsStale(err):
 		return reconcile.Conflict()
 	case o.Refusals != nil && kube.IsPermanent(err):
-		o.Refusals.Refused(w.Events, o.Unstructured, reason, fmt.Sprintf("cannot %s, and %s: %s%s", what, consequence, kube.RedactedMessage(err), kube.Remedy(err)))
+		o.Refusals.Record(w.Events, o.Unstructured, reason, fmt.Sprintf("cannot %s, and %s: %s%s", what, consequence, kube.RedactedMessage(err), kube.Remedy(err)))
 	}
 	return reconcile.Fail(fmt.Errorf("%s: %w", what, kube.Redacted(err)))
 }
 
-func named(finalizers []string) string {
+func describeFinalizers(finalizers []string) string {
 	if len(finalizers) == 1 {
 		return "finalizer " + finalizers[0]
 	}

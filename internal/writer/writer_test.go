@@ -58,7 +58,7 @@ func (f *fake) WriteStatus(_ context.Context, o *unstructured.Unstructured, stat
 	return f.answer(o, func(o *unstructured.Unstructured) { o.Object["status"] = status })
 }
 
-func (f *fake) Writing(schema.GroupVersionKind, string, string, watch.Subscriber) func() {
+func (f *fake) BeginWrite(schema.GroupVersionKind, string, string, watch.Subscriber) func() {
 	f.call("writing")
 	return func() { f.call("written") }
 }
@@ -111,7 +111,7 @@ func TestWrites(t *testing.T) {
 		},
 		"a lasting refusal is an event": {
 			do: status, err: forbidden, settled: true, fails: true,
-			calls: []string{"writing", "write status map[phase:new] as status-manager", "written", "event Warning FailedStatusUpdate: cannot write the status, and what it says is not up to date"},
+			calls: []string{"writing", "write status map[phase:new] as status-manager", "written", "event Warning FailedStatusUpdate: cannot write the status, and it is out of date"},
 		},
 		"a server that does not answer is no event": {
 			do: remove, finalizers: []string{f1}, err: errors.New("connection refused"), settled: true, fails: true,
@@ -140,7 +140,7 @@ func TestWrites(t *testing.T) {
 				now := metav1.Now()
 				u.SetDeletionTimestamp(&now)
 			}
-			f, refusals := &fake{err: tc.err}, &telemetry.Refusals{}
+			f, refusals := &fake{err: tc.err}, &telemetry.WriteFailures{}
 			o := &writer.Object{Unstructured: u, Refusals: refusals}
 			out := tc.do(writer.Writer{Cluster: f, Caches: f, Events: f, Manager: "manager", StatusManager: "status-manager"}, o)
 			if out.IsFinal() != tc.settled || (out.Err != nil) != tc.fails {
@@ -155,7 +155,7 @@ func TestWrites(t *testing.T) {
 
 func TestARefusalIsRecordedOnceUntilTheWriteIsGranted(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
-	f, refusals := &fake{}, &telemetry.Refusals{}
+	f, refusals := &fake{}, &telemetry.WriteFailures{}
 	w := writer.Writer{Cluster: f, Caches: f, Events: f}
 	events := func() (n int) {
 		for _, call := range f.calls {

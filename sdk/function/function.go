@@ -1,5 +1,5 @@
-// Package function serves functions of a composition's pipeline, for their authors and
-// for tests. A function that is a program needs no more than this:
+// Package function is an SDK for functions of a composition's pipeline, and for tests of
+// them. A function program is:
 //
 //	func main() { function.Main(run) }
 package function
@@ -24,10 +24,10 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Func is a function. It may be called by several callers at once.
+// Func is a function. It must be safe for concurrent use.
 type Func func(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)
 
-// Option changes how a function is served.
+// Option configures Serve.
 type Option func(*options)
 
 type options struct {
@@ -36,18 +36,18 @@ type options struct {
 	bytes int
 }
 
-// WithTLS serves with such a configuration; MutualTLS makes one.
+// WithTLS serves with a TLS configuration; MutualTLS makes one.
 func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
-// Insecure serves without TLS, to whoever can reach the listener.
+// Insecure serves without TLS and without authentication.
 func Insecure() Option { return func(o *options) { o.plain = true } }
 
-// MaxBytes is how large a message may be: 16 MiB.
+// MaxBytes sets how large a message may be. The default is 16 MiB.
 func MaxBytes(n int) Option { return func(o *options) { o.bytes = n } }
 
-// Serve answers calls on the listener, by both names that the service has had, until the
-// context is done; calls under way end first. Whether it is served with TLS or without
-// has to be said. A panic of the function fails the call, not the program.
+// Serve serves the function on the listener, as v1 and v1beta1 of the service, until the
+// context is done; calls in flight complete first. It requires WithTLS or Insecure. A panic
+// of the function fails the call, not the program.
 func Serve(ctx context.Context, listener net.Listener, run Func, opts ...Option) error {
 	o := options{bytes: 16 << 20}
 	for _, option := range opts {
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, listener net.Listener, run Func, opts ...Option)
 	case o.plain:
 		own = insecure.NewCredentials()
 	default:
-		return errors.New("a function is served with TLS, or without if that is asked for")
+		return errors.New("neither TLS nor Insecure is set: pass WithTLS or Insecure")
 	}
 	server := grpc.NewServer(grpc.Creds(own), grpc.MaxRecvMsgSize(o.bytes), grpc.MaxSendMsgSize(o.bytes))
 	handler := service{run: run}
@@ -74,8 +74,8 @@ func Serve(ctx context.Context, listener net.Listener, run Func, opts ...Option)
 	return nil
 }
 
-// MutualTLS takes the function's certificate from tls.crt and tls.key in a directory, and
-// lets those call who have one that ca.crt has signed.
+// MutualTLS reads the function's certificate from tls.crt and tls.key in a directory, and
+// requires client certificates that ca.crt has signed.
 func MutualTLS(directory string) (*tls.Config, error) {
 	own, err := tls.LoadX509KeyPair(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
 	if err != nil {
@@ -87,7 +87,7 @@ func MutualTLS(directory string) (*tls.Config, error) {
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s: no certificate of an authority", filepath.Join(directory, "ca.crt"))
+		return nil, fmt.Errorf("%s: no CA certificate", filepath.Join(directory, "ca.crt"))
 	}
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
@@ -97,7 +97,7 @@ func MutualTLS(directory string) (*tls.Config, error) {
 	}, nil
 }
 
-// service is a function as gRPC serves it.
+// service is the gRPC service of a function.
 type service struct {
 	fnv1.UnimplementedFunctionRunnerServiceServer
 	run Func

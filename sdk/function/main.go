@@ -15,8 +15,8 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// To is the response that a function starts from: it hands on what the steps before it
-// want and say.
+// To is the response that a function starts with: it has the desired state and the context
+// of the request.
 func To(request *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	desired := request.GetDesired()
 	if desired == nil {
@@ -29,8 +29,8 @@ func To(request *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	}
 }
 
-// Main serves the function as the program's flags say, until the program is interrupted,
-// and ends the program. The flags are those that function programs commonly have.
+// Main parses the program's flags and serves the function until the program gets SIGINT or
+// SIGTERM. On an error it exits with code 1. The flags are those of Crossplane's functions.
 func Main(run Func) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := Run(ctx, run, os.Args[1:], os.Stderr)
@@ -43,16 +43,16 @@ func Main(run Func) {
 	}
 }
 
-// Run is Main with its arguments given: it serves until the context is done. What is
-// wrong with the arguments is explained on out.
+// Run is Main with explicit arguments: it serves until the context is done. It prints usage
+// and errors of the arguments to out.
 func Run(ctx context.Context, run Func, arguments []string, out io.Writer) error {
 	flags := flag.NewFlagSet("function", flag.ContinueOnError)
 	flags.SetOutput(out)
 	address := flags.String("address", ":9443", "`address` to listen on")
 	certificates := flags.String("tls-certs-dir", os.Getenv("TLS_SERVER_CERTS_DIR"), "`directory` of tls.crt, tls.key and ca.crt")
 	plain := flags.Bool("insecure", false, "serve without TLS")
-	flags.Bool("debug", false, "accepted, and of no effect here")
-	flags.Bool("d", false, "accepted, and of no effect here")
+	flags.Bool("debug", false, "ignored, for compatibility")
+	flags.Bool("d", false, "ignored, for compatibility")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}

@@ -13,49 +13,50 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// Kind is a kind of managed resources, ready to be served.
+// Kind is a kind of managed resources that the runtime can serve.
 type Kind struct{ port port.Kind }
 
 // Port is the kind as the runtime sees it.
 func (k Kind) Port() port.Kind { return k.port }
 
-// Definition is what an author says of a kind.
+// Definition defines a kind of managed resources.
 type Definition[M Object] struct {
-	// Kind is the kind's name, in the version that the Go type is of.
+	// Kind is the kind with the version of the Go type.
 	Kind schema.GroupVersionKind
 	// New returns an empty object of the kind.
 	New func() M
-	// Caps says what the external API can do for the kind. It is asked at the
-	// beginning of each pass.
+	// Caps returns what the external API can do for the kind. It is called at the
+	// beginning of each reconcile.
 	Caps func() external.Caps
-	// References are the fields of spec.forProvider that take the identity of another
-	// managed resource. They are resolved before a client sees the object.
+	// References are the fields of spec.forProvider whose values come from another managed
+	// resource. They are resolved before Connect is called.
 	References []Reference
-	// Timeout is how long one call of a client may take; a minute by default. A call
-	// that changes something ends with its process's leadership as well.
+	// Timeout limits each call of a client; a minute by default. A call that changes
+	// something is also canceled when its process's leadership ends.
 	Timeout time.Duration
-	// Connect returns a client for one managed resource, as it is configured. The
-	// client is closed, if it can be, when the pass is over. It may keep the Objects.
+	// Connect returns a client for one managed resource, with its provider configuration.
+	// If the client has a method Close() error, that is called at the end of the reconcile.
+	// The client may keep the Objects until then.
 	Connect func(context.Context, Objects, M) (Client[M], error)
 }
 
-// Reference is a field of spec.forProvider that takes the identity of another managed
-// resource: of one that is named, or that is selected.
+// Reference is a field of spec.forProvider whose value comes from another managed resource,
+// which is named or selected.
 type Reference = port.Reference
 
-// Objects is what a client can read on the API server beside its managed resource:
-// a ProviderConfig, say, and the Secret that this names. What was read is watched,
-// so that a change of it brings another pass. Get returns nil for what doesn't
-// exist. An error of it is to be passed on as it is, or wrapped: what can't be told
-// yet is not told as a failure.
+// Objects reads other objects from the API server for a client, such as a ProviderConfig
+// and its Secret. Objects that were read are watched, so that a change brings another
+// reconcile. Get returns nil for an object that does not exist. Connect has to return an
+// error of Get as it is, or wrapped: while a cache is not synced yet, the runtime reports no
+// failure.
 type Objects = port.Objects
 
-// For makes a kind of its definition.
+// For returns the kind of a definition.
 func For[M Object](d Definition[M]) Kind {
 	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Timeout: d.Timeout, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
 		m := d.New()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, m); err != nil {
-			return nil, fmt.Errorf("read it as %T: %w", m, err)
+			return nil, fmt.Errorf("decode the object as %T: %w", m, err)
 		}
 		client, err := d.Connect(ctx, objects, m)
 		if err != nil {
@@ -71,7 +72,8 @@ type session[M Object] struct {
 	object M
 }
 
-// Object is what the client sees: the conformance kit looks whether it stays as it is.
+// Object is the object that the client gets. The conformance kit checks that the client does
+// not change it.
 func (s session[M]) Object() runtime.Object { return s.object }
 
 func (s session[M]) Identify() (external.Key, error) { return s.client.Identify(s.object) }
@@ -84,8 +86,8 @@ func (s session[M]) Find(ctx context.Context, key external.Key, mark external.Ma
 	return s.client.Find(ctx, s.object, key, mark)
 }
 
-func (s session[M]) Prepare(verb external.Verb, seen external.Observation) (external.Request, error) {
-	return s.client.Prepare(s.object, verb, seen)
+func (s session[M]) Prepare(verb external.Verb, observed external.Observation) (external.Request, error) {
+	return s.client.Prepare(s.object, verb, observed)
 }
 
 func (s session[M]) Begin(ctx context.Context, intent external.Intent) (external.Op, error) {

@@ -8,14 +8,14 @@ import (
 
 // Provider is a set of kinds that are served together.
 type Provider struct {
-	// Name is a word for people.
+	// Name is the provider's name in logs and messages.
 	Name string
-	// CRDs holds the CustomResourceDefinitions of the kinds, one YAML document a
-	// file. They are installed before the kinds are served.
+	// CRDs holds the CustomResourceDefinitions of the kinds, one YAML document per file.
+	// They are installed before the kinds are served.
 	CRDs  fs.FS
 	Kinds []Kind
-	// Configs are the kinds that spec.providerConfigRef can name, the one first that
-	// it means without saying a kind. A configuration isn't deleted while a managed
-	// resource names it: what that stands for couldn't be deleted any more.
+	// Configs are the kinds that spec.providerConfigRef can refer to; the first is the
+	// default. A configuration is not deleted while a managed resource refers to it: without
+	// it, the external resource could not be deleted.
 	Configs []schema.GroupVersionKind
 }

@@ -15,29 +15,29 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// effects counts what was asked of the cloud that had one.
-func effects(sky *cloud.Cloud) [3]int {
-	return [3]int{calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate), calls(sky, cloud.VerbDelete)}
+// countAllEffects counts the creates, updates and deletes that changed the cloud.
+func countAllEffects(sky *cloud.Cloud) [3]int {
+	return [3]int{countEffects(sky, cloud.VerbCreate), countEffects(sky, cloud.VerbUpdate), countEffects(sky, cloud.VerbDelete)}
 }
 
 func TestCompositesMoveToAnotherCluster(t *testing.T) {
-	sky := open()
-	from := traded(t, sky)
-	there, done, had := serials(sky), effects(sky), from.inventory(t)
+	sky := newCloud()
+	from := newMarketPlane(t, sky)
+	there, done, had := serials(sky), countAllEffects(sky), from.inventory(t)
 	file := filepath.Join(t.TempDir(), "export.yaml")
-	if code, _, errs := from.call(t, "export", "--output", file, "-n", from.ns); code != 0 {
+	if code, _, errs := from.runCLI(t, "export", "--output", file, "-n", from.ns); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	to := newPlane(t, testkit.AnotherServer(t)).withNames(from.ns, from.group)
 	stop := to.run(t, sky)
 	defer func() { stop() }()
 	t.Log("functions see what there was before the managed resources have told it again")
 	stop()
 	stop = to.run(t, nil)
-	if code, _, errs := to.call(t, "import", file); code != 0 {
+	if code, _, errs := to.runCLI(t, "import", file); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	to.trades(t)
+	to.awaitMarket(t)
 	if diff := cmp.Diff(had, to.inventory(t)); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
@@ -45,18 +45,18 @@ func TestCompositesMoveToAnotherCluster(t *testing.T) {
 	stop = to.run(t, sky)
 	same := func(when string) {
 		t.Helper()
-		to.trades(t)
-		after(time.Second)
+		to.awaitMarket(t)
+		sleep(time.Second)
 		if diff := cmp.Diff(had, to.inventory(t)); diff != "" {
 			t.Errorf("%s, -before +after:\n%s", when, diff)
 		}
 		if diff := cmp.Diff(there, serials(sky)); diff != "" {
 			t.Errorf("%s: in the cloud, -before +after:\n%s", when, diff)
 		}
-		if diff := cmp.Diff(done, effects(sky)); diff != "" {
+		if diff := cmp.Diff(done, countAllEffects(sky)); diff != "" {
 			t.Errorf("%s: creations, updates and deletions, -before +after:\n%s", when, diff)
 		}
-		to.bound(t, len(from.bindings(t)))
+		to.checkBindings(t, len(from.bindings(t)))
 	}
 	same("imported")
 	for _, gvk := range managedOfMarket {
@@ -66,22 +66,22 @@ func TestCompositesMoveToAnotherCluster(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := to.call(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
+	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	stop()
 	stop = to.run(t, sky)
 	same("started again")
 
-	t.Log("who follows goes on to follow, who stays stays")
-	to.put(t, strings.Replace(stalls, "versioning: false", "versioning: true, public: true", 1))
-	to.Await(t, to.kind("Stall"), to.ns, "follows", changed(to.Get(t, to.kind("Stall"), to.ns, "follows"), "spec", "crossplane", "compositionRevisionRef", "name"))
+	t.Log("who follows continues to follow, who stays stays")
+	to.apply(t, strings.Replace(stalls, "versioning: false", "versioning: true, public: true", 1))
+	to.Await(t, to.kind("Stall"), to.ns, "follows", fieldChanged(to.Get(t, to.kind("Stall"), to.ns, "follows"), "spec", "crossplane", "compositionRevisionRef", "name"))
 	before := field(from.Get(t, from.kind("Stall"), from.ns, "stays"), "spec", "crossplane", "compositionRevisionRef", "name")
 	if got := field(to.Get(t, to.kind("Stall"), to.ns, "stays"), "spec", "crossplane", "compositionRevisionRef", "name"); got != before {
 		t.Errorf("it was to stay with %s and is composed by %s", before, got)
 	}
-	to.trades(t)
-	to.sell(t, sky)
+	to.awaitMarket(t)
+	to.deleteMarket(t, sky)
 
 	from.eraseMarket(t) // the next test's cloud is another
 	for _, name := range []string{"xshops.", "counters.", "stalls."} {
@@ -90,48 +90,48 @@ func TestCompositesMoveToAnotherCluster(t *testing.T) {
 }
 
 func TestSweepAnImportOfCompositesDiesAfterEveryWrite(t *testing.T) {
-	sky := open()
-	p := traded(t, sky)
+	sky := newCloud()
+	p := newMarketPlane(t, sky)
 	raw := p.export(t, archive.Selection{})
-	there, done, had, bound := serials(sky), effects(sky), p.inventory(t), len(p.bindings(t))
+	there, done, had, bound := serials(sky), countAllEffects(sky), p.inventory(t), len(p.bindings(t))
 	stop := p.run(t, sky)
 	defer stop()
 	lives, step := 0, testkit.Size(52, 1)
-	writes := p.reimport(t, raw, 0, p.close)
+	writes := p.reimport(t, raw, 0, p.loseMarket)
 	for n := 1; n <= writes && !t.Failed(); n += step {
-		if got := p.reimport(t, raw, n, p.close); got < n {
+		if got := p.reimport(t, raw, n, p.loseMarket); got < n {
 			t.Errorf("crash at %d: there were %d writes only", n, got)
 		}
-		p.trades(t)
+		p.awaitMarket(t)
 		if diff := cmp.Diff(had, p.inventory(t)); diff != "" {
 			t.Errorf("crash at %d: -before +after:\n%s", n, diff)
 		}
 		if diff := cmp.Diff(there, serials(sky)); diff != "" {
 			t.Errorf("crash at %d: in the cloud, -before +after:\n%s", n, diff)
 		}
-		if diff := cmp.Diff(done, effects(sky)); diff != "" {
+		if diff := cmp.Diff(done, countAllEffects(sky)); diff != "" {
 			t.Errorf("crash at %d: creations, updates and deletions, -before +after:\n%s", n, diff)
 		}
-		p.bound(t, bound)
+		p.checkBindings(t, bound)
 		lives++
 	}
-	testkit.Say(t, "export: %d imports of composites of %d writes, dying after one and run again", lives, writes)
-	p.sell(t, sky)
+	testkit.Report(t, "export: %d imports of composites of %d writes, dying after one and run again", lives, writes)
+	p.deleteMarket(t, sky)
 }
 
 // TestAnImportOfCompositesIsTakenBack crashes one late and takes it back: the cloud stays as
 // it is, and a later import has all of it again, also where the compositions were put there
 // before.
 func TestAnImportOfCompositesIsTakenBack(t *testing.T) {
-	sky := open()
-	p := traded(t, sky)
+	sky := newCloud()
+	p := newMarketPlane(t, sky)
 	raw := p.export(t, archive.Selection{})
-	there, done, had := serials(sky), effects(sky), p.inventory(t)
+	there, done, had := serials(sky), countAllEffects(sky), p.inventory(t)
 	stop := p.run(t, sky)
 	defer stop()
-	writes := p.reimport(t, raw, 0, p.close)
-	p.trades(t)
-	p.close(t)
+	writes := p.reimport(t, raw, 0, p.loseMarket)
+	p.awaitMarket(t)
+	p.loseMarket(t)
 	crash := testkit.NewCrash(writes - 2)
 	if err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)
@@ -148,24 +148,24 @@ func TestAnImportOfCompositesIsTakenBack(t *testing.T) {
 	if diff := cmp.Diff(there, serials(sky)); diff != "" {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
-	p.put(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
+	p.apply(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
 	p.awaitRevision(t)
 	if err := p.importer(t, p.config, raw, "third").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.trades(t)
+	p.awaitMarket(t)
 	if diff := cmp.Diff(had, p.inventory(t)); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
-	if diff := cmp.Diff(done, effects(sky)); diff != "" {
+	if diff := cmp.Diff(done, countAllEffects(sky)); diff != "" {
 		t.Errorf("creations, updates and deletions, -before +after:\n%s", diff)
 	}
-	p.sell(t, sky)
+	p.deleteMarket(t, sky)
 }
 
-func TestADefinitionOfCompositesBringsWhatItNeeds(t *testing.T) {
-	sky := open()
-	p := traded(t, sky)
+func TestADefinitionIsExportedWithItsDependencies(t *testing.T) {
+	sky := newCloud()
+	p := newMarketPlane(t, sky)
 	got := p.contents(t, p.export(t, archive.Selection{Definitions: []string{"xshops." + p.group}}))
 	for i, text := range got { // what follows from digests is left out
 		kind, name, _ := strings.Cut(text, " ")
@@ -185,5 +185,5 @@ func TestADefinitionOfCompositesBringsWhatItNeeds(t *testing.T) {
 	}
 	stop := p.run(t, sky)
 	defer stop()
-	p.sell(t, sky)
+	p.deleteMarket(t, sky)
 }

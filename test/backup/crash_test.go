@@ -19,30 +19,30 @@ import (
 // TestSweepAnImportDiesAfterEveryWrite loses a cluster and restores it, with
 // controllers running, the import dying after its n-th write and being run again.
 func TestSweepAnImportDiesAfterEveryWrite(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
 	raw := p.export(t, archive.Selection{Namespaces: []string{p.ns}, Definitions: nil})
-	there, made, bound := serials(sky), calls(sky, cloud.VerbCreate), len(p.bindings(t))
+	there, made, bound := serials(sky), countEffects(sky, cloud.VerbCreate), len(p.bindings(t))
 	stop := p.run(t, sky)
 	defer stop()
 	lives, step := 0, testkit.Size(18, 1)
-	writes := p.reimport(t, raw, 0, p.vanish)
+	writes := p.reimport(t, raw, 0, p.loseStock)
 	for n := 1; n <= writes && !t.Failed(); n += step {
-		if got := p.reimport(t, raw, n, p.vanish); got < n {
+		if got := p.reimport(t, raw, n, p.loseStock); got < n {
 			t.Errorf("crash at %d: there were %d writes only", n, got)
 		}
-		p.ready(t)
+		p.awaitStock(t)
 		if diff := cmp.Diff(there, serials(sky)); diff != "" {
 			t.Errorf("crash at %d: in the cloud, -before +after:\n%s", n, diff)
 		}
-		if again := calls(sky, cloud.VerbCreate); again != made {
+		if again := countEffects(sky, cloud.VerbCreate); again != made {
 			t.Errorf("crash at %d: the cloud was asked for %d creations", n, again-made)
 		}
-		p.bound(t, bound)
+		p.checkBindings(t, bound)
 		lives++
 	}
-	testkit.Say(t, "export: %d imports of %d writes, dying after one and run again", lives, writes)
-	p.clear(t, sky)
+	testkit.Report(t, "export: %d imports of %d writes, dying after one and run again", lives, writes)
+	p.deleteStock(t, sky)
 }
 
 // reimport loses everything but the cloud and imports it, with a crash after the n-th
@@ -73,13 +73,13 @@ func (p plane) reimport(t *testing.T, raw []byte, n int, lose func(*testing.T)) 
 	return crash.Writes()
 }
 
-// clear deletes the stock.
-func (p plane) clear(t *testing.T, sky *cloud.Cloud) {
+// deleteStock deletes the stock.
+func (p plane) deleteStock(t *testing.T, sky *cloud.Cloud) {
 	t.Helper()
 	for _, o := range []struct {
 		kind string
 		name string
-	}{{"Store", p.store()}, {"Bucket", p.alone()}} {
+	}{{"Store", p.storeName()}, {"Bucket", p.bucketName()}} {
 		gvk := p.kind(o.kind)
 		if o.kind == "Bucket" {
 			gvk = bucket
@@ -94,19 +94,19 @@ func (p plane) clear(t *testing.T, sky *cloud.Cloud) {
 	}
 	p.awaitNoBindings(t)
 	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
-		p.Delete(t, suite.RGD, "", p.text(name))
-		p.AwaitGone(t, suite.RGD, "", p.text(name))
+		p.Delete(t, suite.RGD, "", p.expand(name))
+		p.AwaitGone(t, suite.RGD, "", p.expand(name))
 	}
 }
 
-func TestOfTwoImportsOneGoesOn(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
+func TestOneOfTwoConcurrentImportsSucceeds(t *testing.T) {
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
 	raw := p.export(t, archive.Selection{})
-	made := calls(sky, cloud.VerbCreate)
+	made := countEffects(sky, cloud.VerbCreate)
 	stop := p.run(t, sky)
 	defer stop()
-	p.vanish(t)
+	p.loseStock(t)
 	ends := make(chan error, 2)
 	for _, holder := range []string{"one", "other"} {
 		i := p.importer(t, p.config, raw, holder)
@@ -124,26 +124,26 @@ func TestOfTwoImportsOneGoesOn(t *testing.T) {
 	if well == 0 {
 		t.Error("neither has ended well")
 	}
-	p.ready(t)
-	if again := calls(sky, cloud.VerbCreate); again != made {
+	p.awaitStock(t)
+	if again := countEffects(sky, cloud.VerbCreate); again != made {
 		t.Errorf("the cloud was asked for %d creations", again-made)
 	}
-	p.clear(t, sky)
+	p.deleteStock(t, sky)
 }
 
 // TestAnImportIsTakenBack crashes one and takes it back: the cloud stays as it is, and
 // a later import has all of it again.
 func TestAnImportIsTakenBack(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
 	raw := p.export(t, archive.Selection{})
 	there := serials(sky)
 	stop := p.run(t, sky)
 	defer stop()
 	if err := p.importer(t, p.config, raw, "x").Abort(t.Context()); !errors.Is(err, backup.ErrNothingHeld) {
-		t.Errorf("taking back what isn't under way ends with: %v", err)
+		t.Errorf("taking back what is not under way ends with: %v", err)
 	}
-	p.vanish(t)
+	p.loseStock(t)
 	crash := testkit.NewCrash(18)
 	if err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)
@@ -157,8 +157,8 @@ func TestAnImportIsTakenBack(t *testing.T) {
 	if n := len(p.list(t, bucket, p.ns)) + len(p.bindings(t)) + len(p.list(t, hold, "")); n > 0 {
 		t.Errorf("%d objects are left", n)
 	}
-	err := testkit.AwaitAny(t.Context(), p.Of(t, suite.RGD, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
-		if objects["/"+p.text("$ID-shelf")] != nil {
+	err := testkit.AwaitList(t.Context(), p.Resource(t, suite.RGD, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		if objects["/"+p.expand("$ID-shelf")] != nil {
 			return errors.New("a definition is left")
 		}
 		return nil
@@ -172,6 +172,6 @@ func TestAnImportIsTakenBack(t *testing.T) {
 	if err := p.importer(t, p.config, raw, "third").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.ready(t)
-	p.clear(t, sky)
+	p.awaitStock(t)
+	p.deleteStock(t, sky)
 }

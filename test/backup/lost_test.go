@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// rebound waits until each managed resource of the stock has a Binding that names its
+// awaitBindings waits until each managed resource of the stock has a Binding that names its
 // external resource.
-func (p plane) rebound(t *testing.T) {
+func (p plane) awaitBindings(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitAny(t.Context(), p.Of(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), p.Resource(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
 		bound := 0
 		for _, b := range p.bindings(t) {
 			if ref, _, _ := unstructured.NestedString(b.Object, "spec", "ref"); ref != "" {
@@ -41,17 +41,17 @@ func (p plane) loseBindings(t *testing.T) {
 	}
 }
 
-// TestARestoreWithoutBindings takes all Bindings away, behind the back of stopped and
+// TestARestoreWithoutBindings takes all Bindings away, unnoticed by stopped and
 // of running controllers: each external resource is found again, and none made.
 func TestARestoreWithoutBindings(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
-	there, made := serials(sky), calls(sky, cloud.VerbCreate)
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
+	there, made := serials(sky), countEffects(sky, cloud.VerbCreate)
 	check := func(when string) {
 		t.Helper()
-		p.rebound(t)
-		p.ready(t)
-		if diff := cmp.Diff(there, serials(sky)); diff != "" || calls(sky, cloud.VerbCreate) != made {
+		p.awaitBindings(t)
+		p.awaitStock(t)
+		if diff := cmp.Diff(there, serials(sky)); diff != "" || countEffects(sky, cloud.VerbCreate) != made {
 			t.Errorf("%s: in the cloud, -before +after:\n%s", when, diff)
 		}
 	}
@@ -59,7 +59,7 @@ func TestARestoreWithoutBindings(t *testing.T) {
 	stop := p.run(t, sky)
 	check("stopped")
 	p.loseBindings(t)
-	p.poke(t)
+	p.triggerReconciles(t)
 	check("running")
 	stop()
 
@@ -74,11 +74,11 @@ func TestARestoreWithoutBindings(t *testing.T) {
 	stop = p.run(t, sky)
 	defer func() { stop() }()
 	check("without annotations")
-	p.clear(t, sky)
+	p.deleteStock(t, sky)
 }
 
-// poke changes nothing that counts, so that every managed resource is looked at.
-func (p plane) poke(t *testing.T) {
+// triggerReconciles annotates every managed resource, so that it is reconciled.
+func (p plane) triggerReconciles(t *testing.T) {
 	t.Helper()
 	for _, gvk := range kindsOfStock {
 		for _, o := range p.list(t, gvk, p.ns) {
@@ -88,12 +88,12 @@ func (p plane) poke(t *testing.T) {
 	}
 }
 
-// TestWhatHasBecomeSomebodyElsesIsLeftAlone loses the Bindings of resources whose
+// TestResourcesWithAnotherOwnersMarkAreLeftAlone loses the Bindings of resources whose
 // marks are another's by then.
-func TestWhatHasBecomeSomebodyElsesIsLeftAlone(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
-	there, made := serials(sky), calls(sky, cloud.VerbCreate)
+func TestResourcesWithAnotherOwnersMarkAreLeftAlone(t *testing.T) {
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
+	there, made := serials(sky), countEffects(sky, cloud.VerbCreate)
 	mine := map[cloud.Key]map[string]string{}
 	for _, r := range sky.Admin().Resources() {
 		mine[r.Key] = r.Tags
@@ -104,19 +104,19 @@ func TestWhatHasBecomeSomebodyElsesIsLeftAlone(t *testing.T) {
 	p.loseBindings(t)
 	stop := p.run(t, sky)
 	defer stop()
-	for gvk, name := range map[string]string{"Bucket": p.store(), "Network": p.store()} {
+	for gvk, name := range map[string]string{"Bucket": p.storeName(), "Network": p.storeName()} {
 		kind := bucket
 		if gvk == "Network" {
 			kind = network
 		}
 		p.Await(t, kind, p.ns, name, func(o *unstructured.Unstructured) error {
-			if got := testkit.ReasonOf(o, "Synced"); got != "Conflict" {
+			if got := testkit.ConditionReason(o, "Synced"); got != "Conflict" {
 				return errors.New("Synced because of " + got)
 			}
 			return nil
 		})
 	}
-	if diff := cmp.Diff(there, serials(sky)); diff != "" || calls(sky, cloud.VerbCreate) != made {
+	if diff := cmp.Diff(there, serials(sky)); diff != "" || countEffects(sky, cloud.VerbCreate) != made {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
 	for key, tags := range mine {
@@ -124,7 +124,7 @@ func TestWhatHasBecomeSomebodyElsesIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.poke(t)
-	p.ready(t)
-	p.clear(t, sky)
+	p.triggerReconciles(t)
+	p.awaitStock(t)
+	p.deleteStock(t, sky)
 }

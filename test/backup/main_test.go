@@ -1,5 +1,5 @@
 // Package backup moves control planes from one API server to another, and takes
-// Bindings away, with the sandbox cloud behind them, and looks whether anything in the
+// Bindings away, with the sandbox cloud behind them, and checks whether anything in the
 // cloud was made twice, or lost.
 package backup
 

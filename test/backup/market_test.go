@@ -33,7 +33,7 @@ var (
 	managedOfMarket = []schema.GroupVersionKind{bucket, network, role}
 )
 
-// market are shops, which are claimed, and have a bucket, a role that can't be told before
+// market are shops, which are claimed, and have a bucket, a role that cannot be told before
 // the bucket has its address, and a counter, which is a composite with a network; and
 // stalls, which are composites of a namespace with a bucket.
 var market = `
@@ -125,8 +125,8 @@ spec:
     functionRef: {name: function-auto-ready}
 `
 
-// trade are a shop and two stalls, one of which stays with its revision, and is in use.
-const trade = `
+// marketInstances are a shop and two stalls, one of which stays with its revision, and is in use.
+const marketInstances = `
 apiVersion: $GROUP/v1alpha1
 kind: Shop
 metadata: {name: shop, namespace: $NS, labels: {team: a}}
@@ -150,40 +150,40 @@ spec:
   of: {apiVersion: $GROUP/v1alpha1, kind: Stall, resourceRef: {name: stays}}
 `
 
-// traded makes a plane with a market, and stops its controllers.
-func traded(t *testing.T, sky *cloud.Cloud) plane {
+// newMarketPlane makes a plane with a market, and stops its controllers.
+func newMarketPlane(t *testing.T, sky *cloud.Cloud) plane {
 	t.Helper()
-	config := testkit.Exclusive(t)
-	p := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	config := testkit.ExclusiveServer(t)
+	p := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
 	stop := p.run(t, sky)
-	p.put(t, market)
-	p.put(t, stalls)
-	p.put(t, trade)
-	p.trades(t)
+	p.apply(t, market)
+	p.apply(t, stalls)
+	p.apply(t, marketInstances)
+	p.awaitMarket(t)
 	first := field(p.Get(t, p.kind("Stall"), p.ns, "stays"), "spec", "crossplane", "compositionRevisionRef", "name")
-	p.put(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
+	p.apply(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
 	p.Await(t, p.kind("Stall"), p.ns, "follows", func(o *unstructured.Unstructured) error {
 		if now := field(o, "spec", "crossplane", "compositionRevisionRef", "name"); now == first {
 			return errors.New("it doesn't follow yet")
 		}
 		return nil
 	})
-	p.trades(t)
+	p.awaitMarket(t)
 	stop()
 	return p
 }
 
-// trades waits until all of the market is ready, and every part is the present one's whose
-// part it is.
-func (p plane) trades(t *testing.T) {
+// awaitMarket waits until the market is ready, and each part is controlled by the current
+// incarnation of its composite.
+func (p plane) awaitMarket(t *testing.T) {
 	t.Helper()
 	shop := p.AwaitReady(t, p.kind("Shop"), p.ns, "shop")
 	whole := p.AwaitReady(t, p.kind("XShop"), "", field(shop, "spec", "resourceRef", "name"))
-	counter := p.part(t, whole, p.kind("Counter"))
+	counter := p.awaitPart(t, whole, p.kind("Counter"))
 	p.AwaitReady(t, counter.GroupVersionKind(), p.ns, counter.GetName())
-	parts := []*unstructured.Unstructured{p.part(t, whole, bucket), p.part(t, whole, role), p.part(t, counter, network)}
+	parts := []*unstructured.Unstructured{p.awaitPart(t, whole, bucket), p.awaitPart(t, whole, role), p.awaitPart(t, counter, network)}
 	for _, name := range []string{"stays", "follows"} {
-		parts = append(parts, p.part(t, p.AwaitReady(t, p.kind("Stall"), p.ns, name), bucket))
+		parts = append(parts, p.awaitPart(t, p.AwaitReady(t, p.kind("Stall"), p.ns, name), bucket))
 	}
 	for _, o := range parts {
 		p.AwaitReady(t, o.GroupVersionKind(), p.ns, o.GetName())
@@ -191,21 +191,21 @@ func (p plane) trades(t *testing.T) {
 	for _, c := range p.list(t, composition, "") {
 		for _, r := range p.list(t, revision, "") {
 			if r.GetLabels()[v1.CompositionNameLabel] == c.GetName() {
-				p.owned(t, revision, "", r.GetName(), c)
+				p.awaitOwned(t, revision, "", r.GetName(), c)
 			}
 		}
 	}
 	p.Await(t, inUse, p.ns, "stays", func(o *unstructured.Unstructured) error {
-		if got := testkit.ReasonOf(o, "Ready"); got != "Available" {
+		if got := testkit.ConditionReason(o, "Ready"); got != "Available" {
 			return fmt.Errorf("the usage is %s", got)
 		}
 		return nil
 	})
 }
 
-// part waits for the part of a composite that is of a kind, as the composite says, and
-// until it says so itself.
-func (p plane) part(t *testing.T, of *unstructured.Unstructured, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+// awaitPart waits for the composed resource of a kind that the composite refers to, until it
+// refers to the composite.
+func (p plane) awaitPart(t *testing.T, of *unstructured.Unstructured, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	t.Helper()
 	name := ""
 	p.Await(t, of.GroupVersionKind(), of.GetNamespace(), of.GetName(), func(o *unstructured.Unstructured) error {
@@ -220,11 +220,11 @@ func (p plane) part(t *testing.T, of *unstructured.Unstructured, gvk schema.Grou
 		}
 		return fmt.Errorf("it has no %s yet", gvk.Kind)
 	})
-	return p.owned(t, gvk, p.ns, name, of)
+	return p.awaitOwned(t, gvk, p.ns, name, of)
 }
 
-// owned waits until an object is controlled by another, in its present incarnation.
-func (p plane) owned(t *testing.T, gvk schema.GroupVersionKind, namespace, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
+// awaitOwned waits until an object is controlled by another, in its present incarnation.
+func (p plane) awaitOwned(t *testing.T, gvk schema.GroupVersionKind, namespace, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return p.Await(t, gvk, namespace, name, func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -242,7 +242,7 @@ func field(o *unstructured.Unstructured, path ...string) string {
 	return value
 }
 
-// inventory is what there is of the market's objects, by kind, with what counts of each.
+// inventory lists the market's objects by kind, with their relevant fields.
 func (p plane) inventory(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -263,12 +263,12 @@ func (p plane) inventory(t *testing.T) map[string]string {
 	return out
 }
 
-// close loses the market, and nothing in the cloud: as if the cluster had been lost.
-// Controllers may run, and are held meanwhile.
-func (p plane) close(t *testing.T) {
+// loseMarket deletes the market's objects and nothing in the cloud, as the loss of a cluster
+// does. A Hold suspends running controllers meanwhile.
+func (p plane) loseMarket(t *testing.T) {
 	t.Helper()
 	p.putHold(t, "close")
-	p.resting(t, "close")
+	p.awaitSuspended(t, "close")
 	p.eraseMarket(t)
 	for _, name := range []string{"xshops.", "counters.", "stalls."} {
 		p.Delete(t, xrd, "", name+p.group)
@@ -301,8 +301,8 @@ func (p plane) eraseMarket(t *testing.T) {
 	}
 }
 
-// sell deletes all of the market as its users would.
-func (p plane) sell(t *testing.T, sky *cloud.Cloud) {
+// deleteMarket deletes the market as its users do.
+func (p plane) deleteMarket(t *testing.T, sky *cloud.Cloud) {
 	t.Helper()
 	p.Delete(t, inUse, p.ns, "stays")
 	p.AwaitGone(t, inUse, p.ns, "stays")
@@ -327,8 +327,8 @@ func (p plane) sell(t *testing.T, sky *cloud.Cloud) {
 	p.Delete(t, environment, "", "fairground")
 }
 
-// changed waits until a field of an object isn't any more what it was.
-func changed(was *unstructured.Unstructured, path ...string) func(*unstructured.Unstructured) error {
+// fieldChanged checks that a field has another value than before.
+func fieldChanged(was *unstructured.Unstructured, path ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if field(o, path...) == field(was, path...) {
 			return fmt.Errorf("it is still %s", field(was, path...))
@@ -340,7 +340,7 @@ func changed(was *unstructured.Unstructured, path ...string) func(*unstructured.
 // awaitRevision waits for the first revision of the stalls' composition.
 func (p plane) awaitRevision(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitAny(t.Context(), p.Of(t, revision, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), p.Resource(t, revision, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) == 0 {
 			return errors.New("there is no revision yet")
 		}

@@ -21,15 +21,15 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// call runs the program against a plane.
-func (p plane) call(t *testing.T, verb string, args ...string) (code int, out, errs string) {
+// runCLI runs the program against a plane.
+func (p plane) runCLI(t *testing.T, verb string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code = cli.Main(t.Context(), append([]string{verb, "--kubeconfig", p.kubeconfig(t)}, args...), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
 
-// managers are who owns fields of an object, sorted.
+// managers returns the field managers of an object, sorted.
 func managers(o *unstructured.Unstructured) []string {
 	var out []string
 	for _, e := range o.GetManagedFields() {
@@ -39,8 +39,8 @@ func managers(o *unstructured.Unstructured) []string {
 	return slices.Compact(out)
 }
 
-// TestARolloutGoesOnInAnotherCluster exports while half of the instances have been reached.
-func TestARolloutGoesOnInAnotherCluster(t *testing.T) {
+// TestARolloutContinuesInAnotherCluster exports while half of the instances have been reached.
+func TestARolloutContinuesInAnotherCluster(t *testing.T) {
 	const edition = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -52,18 +52,18 @@ spec:
     - id: content
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {edition: WORD}}
 `
-	config := testkit.Exclusive(t)
-	from := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
-	definition := from.text("$ID-box")
+	config := testkit.ExclusiveServer(t)
+	from := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
+	definition := from.expand("$ID-box")
 	stop := from.run(t, nil)
-	from.put(t, strings.Replace(edition, "WORD", "one", 1))
+	from.apply(t, strings.Replace(edition, "WORD", "one", 1))
 	from.AwaitReady(t, suite.RGD, "", definition)
 	names := []string{"a", "b", "c", "d"}
 	for _, name := range names {
-		from.put(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: "+name+", namespace: $NS}\n")
+		from.apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: "+name+", namespace: $NS}\n")
 		from.AwaitReady(t, from.kind("Box"), from.ns, name)
 	}
-	from.put(t, strings.Replace(edition, "WORD", "two", 1))
+	from.apply(t, strings.Replace(edition, "WORD", "two", 1))
 	halfway := func(o *unstructured.Unstructured) error {
 		rollout, _, _ := unstructured.NestedMap(o.Object, "status", "rollout")
 		if rollout["phase"] != "Pausing" || rollout["ready"] != int64(2) {
@@ -75,7 +75,7 @@ spec:
 	stop()
 	raw := from.export(t, archive.Selection{Definitions: []string{definition}})
 
-	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	to := newPlane(t, testkit.AnotherServer(t)).withNames(from.ns, from.group)
 	stop = to.run(t, nil)
 	defer func() { stop() }()
 	if err := to.importer(t, to.config, raw, "x").Run(t.Context()); err != nil {
@@ -100,60 +100,60 @@ spec:
 }
 
 func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
-	sky := open()
-	from := stocked(t, sky)
-	there, made, changed := serials(sky), calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate)
+	sky := newCloud()
+	from := newStockedPlane(t, sky)
+	there, made, changed := serials(sky), countEffects(sky, cloud.VerbCreate), countEffects(sky, cloud.VerbUpdate)
 	file := filepath.Join(t.TempDir(), "export.yaml")
-	if code, _, errs := from.call(t, "export", "--output", file, "-n", from.ns); code != 0 {
+	if code, _, errs := from.runCLI(t, "export", "--output", file, "-n", from.ns); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the export is %v, %v", info.Mode(), err)
 	}
 
-	to := newPlane(t, testkit.Another(t)).in(from.ns, from.group)
+	to := newPlane(t, testkit.AnotherServer(t)).withNames(from.ns, from.group)
 	t.Log("without the program's kinds nothing is written")
-	if code, _, errs := to.call(t, "import", file); code != 3 || !strings.Contains(errs, "kind Hold of espalier.dev/v1alpha1 isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
+	if code, _, errs := to.runCLI(t, "import", file); code != 3 || !strings.Contains(errs, "kind Hold of espalier.dev/v1alpha1 isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	stop := to.run(t, sky)
 	defer func() { stop() }()
-	if code, out, errs := to.call(t, "import", "--dry-run", file); code != 0 || !strings.Contains(out, "create Store "+to.ns) {
+	if code, out, errs := to.runCLI(t, "import", "--dry-run", file); code != 0 || !strings.Contains(out, "create Store "+to.ns) {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
-	if code, _, errs := to.call(t, "import", file); code != 0 {
+	if code, _, errs := to.runCLI(t, "import", file); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	to.ready(t)
+	to.awaitStock(t)
 	if diff := cmp.Diff(there, serials(sky)); diff != "" {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
-	if c, u := calls(sky, cloud.VerbCreate), calls(sky, cloud.VerbUpdate); c != made || u != changed {
+	if c, u := countEffects(sky, cloud.VerbCreate), countEffects(sky, cloud.VerbUpdate); c != made || u != changed {
 		t.Errorf("the cloud was asked for %d creations and %d updates", c-made, u-changed)
 	}
-	to.bound(t, len(from.bindings(t)))
-	if got := to.Get(t, to.kind("Store"), to.ns, to.store()).GetLabels()["team"]; got != "a" {
+	to.checkBindings(t, len(from.bindings(t)))
+	if got := to.Get(t, to.kind("Store"), to.ns, to.storeName()).GetLabels()["team"]; got != "a" {
 		t.Errorf("the store's label is %q", got)
 	}
-	for _, o := range []*unstructured.Unstructured{to.Get(t, bucket, to.ns, to.store()), to.Get(t, to.kind("Store"), to.ns, to.store())} {
+	for _, o := range []*unstructured.Unstructured{to.Get(t, bucket, to.ns, to.storeName()), to.Get(t, to.kind("Store"), to.ns, to.storeName())} {
 		if got, want := managers(o), managers(from.Get(t, o.GroupVersionKind(), from.ns, o.GetName())); !cmp.Equal(got, want) {
 			t.Errorf("the fields of %s are owned by %v, and were by %v", o.GetKind(), got, want)
 		}
 	}
 	t.Log("imported again, there is nothing to do")
-	if code, _, errs := to.call(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
+	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	t.Log("a restart changes nothing")
 	stop()
 	stop = to.run(t, sky)
-	to.ready(t)
+	to.awaitStock(t)
 
 	t.Log("deleted on the new side, all goes")
-	to.Delete(t, to.kind("Store"), to.ns, to.store())
-	to.Delete(t, bucket, to.ns, to.alone())
-	to.AwaitGone(t, to.kind("Store"), to.ns, to.store())
-	to.AwaitGone(t, bucket, to.ns, to.alone())
+	to.Delete(t, to.kind("Store"), to.ns, to.storeName())
+	to.Delete(t, bucket, to.ns, to.bucketName())
+	to.AwaitGone(t, to.kind("Store"), to.ns, to.storeName())
+	to.AwaitGone(t, bucket, to.ns, to.bucketName())
 	if left := serials(sky); len(left) > 0 {
 		t.Errorf("left in the cloud: %v", left)
 	}
@@ -161,6 +161,6 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 
 	from.eraseStock(t) // the next test's cloud is another
 	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
-		from.erase(t, from.Get(t, suite.RGD, "", from.text(name)))
+		from.erase(t, from.Get(t, suite.RGD, "", from.expand(name)))
 	}
 }

@@ -37,7 +37,7 @@ var (
 
 // plane is an API server with or without controllers.
 type plane struct {
-	*testkit.World
+	*testkit.Cluster
 	config *rest.Config
 	group  string
 	ns     string
@@ -45,11 +45,11 @@ type plane struct {
 
 func newPlane(t *testing.T, config *rest.Config) plane {
 	t.Helper()
-	return plane{World: testkit.NewWorld(t, config), config: config}
+	return plane{Cluster: testkit.NewCluster(t, config), config: config}
 }
 
-// in is the plane for a story of its own: a namespace, and a group of kinds.
-func (p plane) in(ns, group string) plane {
+// withNames returns the plane with the namespace and the API group of one test.
+func (p plane) withNames(ns, group string) plane {
 	p.ns, p.group = ns, group
 	return p
 }
@@ -58,17 +58,17 @@ func (p plane) kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: p.group, Version: "v1alpha1", Kind: name}
 }
 
-func (p plane) text(yaml string) string {
+func (p plane) expand(yaml string) string {
 	return strings.NewReplacer("$GROUP", p.group, "$NS", p.ns, "$ID", strings.SplitN(p.group, ".", 2)[0]).Replace(yaml)
 }
 
-func (p plane) put(t *testing.T, yaml string) {
+func (p plane) apply(t *testing.T, yaml string) {
 	t.Helper()
-	p.Apply(t, p.text(yaml))
+	p.Apply(t, p.expand(yaml))
 }
 
-// run starts the controllers and returns how to stop them. Without a cloud nobody looks
-// after managed resources.
+// run starts the controllers and returns a function that stops them. Without a cloud, managed
+// resources are not reconciled.
 func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
 	t.Helper()
 	var providers []managed.Provider
@@ -76,7 +76,7 @@ func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
 		providers = append(providers, sandbox.Provider(sky))
 	}
 	c := suite.Start(t, server.Options{Config: p.config, AllowCRDDeletion: true, Usages: true, Providers: providers})
-	if err := c.AwaitServing(t.Context()); err != nil {
+	if err := c.WaitStarted(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
@@ -124,40 +124,40 @@ metadata: {name: alone-$NS, namespace: $NS, annotations: {example.com/of: somebo
 spec: {forProvider: {}}
 `
 
-func (p plane) store() string { return "main-" + p.ns }
-func (p plane) alone() string { return "alone-" + p.ns }
+func (p plane) storeName() string  { return "main-" + p.ns }
+func (p plane) bucketName() string { return "alone-" + p.ns }
 
-// ready waits until all of the stock is.
-func (p plane) ready(t *testing.T) {
+// awaitStock waits until the stock is ready.
+func (p plane) awaitStock(t *testing.T) {
 	t.Helper()
-	p.AwaitReady(t, p.kind("Store"), p.ns, p.store())
-	p.AwaitReady(t, network, p.ns, p.store())
-	p.AwaitReady(t, bucket, p.ns, p.store())
-	p.AwaitReady(t, bucket, p.ns, p.alone())
+	p.AwaitReady(t, p.kind("Store"), p.ns, p.storeName())
+	p.AwaitReady(t, network, p.ns, p.storeName())
+	p.AwaitReady(t, bucket, p.ns, p.storeName())
+	p.AwaitReady(t, bucket, p.ns, p.bucketName())
 }
 
-// stocked makes a plane with definitions and stock, and stops its controllers.
-func stocked(t *testing.T, sky *cloud.Cloud) plane {
+// newStockedPlane makes a plane with definitions and stock, and stops its controllers.
+func newStockedPlane(t *testing.T, sky *cloud.Cloud) plane {
 	t.Helper()
-	config := testkit.Exclusive(t)
-	p := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	config := testkit.ExclusiveServer(t)
+	p := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
 	stop := p.run(t, sky)
-	p.put(t, definitions)
-	p.AwaitReady(t, suite.RGD, "", p.text("$ID-a-store"))
-	p.put(t, stock)
-	p.ready(t)
+	p.apply(t, definitions)
+	p.AwaitReady(t, suite.RGD, "", p.expand("$ID-a-store"))
+	p.apply(t, stock)
+	p.awaitStock(t)
 	stop()
 	return p
 }
 
-// open opens a cloud that names buckets as they are asked, and networks itself.
-func open() *cloud.Cloud {
+// newCloud returns a cloud in which the client names buckets, and the cloud names networks.
+func newCloud() *cloud.Cloud {
 	return cloud.New(cloud.Options{Journal: &cloud.Journal{}, Behaviours: map[cloud.Type]cloud.Behaviour{
 		cloud.TypeNetwork: {Naming: cloud.ProviderAssigned},
 	}})
 }
 
-// serials are what there is in the cloud, by type and identity.
+// serials are the content of the cloud, by type and identity.
 func serials(sky *cloud.Cloud) map[string]int64 {
 	out := map[string]int64{}
 	for _, r := range sky.Admin().Resources() {
@@ -166,8 +166,8 @@ func serials(sky *cloud.Cloud) map[string]int64 {
 	return out
 }
 
-// calls counts what was asked of the cloud that had an effect.
-func calls(sky *cloud.Cloud, v cloud.Verb) int {
+// countEffects counts the calls of a verb that changed the cloud.
+func countEffects(sky *cloud.Cloud, v cloud.Verb) int {
 	return len(sky.Journal().Select(cloud.Did(v), cloud.HadEffect))
 }
 
@@ -179,7 +179,7 @@ func (p plane) export(t *testing.T, selection archive.Selection) []byte {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	e := backup.Export{Cluster: from, Selection: selection, Version: "test", ID: "x" + p.ns, Now: time.Now(), Say: t.Logf}
+	e := backup.Export{Cluster: from, Selection: selection, Version: "test", ID: "x" + p.ns, Now: time.Now(), Progress: t.Logf}
 	if _, err := e.Run(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -197,13 +197,13 @@ func (p plane) importer(t *testing.T, config *rest.Config, raw []byte, holder st
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &backup.Import{Cluster: to, File: file, Holder: holder, Patience: testkit.Patience, Say: t.Logf}
+	return &backup.Import{Cluster: to, File: file, Holder: holder, Patience: testkit.Timeout, Progress: t.Logf}
 }
 
 // list are the objects of a kind, by namespace and name.
 func (p plane) list(t *testing.T, gvk schema.GroupVersionKind, namespace string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	list, err := p.Of(t, gvk, namespace).List(t.Context(), metav1.ListOptions{})
+	list, err := p.Resource(t, gvk, namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,10 +226,10 @@ func (p plane) bindings(t *testing.T) []*unstructured.Unstructured {
 	return out
 }
 
-// awaitNoBindings waits until none is left.
+// awaitNoBindings waits until no Binding is left.
 func (p plane) awaitNoBindings(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitAny(t.Context(), p.Of(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), p.Resource(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
 		if n := len(p.bindings(t)); n > 0 {
 			return fmt.Errorf("%d Bindings are left", n)
 		}
@@ -240,8 +240,8 @@ func (p plane) awaitNoBindings(t *testing.T) {
 	}
 }
 
-// bound checks that each managed resource has its Binding, under its own UID.
-func (p plane) bound(t *testing.T, want int) {
+// checkBindings checks that each managed resource has a Binding with its UID.
+func (p plane) checkBindings(t *testing.T, want int) {
 	t.Helper()
 	got := p.bindings(t)
 	if len(got) != want {
@@ -251,21 +251,21 @@ func (p plane) bound(t *testing.T, want int) {
 		owner, uid := archive.Owner(b)
 		live := p.Get(t, archive.OwnerKind(b), owner.Namespace, owner.Name)
 		if live == nil || live.GetUID() != uid {
-			t.Errorf("Binding %s is of %s with UID %s, which isn't there", b.GetName(), owner, uid)
+			t.Errorf("Binding %s is of %s with UID %s, which is not there", b.GetName(), owner, uid)
 		}
 	}
 }
 
-// vanish deletes all of the stock, and its definitions, and nothing in the cloud: as
-// if the cluster had been lost. Controllers may run, and are held meanwhile.
-func (p plane) vanish(t *testing.T) {
+// loseStock deletes the stock and its definitions, and nothing in the cloud, as the loss of a
+// cluster does. A Hold suspends running controllers meanwhile.
+func (p plane) loseStock(t *testing.T) {
 	t.Helper()
 	p.putHold(t, "vanish")
-	p.resting(t, "vanish")
+	p.awaitSuspended(t, "vanish")
 	p.eraseStock(t)
 	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
-		p.Delete(t, suite.RGD, "", p.text(name))
-		p.AwaitGone(t, suite.RGD, "", p.text(name))
+		p.Delete(t, suite.RGD, "", p.expand(name))
+		p.AwaitGone(t, suite.RGD, "", p.expand(name))
 	}
 	p.Delete(t, hold, "", "vanish")
 }
@@ -283,10 +283,10 @@ func (p plane) eraseStock(t *testing.T) {
 	}
 }
 
-// erase deletes an object whatever its finalizers say.
+// erase deletes an object with its finalizers.
 func (p plane) erase(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
-	r := p.Of(t, o.GroupVersionKind(), o.GetNamespace())
+	r := p.Resource(t, o.GroupVersionKind(), o.GetNamespace())
 	if _, err := r.Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ metadata: {name: $ID}
 spec: {credentials: {source: Secret, secretRef: {name: credentials, namespace: $NS, key: key}}}
 `
 
-// contents are what is in an export of the plane's own, as Kind/name.
+// contents lists the plane's objects in an export, as Kind/name.
 func (p plane) contents(t *testing.T, raw []byte) []string {
 	t.Helper()
 	f, err := archive.Decode(bytes.NewReader(raw))
@@ -58,14 +58,14 @@ func (p plane) contents(t *testing.T, raw []byte) []string {
 			owner, _ := archive.Owner(o)
 			key.Name = owner.Kind + " " + owner.Name
 		}
-		out = append(out, key.Kind+" "+strings.NewReplacer(p.ns, "NS", p.text("$ID"), "ID").Replace(key.Name))
+		out = append(out, key.Kind+" "+strings.NewReplacer(p.ns, "NS", p.expand("$ID"), "ID").Replace(key.Name))
 	}
 	return slices.Compact(out)
 }
 
-func TestWhatIsExportedCanBeChosen(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
+func TestExportsCanBeRestricted(t *testing.T) {
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
 	all := []string{
 		"Namespace NS", "GraphRevision ID-a-store-r00001", "GraphRevision ID-shelf-r00001",
 		"ResourceGraphDefinition ID-shelf", "ResourceGraphDefinition ID-a-store",
@@ -78,8 +78,8 @@ func TestWhatIsExportedCanBeChosen(t *testing.T) {
 		bindings  int
 	}{
 		"a namespace":                    {archive.Selection{Namespaces: []string{p.ns}}, all, 4},
-		"a definition with its needs":    {archive.Selection{Definitions: []string{p.text("$ID-a-store")}}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "Bucket alone-NS" }), 3},
-		"a definition that others need":  {archive.Selection{Definitions: []string{p.text("$ID-shelf")}}, shelf, 3},
+		"a definition with its needs":    {archive.Selection{Definitions: []string{p.expand("$ID-a-store")}}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "Bucket alone-NS" }), 3},
+		"a definition that others need":  {archive.Selection{Definitions: []string{p.expand("$ID-shelf")}}, shelf, 3},
 		"a namespace with nothing in it": {archive.Selection{Namespaces: []string{"nowhere"}}, all[1:5], 0},
 	} {
 		got, bindings := p.contents(t, p.export(t, tc.selection)), 0
@@ -93,38 +93,38 @@ func TestWhatIsExportedCanBeChosen(t *testing.T) {
 			}
 		}
 		if tc.bindings == 3 && bindings == 2 || tc.bindings == 4 && bindings == 3 {
-			bindings = tc.bindings // the network's two are told by one owner
+			bindings = tc.bindings // the network's two are reported by one owner
 		}
 		if diff := cmp.Diff(tc.want, slices.Compact(got)); diff != "" || bindings != tc.bindings {
 			t.Errorf("%s: %d Bindings, -want +got:\n%s", name, bindings, diff)
 		}
 	}
-	if code, _, errs := p.call(t, "export", "--definitions", "none-such"); code != 1 || !strings.Contains(errs, "there is no definition none-such") {
+	if code, _, errs := p.runCLI(t, "export", "--definitions", "none-such"); code != 1 || !strings.Contains(errs, "there is no definition none-such") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	stop := p.run(t, sky)
 	defer stop()
-	p.clear(t, sky)
+	p.deleteStock(t, sky)
 }
 
-func TestSecretsAreExportedOnlyWhereTheyAreAskedFor(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
-	p.put(t, providerConfig)
-	code, out, errs := p.call(t, "export")
+func TestSecretsAreExportedOnlyOnRequest(t *testing.T) {
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
+	p.apply(t, providerConfig)
+	code, out, errs := p.runCLI(t, "export")
 	if code != 0 || strings.Contains(out, "dGhlLXNlY3JldC12YWx1ZQ") || !strings.Contains(errs, "needs Secret "+p.ns+"/credentials, which isn't in the export") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	file := filepath.Join(t.TempDir(), "export")
-	if code, _, errs := p.call(t, "export", "--include-secrets", "-o", file); code != 0 {
+	if code, _, errs := p.runCLI(t, "export", "--include-secrets", "-o", file); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil || !bytes.Contains(raw, []byte("dGhlLXNlY3JldC12YWx1ZQ")) {
-		t.Errorf("the Secret isn't there: %v", err)
+		t.Errorf("the Secret is not there: %v", err)
 	}
 	p.Delete(t, suite.CRD, "", "providerconfigs.sandbox.espalier.dev")
 	stop := p.run(t, sky)
 	defer stop()
-	p.clear(t, sky)
+	p.deleteStock(t, sky)
 }

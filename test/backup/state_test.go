@@ -15,19 +15,19 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestWhatIsUnderWayGoesOnAfterAnImport exports while one resource is being made, one
-// deleted, and the rest is as it is; meanwhile somebody changes one in the cloud and
+// TestOperationsInFlightContinueAfterAnImport exports while one resource is being made, one
+// deleted, and the rest is as it is; meanwhile a user changes one in the cloud and
 // takes another away.
-func TestWhatIsUnderWayGoesOnAfterAnImport(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
+func TestOperationsInFlightContinueAfterAnImport(t *testing.T) {
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
 	stop := p.run(t, sky)
-	p.put(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: going-$NS, namespace: $NS}\nspec: {forProvider: {}}\n")
+	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: going-$NS, namespace: $NS}\nspec: {forProvider: {}}\n")
 	p.AwaitReady(t, bucket, p.ns, "going-"+p.ns)
 	sky.SetBehaviour(cloud.TypeNetwork, cloud.Behaviour{Naming: cloud.ProviderAssigned, CreateTime: 4 * time.Second})
-	p.put(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Network\nmetadata: {name: coming-$NS, namespace: $NS}\nspec: {forProvider: {cidr: 10.1.0.0/16}}\n")
+	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Network\nmetadata: {name: coming-$NS, namespace: $NS}\nspec: {forProvider: {cidr: 10.1.0.0/16}}\n")
 	p.Await(t, network, p.ns, "coming-"+p.ns, func(o *unstructured.Unstructured) error {
-		if o == nil || testkit.ReasonOf(o, "Synced") != "OperationInProgress" {
+		if o == nil || testkit.ConditionReason(o, "Synced") != "OperationInProgress" {
 			return errors.New("isn't being made")
 		}
 		return nil
@@ -35,15 +35,15 @@ func TestWhatIsUnderWayGoesOnAfterAnImport(t *testing.T) {
 	stop()
 	p.Delete(t, bucket, p.ns, "going-"+p.ns)
 	raw := p.export(t, archive.Selection{})
-	made := calls(sky, cloud.VerbCreate)
+	made := countEffects(sky, cloud.VerbCreate)
 
 	stop = p.run(t, sky)
 	defer stop()
-	p.vanish(t)
-	if err := sky.Admin().Change(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.store()}, cloud.Properties{Versioning: false}); err != nil {
+	p.loseStock(t)
+	if err := sky.Admin().Change(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.storeName()}, cloud.Properties{Versioning: false}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sky.Admin().Delete(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.alone()}); err != nil {
+	if err := sky.Admin().Delete(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.bucketName()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.importer(t, p.config, raw, "x").Run(t.Context()); err != nil {
@@ -51,37 +51,37 @@ func TestWhatIsUnderWayGoesOnAfterAnImport(t *testing.T) {
 	}
 	p.AwaitGone(t, bucket, p.ns, "going-"+p.ns)
 	p.AwaitReady(t, network, p.ns, "coming-"+p.ns)
-	p.ready(t)
-	r, err := sky.Get(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.store()})
+	p.awaitStock(t)
+	r, err := sky.Get(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.storeName()})
 	if err != nil || !r.Properties.Versioning {
 		t.Errorf("what was changed is %+v, %v", r, err)
 	}
-	if again := calls(sky, cloud.VerbCreate) - made; again != 1 {
+	if again := countEffects(sky, cloud.VerbCreate) - made; again != 1 {
 		t.Errorf("the cloud was asked for %d creations, not only for what was taken away", again)
 	}
 	p.Delete(t, network, p.ns, "coming-"+p.ns)
 	p.AwaitGone(t, network, p.ns, "coming-"+p.ns)
-	p.clear(t, sky)
+	p.deleteStock(t, sky)
 }
 
-// TestNothingIsOverwritten imports where something is in the way: all of it is told at
+// TestNothingIsOverwritten imports where something is in the way: all of it is reported at
 // once, and nothing is written.
 func TestNothingIsOverwritten(t *testing.T) {
-	sky := open()
-	p := stocked(t, sky)
+	sky := newCloud()
+	p := newStockedPlane(t, sky)
 	raw := p.export(t, archive.Selection{})
 	stop := p.run(t, sky)
 	defer stop()
-	p.vanish(t)
+	p.loseStock(t)
 	p.putHold(t, "still")
-	p.resting(t, "still")
-	p.put(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: alone-$NS, namespace: $NS}\nspec: {forProvider: {versioning: true}}\n")
+	p.awaitSuspended(t, "still")
+	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: alone-$NS, namespace: $NS}\nspec: {forProvider: {versioning: true}}\n")
 	var taken string
 	for _, o := range p.importer(t, p.config, raw, "x").File.Sections[archive.Bindings] {
-		if owner, _ := archive.Owner(o); owner.Name == p.store() && owner.Kind == "Bucket" {
+		if owner, _ := archive.Owner(o); owner.Name == p.storeName() && owner.Kind == "Bucket" {
 			theirs := archive.Imported(o, "")
 			_ = unstructured.SetNestedField(theirs.Object, "another", "spec", "owner", "name")
-			if _, err := p.Of(t, binding, "").Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+			if _, err := p.Resource(t, binding, "").Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			taken = theirs.GetName()
@@ -99,15 +99,15 @@ func TestNothingIsOverwritten(t *testing.T) {
 		"is taken by Bucket " + p.ns + "/another",
 	} {
 		if !strings.Contains(err.Error(), words) && len(problems.Problems) > 0 {
-			t.Errorf("it doesn't say %q:\n%v", words, err)
+			t.Errorf("it does not say %q:\n%v", words, err)
 		}
 	}
 	p.Delete(t, binding, "", taken)
-	p.erase(t, p.Get(t, bucket, p.ns, p.alone()))
+	p.erase(t, p.Get(t, bucket, p.ns, p.bucketName()))
 	p.Delete(t, hold, "", "still")
 	if err := p.importer(t, p.config, raw, "x").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.ready(t)
-	p.clear(t, sky)
+	p.awaitStock(t)
+	p.deleteStock(t, sky)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// operator is a definition that composes a kind of an operator that isn't installed, and one that its
+// operator is a definition that composes a kind of an operator that is not installed, and one that its
 // instance installs.
 const operator = `
 apiVersion: kro.run/v1alpha1
@@ -42,16 +42,16 @@ spec:
 `
 
 // TestADefinitionOfAKindThatIsNotInstalledIsRestored exports a definition that waits for a kind, and
-// restores it where the kind isn't served either: it waits there as it did.
+// restores it where the kind is not served either: it waits there as it did.
 func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
-	config := testkit.Exclusive(t)
-	p := newPlane(t, config).in(testkit.Namespace(t, config), testkit.Group(t))
+	config := testkit.ExclusiveServer(t)
+	p := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
 	stop := p.run(t, nil)
 	defer func() { stop() }()
-	definition := p.text("$ID-early")
-	p.put(t, operator)
+	definition := p.expand("$ID-early")
+	p.apply(t, operator)
 	p.AwaitReady(t, suite.RGD, "", definition)
-	p.put(t, "apiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: bird, namespace: $NS}\n")
+	p.apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: bird, namespace: $NS}\n")
 	gadget := schema.GroupVersionKind{Group: "own." + p.group, Version: "v1", Kind: "Gadget"}
 	there := func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -67,7 +67,7 @@ func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := p.text("kind Foo of later.$GROUP/v1 isn't served here")
+	note := p.expand("kind Foo of later.$GROUP/v1 isn't served here")
 	if notes := strings.Join(file.Header.Notes, "\n"); !strings.Contains(notes, note) {
 		t.Errorf("the notes are %q, without %q", notes, note)
 	}
@@ -82,7 +82,7 @@ func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
 	p.AwaitReady(t, suite.RGD, "", definition)
 	p.Await(t, suite.ConfigMap, p.ns, "bird", there)
 	p.Await(t, suite.CRD, "", "gadgets."+gadget.Group, func(o *unstructured.Unstructured) error {
-		if o == nil || testkit.Condition(o, "Established") != "True" {
+		if o == nil || testkit.ConditionStatus(o, "Established") != "True" {
 			return errors.New("isn't established")
 		}
 		return nil

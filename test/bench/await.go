@@ -14,39 +14,39 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// patience bounds each wait for something that should happen.
-const patience = 5 * time.Minute
+// waitTimeout bounds each wait for something that should happen.
+const waitTimeout = 5 * time.Minute
 
-// check says whether an event is one that is waited for.
+// check reports whether an event is one that is waited for.
 type check func(watch.EventType, *unstructured.Unstructured) bool
 
-// watching is a watch of all objects of one resource, from those that exist on.
-// It goes on where it was when the API server ends it, as it does with those that
+// watchStream is a watch of all objects of one resource, from those that exist on.
+// It continues where it was when the API server ends it, as it does with those that
 // take events too slowly for it.
-type watching struct {
+type watchStream struct {
 	of       dynamic.ResourceInterface
 	resource string
 	now      watch.Interface
 	revision string
 }
 
-func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (*watching, error) {
-	w := &watching{of: b.of(gvr), resource: gvr.Resource}
+func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (*watchStream, error) {
+	w := &watchStream{of: b.resource(gvr), resource: gvr.Resource}
 	return w, w.open(ctx)
 }
 
-func (w *watching) open(ctx context.Context) (err error) {
+func (w *watchStream) open(ctx context.Context) (err error) {
 	w.now, err = w.of.Watch(ctx, metav1.ListOptions{ResourceVersion: w.revision, AllowWatchBookmarks: true})
 	return err
 }
 
 // stop ends the watch.
-func (w *watching) stop() { w.now.Stop() }
+func (w *watchStream) stop() { w.now.Stop() }
 
-// until takes events until the check says that it has seen what it waits for,
+// await takes events until the check says that it has seen what it waits for,
 // and returns when that was.
-func (w *watching) until(ctx context.Context, seen check) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (w *watchStream) await(ctx context.Context, seen check) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	for {
 		select {
@@ -74,10 +74,10 @@ func (w *watching) until(ctx context.Context, seen check) (time.Time, error) {
 	}
 }
 
-// untilAll waits until as many different objects as told have passed the check.
-func (w *watching) untilAll(ctx context.Context, n int, check check) (time.Time, error) {
+// awaitAll waits until as many different objects as told have passed the check.
+func (w *watchStream) awaitAll(ctx context.Context, n int, check check) (time.Time, error) {
 	passed := map[string]bool{}
-	return w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
+	return w.await(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
 		if !passed[o.GetName()] && check(t, o) {
 			passed[o.GetName()] = true
 		}
@@ -114,15 +114,15 @@ func (b *bench) awaitCondition(ctx context.Context, gvr schema.GroupVersionResou
 		return err
 	}
 	defer w.stop()
-	_, err = w.until(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
+	_, err = w.await(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
 		status, _ := condition(o, kind)
 		return o.GetName() == name && t != watch.Deleted && status == "True"
 	})
 	return err
 }
 
-// named narrows a check down to the objects whose name begins like this.
-func named(prefix string, check check) check {
+// withPrefix narrows a check down to the objects whose name begins like this.
+func withPrefix(prefix string, check check) check {
 	return func(t watch.EventType, o *unstructured.Unstructured) bool {
 		return strings.HasPrefix(o.GetName(), prefix) && check(t, o)
 	}

@@ -56,16 +56,16 @@ type bench struct {
 	user string
 
 	rows   []row
-	counts []counted
+	counts []measuredRequests
 	notes  []string
 }
 
-// begin starts an API server and the engine, and applies the definitions.
-func begin(ctx context.Context, o options) (_ *bench, err error) {
+// newBench starts an API server and the engine, and applies the definitions.
+func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	b := &bench{options: o}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.end())
+			err = errors.Join(err, b.stop())
 		}
 	}()
 	if b.dir, err = os.MkdirTemp("", "espalier-bench-"); err != nil {
@@ -86,8 +86,8 @@ func begin(ctx context.Context, o options) (_ *bench, err error) {
 	return b, b.applyManifests(ctx)
 }
 
-// end stops what begin started.
-func (b *bench) end() error {
+// stop stops what begin started.
+func (b *bench) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	err := b.stopEngine()
@@ -100,8 +100,8 @@ func (b *bench) end() error {
 	return err
 }
 
-// of is the benchmark's own client of one resource.
-func (b *bench) of(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
+// resource is the benchmark's own client of one resource.
+func (b *bench) resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 	if gvr.Group == group || gvr.Group == "" {
 		return b.client.Resource(gvr).Namespace(namespace)
 	}
@@ -119,7 +119,7 @@ func (b *bench) applyManifests(ctx context.Context) error {
 	}
 	for _, o := range objects {
 		gvr := resources[o.GetKind()]
-		if _, err := b.of(gvr).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+		if _, err := b.resource(gvr).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
 			return fmt.Errorf("apply %s: %w", o.GetName(), err)
 		}
 		for gvr, kind := range map[schema.GroupVersionResource]string{definitions: "Ready", composites: "Established"} {

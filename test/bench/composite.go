@@ -14,14 +14,14 @@ func measureComposite(ctx context.Context, b *bench) error {
 	}
 	defer f.seen.stop()
 	const few = 30
-	if _, err := f.make(ctx, "warm", few); err != nil {
+	if _, err := f.create(ctx, "warm", few); err != nil {
 		return err
 	}
 	if _, err := f.delete(ctx, "warm", few); err != nil {
 		return err
 	}
-	var made fresh
-	if err := f.byEngine(ctx, 0, &made); err != nil {
+	var made creations
+	if err := f.createByEngine(ctx, 0, &made); err != nil {
 		return err
 	}
 	b.add(row{
@@ -29,5 +29,5 @@ func measureComposite(ctx context.Context, b *bench) error {
 		Value:  float64(made.requests.of(work)) / float64(b.instances),
 		Detail: fmt.Sprintf("%.1f ms each when %d are made", milliseconds(made.engine[0].clock)/float64(b.instances), b.instances),
 	})
-	return f.afterwards(ctx, prefixOf(0))
+	return f.measureChanges(ctx, roundPrefix(0))
 }

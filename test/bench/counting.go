@@ -6,63 +6,63 @@ import (
 	"time"
 )
 
-// counted is what the API server counted while something was done.
-type counted struct {
+// measuredRequests is what the API server counted while something was done.
+type measuredRequests struct {
 	what     string
 	objects  int
 	requests requests
 }
 
-// note keeps what was counted; rounds of the same add up.
-func (b *bench) note(c counted) {
+// record keeps what was counted; rounds of the same add up.
+func (b *bench) record(c measuredRequests) {
 	for i, known := range b.counts {
 		if known.what == c.what {
-			b.counts[i] = counted{c.what, known.objects + c.objects, known.requests.plus(c.requests)}
+			b.counts[i] = measuredRequests{c.what, known.objects + c.objects, known.requests.plus(c.requests)}
 			return
 		}
 	}
 	b.counts = append(b.counts, c)
 }
 
-// during does something and returns the requests that others than the benchmark
-// made for it; own are the benchmark's. Work that goes on afterwards is waited
+// countRequests does something and returns the requests that others than the benchmark
+// made for it; own are the benchmark's. Work that continues afterwards is waited
 // for.
-func (b *bench) during(ctx context.Context, what string, objects int, own requests, do func() error) (requests, error) {
-	before, err := b.settled(ctx)
+func (b *bench) countRequests(ctx context.Context, what string, objects int, own requests, do func() error) (requests, error) {
+	before, err := b.awaitQuiet(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := do(); err != nil {
 		return nil, err
 	}
-	after, err := b.settled(ctx)
+	after, err := b.awaitQuiet(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := after.minus(before).minus(own)
-	b.note(counted{what, objects, r})
+	b.record(measuredRequests{what, objects, r})
 	return r, nil
 }
 
-// calm is for how long no request may come for the work to count as done.
-const calm = 300 * time.Millisecond
+// quietPeriod is how long no request may come for the work to count as done.
+const quietPeriod = 300 * time.Millisecond
 
-// settled returns all requests so far, once no more come; or after a while,
+// awaitQuiet returns all requests so far, once no more come; or after a while,
 // since an engine that never settles is to be measured too.
-func (b *bench) settled(ctx context.Context) (requests, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (b *bench) awaitQuiet(ctx context.Context) (requests, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	last, err := b.look(ctx)
+	last, err := b.readRequests(ctx)
 	for range 20 {
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case <-time.After(calm):
+		case <-time.After(quietPeriod):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		now, err := b.look(ctx)
+		now, err := b.readRequests(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func (b *bench) settled(ctx context.Context) (requests, error) {
 	return last, nil
 }
 
-func (b *bench) look(ctx context.Context) (requests, error) {
+func (b *bench) readRequests(ctx context.Context) (requests, error) {
 	raw, err := b.metrics(ctx)
 	if err != nil {
 		return nil, err

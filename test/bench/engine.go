@@ -26,18 +26,18 @@ type engine struct {
 	*server.Controllers
 	stop  context.CancelFunc
 	ended chan error
-	passes
-	arrivals
+	reconcileCounter
+	firstReconciles
 }
 
-// passes counts passes that had nothing left to wait for, by kind.
-type passes struct {
+// reconcileCounter counts passes that had nothing left to wait for, by kind.
+type reconcileCounter struct {
 	mu     sync.Mutex
 	byKind map[string]int
 	last   time.Time
 }
 
-func (p *passes) observe(pass reconcile.Run) {
+func (p *reconcileCounter) observe(pass reconcile.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pass.Err == nil && pass.RequeueAfter == 0 {
@@ -48,7 +48,7 @@ func (p *passes) observe(pass reconcile.Run) {
 
 // of returns how many passes over objects of a kind there were, and when the
 // last pass over anything ended.
-func (p *passes) of(kind string) (int, time.Time) {
+func (p *reconcileCounter) of(kind string) (int, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byKind[kind], p.last
@@ -64,10 +64,10 @@ func (b *bench) startEngine(ctx context.Context) error {
 		}, funcr.Options{})
 	}
 	running, stop := context.WithCancel(context.Background())
-	e := &engine{stop: stop, ended: make(chan error, 1), passes: passes{byKind: map[string]int{}}}
+	e := &engine{stop: stop, ended: make(chan error, 1), reconcileCounter: reconcileCounter{byKind: map[string]int{}}}
 	observe := func(p reconcile.Run) {
-		e.passes.observe(p)
-		e.arrivals.observe(p)
+		e.reconcileCounter.observe(p)
+		e.firstReconciles.observe(p)
 	}
 	client, err := kubernetes.NewForConfig(b.plane.Config())
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *bench) startEngine(ctx context.Context) error {
 		e.ended <- err
 	}()
 	b.engine = e
-	return e.AwaitServing(ctx)
+	return e.WaitStarted(ctx)
 }
 
 // stopEngine stops the controllers and returns when they have ended.
@@ -113,17 +113,17 @@ func (b *bench) stopEngine() error {
 	}
 }
 
-// awaitPasses waits until there were so many passes over objects of a kind, and
+// awaitReconciles waits until there were so many passes over objects of a kind, and
 // then until there have been no more for a moment. It returns when the last ended.
-func (b *bench) awaitPasses(ctx context.Context, kind string, n int) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (b *bench) awaitReconciles(ctx context.Context, kind string, n int) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if done, last := b.engine.of(kind); done >= n && time.Since(last) > calm {
+			if done, last := b.engine.of(kind); done >= n && time.Since(last) > quietPeriod {
 				return last, nil
 			}
 		case <-ctx.Done():

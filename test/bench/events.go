@@ -16,13 +16,13 @@ import (
 // events is how many changes of children are followed to their instance's pass.
 const events = 2_000
 
-// arrivals tells of the first pass over an object from when it is expected on.
-type arrivals struct {
+// firstReconciles reports the first pass over an object from when it is expected on.
+type firstReconciles struct {
 	mu       sync.Mutex
 	expected map[object.Key]chan reconcile.Run
 }
 
-func (a *arrivals) expect(key object.Key) <-chan reconcile.Run {
+func (a *firstReconciles) expect(key object.Key) <-chan reconcile.Run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.expected == nil {
@@ -33,7 +33,7 @@ func (a *arrivals) expect(key object.Key) <-chan reconcile.Run {
 	return passes
 }
 
-func (a *arrivals) observe(p reconcile.Run) {
+func (a *firstReconciles) observe(p reconcile.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if passes, ok := a.expected[p.Key]; ok {
@@ -43,16 +43,16 @@ func (a *arrivals) observe(p reconcile.Run) {
 }
 
 // events changes children, one after the other, in something that their instances
-// don't care for, and measures how long it takes until the right instance is
+// do not care for, and measures how long it takes until the right instance is
 // looked at.
-func (f flats) events(ctx context.Context, prefix string, n int) error {
+func (f flatInstances) events(ctx context.Context, prefix string, n int) error {
 	var sinceSent, sinceAnswer, inQueue []time.Duration
 	for k := range events {
-		name := nth(prefix, k*7919%n) // far apart, each in its turn
+		name := numberedName(prefix, k*7919%n) // far apart, each in its turn
 		passed := f.engine.expect(object.Key{Group: group, Kind: "Flat", Namespace: namespace, Name: name})
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"bench.espalier.dev/touched":"%d"}}}`, k)
 		sent := time.Now()
-		if _, err := f.of(configMaps).Patch(ctx, name+"-a", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
+		if _, err := f.resource(configMaps).Patch(ctx, name+"-a", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
 			return err
 		}
 		answered := time.Now()
@@ -61,7 +61,7 @@ func (f flats) events(ctx context.Context, prefix string, n int) error {
 			sinceSent = append(sinceSent, p.Began.Sub(sent))
 			sinceAnswer = append(sinceAnswer, max(0, p.Began.Sub(answered)))
 			inQueue = append(inQueue, p.Waited)
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			return fmt.Errorf("a change of %s-a didn't reach its instance", name)
 		}
 	}

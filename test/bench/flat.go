@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// flats are instances of five ConfigMaps, watched.
-type flats struct {
+// flatInstances are instances of five ConfigMaps, watched.
+type flatInstances struct {
 	*bench
 	kind, plural string
-	seen         *watching
+	seen         *watchStream
 }
 
-func (b *bench) flats(ctx context.Context, kind, plural string) (flats, error) {
+func (b *bench) flats(ctx context.Context, kind, plural string) (flatInstances, error) {
 	w, err := b.watch(ctx, ours(plural))
-	return flats{b, kind, plural, w}, err
+	return flatInstances{b, kind, plural, w}, err
 }
 
 // measureFlat measures instances of five ConfigMaps: made, left alone, changed
@@ -34,29 +34,29 @@ func measureFlat(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var rounds fresh
+	var rounds creations
 	for round := range b.rounds {
 		if err := f.round(ctx, *raw, round, &rounds); err != nil {
 			return err
 		}
 		if round < b.rounds-1 {
-			if _, err := f.delete(ctx, prefixOf(round), b.instances); err != nil {
+			if _, err := f.delete(ctx, roundPrefix(round), b.instances); err != nil {
 				return err
 			}
 		}
 	}
-	if err := f.oneByOne(ctx, raw, &rounds); err != nil {
+	if err := f.measureSequential(ctx, raw, &rounds); err != nil {
 		return err
 	}
 	b.add(rounds.rows(b.instances)...)
 	b.notes = append(b.notes, rounds.notes(b.instances)...)
-	last := prefixOf(b.rounds - 1)
-	return f.afterwards(ctx, last)
+	last := roundPrefix(b.rounds - 1)
+	return f.measureChanges(ctx, last)
 }
 
-// afterwards measures what comes after the making.
-func (f flats) afterwards(ctx context.Context, prefix string) error {
-	for _, measure := range []func(context.Context, string) error{f.idling, f.updating, f.deleting} {
+// measureChanges measures what comes after the making.
+func (f flatInstances) measureChanges(ctx context.Context, prefix string) error {
+	for _, measure := range []func(context.Context, string) error{f.measureIdle, f.measureUpdates, f.measureDeletion} {
 		if err := measure(ctx, prefix); err != nil {
 			return err
 		}
@@ -64,41 +64,41 @@ func (f flats) afterwards(ctx context.Context, prefix string) error {
 	return nil
 }
 
-func prefixOf(round int) string { return fmt.Sprintf("flat-%d", round) }
+func roundPrefix(round int) string { return fmt.Sprintf("flat-%d", round) }
 
 // warmUp makes and removes a few instances both ways, so that informers run and
 // connections stand.
-func (f flats) warmUp(ctx context.Context) (*raw, error) {
+func (f flatInstances) warmUp(ctx context.Context) (*rawWriter, error) {
 	const few = 30
-	if _, err := f.make(ctx, "warm", few); err != nil {
+	if _, err := f.create(ctx, "warm", few); err != nil {
 		return nil, err
 	}
-	raw, err := f.newRaw(ctx, nth("warm", 0))
+	raw, err := f.newRaw(ctx, numberedName("warm", 0))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := raw.make(ctx, f.workers, few, "cold"); err != nil {
+	if _, err := raw.create(ctx, f.workers, few, "cold"); err != nil {
 		return nil, err
 	}
-	if err := raw.clear(ctx); err != nil {
+	if err := raw.deleteAll(ctx); err != nil {
 		return nil, err
 	}
 	_, err = f.delete(ctx, "warm", few)
 	return raw, err
 }
 
-// make makes n instances as users would, and returns how long it took from
+// create makes n instances as users would, and returns how long it took from
 // the first create until the last instance was ready.
-func (f flats) make(ctx context.Context, prefix string, n int) (time.Duration, error) {
-	return f.with(ctx, n, named(prefix, isReady(1)), func(ctx context.Context, i int) error {
-		_, err := f.of(ours(f.plural)).Create(ctx, instance(f.kind, nth(prefix, i)), metav1.CreateOptions{FieldManager: manager})
+func (f flatInstances) create(ctx context.Context, prefix string, n int) (time.Duration, error) {
+	return f.forEach(ctx, n, withPrefix(prefix, isReady(1)), func(ctx context.Context, i int) error {
+		_, err := f.resource(ours(f.plural)).Create(ctx, instance(f.kind, numberedName(prefix, i)), metav1.CreateOptions{FieldManager: manager})
 		return err
 	})
 }
 
-// idling counts what is sent while nothing happens.
-func (f flats) idling(ctx context.Context, _ string) error {
-	r, err := f.during(ctx, "nothing changes", f.instances, nil, func() error {
+// measureIdle counts what is sent while nothing happens.
+func (f flatInstances) measureIdle(ctx context.Context, _ string) error {
+	r, err := f.countRequests(ctx, "nothing changes", f.instances, nil, func() error {
 		select {
 		case <-time.After(f.idle):
 			return nil
@@ -112,32 +112,32 @@ func (f flats) idling(ctx context.Context, _ string) error {
 
 // claimed is by how much the first pass raises an instance's generation: a composite
 // says in its spec what it is composed of.
-func (f flats) claimed() int64 {
+func (f flatInstances) claimed() int64 {
 	if f.kind == "Composed" {
 		return 1
 	}
 	return 0
 }
 
-func (f flats) words() string {
+func (f flatInstances) words() string {
 	if f.kind == "Composed" {
 		return "composites"
 	}
 	return "instances"
 }
 
-func (f flats) suffix() string {
+func (f flatInstances) suffix() string {
 	if f.kind == "Composed" {
 		return ", of a composite"
 	}
 	return ""
 }
 
-// updating changes, in all instances, the one field that reaches all children.
-func (f flats) updating(ctx context.Context, prefix string) error {
+// measureUpdates changes, in all instances, the one field that reaches all children.
+func (f flatInstances) measureUpdates(ctx context.Context, prefix string) error {
 	var took time.Duration
 	own := requests{{"PATCH", f.plural}: f.instances}
-	r, err := f.during(ctx, "one field that reaches 5 children", f.instances, own, func() (err error) {
+	r, err := f.countRequests(ctx, "one field that reaches 5 children", f.instances, own, func() (err error) {
 		took, err = f.update(ctx, prefix, f.instances, 2)
 		return err
 	})
@@ -146,7 +146,7 @@ func (f flats) updating(ctx context.Context, prefix string) error {
 	}
 	var single []time.Duration
 	for i := range 30 {
-		one, err := f.update(ctx, nth(prefix, i), 1, 3)
+		one, err := f.update(ctx, numberedName(prefix, i), 1, 3)
 		if err != nil {
 			return err
 		}
@@ -159,23 +159,23 @@ func (f flats) updating(ctx context.Context, prefix string) error {
 
 // update changes the field in n instances, of which the prefix is the whole
 // name if n is 1. It returns how long it took until all were ready again.
-func (f flats) update(ctx context.Context, prefix string, n, wording int) (time.Duration, error) {
-	return f.with(ctx, n, named(prefix, isReady(int64(wording)+f.claimed())), func(ctx context.Context, i int) error {
+func (f flatInstances) update(ctx context.Context, prefix string, n, wording int) (time.Duration, error) {
+	return f.forEach(ctx, n, withPrefix(prefix, isReady(int64(wording)+f.claimed())), func(ctx context.Context, i int) error {
 		name := prefix
 		if n > 1 {
-			name = nth(prefix, i)
+			name = numberedName(prefix, i)
 		}
 		patch := fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, wording))
-		_, err := f.of(ours(f.plural)).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		_, err := f.resource(ours(f.plural)).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
 }
 
-// deleting deletes all instances.
-func (f flats) deleting(ctx context.Context, prefix string) error {
+// measureDeletion deletes all instances.
+func (f flatInstances) measureDeletion(ctx context.Context, prefix string) error {
 	var took time.Duration
 	own := requests{{"DELETE", f.plural}: f.instances}
-	r, err := f.during(ctx, "deletion", f.instances, own, func() (err error) {
+	r, err := f.countRequests(ctx, "deletion", f.instances, own, func() (err error) {
 		took, err = f.delete(ctx, prefix, f.instances)
 		return err
 	})
@@ -186,23 +186,23 @@ func (f flats) deleting(ctx context.Context, prefix string) error {
 
 // delete deletes n instances and returns how long it took until they were
 // gone.
-func (f flats) delete(ctx context.Context, prefix string, n int) (time.Duration, error) {
-	return f.with(ctx, n, named(prefix, isGone), func(ctx context.Context, i int) error {
-		return f.of(ours(f.plural)).Delete(ctx, nth(prefix, i), metav1.DeleteOptions{})
+func (f flatInstances) delete(ctx context.Context, prefix string, n int) (time.Duration, error) {
+	return f.forEach(ctx, n, withPrefix(prefix, isGone), func(ctx context.Context, i int) error {
+		return f.resource(ours(f.plural)).Delete(ctx, numberedName(prefix, i), metav1.DeleteOptions{})
 	})
 }
 
-// with does something to n instances, side by side, and returns how long it
+// forEach does something to n instances, concurrently, and returns how long it
 // took until as many had passed the check.
-func (f flats) with(ctx context.Context, n int, check check, do func(ctx context.Context, i int) error) (time.Duration, error) {
+func (f flatInstances) forEach(ctx context.Context, n int, check check, do func(ctx context.Context, i int) error) (time.Duration, error) {
 	var last time.Time
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		last, err = f.seen.untilAll(ctx, n, check)
+		last, err = f.seen.awaitAll(ctx, n, check)
 		return err
 	})
-	g.Go(func() error { return sideBySide(ctx, f.workers, n, do) })
+	g.Go(func() error { return concurrently(ctx, f.workers, n, do) })
 	err := g.Wait()
 	return last.Sub(began), err
 }

@@ -43,18 +43,18 @@ func measureForbidden(ctx context.Context, b *bench) (err error) {
 	}
 	defer sealed.stop()
 	for i := range sealedInstances {
-		if _, err := b.of(ours("sealeds")).Create(ctx, instance("Sealed", nth("sealed", i)), metav1.CreateOptions{FieldManager: manager}); err != nil {
+		if _, err := b.resource(ours("sealeds")).Create(ctx, instance("Sealed", numberedName("sealed", i)), metav1.CreateOptions{FieldManager: manager}); err != nil {
 			return err
 		}
 	}
-	if _, err := sealed.untilAll(ctx, sealedInstances, isForbidden); err != nil {
+	if _, err := sealed.awaitAll(ctx, sealedInstances, isForbidden); err != nil {
 		return err
 	}
-	return b.besideThem(ctx)
+	return b.measureNestMeanwhile(ctx)
 }
 
-// besideThem measures a nest while the others wait.
-func (b *bench) besideThem(ctx context.Context) error {
+// measureNestMeanwhile measures a nest while the others wait.
+func (b *bench) measureNestMeanwhile(ctx context.Context) error {
 	tops, err := b.watch(ctx, ours("tops"))
 	if err != nil {
 		return err
@@ -65,13 +65,13 @@ func (b *bench) besideThem(ctx context.Context) error {
 		return err
 	}
 	const name = "beside"
-	if err := n.make(ctx, name); err != nil {
+	if err := n.create(ctx, name); err != nil {
 		return err
 	}
-	if _, err := n.feed(ctx, name, "first", isReady(1)); err != nil {
+	if _, err := n.writeValue(ctx, name, "first", isReady(1)); err != nil {
 		return err
 	}
-	took, err := n.climb(ctx, name)
+	took, err := n.measureClimb(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -81,13 +81,13 @@ func (b *bench) besideThem(ctx context.Context) error {
 	return err
 }
 
-// climb changes the value at the bottom of a nest again and again, and returns how long it
+// measureClimb changes the value at the bottom of a nest repeatedly, and returns how long it
 // took each time until the top showed it.
-func (n nest) climb(ctx context.Context, name string) ([]time.Duration, error) {
+func (n nest) measureClimb(ctx context.Context, name string) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range changes {
 		value := fmt.Sprintf("value %d", i)
-		one, err := n.feed(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+		one, err := n.writeValue(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
 			shown, _, _ := unstructured.NestedString(o.Object, "status", "value")
 			return shown == value
 		})

@@ -94,11 +94,11 @@ func run(ctx context.Context, o options) (err error) {
 	if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.wanted(o.only) }) {
 		return fmt.Errorf("-only %s: there are %s", o.only, strings.Join(names(), ", "))
 	}
-	b, err := begin(ctx, o)
+	b, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.end()) }()
+	defer func() { err = errors.Join(err, b.stop()) }()
 	for _, s := range scenarios {
 		if !s.wanted(o.only) {
 			continue

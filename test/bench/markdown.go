@@ -9,7 +9,7 @@ import (
 func (r report) markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# What it costs\n\nWritten by `make bench`; the plain data are in `latest.json`.\n\n")
-	fmt.Fprintf(&out, "|%s|\n|---|---|---|---|---|---|\n", strings.Join(heads, "|"))
+	fmt.Fprintf(&out, "|%s|\n|---|---|---|---|---|---|\n", strings.Join(headings, "|"))
 	for _, row := range r.Rows {
 		fmt.Fprintf(&out, "|%s|\n", strings.Join(row.cells(), "|"))
 	}

@@ -24,7 +24,7 @@ func measureNest(ctx context.Context, b *bench) error {
 	}
 	defer w.stop()
 	n := nest{b, w}
-	for _, measure := range []func(context.Context) error{n.warmUp, n.late, n.changing, n.deleting} {
+	for _, measure := range []func(context.Context) error{n.warmUp, n.measureLateValue, n.measureChange, n.measureDeletion} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -35,32 +35,32 @@ func measureNest(ctx context.Context, b *bench) error {
 // nest is three layers of instances, watched at the top.
 type nest struct {
 	*bench
-	tops *watching
+	tops *watchStream
 }
 
 // warmUp takes a nest through its life once, so that informers run.
 func (n nest) warmUp(ctx context.Context) error {
 	const name = "warm"
-	if err := n.make(ctx, name); err != nil {
+	if err := n.create(ctx, name); err != nil {
 		return err
 	}
-	if _, err := n.feed(ctx, name, "first", isReady(1)); err != nil {
+	if _, err := n.writeValue(ctx, name, "first", isReady(1)); err != nil {
 		return err
 	}
 	_, err := n.delete(ctx, name)
 	return err
 }
 
-// late measures from a value's arrival at the bottom, for which the top has been
+// measureLateValue measures from a value's arrival at the bottom, for which the top has been
 // waiting, until the top has made what depends on it and is ready.
-func (n nest) late(ctx context.Context) error {
+func (n nest) measureLateValue(ctx context.Context) error {
 	var took []time.Duration
 	for i := range nests {
-		name := nth("nest", i)
-		if err := n.make(ctx, name); err != nil {
+		name := numberedName("nest", i)
+		if err := n.create(ctx, name); err != nil {
 			return err
 		}
-		one, err := n.feed(ctx, name, "first", isReady(1))
+		one, err := n.writeValue(ctx, name, "first", isReady(1))
 		if err != nil {
 			return err
 		}
@@ -71,13 +71,13 @@ func (n nest) late(ctx context.Context) error {
 	return nil
 }
 
-// changing measures from a value's change at the bottom until the top shows it.
-func (n nest) changing(ctx context.Context) error {
-	name := nth("nest", 0)
+// measureChange measures from a value's change at the bottom until the top shows it.
+func (n nest) measureChange(ctx context.Context) error {
+	name := numberedName("nest", 0)
 	var took []time.Duration
-	r, err := n.during(ctx, "a value changes at the bottom of 3 layers", changes, requests{{"PATCH", "leaves/status"}: changes}, func() error {
+	r, err := n.countRequests(ctx, "a value changes at the bottom of 3 layers", changes, requests{{"PATCH", "leaves/status"}: changes}, func() error {
 		var err error
-		took, err = n.climb(ctx, name)
+		took, err = n.measureClimb(ctx, name)
 		return err
 	})
 	if err != nil {
@@ -91,13 +91,13 @@ func (n nest) changing(ctx context.Context) error {
 	return nil
 }
 
-// deleting measures from the answer to a deletion until the top is gone, which
+// measureDeletion measures from the answer to a deletion until the top is gone, which
 // it is after everything below it.
-func (n nest) deleting(ctx context.Context) error {
+func (n nest) measureDeletion(ctx context.Context) error {
 	var took []time.Duration
-	r, err := n.during(ctx, "deletion of 3 layers", nests, requests{{"DELETE", "tops"}: nests}, func() error {
+	r, err := n.countRequests(ctx, "deletion of 3 layers", nests, requests{{"DELETE", "tops"}: nests}, func() error {
 		for i := range nests {
-			one, err := n.delete(ctx, nth("nest", i))
+			one, err := n.delete(ctx, numberedName("nest", i))
 			if err != nil {
 				return err
 			}
@@ -113,9 +113,9 @@ func (n nest) deleting(ctx context.Context) error {
 	return nil
 }
 
-// make makes a nest and waits until its top waits for the value.
-func (n nest) make(ctx context.Context, name string) error {
-	if _, err := n.of(ours("tops")).Create(ctx, instance("Top", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
+// create makes a nest and waits until its top waits for the value.
+func (n nest) create(ctx context.Context, name string) error {
+	if _, err := n.resource(ours("tops")).Create(ctx, instance("Top", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
 		return err
 	}
 	leaves, err := n.watch(ctx, ours("leaves"))
@@ -123,31 +123,31 @@ func (n nest) make(ctx context.Context, name string) error {
 		return err
 	}
 	defer leaves.stop()
-	if _, err := leaves.until(ctx, named(name, func(watch.EventType, *unstructured.Unstructured) bool { return true })); err != nil {
+	if _, err := leaves.await(ctx, withPrefix(name, func(watch.EventType, *unstructured.Unstructured) bool { return true })); err != nil {
 		return err
 	}
-	_, err = n.settled(ctx)
+	_, err = n.awaitQuiet(ctx)
 	return err
 }
 
-// feed writes the value at the bottom, and returns how long it took from the
+// writeValue writes the value at the bottom, and returns how long it took from the
 // answer until the top passed the check.
-func (n nest) feed(ctx context.Context, name, value string, check check) (time.Duration, error) {
+func (n nest) writeValue(ctx context.Context, name, value string, check check) (time.Duration, error) {
 	patch := fmt.Appendf(nil, `{"status":{"value":%q}}`, value)
-	if _, err := n.of(ours("leaves")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status"); err != nil {
+	if _, err := n.resource(ours("leaves")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status"); err != nil {
 		return 0, err
 	}
-	return n.since(ctx, time.Now(), named(name, check))
+	return n.since(ctx, time.Now(), withPrefix(name, check))
 }
 
 func (n nest) delete(ctx context.Context, name string) (time.Duration, error) {
-	if err := n.of(ours("tops")).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := n.resource(ours("tops")).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return 0, err
 	}
-	return n.since(ctx, time.Now(), named(name, isGone))
+	return n.since(ctx, time.Now(), withPrefix(name, isGone))
 }
 
 func (n nest) since(ctx context.Context, began time.Time, check check) (time.Duration, error) {
-	at, err := n.tops.until(ctx, check)
+	at, err := n.tops.await(ctx, check)
 	return max(0, at.Sub(began)), err
 }

@@ -19,10 +19,10 @@ import (
 // applied, as the part of the name after the instance's.
 var levels = [][]string{{"-a"}, {"-a-b", "-a-c"}, {"-a-b-d", "-a-c-e"}}
 
-// raw is a plain client that writes what the engine writes: the instances, of a
+// rawWriter is a plain client that writes what the engine writes: the instances, of a
 // kind that nobody serves, and for each the same five ConfigMaps, level by level,
 // by server-side apply. It reads nothing and watches nothing.
-type raw struct {
+type rawWriter struct {
 	*bench
 	// models are the engine's children of one instance, by the rest of their
 	// names; parent is that instance.
@@ -39,26 +39,26 @@ var partOf = strings.Replace(v1alpha1.ApplySetPartOfLabel, "part-of", "part-no",
 
 // newRaw learns from a ready instance what there is to write, and installs the
 // kind of the instances: the same as the engine's by another name.
-func (b *bench) newRaw(ctx context.Context, model string) (*raw, error) {
-	parent, err := b.of(ours("flats")).Get(ctx, model, metav1.GetOptions{})
+func (b *bench) newRaw(ctx context.Context, model string) (*rawWriter, error) {
+	parent, err := b.resource(ours("flats")).Get(ctx, model, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	r := &raw{bench: b, parent: parent, models: map[string]*unstructured.Unstructured{}}
+	r := &rawWriter{bench: b, parent: parent, models: map[string]*unstructured.Unstructured{}}
 	for _, level := range levels {
 		for _, suffix := range level {
-			child, err := b.of(configMaps).Get(ctx, model+suffix, metav1.GetOptions{})
+			child, err := b.resource(configMaps).Get(ctx, model+suffix, metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}
-			r.models[suffix] = plain(child)
+			r.models[suffix] = appliedConfiguration(child)
 		}
 	}
-	return r, b.copyKind(ctx, "flats."+group, "Plain", "plains")
+	return r, b.installKindCopy(ctx, "flats."+group, "Plain", "plains")
 }
 
-// plain is what was applied to make an object.
-func plain(o *unstructured.Unstructured) *unstructured.Unstructured {
+// appliedConfiguration is what was applied to make an object.
+func appliedConfiguration(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "data": o.Object["data"]}}
 	out.SetNamespace(o.GetNamespace())
 	out.SetAnnotations(o.GetAnnotations())
@@ -69,9 +69,9 @@ func plain(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// copyKind installs a copy of a kind that nobody serves.
-func (b *bench) copyKind(ctx context.Context, name, kind, plural string) error {
-	crd, err := b.of(crds).Get(ctx, name, metav1.GetOptions{})
+// installKindCopy installs a copy of a kind that nobody serves.
+func (b *bench) installKindCopy(ctx context.Context, name, kind, plural string) error {
+	crd, err := b.resource(crds).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (b *bench) copyKind(ctx context.Context, name, kind, plural string) error {
 	if err := unstructured.SetNestedMap(out.Object, names, "spec", "names"); err != nil {
 		return err
 	}
-	if _, err := b.of(crds).Create(ctx, out, metav1.CreateOptions{FieldManager: manager}); err != nil {
+	if _, err := b.resource(crds).Create(ctx, out, metav1.CreateOptions{FieldManager: manager}); err != nil {
 		return err
 	}
 	w, err := b.watch(ctx, crds)
@@ -89,23 +89,23 @@ func (b *bench) copyKind(ctx context.Context, name, kind, plural string) error {
 		return err
 	}
 	defer w.stop()
-	_, err = w.until(ctx, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+	_, err = w.await(ctx, func(_ watch.EventType, o *unstructured.Unstructured) bool {
 		established, _ := condition(o, "Established")
 		return o.GetName() == out.GetName() && established == "True"
 	})
 	return err
 }
 
-// make writes n instances with so many workers and returns how long it took.
-func (r *raw) make(ctx context.Context, workers, n int, prefix string) (time.Duration, error) {
+// create writes n instances with so many workers and returns how long it took.
+func (r *rawWriter) create(ctx context.Context, workers, n int, prefix string) (time.Duration, error) {
 	began := time.Now()
-	err := sideBySide(ctx, workers, n, func(ctx context.Context, i int) error {
-		name := nth(prefix, i)
-		if _, err := r.of(ours("plains")).Create(ctx, instance("Plain", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
+	err := concurrently(ctx, workers, n, func(ctx context.Context, i int) error {
+		name := numberedName(prefix, i)
+		if _, err := r.resource(ours("plains")).Create(ctx, instance("Plain", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
 			return err
 		}
 		if r.whole {
-			if err := r.claim(ctx, name); err != nil {
+			if err := r.writeClaim(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -115,16 +115,16 @@ func (r *raw) make(ctx context.Context, workers, n int, prefix string) (time.Dur
 			}
 		}
 		if r.whole {
-			return r.report(ctx, name)
+			return r.writeStatus(ctx, name)
 		}
 		return nil
 	})
 	return time.Since(began), err
 }
 
-// apply applies the ConfigMaps of one level, side by side.
-func (r *raw) apply(ctx context.Context, name string, level []string) error {
-	return sideBySide(ctx, len(level), len(level), func(ctx context.Context, i int) error {
+// apply applies the ConfigMaps of one level, concurrently.
+func (r *rawWriter) apply(ctx context.Context, name string, level []string) error {
+	return concurrently(ctx, len(level), len(level), func(ctx context.Context, i int) error {
 		o := r.models[level[i]].DeepCopy()
 		o.SetName(name + level[i])
 		labels := o.GetLabels()
@@ -133,40 +133,40 @@ func (r *raw) apply(ctx context.Context, name string, level []string) error {
 		if err := unstructured.SetNestedField(o.Object, text(name, 1), "data", "text"); err != nil {
 			return err
 		}
-		_, err := r.of(configMaps).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+		_, err := r.resource(configMaps).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 		return err
 	})
 }
 
-// claim writes what the engine writes before it makes children. In place of the
-// finalizer, which somebody would have to remove, it is an annotation.
-func (r *raw) claim(ctx context.Context, name string) error {
+// writeClaim writes what the engine writes before it makes children. In place of the
+// finalizer, which a user would have to remove, it is an annotation.
+func (r *rawWriter) writeClaim(ctx context.Context, name string) error {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Plain"}}
 	o.SetName(name)
 	o.SetLabels(r.parent.GetLabels())
 	annotations := r.parent.GetAnnotations()
 	annotations["finalizers"] = strings.Join(r.parent.GetFinalizers(), ",")
 	o.SetAnnotations(annotations)
-	_, err := r.of(ours("plains")).Apply(ctx, name, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	_, err := r.resource(ours("plains")).Apply(ctx, name, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return err
 }
 
-// report writes a status as the engine does.
-func (r *raw) report(ctx context.Context, name string) error {
+// writeStatus writes a status as the engine does.
+func (r *rawWriter) writeStatus(ctx context.Context, name string) error {
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": r.parent.Object["status"]}})
 	if err != nil {
 		return err
 	}
-	_, err = r.of(ours("plains")).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
+	_, err = r.resource(ours("plains")).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
 	return err
 }
 
-// clear removes all that was written.
-func (r *raw) clear(ctx context.Context) error {
-	if err := r.of(configMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: partOf}); err != nil {
+// deleteAll removes all that was written.
+func (r *rawWriter) deleteAll(ctx context.Context) error {
+	if err := r.resource(configMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: partOf}); err != nil {
 		return err
 	}
-	return r.of(ours("plains")).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return r.resource(ours("plains")).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
 // instance is an instance as a user writes it.
@@ -183,4 +183,4 @@ func instance(kind, name string) *unstructured.Unstructured {
 // text is what an instance's field says, in its first, second or later wording.
 func text(name string, wording int) string { return fmt.Sprintf("%s says %d", name, wording) }
 
-func nth(prefix string, i int) string { return fmt.Sprintf("%s-%05d", prefix, i) }
+func numberedName(prefix string, i int) string { return fmt.Sprintf("%s-%05d", prefix, i) }

@@ -65,7 +65,7 @@ func (r row) cells() []string {
 	return []string{r.Work, number(r.Value) + " " + r.Unit, number(r.Budget), r.share(), r.verdict(), r.Detail}
 }
 
-var heads = []string{"work", "measured", "budget", "of it", "", ""}
+var headings = []string{"work", "measured", "budget", "of it", "", ""}
 
 // count is what the API server counted during a scenario, as the plain data tell
 // it.
@@ -118,7 +118,7 @@ func (r report) missed() int {
 func (r report) text() string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(heads, "\t"))
+	fmt.Fprintln(w, strings.Join(headings, "\t"))
 	for _, row := range r.Rows {
 		fmt.Fprintln(w, strings.Join(row.cells(), "\t"))
 	}

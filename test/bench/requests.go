@@ -31,7 +31,7 @@ var (
 	label  = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// parseRequests reads the API server's metrics. Watches don't count: they are
+// parseRequests reads the API server's metrics. Watches do not count: they are
 // what makes polling unnecessary. Neither does what is not about a resource:
 // metrics, discovery, schemas.
 func parseRequests(metrics []byte) (requests, error) {

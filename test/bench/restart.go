@@ -24,7 +24,7 @@ func measureRestart(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer f.seen.stop()
-	if _, err := f.make(ctx, prefix, n); err != nil {
+	if _, err := f.create(ctx, prefix, n); err != nil {
 		return err
 	}
 	busy, err := b.restart(ctx, "restart", kind, n)
@@ -39,16 +39,16 @@ func measureRestart(ctx context.Context, b *bench) error {
 	if err := f.events(ctx, prefix, n); err != nil {
 		return err
 	}
-	if err := f.stopping(ctx, n); err != nil {
+	if err := f.restartControllers(ctx, n); err != nil {
 		return err
 	}
 	_, err = f.delete(ctx, prefix, n)
 	return err
 }
 
-// stopping stops the controllers, with all that they watch and nothing in flight,
+// restartControllers stops the controllers, with all that they watch and nothing in flight,
 // and starts them again.
-func (f flats) stopping(ctx context.Context, n int) error {
+func (f flatInstances) restartControllers(ctx context.Context, n int) error {
 	began := time.Now()
 	if err := f.stopEngine(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (b *bench) restart(ctx context.Context, what, kind string, instances int) (
 	}
 	before := heap()
 	var err error
-	r.requests, err = b.during(ctx, what, instances, nil, func() error {
+	r.requests, err = b.countRequests(ctx, what, instances, nil, func() error {
 		began := time.Now()
 		if err := b.startEngine(ctx); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (b *bench) restart(ctx context.Context, what, kind string, instances int) (
 		if err := b.awaitReadyDefinitions(ctx); err != nil {
 			return err
 		}
-		known, err := b.awaitPasses(ctx, kind, instances)
+		known, err := b.awaitReconciles(ctx, kind, instances)
 		r.took = known.Sub(began)
 		return err
 	})
@@ -98,7 +98,7 @@ func (b *bench) restart(ctx context.Context, what, kind string, instances int) (
 // awaitReadyDefinitions waits until all definitions have been looked at: they
 // were ready before, so that nothing of them changes by which one could tell.
 func (b *bench) awaitReadyDefinitions(ctx context.Context) error {
-	_, err := b.awaitPasses(ctx, "ResourceGraphDefinition", 4)
+	_, err := b.awaitReconciles(ctx, "ResourceGraphDefinition", 4)
 	return err
 }
 

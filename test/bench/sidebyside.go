@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sideBySide does something for each of the first n numbers, with so many
+// concurrently does something for each of the first n numbers, with so many
 // workers at once.
-func sideBySide(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
+func concurrently(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for i := range n {

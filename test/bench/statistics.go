@@ -19,11 +19,11 @@ func inMilliseconds(all []time.Duration) []float64 {
 
 func median[T cmp.Ordered](of []T) T { return quantile(of, 0.5) }
 
-func least[T cmp.Ordered](of []T) T { return quantile(of, 0) }
+func minimum[T cmp.Ordered](of []T) T { return quantile(of, 0) }
 
 func most[T cmp.Ordered](of []T) T { return quantile(of, 1) }
 
-// quantile returns the smallest value that the given share of all doesn't
+// quantile returns the smallest value that the given share of all does not
 // exceed; the zero value of none.
 func quantile[T cmp.Ordered](of []T, share float64) T {
 	if len(of) == 0 {

@@ -11,67 +11,67 @@ import (
 )
 
 func TestAPausedCompositeIsLeftAlone(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, app)
+	s := suite.New(t)
+	s.Apply(t, app)
 	kind := s.Kind("App")
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "true"}}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "true"}}, spec: {size: small}}`)
 	paused := func(o *unstructured.Unstructured) error { return hasCondition(o, "Synced", "False", "ReconcilePaused") }
 	s.Await(t, kind, s.NS, "shop", paused)
-	if made := parts(t, s, "shop"); len(made) > 0 {
+	if made := composedConfigMaps(t, s, "shop"); len(made) > 0 {
 		t.Errorf("there is %v", made)
 	}
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "false"}}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "false"}}, spec: {size: small}}`)
 	s.Await(t, kind, s.NS, "shop", available)
 
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "true"}}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "true"}}, spec: {size: small}}`)
 	s.Await(t, kind, s.NS, "shop", paused)
 	s.Delete(t, kind, s.NS, "shop")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcilePaused", "deletion waits")
 	})
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "false"}}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "false"}}, spec: {size: small}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")
 }
 
-func TestAFailedPipelineKeepsWhatItMade(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
-	made := parts(t, s, "shop")
+func TestAFailedPipelineKeepsComposedResources(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
+	made := composedConfigMaps(t, s, "shop")
 
 	broken := strings.Replace(app[strings.Index(app, "---")+3:], "fromFieldPath: data.size, toFieldPath: status.address", "fromFieldPath: data.size, toFieldPath: 'status..address'", 1)
-	s.Put(t, broken)
+	s.Apply(t, broken)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "cannot compose resources", `step "render"`)
 	})
 	s.AwaitEvent(t, "shop", "ReconcileError", `step "render"`)
-	if left := parts(t, s, "shop"); len(left) != len(made) {
+	if left := composedConfigMaps(t, s, "shop"); len(left) != len(made) {
 		t.Errorf("there is left %v", left)
 	}
-	s.Put(t, app)
+	s.Apply(t, app)
 	s.Await(t, kind, s.NS, "shop", available)
 }
 
-func TestACompositeWithoutACompositionSaysSo(t *testing.T) {
-	s := suite.Begin(t)
+func TestACompositeWithoutACompositionReportsIt(t *testing.T) {
+	s := suite.New(t)
 	definition, composition, _ := strings.Cut(app, "---")
-	s.Put(t, definition)
+	s.Apply(t, definition)
 	kind := s.Kind("App")
-	s.Put(t, shopText)
+	s.Apply(t, shopText)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "no composition")
 	})
-	s.Put(t, composition)
+	s.Apply(t, composition)
 	s.Await(t, kind, s.NS, "shop", available)
 }
 
 func TestOneOfSeveralCompositionsIsChosen(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	definition, composition, _ := strings.Cut(app, "---")
-	s.Put(t, composition)
-	s.Put(t, strings.Replace(composition, "$ID-app", "$ID-abb", 1))
-	s.Put(t, definition)
+	s.Apply(t, composition)
+	s.Apply(t, strings.Replace(composition, "$ID-app", "$ID-abb", 1))
+	s.Apply(t, definition)
 	kind := s.Kind("App")
-	s.Put(t, shopText)
+	s.Apply(t, shopText)
 	shop := s.Await(t, kind, s.NS, "shop", available)
 	if got := text(shop, "spec", "crossplane", "compositionRef", "name"); got != s.Name("abb") {
 		t.Errorf("it is composed by %s", got)
@@ -80,17 +80,17 @@ func TestOneOfSeveralCompositionsIsChosen(t *testing.T) {
 }
 
 func TestAManualCompositeStaysWithItsRevision(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, app)
+	s := suite.New(t)
+	s.Apply(t, app)
 	kind := s.Kind("App")
 	for name, policy := range map[string]string{"stays": "Manual", "follows": "Automatic"} {
-		s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: `+name+`}, spec: {size: small, crossplane: {compositionUpdatePolicy: `+policy+`}}}`)
+		s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: `+name+`}, spec: {size: small, crossplane: {compositionUpdatePolicy: `+policy+`}}}`)
 		s.Await(t, kind, s.NS, name, available)
 	}
 	before := text(s.Get(t, kind, s.NS, "stays"), "spec", "crossplane", "compositionRevisionRef", "name")
-	s.Put(t, strings.Replace(app[strings.Index(app, "---")+3:], "toFieldPath: data.address,", "toFieldPath: data.address2,", 1))
+	s.Apply(t, strings.Replace(app[strings.Index(app, "---")+3:], "toFieldPath: data.address,", "toFieldPath: data.address2,", 1))
 	s.Await(t, kind, s.NS, "follows", func(o *unstructured.Unstructured) error {
-		if parts(t, s, "follows")["front end"].Object["data"].(map[string]any)["address2"] == nil {
+		if composedConfigMaps(t, s, "follows")["front end"].Object["data"].(map[string]any)["address2"] == nil {
 			return fmt.Errorf("it doesn't follow yet: %v", o.Object["spec"])
 		}
 		return available(o)
@@ -99,7 +99,7 @@ func TestAManualCompositeStaysWithItsRevision(t *testing.T) {
 	if got := text(stays, "spec", "crossplane", "compositionRevisionRef", "name"); got != before {
 		t.Errorf("it has gone from %s to %s", before, got)
 	}
-	if text(parts(t, s, "stays")["front end"], "data", "address2") != "" {
+	if text(composedConfigMaps(t, s, "stays")["front end"], "data", "address2") != "" {
 		t.Error("it has changed")
 	}
 }

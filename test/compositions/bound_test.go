@@ -13,9 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func change(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name, patch string) {
+func mergePatch(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name, patch string) {
 	t.Helper()
-	s.Patch(t, kind, namespace, name, s.Text(patch))
+	s.Patch(t, kind, namespace, name, s.Expand(patch))
 }
 
 const plainClaim = `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop}, spec: {size: small}}`
@@ -24,13 +24,13 @@ func revisionOf(o *unstructured.Unstructured) string {
 	return text(o, "spec", "compositionRevisionRef", "name")
 }
 
-// second makes another revision of the nest's composition.
-func second(t *testing.T, s suite.Suite, top schema.GroupVersionKind) (first, latest string) {
+// createRevision makes another revision of the nest's composition.
+func createRevision(t *testing.T, s suite.Suite, top schema.GroupVersionKind) (first, latest string) {
 	t.Helper()
 	first = revisionOf(s.Await(t, top, s.NS, "shop", available))
 	for _, part := range strings.Split(nest, "---") {
 		if strings.Contains(part, "metadata: {name: $ID-top}") {
-			s.Put(t, strings.Replace(part, "metadata: {name: $ID-top}", "metadata: {name: $ID-top, labels: {a: b}}", 1))
+			s.Apply(t, strings.Replace(part, "metadata: {name: $ID-top}", "metadata: {name: $ID-top, labels: {a: b}}", 1))
 		}
 	}
 	latest = revisionOf(s.Await(t, top, s.NS, "shop", func(o *unstructured.Unstructured) error {
@@ -43,12 +43,12 @@ func second(t *testing.T, s suite.Suite, top schema.GroupVersionKind) (first, la
 }
 
 func TestAClaimIsRolledBackInOneChange(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top := s.Kind("Top")
-	s.Put(t, plainClaim)
-	first, latest := second(t, s, top)
-	change(t, s, top, s.NS, "shop", `{"spec":{"compositionUpdatePolicy":"Manual","compositionRevisionRef":{"name":"`+first+`"}}}`)
+	s.Apply(t, plainClaim)
+	first, latest := createRevision(t, s, top)
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionUpdatePolicy":"Manual","compositionRevisionRef":{"name":"`+first+`"}}}`)
 	follows := func(revision string) {
 		t.Helper()
 		claim := s.Await(t, top, s.NS, "shop", available)
@@ -66,15 +66,15 @@ func TestAClaimIsRolledBackInOneChange(t *testing.T) {
 		})
 	}
 	follows(first)
-	change(t, s, top, s.NS, "shop", `{"spec":{"compositionUpdatePolicy":"Automatic"}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionUpdatePolicy":"Automatic"}}`)
 	follows(latest)
 	for _, policy := range []string{`"Manual"`, `"Automatic"`, `null`} { // that change no revision
-		change(t, s, top, s.NS, "shop", `{"spec":{"compositionUpdatePolicy":`+policy+`}}`)
+		mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionUpdatePolicy":`+policy+`}}`)
 		follows(latest)
 	}
 
 	// One that is made so never is anything else.
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: other}, spec: {size: small, compositionUpdatePolicy: Manual, compositionRevisionRef: {name: `+first+`}}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: other}, spec: {size: small, compositionUpdatePolicy: Manual, compositionRevisionRef: {name: `+first+`}}}`)
 	claim := s.Await(t, top, s.NS, "other", available)
 	xtop := s.Get(t, s.Kind("XTop"), "", text(claim, "spec", "resourceRef", "name"))
 	if revisionOf(xtop) != first || revisionOf(claim) != first {
@@ -82,33 +82,33 @@ func TestAClaimIsRolledBackInOneChange(t *testing.T) {
 	}
 }
 
-func TestAClaimKeepsItsCompositeWhateverItIsSaidToRefTo(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+func TestAClaimKeepsItsCompositeWhateverItsReference(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-given}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-given}, spec: {size: small}}`)
 	given := s.Get(t, xtop, "", s.Name("given"))
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop}, spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-given}}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop}, spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-given}}}`)
 	s.Await(t, top, s.NS, "shop", available)
 	if got := s.Get(t, xtop, "", s.Name("given")); got.GetUID() != given.GetUID() || text(got, "spec", "claimRef", "name") != "shop" {
 		t.Fatalf("the composite is %v", got.Object)
 	}
 	for _, ref := range []string{`null`, `{"apiVersion":"$GROUP/v1alpha1","kind":"XTop","name":"$ID-other"}`} {
-		change(t, s, top, s.NS, "shop", `{"spec":{"resourceRef":`+ref+`}}`)
+		mergePatch(t, s, top, s.NS, "shop", `{"spec":{"resourceRef":`+ref+`}}`)
 		s.Await(t, top, s.NS, "shop", func(o *unstructured.Unstructured) error {
 			if got := text(o, "spec", "resourceRef", "name"); got != s.Name("given") {
 				return fmt.Errorf("its composite is %q", got)
 			}
 			return available(o)
 		})
-		rest(t, time.Second)
+		sleep(t, time.Second)
 		if got := s.Get(t, xtop, "", s.Name("given")); got == nil || got.GetUID() != given.GetUID() || got.GetDeletionTimestamp() != nil {
 			t.Fatalf("after %s its composite is %v", ref, got)
 		}
 	}
 
 	// Nobody gets another's.
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: thief}, spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-given}}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: thief}, spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-given}}}`)
 	s.Await(t, top, s.NS, "thief", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "belongs to", "shop")
 	})
@@ -120,18 +120,18 @@ func TestAClaimKeepsItsCompositeWhateverItIsSaidToRefTo(t *testing.T) {
 }
 
 func TestAClaimsSecretSurvivesItsComposite(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
 	put := func(name string) {
-		s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: `+name+`}, spec: {size: small, writeConnectionSecretToRef: {name: connection}}}`)
+		s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: `+name+`}, spec: {size: small, writeConnectionSecretToRef: {name: connection}}}`)
 	}
 	put("shop")
 	claim := s.Await(t, top, s.NS, "shop", available)
 	name := text(claim, "spec", "resourceRef", "name")
 	fill := func() {
-		leaf := theLeaf(t, s, name)
-		s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`}, data: {address: there}}`)
+		leaf := awaitLeaf(t, s, name)
+		s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`}, data: {address: there}}`)
 	}
 	fill()
 	hasPassword := func(o *unstructured.Unstructured) error {
@@ -155,26 +155,26 @@ func TestAClaimsSecretSurvivesItsComposite(t *testing.T) {
 	}
 	fill()
 
-	// Another claim that names the same one doesn't get it.
+	// Another claim that names the same one does not get it.
 	put("other")
 	other := s.Await(t, top, s.NS, "other", available)
-	leaf := theLeaf(t, s, text(other, "spec", "resourceRef", "name"))
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`}, data: {address: elsewhere}}`)
+	leaf := awaitLeaf(t, s, text(other, "spec", "resourceRef", "name"))
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`}, data: {address: elsewhere}}`)
 	s.Await(t, top, s.NS, "other", func(o *unstructured.Unstructured) error {
-		return hasCondition(o, "Synced", "False", "ReconcileError", "Secret", "exists already")
+		return hasCondition(o, "Synced", "False", "ReconcileError", "Secret", "already exists")
 	})
 	if got := text(s.Get(t, suite.Secret, s.NS, "connection"), "data", "password"); got != "dGhlcmU=" {
 		t.Errorf("the password is %s", got)
 	}
 }
 
-func TestWhatAClaimPassesOnAndTakesBack(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+func TestClaimsPropagateAndRemoveFields(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop, labels: {team: a, tier: b}, annotations: {note: x, kubectl.kubernetes.io/last-applied-configuration: "{}"}}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop, labels: {team: a, tier: b}, annotations: {note: x, kubectl.kubernetes.io/last-applied-configuration: "{}"}}, spec: {size: small}}`)
 	name := text(s.Await(t, top, s.NS, "shop", available), "spec", "resourceRef", "name")
-	change(t, s, top, s.NS, "shop", `{"metadata":{"labels":{"team":null},"annotations":{"note":null}}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"metadata":{"labels":{"team":null},"annotations":{"note":null}}}`)
 	s.Await(t, xtop, "", name, func(o *unstructured.Unstructured) error {
 		_, team := o.GetLabels()["team"]
 		_, note := o.GetAnnotations()["note"]
@@ -184,32 +184,32 @@ func TestWhatAClaimPassesOnAndTakesBack(t *testing.T) {
 		}
 		return nil
 	})
-	change(t, s, xtop, "", name, `{"metadata":{"annotations":{"crossplane.io/external-name":"found"}}}`)
+	mergePatch(t, s, xtop, "", name, `{"metadata":{"annotations":{"crossplane.io/external-name":"found"}}}`)
 	s.Await(t, top, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if got := o.GetAnnotations()["crossplane.io/external-name"]; got != "found" {
 			return fmt.Errorf("the external name is %q", got)
 		}
 		return nil
 	})
-	change(t, s, xtop, "", name, `{"spec":{"size":"large","compositionUpdatePolicy":"Manual"}}`)
+	mergePatch(t, s, xtop, "", name, `{"spec":{"size":"large","compositionUpdatePolicy":"Manual"}}`)
 	s.Await(t, xtop, "", name, func(o *unstructured.Unstructured) error {
 		if text(o, "spec", "size") != "small" {
 			return fmt.Errorf("%v", o.Object["spec"])
 		}
 		return available(o)
 	})
-	comesToRest(t, 2*time.Second, func() string {
+	awaitStable(t, 2*time.Second, func() string {
 		return s.Get(t, top, s.NS, "shop").GetResourceVersion() + " of the claim, " + s.Get(t, xtop, "", name).GetResourceVersion() + " of the composite"
 	})
 }
 
 func TestADefinitionsRevisionSelectorIsTheCompositesAndItsClaims(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	const definition = "connectionSecretKeys: [password]"
 	labelled := strings.Replace(nest, "metadata: {name: $ID-top}", "metadata: {name: $ID-top, labels: {channel: stable}}", 1)
-	s.Put(t, strings.Replace(labelled, definition, definition+"\n  defaultCompositionRevisionSelector: {matchLabels: {channel: stable}}", 1))
+	s.Apply(t, strings.Replace(labelled, definition, definition+"\n  defaultCompositionRevisionSelector: {matchLabels: {channel: stable}}", 1))
 	top := s.Kind("Top")
-	s.Put(t, plainClaim)
+	s.Apply(t, plainClaim)
 	follows := func(channel string) func(*unstructured.Unstructured) error {
 		return func(o *unstructured.Unstructured) error {
 			if got := text(o, "spec", "compositionRevisionSelector", "matchLabels", "channel"); got != channel {
@@ -223,13 +223,13 @@ func TestADefinitionsRevisionSelectorIsTheCompositesAndItsClaims(t *testing.T) {
 	s.Await(t, s.Kind("XTop"), "", composite, follows("stable"))
 
 	// A composite without a claim says it for itself.
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-alone}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-alone}, spec: {size: small}}`)
 	s.Await(t, s.Kind("XTop"), "", s.Name("alone"), follows("stable"))
 
 	// A claim that says otherwise, and then nothing again, follows the definition.
-	change(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":{"matchLabels":{"channel":"fast"}}}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":{"matchLabels":{"channel":"fast"}}}}`)
 	s.Await(t, s.Kind("XTop"), "", composite, follows("fast"))
-	change(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":null}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":null}}`)
 	s.Await(t, s.Kind("XTop"), "", composite, follows("stable"))
 	s.Await(t, top, s.NS, "shop", follows("stable"))
 }

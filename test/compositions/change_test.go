@@ -16,25 +16,25 @@ import (
 
 // A definition gets a version and has compositions for that from now on.
 func TestADefinitionGetsAnotherVersion(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
-	made := parts(t, s, "shop")
+	s := suite.New(t)
+	kind := createShop(t, s)
+	made := composedConfigMaps(t, s, "shop")
 
 	definition, composition, _ := strings.Cut(app, "---")
 	start := strings.Index(definition, "  - name: v1alpha1")
 	version := definition[start:]
 	both := definition[:start] + strings.Replace(version, "referenceable: true", "referenceable: false", 1) + strings.TrimRight(strings.Replace(version, "v1alpha1", "v1", 1), "\n") + "\n"
-	s.Put(t, both)
+	s.Apply(t, both)
 	later := schema.GroupVersionKind{Group: s.Group, Version: "v1", Kind: "App"}
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "composition", "v1alpha1")
 	})
-	s.Put(t, strings.NewReplacer("$GROUP/v1alpha1", "$GROUP/v1", "$ID-app", "$ID-app-v1").Replace(composition))
-	change(t, s, later, s.NS, "shop", `{"spec":{"size":"large","crossplane":{"compositionRef":{"name":"$ID-app-v1"}}}}`)
+	s.Apply(t, strings.NewReplacer("$GROUP/v1alpha1", "$GROUP/v1", "$ID-app", "$ID-app-v1").Replace(composition))
+	mergePatch(t, s, later, s.NS, "shop", `{"spec":{"size":"large","crossplane":{"compositionRef":{"name":"$ID-app-v1"}}}}`)
 	s.Await(t, later, s.NS, "shop", available)
-	for name, part := range parts(t, s, "shop") {
+	for name, part := range composedConfigMaps(t, s, "shop") {
 		if part.GetUID() != made[name].GetUID() {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was recreated", name)
 		}
 		if ref := metav1.GetControllerOf(part); ref == nil || ref.APIVersion != later.GroupVersion().String() || len(part.GetOwnerReferences()) != 2 {
 			t.Errorf("%s is controlled by %v", name, part.GetOwnerReferences())
@@ -45,44 +45,44 @@ func TestADefinitionGetsAnotherVersion(t *testing.T) {
 }
 
 func TestACompositionIsDeletedInUseAndComesBack(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, app)
+	s := suite.New(t)
+	s.Apply(t, app)
 	_, composition, _ := strings.Cut(app, "---")
 	kind := s.Kind("App")
-	s.Put(t, shopText)
+	s.Apply(t, shopText)
 	s.Await(t, kind, s.NS, "shop", available)
-	made := parts(t, s, "shop")
+	made := composedConfigMaps(t, s, "shop")
 	s.Delete(t, schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"}, "", s.Name("app"))
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "there is no composition")
 	})
-	s.Put(t, composition)
+	s.Apply(t, composition)
 	s.Await(t, kind, s.NS, "shop", available)
-	for name, part := range parts(t, s, "shop") {
+	for name, part := range composedConfigMaps(t, s, "shop") {
 		if part.GetUID() != made[name].GetUID() {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was recreated", name)
 		}
 	}
 }
 
 // A definition enforces a composition that a claim has asked for already.
-func TestACompositionThatAClaimAskedForIsEnforced(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+func TestAnEnforcedCompositionThatAClaimSelects(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top := s.Kind("Top")
 	var others string
 	for _, part := range strings.Split(nest, "---") {
 		if strings.Contains(part, "metadata: {name: $ID-top}") {
 			others = strings.Replace(part, "$ID-top", "$ID-zop", 1)
-			s.Put(t, others)
+			s.Apply(t, others)
 		}
 	}
-	s.Put(t, plainClaim)
+	s.Apply(t, plainClaim)
 	claim := s.Await(t, top, s.NS, "shop", available)
 	if got := text(claim, "spec", "compositionRef", "name"); got != s.Name("top") {
 		t.Fatalf("it is composed by %s", got)
 	}
-	change(t, s, top, s.NS, "shop", `{"spec":{"compositionRef":{"name":"$ID-zop"}}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionRef":{"name":"$ID-zop"}}}`)
 	by := func(o *unstructured.Unstructured) error {
 		if got := text(o, "spec", "compositionRevisionRef", "name"); !strings.HasPrefix(got, s.Name("zop")) {
 			return fmt.Errorf("it is composed by %s", got)
@@ -91,10 +91,10 @@ func TestACompositionThatAClaimAskedForIsEnforced(t *testing.T) {
 	}
 	s.Await(t, top, s.NS, "shop", by)
 	definition := strings.Split(nest, "---")[0]
-	s.Put(t, strings.Replace(definition, "  versions:", "  enforcedCompositionRef: {name: $ID-zop}\n  versions:", 1))
-	change(t, s, top, s.NS, "shop", `{"spec":{"size":"large"}}`)
+	s.Apply(t, strings.Replace(definition, "  versions:", "  enforcedCompositionRef: {name: $ID-zop}\n  versions:", 1))
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"size":"large"}}`)
 	s.Await(t, top, s.NS, "shop", by)
-	change(t, s, top, s.NS, "shop", `{"spec":{"compositionRef":{"name":"$ID-top"}}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionRef":{"name":"$ID-top"}}}`)
 	s.Await(t, top, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if got := text(o, "spec", "compositionRef", "name"); got != s.Name("zop") {
 			return fmt.Errorf("it is to be composed by %s", got)
@@ -107,13 +107,13 @@ func TestACompositionThatAClaimAskedForIsEnforced(t *testing.T) {
 // nothing yet; while the finalizer is on its way, the API server itself may let a claim go
 // that has one by then.
 func TestAClaimIsDeletedAtOnce(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
-	s.Of(t, top, s.NS)
+	s.Resource(t, top, s.NS)
 	for i := range 20 {
 		name := fmt.Sprintf("shop-%d", i)
-		s.Put(t, strings.Replace(plainClaim, "name: shop", "name: "+name, 1))
+		s.Apply(t, strings.Replace(plainClaim, "name: shop", "name: "+name, 1))
 		s.Await(t, top, s.NS, name, func(o *unstructured.Unstructured) error {
 			if len(o.GetFinalizers()) == 0 {
 				return errors.New("nothing is made for it yet")
@@ -126,7 +126,7 @@ func TestAClaimIsDeletedAtOnce(t *testing.T) {
 		s.AwaitGone(t, top, s.NS, fmt.Sprintf("shop-%d", i))
 	}
 	for _, kind := range []schema.GroupVersionKind{xtop, s.Kind("Middle"), s.Kind("Bottom"), suite.ConfigMap} {
-		list, err := s.Of(t, kind, "").List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/claim-namespace=" + s.NS})
+		list, err := s.Resource(t, kind, "").List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/claim-namespace=" + s.NS})
 		if err != nil || len(list.Items) > 0 {
 			t.Errorf("of %s there is left %v, %v", kind.Kind, list, err)
 		}
@@ -134,34 +134,34 @@ func TestAClaimIsDeletedAtOnce(t *testing.T) {
 }
 
 // A composite is deleted and made again while what it was composed of is going.
-func TestACompositeIsMadeAgainWhileItGoes(t *testing.T) {
-	s := suite.Begin(t)
+func TestACompositeIsRecreatedWhileItIsDeleted(t *testing.T) {
+	s := suite.New(t)
 	var calls atomic.Int64
-	provide(t, s, func(seen) answer {
+	serveFunction(t, s, func(functionInput) functionOutput {
 		calls.Add(1)
-		return answer{resources: map[string]map[string]any{"store": configMap("", map[string]any{"a": "b"})}}
+		return functionOutput{resources: map[string]map[string]any{"store": configMap("", map[string]any{"a": "b"})}}
 	})
-	s.Put(t, coded)
+	s.Apply(t, coded)
 	kind := s.Kind("Coded")
 	put := `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`
-	s.Put(t, put)
+	s.Apply(t, put)
 	s.Await(t, kind, s.NS, "shop", available)
-	part := parts(t, s, "shop")["store"]
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+part.GetName()+`, finalizers: [example.com/hold]}}`)
+	part := composedConfigMaps(t, s, "shop")["store"]
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+part.GetName()+`, finalizers: [example.com/hold]}}`)
 	orphan := metav1.DeletePropagationOrphan
 	s.Delete(t, suite.ConfigMap, s.NS, part.GetName())
-	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 		t.Fatal(err)
 	}
-	// The part is going by somebody else's wish; forget about it.
-	change(t, s, kind, s.NS, "shop", `{"metadata":{"annotations":{"espalier.dev/force-delete":"all"}}}`)
+	// The part is going by another client's wish; forget about it.
+	mergePatch(t, s, kind, s.NS, "shop", `{"metadata":{"annotations":{"espalier.dev/force-delete":"all"}}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")
-	s.Put(t, put)
+	s.Apply(t, put)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Ready", "False", "Creating", "being deleted")
 	})
-	quiet(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+part.GetName()+`, finalizers: []}}`)
+	checkAtRest(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+part.GetName()+`, finalizers: []}}`)
 	s.Await(t, suite.ConfigMap, s.NS, part.GetName(), func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() == part.GetUID() {
 			return errors.New("it isn't made anew yet")

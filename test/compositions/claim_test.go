@@ -89,11 +89,11 @@ spec:
     functionRef: {name: function-auto-ready}
 `
 
-// theLeaf waits for the ConfigMap at the bottom.
-func theLeaf(t *testing.T, s suite.Suite, composite string) *unstructured.Unstructured {
+// awaitLeaf waits for the ConfigMap at the bottom.
+func awaitLeaf(t *testing.T, s suite.Suite, composite string) *unstructured.Unstructured {
 	t.Helper()
 	var leaf *unstructured.Unstructured
-	err := testkit.AwaitAny(t.Context(), s.Of(t, suite.ConfigMap, s.NS), metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), s.Resource(t, suite.ConfigMap, s.NS), metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite}, func(objects map[string]*unstructured.Unstructured) error {
 		for _, leaf = range objects {
 			return nil
 		}
@@ -105,11 +105,11 @@ func theLeaf(t *testing.T, s suite.Suite, composite string) *unstructured.Unstru
 	return leaf
 }
 
-func TestAClaimShowsWhatIsBelow(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+func TestAClaimShowsTheStatusOfItsComposite(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top := s.Kind("Top")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: Top
 metadata:
@@ -136,16 +136,16 @@ spec: {size: small, writeConnectionSecretToRef: {name: shop-connection}}`)
 		t.Errorf("the composite is %v", composite.Object)
 	}
 	if text(claim, "spec", "compositionRef", "name") != s.Name("top") || text(claim, "spec", "compositionRevisionRef", "name") == "" {
-		t.Errorf("the claim doesn't say by what it is composed: %v", claim.Object["spec"])
+		t.Errorf("the claim does not say by what it is composed: %v", claim.Object["spec"])
 	}
 
-	leaf := theLeaf(t, s, name)
+	leaf := awaitLeaf(t, s, name)
 	for key, want := range map[string]string{"crossplane.io/claim-name": "shop", "crossplane.io/claim-namespace": s.NS} {
 		if got := leaf.GetLabels()[key]; got != want {
 			t.Errorf("label %s of the leaf is %q", key, got)
 		}
 	}
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`}, data: {address: there}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`}, data: {address: there}}`)
 	s.Await(t, top, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if got := text(o, "status", "address"); got != "there" {
 			return fmt.Errorf("the address is %q", got)
@@ -168,20 +168,20 @@ spec: {size: small, writeConnectionSecretToRef: {name: shop-connection}}`)
 	s.Delete(t, top, s.NS, "shop")
 	s.AwaitGone(t, top, s.NS, "shop")
 	for kind, at := range map[string]string{"XTop": "", "Middle": "", "Bottom": s.NS} {
-		if list, err := s.Of(t, s.Kind(kind), at).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+		if list, err := s.Resource(t, s.Kind(kind), at).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
 			t.Errorf("of %s there is left %v, %v", kind, list, err)
 		}
 	}
 }
 
-func TestADeletedClaimSaysWhatHoldsIt(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+func TestADeletedClaimReportsItsBlocker(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top := s.Kind("Top")
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop}, spec: {size: small}}`)
 	claim := s.Await(t, top, s.NS, "shop", available)
-	leaf := theLeaf(t, s, text(claim, "spec", "resourceRef", "name"))
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`, finalizers: [example.com/hold]}}`)
+	leaf := awaitLeaf(t, s, text(claim, "spec", "resourceRef", "name"))
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`, finalizers: [example.com/hold]}}`)
 
 	s.Delete(t, top, s.NS, "shop")
 	s.Await(t, top, s.NS, "shop", func(o *unstructured.Unstructured) error {
@@ -189,12 +189,12 @@ func TestADeletedClaimSaysWhatHoldsIt(t *testing.T) {
 		if deletion == nil || len(deletion.Blockers) != 1 {
 			return fmt.Errorf("status is %v", o.Object["status"])
 		}
-		deepest := deletion.Blockers[0].Deepest()
+		deepest := deletion.Blockers[0].RootCause()
 		if deepest.Object.Name != leaf.GetName() || deepest.Reason != report.HeldByFinalizer {
 			return fmt.Errorf("the deepest cause is %v", deepest)
 		}
 		return hasCondition(o, "Ready", "False", "Deleting", "example.com/hold")
 	})
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`, finalizers: []}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+leaf.GetName()+`, finalizers: []}}`)
 	s.AwaitGone(t, top, s.NS, "shop")
 }

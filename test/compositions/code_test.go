@@ -14,14 +14,14 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// seen is what a test's function is given.
-type seen struct {
+// functionInput is the input of a test's function.
+type functionInput struct {
 	composite *unstructured.Unstructured
 	resources map[string]*unstructured.Unstructured
 }
 
-// answer is what a test's function wants; each resource is ready.
-type answer struct {
+// functionOutput is the output of a test's function; all resources are ready.
+type functionOutput struct {
 	resources  map[string]map[string]any
 	status     map[string]any
 	conditions []*fnv1.Condition
@@ -29,13 +29,13 @@ type answer struct {
 	err        error
 }
 
-// provide has the compositions of a test call a function.
-func provide(t *testing.T, s suite.Suite, function func(seen) answer) {
+// serveFunction registers a function for the compositions of a test.
+func serveFunction(t *testing.T, s suite.Suite, function func(functionInput) functionOutput) {
 	t.Helper()
-	provideRaw(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-		given := seen{resources: map[string]*unstructured.Unstructured{}}
+	serveRawFunction(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		given := functionInput{resources: map[string]*unstructured.Unstructured{}}
 		read := func(r *fnv1.Resource) *unstructured.Unstructured {
-			o, err := structs.From(r.GetResource())
+			o, err := structs.ToObject(r.GetResource())
 			if err != nil {
 				t.Error(err)
 			}
@@ -54,7 +54,7 @@ func provide(t *testing.T, s suite.Suite, function func(seen) answer) {
 			out.Meta.Ttl = durationpb.New(a.ttl)
 		}
 		write := func(o map[string]any) *fnv1.Resource {
-			s, err := structs.To(o)
+			s, err := structs.ToStruct(o)
 			if err != nil {
 				t.Error(err)
 			}
@@ -71,8 +71,8 @@ func provide(t *testing.T, s suite.Suite, function func(seen) answer) {
 	})
 }
 
-// provideRaw is provide for a function that needs all of the protocol.
-func provideRaw(t *testing.T, s suite.Suite, function func(*fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)) {
+// serveRawFunction is provide for a function that needs all of the protocol.
+func serveRawFunction(t *testing.T, s suite.Suite, function func(*fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)) {
 	t.Helper()
 	name := s.Name("function")
 	functions.Register(name, func(_ context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
@@ -81,7 +81,7 @@ func provideRaw(t *testing.T, s suite.Suite, function func(*fnv1.RunFunctionRequ
 	t.Cleanup(func() { functions.Register(name, nil) })
 }
 
-// configMap is one as a function may want it.
+// configMap returns a desired ConfigMap of a function.
 func configMap(name string, data map[string]any) map[string]any {
 	out := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": data}
 	if name != "" {
@@ -103,10 +103,10 @@ spec:
     functionRef: {name: $ID-function}
 `
 
-// newCoded puts the kind coded and a shop of it, and returns its kind.
-func newCoded(t *testing.T, s suite.Suite) schema.GroupVersionKind {
+// createCoded creates the definition coded and the instance shop, and returns the kind.
+func createCoded(t *testing.T, s suite.Suite) schema.GroupVersionKind {
 	t.Helper()
-	s.Put(t, coded)
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Apply(t, coded)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
 	return s.Kind("Coded")
 }

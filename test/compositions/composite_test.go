@@ -47,17 +47,17 @@ spec:
 
 const shopText = `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop}, spec: {size: small}}`
 
-// newShop puts the kind app and a shop of it, waits until the shop is available, and
-// returns its kind.
-func newShop(t *testing.T, s suite.Suite) schema.GroupVersionKind {
+// createShop creates the definition app and the instance shop, waits until that is available,
+// and returns the kind.
+func createShop(t *testing.T, s suite.Suite) schema.GroupVersionKind {
 	t.Helper()
-	s.Put(t, app)
-	s.Put(t, shopText)
+	s.Apply(t, app)
+	s.Apply(t, shopText)
 	s.Await(t, s.Kind("App"), s.NS, "shop", available)
 	return s.Kind("App")
 }
 
-// hasCondition says whether an object has a condition for its present generation.
+// hasCondition reports whether an object has a condition for its present generation.
 func hasCondition(o *unstructured.Unstructured, kind string, status metav1.ConditionStatus, reason string, message ...string) error {
 	if o == nil {
 		return errors.New("it isn't there")
@@ -89,11 +89,11 @@ func text(o *unstructured.Unstructured, path ...string) string {
 	return value
 }
 
-// parts are the ConfigMaps that are composed for a composite, by their names in the
+// composedConfigMaps are the ConfigMaps that are composed for a composite, by their names in the
 // composition.
-func parts(t *testing.T, s suite.Suite, composite string) map[string]*unstructured.Unstructured {
+func composedConfigMaps(t *testing.T, s suite.Suite, composite string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	list, err := s.Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite})
+	list, err := s.Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +105,13 @@ func parts(t *testing.T, s suite.Suite, composite string) map[string]*unstructur
 }
 
 func TestACompositeIsComposed(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, app)
+	s := suite.New(t)
+	s.Apply(t, app)
 	kind := s.Kind("App")
-	s.Put(t, shopText)
+	s.Apply(t, shopText)
 	shop := s.Await(t, kind, s.NS, "shop", available)
 
-	made := parts(t, s, "shop")
+	made := composedConfigMaps(t, s, "shop")
 	if len(made) != 2 || text(made["store"], "data", "size") != "small" || text(made["front end"], "data", "address") != "small" {
 		t.Fatalf("got %v", made)
 	}
@@ -141,7 +141,7 @@ func TestACompositeIsComposed(t *testing.T) {
 		t.Errorf("it has finalizers %v", f)
 	}
 
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop}, spec: {size: large}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop}, spec: {size: large}}`)
 	s.Await(t, suite.ConfigMap, s.NS, made["front end"].GetName(), func(o *unstructured.Unstructured) error {
 		if text(o, "data", "address") != "large" {
 			return fmt.Errorf("data is %v", o.Object["data"])
@@ -157,7 +157,7 @@ func TestACompositeIsComposed(t *testing.T) {
 	})
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
-	if left := parts(t, s, "shop"); len(left) != 0 {
+	if left := composedConfigMaps(t, s, "shop"); len(left) != 0 {
 		t.Errorf("what is left: %v", left)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // placed is a kind that is composed of a ConfigMap, whose place an EnvironmentConfig says.
-// Its functions are packages, under names that somebody has given them.
+// Its functions are packages, under names that a user has given them.
 var placed = `
 apiVersion: pkg.crossplane.io/v1beta1
 kind: Function
@@ -77,21 +77,21 @@ spec:
 
 // TestAnEnvironmentReachesWhatIsComposed as soon as it is there, and whenever it changes.
 func TestAnEnvironmentReachesWhatIsComposed(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, placed)
+	s := suite.New(t)
+	s.Apply(t, placed)
 	kind := s.Kind("Placed")
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Placed, metadata: {namespace: $NS, name: shop}, spec: {stage: test}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Placed, metadata: {namespace: $NS, name: shop}, spec: {stage: test}}`)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", `step "environment"`, "there is no EnvironmentConfig "+s.Name("base"))
 	})
 	is := func(region, zone string) {
 		t.Helper()
 		testkit.Poll(t, "it is in "+region+"/"+zone, func() bool { // what is composed changes, and the composite may not
-			part := parts(t, s, "shop")["part"]
+			part := composedConfigMaps(t, s, "shop")["part"]
 			return part != nil && text(part, "data", "region")+"/"+text(part, "data", "zone") == region+"/"+zone
 		})
 	}
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: apiextensions.crossplane.io/v1alpha1
 kind: EnvironmentConfig
 metadata: {name: $ID-base}
@@ -99,16 +99,16 @@ data: {place: {region: north, zone: a}}`)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", `step "render"`, "comment: no such field")
 	})
-	s.Put(t, strings.Replace(placed, "      comment: nobody knows this field\n", "", 1))
+	s.Apply(t, strings.Replace(placed, "      comment: nobody knows this field\n", "", 1))
 	is("north", "a")
 	shop := s.Await(t, kind, s.NS, "shop", available)
 	if got := text(shop, "status", "cooler"); got != "yes it is" {
-		t.Errorf("its status says %q", got)
+		t.Errorf("its status has the message %q", got)
 	}
 	s.AwaitEvent(t, "shop", "ComposeResources", "I am doing a compose!")
 
 	// One that comes later, and one that changes.
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig
 metadata: {name: $ID-test, labels: {test: $ID, stage: test}}
@@ -119,11 +119,11 @@ apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig
 metadata: {name: $ID-base}
 data: {place: {region: REGION, zone: a}}`
-	s.Put(t, strings.Replace(base, "REGION", "south", 1))
+	s.Apply(t, strings.Replace(base, "REGION", "south", 1))
 	is("south", "b")
 
-	// What is composed there isn't ready, as its author says.
-	s.Put(t, strings.Replace(base, "REGION", "nowhere", 1))
+	// What is composed there is not ready, as its author says.
+	s.Apply(t, strings.Replace(base, "REGION", "nowhere", 1))
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Ready", "False", "Creating", "part")
 	})

@@ -23,9 +23,9 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// obey is a function that does as its input says: well, or one of the things that
-// functions do when they are broken.
-func obey(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+// scriptedFunction does what its input selects: a correct call, or one of the failures of
+// broken functions.
+func scriptedFunction(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	response := function.To(r)
 	switch mode := r.GetInput().GetFields()["mode"].GetStringValue(); mode {
 	case "fatal":
@@ -74,9 +74,9 @@ var calls struct {
 	of map[string]int
 }
 
-// counted is a function that counts, and lets its answer live for as long as the
-// composite says.
-func counted(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+// countingFunction counts its calls, and takes the time to live of its answer from the
+// composite.
+func countingFunction(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	composite := r.GetObserved().GetComposite().GetResource()
 	name := composite.GetFields()["metadata"].GetStructValue().GetFields()["namespace"].GetStringValue()
 	calls.mu.Lock()
@@ -85,7 +85,7 @@ func counted(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunction
 	}
 	calls.of[name]++
 	calls.mu.Unlock()
-	response, err := obey(ctx, r)
+	response, err := scriptedFunction(ctx, r)
 	if ttl := r.GetInput().GetFields()["ttl"].GetStringValue(); ttl != "" {
 		d, err := time.ParseDuration(ttl)
 		if err != nil {
@@ -96,14 +96,14 @@ func counted(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunction
 	return response, err
 }
 
-func countedFor(namespace string) int {
+func callsIn(namespace string) int {
 	calls.mu.Lock()
 	defer calls.mu.Unlock()
 	return calls.of[namespace]
 }
 
-// by is the composition of apps by one function in two steps.
-func by(function, input string) string {
+// functionComposition is the composition of apps by one function in two steps.
+func functionComposition(function, input string) string {
 	step := `
   - step: %s
     functionRef: {name: ` + function + `}
@@ -120,11 +120,11 @@ spec:
   pipeline:` + fmt.Sprintf(step, "first") + fmt.Sprintf(step, "second")
 }
 
-// TestAFunctionThatIsKilledIsCalledAgain and what it has made stays meanwhile.
-func TestAFunctionThatIsKilledIsCalledAgain(t *testing.T) {
-	s := suite.Alone(t)
-	s.Put(t, by("program", "mode: well"))
-	s.Put(t, shopText)
+// TestAKilledFunctionIsRestarted and what it has made stays meanwhile.
+func TestAKilledFunctionIsRestarted(t *testing.T) {
+	s := suite.NewSerial(t)
+	s.Apply(t, functionComposition("program", "mode: well"))
+	s.Apply(t, shopText)
 	kind := s.Kind("App")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if err := hasCondition(o, "PartsNamed", "True", "Named"); err != nil {
@@ -132,15 +132,15 @@ func TestAFunctionThatIsKilledIsCalledAgain(t *testing.T) {
 		}
 		return available(o)
 	})
-	part := parts(t, s, "shop")["part"]
+	part := composedConfigMaps(t, s, "shop")["part"]
 	pid, err := strconv.Atoi(text(part, "data", "pid"))
 	if err != nil || pid == os.Getpid() {
-		t.Fatalf("it wasn't a program of its own: %v", part.Object["data"])
+		t.Fatalf("it was not a program of its own: %v", part.Object["data"])
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	s.Put(t, strings.Replace(shopText, "small", "large", 1))
+	s.Apply(t, strings.Replace(shopText, "small", "large", 1))
 	s.Await(t, suite.ConfigMap, s.NS, part.GetName(), func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() != part.GetUID() {
 			t.Fatal("the part was lost")
@@ -154,27 +154,27 @@ func TestAFunctionThatIsKilledIsCalledAgain(t *testing.T) {
 }
 
 // TestAFunctionThatMisbehavesIsContained says which step of the pipeline it is and what it
-// did, keeps what was made, and goes on when the composition is mended.
+// did, keeps what was made, and continues when the composition is mended.
 func TestAFunctionThatMisbehavesIsContained(t *testing.T) {
 	for mode, says := range map[string]string{
 		"fatal": "I give up", "error": "I am broken", "hang": "DeadlineExceeded", "flood": "large", "nonsense": "apiVersion", "panic": "panicked", "exit": "program",
 	} {
 		t.Run(mode, func(t *testing.T) {
-			s := suite.Alone(t) // one program serves them all, and some end it
+			s := suite.NewSerial(t) // one program serves them all, and some end it
 			kind := s.Kind("App")
-			s.Put(t, by("program", "mode: well"))
-			s.Put(t, shopText)
+			s.Apply(t, functionComposition("program", "mode: well"))
+			s.Apply(t, shopText)
 			s.Await(t, kind, s.NS, "shop", available)
-			made := parts(t, s, "shop")["part"]
+			made := composedConfigMaps(t, s, "shop")["part"]
 
-			s.Put(t, by("program", "mode: "+mode))
+			s.Apply(t, functionComposition("program", "mode: "+mode))
 			s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 				if err := hasCondition(o, "PartsNamed", "Unknown", "FatalError"); err != nil {
 					return err
 				}
 				return hasCondition(o, "Synced", "False", "ReconcileError", `step "`, says)
 			})
-			if left := parts(t, s, "shop")["part"]; left == nil || left.GetUID() != made.GetUID() {
+			if left := composedConfigMaps(t, s, "shop")["part"]; left == nil || left.GetUID() != made.GetUID() {
 				t.Errorf("what was made is %v", left)
 			}
 			// What it last wanted is kept true all the same.
@@ -185,7 +185,7 @@ func TestAFunctionThatMisbehavesIsContained(t *testing.T) {
 				}
 				return nil
 			})
-			s.Put(t, by("program", "mode: well"))
+			s.Apply(t, functionComposition("program", "mode: well"))
 			s.Await(t, kind, s.NS, "shop", available)
 		})
 	}
@@ -194,37 +194,37 @@ func TestAFunctionThatMisbehavesIsContained(t *testing.T) {
 // TestExternalFunctionsAreCalledOnceForEachStepOfAPass and not at all at rest, but when
 // their answer's time is over.
 func TestExternalFunctionsAreCalledOnceForEachStepOfAPass(t *testing.T) {
-	s := suite.Alone(t)
-	s.Put(t, by("counted", "mode: well"))
-	s.Put(t, shopText)
+	s := suite.NewSerial(t)
+	s.Apply(t, functionComposition("counted", "mode: well"))
+	s.Apply(t, shopText)
 	kind := s.Kind("App")
 	s.Await(t, kind, s.NS, "shop", available)
-	made := countedFor(s.NS)
+	made := callsIn(s.NS)
 	if made > 4 { // once to know what is wanted, once with what is there then
 		t.Errorf("%d calls of two steps to make it", made)
 	}
-	s.Put(t, strings.Replace(shopText, "small", "large", 1))
+	s.Apply(t, strings.Replace(shopText, "small", "large", 1))
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
-		if text(parts(t, s, "shop")["part"], "data", "size") != "large" {
+		if text(composedConfigMaps(t, s, "shop")["part"], "data", "size") != "large" {
 			return errors.New("not yet")
 		}
 		return available(o)
 	})
-	if changed := countedFor(s.NS) - made; changed > 4 {
+	if changed := callsIn(s.NS) - made; changed > 4 {
 		t.Errorf("%d calls of two steps to change it", changed)
 	}
-	rest := countedFor(s.NS)
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: other}}`) // nobody's
-	if got := countedFor(s.NS); got != rest {
+	rest := callsIn(s.NS)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: other}}`) // nobody's
+	if got := callsIn(s.NS); got != rest {
 		t.Errorf("%d calls at rest", got-rest)
 	}
 
-	s.Put(t, by("counted", "mode: well, ttl: 300ms"))
-	from := countedFor(s.NS)
-	testkit.Poll(t, "it is called again when its answer's time is over", func() bool { return countedFor(s.NS) >= from+6 })
+	s.Apply(t, functionComposition("counted", "mode: well, ttl: 300ms"))
+	from := callsIn(s.NS)
+	testkit.Poll(t, "it is called again when its answer's time is over", func() bool { return callsIn(s.NS) >= from+6 })
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
-	if list, err := s.Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite"}); err != nil || len(list.Items) > 0 {
+	if list, err := s.Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite"}); err != nil || len(list.Items) > 0 {
 		t.Errorf("left over: %v, %v", list, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// byGraph is the kind app, composed by a graph with the given spec.
-func byGraph(spec string) string {
+// graphComposition is the kind app, composed by a graph with the given spec.
+func graphComposition(spec string) string {
 	definition, _, _ := strings.Cut(app, "---")
 	return definition + `---
 apiVersion: apiextensions.crossplane.io/v1
@@ -31,7 +31,7 @@ spec:
 }
 
 // many is the kind app, composed by a graph with a collection, a selector and a variable.
-var many = byGraph(`        resources:
+var many = graphComposition(`        resources:
         - id: words
           value: "${schema.spec.size.split('-')}"
         - id: base
@@ -47,9 +47,9 @@ var many = byGraph(`        resources:
 `)
 
 func TestAGraphOfACompositeHasCollectionsAndSelectors(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, many)
-	s.Put(t, strings.Replace(shopText, "small", "a-b", 1))
+	s := suite.New(t)
+	s.Apply(t, many)
+	s.Apply(t, strings.Replace(shopText, "small", "a-b", 1))
 	kind := s.Kind("App")
 	shows := func(want string) {
 		t.Helper()
@@ -61,24 +61,24 @@ func TestAGraphOfACompositeHasCollectionsAndSelectors(t *testing.T) {
 		})
 	}
 	shows("shop-a,shop-b ")
-	made := parts(t, s, "shop")
+	made := composedConfigMaps(t, s, "shop")
 	if len(made) != 3 || made["cells[shop-a]"] == nil || text(made["cells[shop-b]"], "data", "base") != made["base"].GetName() {
 		t.Fatalf("there is %v", made)
 	}
 	uid := made["cells[shop-b]"].GetUID()
 
 	t.Log("items come and go, and the others keep their objects; what a selector matches is followed")
-	s.Put(t, strings.Replace(shopText, "small", "b-c", 1))
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: red, labels: {color: red}}}`)
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: blue, labels: {color: blue}}}`)
+	s.Apply(t, strings.Replace(shopText, "small", "b-c", 1))
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: red, labels: {color: red}}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: blue, labels: {color: blue}}}`)
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "shop-a")
 	shows("shop-b,shop-c red")
-	if now := parts(t, s, "shop")["cells[shop-b]"]; now == nil || now.GetUID() != uid {
-		t.Errorf("an item was made anew: %v", now)
+	if now := composedConfigMaps(t, s, "shop")["cells[shop-b]"]; now == nil || now.GetUID() != uid {
+		t.Errorf("an item was recreated: %v", now)
 	}
 
 	t.Log("what the items depend on goes after all of them")
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: shop-c, finalizers: [example.com/hold]}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: shop-c, finalizers: [example.com/hold]}}`)
 	s.Delete(t, kind, s.NS, "shop")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Ready", "False", "Deleting", "example.com/hold")
@@ -87,7 +87,7 @@ func TestAGraphOfACompositeHasCollectionsAndSelectors(t *testing.T) {
 	if below := s.Get(t, suite.ConfigMap, s.NS, base); below == nil || below.GetDeletionTimestamp() != nil {
 		t.Errorf("what is below has gone before an item that is above: %v", below)
 	}
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: shop-c, finalizers: []}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: shop-c, finalizers: []}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, base)
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// rest waits, for nothing to happen.
-func rest(t *testing.T, while time.Duration) {
+// sleep waits, for what must not happen.
+func sleep(t *testing.T, while time.Duration) {
 	select {
 	case <-time.After(while):
 	case <-t.Context().Done():
 	}
 }
 
-// quiet says that nothing writes an object and that nobody calls a function, after a while
-// in which what is under way may end.
-func quiet(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
+// checkAtRest checks that no client writes an object and no function is called, after a while in
+// which operations in flight may end.
+func checkAtRest(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
 	t.Helper()
-	comesToRest(t, 3*time.Second, func() string {
+	awaitStable(t, 3*time.Second, func() string {
 		return fmt.Sprintf("resource version %s with %d calls", get().GetResourceVersion(), calls.Load())
 	})
 }
@@ -32,38 +32,38 @@ func quiet(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructu
 func TestAResourceIsRenamed(t *testing.T) {
 	for name, names := range map[string][2]string{"forward": {"alpha", "beta"}, "backward": {"beta", "alpha"}} {
 		t.Run(name, func(t *testing.T) {
-			s := suite.Begin(t)
+			s := suite.New(t)
 			var calls atomic.Int64
-			provide(t, s, func(g seen) answer {
+			serveFunction(t, s, func(g functionInput) functionOutput {
 				calls.Add(1)
-				return answer{resources: map[string]map[string]any{"store": configMap(text(g.composite, "spec", "name"), map[string]any{"a": "b"})}}
+				return functionOutput{resources: map[string]map[string]any{"store": configMap(text(g.composite, "spec", "name"), map[string]any{"a": "b"})}}
 			})
-			s.Put(t, coded)
+			s.Apply(t, coded)
 			kind := s.Kind("Coded")
-			s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {name: `+names[0]+`}}`)
+			s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {name: `+names[0]+`}}`)
 			s.Await(t, kind, s.NS, "shop", available)
-			s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {name: `+names[1]+`}}`)
+			s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {name: `+names[1]+`}}`)
 			s.Await(t, kind, s.NS, "shop", available)
 			s.AwaitGone(t, suite.ConfigMap, s.NS, names[0])
 			if s.Get(t, suite.ConfigMap, s.NS, names[1]) == nil {
-				t.Error("the new one isn't there")
+				t.Error("the new one is not there")
 			}
-			quiet(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+			checkAtRest(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
 		})
 	}
 }
 
 func TestAResourceBecomesOfAnotherKind(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	var calls atomic.Int64
-	provide(t, s, func(g seen) answer {
+	serveFunction(t, s, func(g functionInput) functionOutput {
 		calls.Add(1)
-		return answer{resources: map[string]map[string]any{"store": {"apiVersion": "v1", "kind": text(g.composite, "spec", "kind")}}}
+		return functionOutput{resources: map[string]map[string]any{"store": {"apiVersion": "v1", "kind": text(g.composite, "spec", "kind")}}}
 	})
-	s.Put(t, coded)
+	s.Apply(t, coded)
 	kind := s.Kind("Coded")
 	for _, of := range []string{"ConfigMap", "Secret", "ConfigMap"} {
-		s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {kind: `+of+`}}`)
+		s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {kind: `+of+`}}`)
 		s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 			refs, _, _ := unstructured.NestedSlice(o.Object, "spec", "crossplane", "resourceRefs")
 			if len(refs) != 1 || refs[0].(map[string]any)["kind"] != of {
@@ -72,14 +72,14 @@ func TestAResourceBecomesOfAnotherKind(t *testing.T) {
 			return available(o)
 		})
 	}
-	quiet(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+	checkAtRest(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
 }
 
 // The names of two resources in the composition are on each other's objects.
-func TestNamesThatSomebodyHasMixedUpAreSetRight(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
-	made := parts(t, s, "shop")
+func TestSwappedResourceNamesAreCorrected(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
+	made := composedConfigMaps(t, s, "shop")
 	for was, is := range map[string]string{"store": "front end", "front end": "store"} {
 		patch := `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":"` + is + `"}}}`
 		s.Patch(t, suite.ConfigMap, s.NS, made[was].GetName(), patch)
@@ -98,11 +98,11 @@ func TestNamesThatSomebodyHasMixedUpAreSetRight(t *testing.T) {
 	s.Await(t, kind, s.NS, "shop", available)
 }
 
-// Labels by which a child is found, and its name, can be taken off by anybody.
-func TestMarksThatSomebodyHasTakenOffArePutOnAgain(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
-	made := parts(t, s, "shop")["store"]
+// Labels by which a child is found, and its name, can be removed by anybody.
+func TestRemovedLabelsAreRestored(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
+	made := composedConfigMaps(t, s, "shop")["store"]
 	for _, patch := range []string{
 		`{"metadata":{"annotations":{"crossplane.io/composition-resource-name":null}}}`,
 		`{"metadata":{"labels":{"applyset.kubernetes.io/part-of":null}}}`,
@@ -120,16 +120,16 @@ func TestMarksThatSomebodyHasTakenOffArePutOnAgain(t *testing.T) {
 			return nil
 		})
 	}
-	if got := parts(t, s, "shop"); len(got) != 2 {
+	if got := composedConfigMaps(t, s, "shop"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
 	s.Await(t, kind, s.NS, "shop", available)
 }
 
-func TestReferencesThatSomebodyHasEmptiedComeBack(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
-	made := parts(t, s, "shop")
+func TestRemovedResourceReferencesAreRestored(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
+	made := composedConfigMaps(t, s, "shop")
 	for _, refs := range []string{`[]`, `null`, `[{"apiVersion":"v1","kind":"ConfigMap","name":"` + made["store"].GetName() + `","resourceName":"front end"}]`} {
 		patch := `{"spec":{"crossplane":{"resourceRefs":` + refs + `}}}`
 		s.Patch(t, kind, s.NS, "shop", patch)
@@ -147,7 +147,7 @@ func TestReferencesThatSomebodyHasEmptiedComeBack(t *testing.T) {
 			return available(o)
 		})
 	}
-	for name, part := range parts(t, s, "shop") {
+	for name, part := range composedConfigMaps(t, s, "shop") {
 		if part.GetUID() != made[name].GetUID() {
 			t.Errorf("%s is another one", name)
 		}
@@ -156,23 +156,23 @@ func TestReferencesThatSomebodyHasEmptiedComeBack(t *testing.T) {
 
 // What composes itself could never be deleted.
 func TestACompositeIsNotComposedOfItself(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	var calls atomic.Int64
-	provide(t, s, func(g seen) answer {
+	serveFunction(t, s, func(g functionInput) functionOutput {
 		calls.Add(1)
-		return answer{resources: map[string]map[string]any{
+		return functionOutput{resources: map[string]map[string]any{
 			"self":  {"apiVersion": g.composite.GetAPIVersion(), "kind": "Coded", "metadata": map[string]any{"name": g.composite.GetName()}},
 			"store": configMap("", nil),
 		}}
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "self", "itself")
 	})
-	if len(parts(t, s, "shop")) != 1 {
-		t.Error("the rest isn't there")
+	if len(composedConfigMaps(t, s, "shop")) != 1 {
+		t.Error("the rest is not there")
 	}
-	quiet(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+	checkAtRest(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
 }

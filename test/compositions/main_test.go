@@ -16,11 +16,11 @@ import (
 	"github.com/espalier-dev/espalier/sdk/function"
 )
 
-// functions are those that tests bring.
+// functions are the functions of tests.
 var functions pipeline.Functions
 
-// beside has them called beside those that the cluster knows.
-func beside(others pipeline.Runner) pipeline.Runner {
+// withTestFunctions calls the tests' functions, and others through the given runner.
+func withTestFunctions(others pipeline.Runner) pipeline.Runner {
 	return pipeline.Any{pipeline.Guard(&functions, pipeline.Limits{}), others}
 }
 
@@ -29,7 +29,7 @@ const life = "ESPALIER_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(life) != "" {
-		function.Main(obey)
+		function.Main(scriptedFunction)
 		return
 	}
 	_ = os.Setenv(life, "1") // for the program, which is started by the controllers
@@ -38,11 +38,11 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	go func() { _ = function.Serve(ctx, listener, counted, function.Insecure()) }()
+	go func() { _ = function.Serve(ctx, listener, countingFunction, function.Insecure()) }()
 	code := suite.Main(m, server.Options{Functions: catalog.Options{
-		Given:  map[string]catalog.Given{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
-		Limits: pipeline.Limits{Time: 2 * time.Second, Bytes: 1 << 20},
-	}, Around: beside}, nil)
+		Local:  map[string]catalog.LocalFunction{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
+		Limits: pipeline.Limits{Timeout: 2 * time.Second, MaxBytes: 1 << 20},
+	}, Around: withTestFunctions}, nil)
 	stop()
 	os.Exit(code)
 }

@@ -16,15 +16,15 @@ import (
 // applyAs applies an object as another engine does.
 func applyAs(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, manager, yaml string) *unstructured.Unstructured {
 	t.Helper()
-	o := testkit.Parse(t, s.Text(yaml))[0]
-	answer, err := s.Of(t, kind, o.GetNamespace()).Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	o := testkit.Parse(t, s.Expand(yaml))[0]
+	answer, err := s.Resource(t, kind, o.GetNamespace()).Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return answer
 }
 
-// fieldIs says whether a field has a value, "" for none, and no other engine owns any.
+// fieldIs reports whether a field has a value, "" for none, and no other engine owns any.
 func fieldIs(o *unstructured.Unstructured, want string, path ...string) error {
 	if got := text(o, path...); got != want {
 		return fmt.Errorf("%v is %q, and not %q", path, got, want)
@@ -35,14 +35,14 @@ func fieldIs(o *unstructured.Unstructured, want string, path ...string) error {
 	return nil
 }
 
-func TestWhatAFormerEngineHasAppliedGoesWhenItIsWantedNoMore(t *testing.T) {
-	s := suite.Begin(t)
-	provide(t, s, func(seen) answer {
-		return answer{resources: map[string]map[string]any{"store": configMap("", map[string]any{"a": "b"})}}
+func TestFieldsOfAFormerEngineAreRemovedWhenUnwanted(t *testing.T) {
+	s := suite.New(t)
+	serveFunction(t, s, func(functionInput) functionOutput {
+		return functionOutput{resources: map[string]map[string]any{"store": configMap("", map[string]any{"a": "b"})}}
 	})
-	s.Put(t, coded)
+	s.Apply(t, coded)
 	kind := s.Kind("Coded")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: Coded
 metadata: {namespace: $NS, name: shop, finalizers: [composite.apiextensions.crossplane.io], annotations: {crossplane.io/paused: "true"}}
@@ -62,13 +62,13 @@ metadata:
   annotations: {crossplane.io/composition-resource-name: store}
   ownerReferences: [{apiVersion: $GROUP/v1alpha1, kind: Coded, name: shop, uid: %s, controller: true, blockOwnerDeletion: true}]
 data: {a: b, dropped: x}`, shop.GetUID()))
-	change(t, s, kind, s.NS, "shop", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
+	mergePatch(t, s, kind, s.NS, "shop", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
 	s.Await(t, suite.ConfigMap, s.NS, "shop-x7k2p", func(o *unstructured.Unstructured) error {
 		return fieldIs(o, "", "data", "dropped")
 	})
 	taken := s.Get(t, suite.ConfigMap, s.NS, "shop-x7k2p")
 	if taken.GetUID() != made.GetUID() || text(taken, "data", "a") != "b" || taken.GetGenerateName() != "shop-" {
-		t.Errorf("it is %s", testkit.Show(taken))
+		t.Errorf("it is %s", testkit.JSON(taken))
 	}
 	s.Await(t, kind, s.NS, "shop", available)
 
@@ -80,11 +80,11 @@ data: {a: b, dropped: x}`, shop.GetUID()))
 	})
 }
 
-func TestWhatAFormerEngineHasAppliedForAClaimGoesWithTheClaimsField(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+func TestClaimFieldsOfAFormerEngineAreRemoved(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: Top
 metadata: {namespace: $NS, name: shop, annotations: {crossplane.io/paused: "true"}}
@@ -97,7 +97,7 @@ apiVersion: $GROUP/v1alpha1
 kind: XTop
 metadata: {name: $ID-x7k2p, labels: {crossplane.io/claim-name: shop, crossplane.io/claim-namespace: $NS}}
 spec: {size: small, claimRef: {apiVersion: $GROUP/v1alpha1, kind: Top, namespace: $NS, name: shop}}`)
-	change(t, s, top, s.NS, "shop", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
+	mergePatch(t, s, top, s.NS, "shop", `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`)
 	s.Await(t, xtop, "", s.Name("x7k2p"), func(o *unstructured.Unstructured) error {
 		return fieldIs(o, "", "spec", "size")
 	})

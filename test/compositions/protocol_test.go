@@ -14,7 +14,7 @@ import (
 )
 
 // knowing is the composition of a test's function that is given credentials and an object
-// of somebody else's.
+// of another owner.
 var knowing = strings.Replace(coded, `
     functionRef: {name: $ID-function}
 `, `
@@ -26,10 +26,10 @@ var knowing = strings.Replace(coded, `
       - {requirementName: others, apiVersion: v1, kind: ConfigMap, namespace: $NS, matchLabels: {for: everybody}}
 `, 1)
 
-// TestAFunctionIsGivenWhatItsStepSays and is called again when that changes.
-func TestAFunctionIsGivenWhatItsStepSays(t *testing.T) {
-	s := suite.Begin(t)
-	provideRaw(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+// TestAFunctionGetsItsStepsInputs and is called again when that changes.
+func TestAFunctionGetsItsStepsInputs(t *testing.T) {
+	s := suite.New(t)
+	serveRawFunction(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		word := string(r.GetCredentials()["key"].GetCredentialData().GetData()["word"])
 		var names []string
 		for _, other := range r.GetRequiredResources()["others"].GetItems() {
@@ -53,11 +53,11 @@ func TestAFunctionIsGivenWhatItsStepSays(t *testing.T) {
 		response.Desired.Composite = &fnv1.Resource{Resource: status}
 		return response, err
 	})
-	s.Put(t, knowing)
+	s.Apply(t, knowing)
 	kind := s.Kind("Coded")
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
-		return hasCondition(o, "Synced", "False", "ReconcileError", `step "code"`, "Secret "+s.NS+"/key", "isn't there")
+		return hasCondition(o, "Synced", "False", "ReconcileError", `step "code"`, "Secret "+s.NS+"/key", "doesn't exist")
 	})
 	shows := func(want string) {
 		t.Helper()
@@ -68,18 +68,18 @@ func TestAFunctionIsGivenWhatItsStepSays(t *testing.T) {
 			return available(o)
 		})
 	}
-	s.Put(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: key}, stringData: {word: sesame}}`)
+	s.Apply(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: key}, stringData: {word: sesame}}`)
 	shows("sesame schema")
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: one, labels: {for: everybody}}, data: {who: a}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: one, labels: {for: everybody}}, data: {who: a}}`)
 	shows("sesame a,schema")
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: named}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: named}}`)
 	shows("sesame a,named,schema")
-	s.Put(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: key}, stringData: {word: open}}`)
+	s.Apply(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: key}, stringData: {word: open}}`)
 	shows("open a,named,schema")
 }
 
 // graphed is the kind app, composed by a graph in our own dialect.
-var graphed = byGraph(`        resources:
+var graphed = graphComposition(`        resources:
         - id: below
           template: {apiVersion: v1, kind: ConfigMap, data: {size: "${schema.spec.size}"}}
         - id: above
@@ -89,9 +89,9 @@ var graphed = byGraph(`        resources:
 
 // TestAGraphComposesAComposite in its order, and takes it apart in the other.
 func TestAGraphComposesAComposite(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, graphed)
-	s.Put(t, shopText)
+	s := suite.New(t)
+	s.Apply(t, graphed)
+	s.Apply(t, shopText)
 	kind := s.Kind("App")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if text(o, "status", "address") != "small" {
@@ -99,12 +99,12 @@ func TestAGraphComposesAComposite(t *testing.T) {
 		}
 		return available(o)
 	})
-	made := parts(t, s, "shop")
+	made := composedConfigMaps(t, s, "shop")
 	if len(made) != 2 || text(made["above"], "data", "base") != made["below"].GetName() {
 		t.Fatalf("there is %v", made)
 	}
 	// What is above is held: what is below has to wait for it.
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+made["above"].GetName()+`, finalizers: [example.com/hold]}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+made["above"].GetName()+`, finalizers: [example.com/hold]}}`)
 	s.Delete(t, kind, s.NS, "shop")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Ready", "False", "Deleting", "example.com/hold")
@@ -112,15 +112,15 @@ func TestAGraphComposesAComposite(t *testing.T) {
 	if below := s.Get(t, suite.ConfigMap, s.NS, made["below"].GetName()); below == nil || below.GetDeletionTimestamp() != nil {
 		t.Errorf("what is below has gone before what is above: %v", below)
 	}
-	s.Put(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+made["above"].GetName()+`, finalizers: []}}`)
+	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+made["above"].GetName()+`, finalizers: []}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")
 }
 
-// TestWhatAFunctionSaysToClaimsIsShownThere and what it says to nobody else isn't.
-func TestWhatAFunctionSaysToClaimsIsShownThere(t *testing.T) {
-	s := suite.Begin(t)
+// TestResultsForClaimsReachTheClaim and what it says to nobody else is not.
+func TestResultsForClaimsReachTheClaim(t *testing.T) {
+	s := suite.New(t)
 	to := fnv1.Target_TARGET_COMPOSITE_AND_CLAIM
-	provideRaw(t, s, func(*fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	serveRawFunction(t, s, func(*fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		return &fnv1.RunFunctionResponse{
 			Meta: &fnv1.ResponseMeta{}, Desired: &fnv1.State{},
 			Conditions: []*fnv1.Condition{
@@ -130,10 +130,10 @@ func TestWhatAFunctionSaysToClaimsIsShownThere(t *testing.T) {
 			Results: []*fnv1.Result{{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: new("DiskFull"), Message: "clean up", Target: &to}},
 		}, nil
 	})
-	s.Put(t, strings.NewReplacer(
+	s.Apply(t, strings.NewReplacer(
 		"apiextensions.crossplane.io/v2", "apiextensions.crossplane.io/v1", "  scope: Namespaced\n", "  claimNames: {kind: Need, plural: needs}\n",
 	).Replace(coded))
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Need, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Need, metadata: {namespace: $NS, name: shop}, spec: {}}`)
 	claim := s.Await(t, s.Kind("Need"), s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if err := hasCondition(o, "BackedUp", "True", "Nightly"); err != nil {
 			return err
@@ -141,7 +141,7 @@ func TestWhatAFunctionSaysToClaimsIsShownThere(t *testing.T) {
 		return available(o)
 	})
 	if err := hasCondition(claim, "Internal", "False", "Secret"); err == nil {
-		t.Error("the claim shows what isn't for its users")
+		t.Error("the claim shows what is not for its users")
 	}
 	s.AwaitEvent(t, "shop", "DiskFull", "clean up")
 }

@@ -14,11 +14,11 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// unwritten checks that nothing writes an object, although it is reconciled.
-func unwritten(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
+// checkUnwritten checks that reconciles of an object do not write it.
+func checkUnwritten(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstructured) {
 	t.Helper()
 	var counts []int64
-	comesToRest(t, 3500*time.Millisecond, func() string {
+	awaitStable(t, 3500*time.Millisecond, func() string {
 		counts = append(counts, calls.Load())
 		return get().GetResourceVersion()
 	})
@@ -27,32 +27,31 @@ func unwritten(t *testing.T, calls *atomic.Int64, get func() *unstructured.Unstr
 	}
 }
 
-// comesToRest waits for a period in which something does not change. What changes on and on
-// never does; what a busy machine delays only takes longer.
-func comesToRest(t *testing.T, period time.Duration, get func() string) {
+// awaitStable waits for a period without a change. A busy machine only delays it.
+func awaitStable(t *testing.T, period time.Duration, get func() string) {
 	t.Helper()
 	for began := time.Now(); ; {
 		before := get()
-		rest(t, period)
+		sleep(t, period)
 		after := get()
 		if before == after {
 			return
 		}
-		if time.Since(began) > testkit.Patience {
+		if time.Since(began) > testkit.Timeout {
 			t.Fatalf("it changes on and on: from %s to %s", before, after)
 		}
 	}
 }
 
-func TestAFunctionThatNeverSaysTheSameIsNotAskedWithoutEnd(t *testing.T) {
-	s := suite.Begin(t)
+func TestAnUnstableFunctionIsNotCalledForever(t *testing.T) {
+	s := suite.New(t)
 	var calls atomic.Int64
-	provide(t, s, func(seen) answer {
-		return answer{resources: map[string]map[string]any{"store": configMap("", nil)}, status: map[string]any{"count": calls.Add(1)}}
+	serveFunction(t, s, func(functionInput) functionOutput {
+		return functionOutput{resources: map[string]map[string]any{"store": configMap("", nil)}, status: map[string]any{"count": calls.Add(1)}}
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	shop := s.Await(t, kind, s.NS, "shop", available)
-	rest(t, 8*time.Second)
+	sleep(t, 8*time.Second)
 	if n := calls.Load(); n > 40 {
 		t.Errorf("it is called %d times in 8 s", n)
 	}
@@ -61,30 +60,30 @@ func TestAFunctionThatNeverSaysTheSameIsNotAskedWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestATimeToLiveOfNothingMuchIsNotTakenAtItsWord(t *testing.T) {
-	s := suite.Begin(t)
+func TestATinyTimeToLiveIsRaisedToTheMinimum(t *testing.T) {
+	s := suite.New(t)
 	var calls atomic.Int64
-	provide(t, s, func(seen) answer {
+	serveFunction(t, s, func(functionInput) functionOutput {
 		calls.Add(1)
-		return answer{resources: map[string]map[string]any{"store": configMap("", nil)}, ttl: time.Millisecond}
+		return functionOutput{resources: map[string]map[string]any{"store": configMap("", nil)}, ttl: time.Millisecond}
 	})
-	s.Put(t, coded)
-	s.Put(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
+	s.Apply(t, coded)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: shop}, spec: {}}`)
 	s.Await(t, s.Kind("Coded"), s.NS, "shop", available)
 	before := calls.Load()
-	rest(t, 3*time.Second)
+	sleep(t, 3*time.Second)
 	if n := calls.Load() - before; n > 10 {
 		t.Errorf("it is called %d times in 3 s", n)
 	}
 }
 
-// What the schema doesn't know, what it knows otherwise, and conditions of every name.
+// What the schema does not know, what it knows otherwise, and conditions of every name.
 func TestAStatusThatTheSchemaCutsIsWrittenOnce(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	var calls atomic.Int64
-	provide(t, s, func(seen) answer {
+	serveFunction(t, s, func(functionInput) functionOutput {
 		calls.Add(1)
-		return answer{
+		return functionOutput{
 			ttl: time.Second, resources: map[string]map[string]any{"store": configMap("", nil)},
 			status: map[string]any{
 				"address": "here", "count": 3.0, "unknown": map[string]any{"a": int64(1)},
@@ -96,7 +95,7 @@ func TestAStatusThatTheSchemaCutsIsWrittenOnce(t *testing.T) {
 			},
 		}
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	shop := s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if err := hasCondition(o, "Stalled", "True", "Slow"); err != nil {
 			return err
@@ -106,12 +105,12 @@ func TestAStatusThatTheSchemaCutsIsWrittenOnce(t *testing.T) {
 	if text(shop, "status", "address") != "here" {
 		t.Errorf("status is %v", shop.Object["status"])
 	}
-	unwritten(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+	checkUnwritten(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
 }
 
-func TestACompositeSaysThatItsRevisionIsGone(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
+func TestACompositeReportsAMissingRevision(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
 	for _, crossplane := range []string{
 		`{"compositionUpdatePolicy":"Manual","compositionRevisionRef":{"name":"gone"}}`,
 		`{"compositionUpdatePolicy":"Automatic","compositionRevisionSelector":{"matchLabels":{"channel":"none"}}}`,
@@ -120,29 +119,29 @@ func TestACompositeSaysThatItsRevisionIsGone(t *testing.T) {
 		s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 			return hasCondition(o, "Synced", "False", "ReconcileError", "revision")
 		})
-		if left := parts(t, s, "shop"); len(left) != 2 {
+		if left := composedConfigMaps(t, s, "shop"); len(left) != 2 {
 			t.Errorf("there is left %v", left)
 		}
 	}
 }
 
-// A Secret of somebody else's has the name of the one that a composite publishes to.
-func TestDetailsThatCannotBePublishedAreNotSaidToBe(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, strings.Replace(strings.Replace(nest, "functionRef: {name: function-auto-ready}", "functionRef: {name: $ID-function}", 1), "connectionSecretKeys: [password]", "", 1))
+// A Secret of another owner has the name of the one that a composite publishes to.
+func TestUnpublishedDetailsAreNotReportedAsPublished(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, strings.Replace(strings.Replace(nest, "functionRef: {name: function-auto-ready}", "functionRef: {name: $ID-function}", 1), "connectionSecretKeys: [password]", "", 1))
 	var calls atomic.Int64
-	again(t, s, &calls)
-	s.Put(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: theirs}, data: {password: dGhlaXJz}}`)
+	serveRequeuingFunction(t, s, &calls)
+	s.Apply(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: $NS, name: theirs}, data: {password: dGhlaXJz}}`)
 	xtop := s.Kind("XTop")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: XTop
 metadata: {name: $ID-shop}
 spec: {size: small, writeConnectionSecretToRef: {namespace: $NS, name: theirs}}`)
 	s.Await(t, xtop, "", s.Name("shop"), func(o *unstructured.Unstructured) error {
-		return hasCondition(o, "Synced", "False", "ReconcileError", "exists already")
+		return hasCondition(o, "Synced", "False", "ReconcileError", "already exists")
 	})
-	unwritten(t, &calls, func() *unstructured.Unstructured {
+	checkUnwritten(t, &calls, func() *unstructured.Unstructured {
 		o := s.Get(t, xtop, "", s.Name("shop"))
 		if at := text(o, "status", "connectionDetails", "lastPublishedTime"); at != "" {
 			t.Errorf("published at %s", at)
@@ -154,9 +153,10 @@ spec: {size: small, writeConnectionSecretToRef: {namespace: $NS, name: theirs}}`
 	}
 }
 
-// again provides a step that publishes a password, and looks again every second.
-func again(t *testing.T, s suite.Suite, calls *atomic.Int64) {
-	provideRaw(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+// serveRequeuingFunction serves a function that publishes a password and asks to be called every
+// second.
+func serveRequeuingFunction(t *testing.T, s suite.Suite, calls *atomic.Int64) {
+	serveRawFunction(t, s, func(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		calls.Add(1)
 		out := &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Ttl: durationpb.New(time.Second)}, Desired: r.GetDesired()}
 		if out.Desired.GetComposite() == nil {

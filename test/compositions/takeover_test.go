@@ -15,7 +15,7 @@ import (
 
 func references(o *unstructured.Unstructured) []string {
 	var out []string
-	for _, ref := range xrd.At(o, xrd.PlacesOf("Namespaced")).Composed() {
+	for _, ref := range xrd.NewInstance(o, xrd.LayoutOf("Namespaced")).ResourceRefs() {
 		out = append(out, ref.Kind+" "+ref.Name+" "+ref.ResourceName)
 	}
 	return out
@@ -23,24 +23,24 @@ func references(o *unstructured.Unstructured) []string {
 
 // A composite and its resources are as another implementation of the dialect leaves them:
 // it refers to them by names that follow from nothing.
-func TestWhatAnotherImplementationHasMadeIsTakenOver(t *testing.T) {
-	s := suite.Begin(t)
+func TestResourcesOfAnotherImplementationAreTakenOver(t *testing.T) {
+	s := suite.New(t)
 	var calls, fails atomic.Int64
 	fails.Store(1)
-	provide(t, s, func(g seen) answer {
+	serveFunction(t, s, func(g functionInput) functionOutput {
 		calls.Add(1)
 		if fails.Load() > 0 {
-			return answer{err: errors.New("not yet")}
+			return functionOutput{err: errors.New("not yet")}
 		}
-		a := answer{resources: map[string]map[string]any{"store": configMap("", map[string]any{"a": "b"})}}
+		a := functionOutput{resources: map[string]map[string]any{"store": configMap("", map[string]any{"a": "b"})}}
 		if g.resources["store"] == nil || g.resources["old"] == nil && g.resources["store"].GetLabels()["applyset.kubernetes.io/part-of"] == "" {
 			t.Errorf("the function sees %v", g.resources)
 		}
 		return a
 	})
-	s.Put(t, coded)
+	s.Apply(t, coded)
 	kind := s.Kind("Coded")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: Coded
 metadata: {namespace: $NS, name: shop, finalizers: [composite.apiextensions.crossplane.io], annotations: {crossplane.io/paused: "true"}}
@@ -55,7 +55,7 @@ spec:
 	})
 	made := map[string]types.UID{}
 	for name, resource := range map[string]string{"shop-x7k2p": "store", "shop-v2v8d": "old"} {
-		s.Put(t, fmt.Sprintf(`
+		s.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -82,23 +82,23 @@ metadata:
 		return available(o)
 	})
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "shop-v2v8d")
-	if got := parts(t, s, "shop"); len(got) != 1 || got["store"].GetUID() != made["store"] || text(got["store"], "data", "a") != "b" {
+	if got := composedConfigMaps(t, s, "shop"); len(got) != 1 || got["store"].GetUID() != made["store"] || text(got["store"], "data", "a") != "b" {
 		t.Errorf("there is %v", got)
 	}
-	quiet(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
+	checkAtRest(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
 }
 
 // A claim was deleted while nobody was at work.
 func TestAClaimTakenOverTakesItsCompositeWithIt(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, nest)
+	s := suite.New(t)
+	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: Top
 metadata: {namespace: $NS, name: shop, finalizers: [finalizer.apiextensions.crossplane.io], annotations: {crossplane.io/paused: "true"}}
 spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-x7k2p}}`)
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: XTop
 metadata: {name: $ID-x7k2p, labels: {crossplane.io/claim-name: shop, crossplane.io/claim-namespace: $NS}}

@@ -15,13 +15,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func TestWhatCannotBeMadeKeepsNothingElse(t *testing.T) {
-	s := suite.Begin(t)
+func TestAnInvalidResourceBlocksNoOther(t *testing.T) {
+	s := suite.New(t)
 	var calls atomic.Int64
 	widget := schema.GroupVersionKind{Group: "w." + s.Group, Version: "v1", Kind: "Widget"}
-	provide(t, s, func(g seen) answer {
+	serveFunction(t, s, func(g functionInput) functionOutput {
 		calls.Add(1)
-		return answer{resources: map[string]map[string]any{
+		return functionOutput{resources: map[string]map[string]any{
 			"store":   configMap("", nil),
 			"widget":  {"apiVersion": widget.GroupVersion().String(), "kind": "Widget"},
 			"space":   {"apiVersion": "v1", "kind": "Namespace"},
@@ -31,23 +31,23 @@ func TestWhatCannotBeMadeKeepsNothingElse(t *testing.T) {
 			"bad":     configMap("Not_A_Name", nil),
 		}}
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
-		if err := hasCondition(o, "Ready", "False", "Creating", "no server knows kind Widget"); err != nil {
+		if err := hasCondition(o, "Ready", "False", "Creating", `no matches for kind "Widget"`); err != nil {
 			return err
 		}
 		return hasCondition(o, "Synced", "False", "ReconcileError", "Namespace is cluster-scoped", "renders ConfigMap", "Not_A_Name")
 	})
-	made := parts(t, s, "shop")
+	made := composedConfigMaps(t, s, "shop")
 	for _, name := range []string{"store", "foreign"} {
 		if made[name] == nil {
-			t.Errorf("%s isn't there", name)
+			t.Errorf("%s is not there", name)
 		}
 	}
 	if made["twice"] != nil || made["twice2"] != nil {
 		t.Error("one of two that are one object is there: nothing tells which of them is meant")
 	}
-	s.Put(t, suite.CRDText("w.$GROUP", "v1", "Widget", "{type: object}"))
+	s.Apply(t, suite.CRDText("w.$GROUP", "v1", "Widget", "{type: object}"))
 	err := errors.New("no widget yet")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if strings.Contains(fmt.Sprint(o.Object["status"]), "Widget") {
@@ -55,34 +55,34 @@ func TestWhatCannotBeMadeKeepsNothingElse(t *testing.T) {
 		}
 		return nil
 	})
-	if list, err := s.Of(t, widget, s.NS).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+	if list, err := s.Resource(t, widget, s.NS).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
 		t.Errorf("there is %v, %v", list, err)
 	}
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
 }
 
-func TestAKindThatNobodyServesIsAnError(t *testing.T) {
-	s := suite.Begin(t)
-	provide(t, s, func(seen) answer {
-		return answer{resources: map[string]map[string]any{
+func TestAnUnservedKindIsAnError(t *testing.T) {
+	s := suite.New(t)
+	serveFunction(t, s, func(functionInput) functionOutput {
+		return functionOutput{resources: map[string]map[string]any{
 			"store":  configMap("", nil),
 			"widget": {"apiVersion": "w." + s.Group + "/v1", "kind": "Widget"},
 		}}
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
-		return hasCondition(o, "Synced", "False", "ReconcileError", "widget: no server knows kind Widget")
+		return hasCondition(o, "Synced", "False", "ReconcileError", `widget: no matches for kind "Widget"`)
 	})
-	s.AwaitEvent(t, "shop", "ReconcileError", "widget: no server knows kind Widget")
+	s.AwaitEvent(t, "shop", "ReconcileError", `widget: no matches for kind "Widget"`)
 }
 
-func TestWhatIsComposedMayBeLeftInPlace(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
-	made := parts(t, s, "shop")
+func TestComposedResourcesMayBeOrphaned(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
+	made := composedConfigMaps(t, s, "shop")
 	orphan := metav1.DeletePropagationOrphan
-	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 		t.Fatal(err)
 	}
 	s.AwaitGone(t, kind, s.NS, "shop")
@@ -95,33 +95,33 @@ func TestWhatIsComposedMayBeLeftInPlace(t *testing.T) {
 }
 
 func TestACompositeIsDeletedInTheForeground(t *testing.T) {
-	s := suite.Begin(t)
-	kind := newShop(t, s)
+	s := suite.New(t)
+	kind := createShop(t, s)
 	foreground := metav1.DeletePropagationForeground
-	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
 	s.AwaitGone(t, kind, s.NS, "shop")
-	if left := parts(t, s, "shop"); len(left) > 0 {
+	if left := composedConfigMaps(t, s, "shop"); len(left) > 0 {
 		t.Errorf("there is left %v", left)
 	}
 }
 
-func TestACompositeThatIsDeletedInTheForegroundGoesInOrder(t *testing.T) {
-	s := suite.Begin(t)
-	provide(t, s, func(seen) answer {
+func TestAForegroundDeletionOfACompositeKeepsTheOrder(t *testing.T) {
+	s := suite.New(t)
+	serveFunction(t, s, func(functionInput) functionOutput {
 		first, second := configMap("", nil), configMap("", nil)
 		first["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.ApplyOrderAnnotation: "1"}}
 		second["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.ApplyOrderAnnotation: "2", v1alpha1.DependsOnAnnotation: "first"}}
-		return answer{resources: map[string]map[string]any{"first": first, "second": second}}
+		return functionOutput{resources: map[string]map[string]any{"first": first, "second": second}}
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	s.Await(t, kind, s.NS, "shop", available)
-	made := parts(t, s, "shop")
+	made := composedConfigMaps(t, s, "shop")
 	first, second := made["first"].GetName(), made["second"].GetName()
-	change(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":["example.com/guard"]}}`)
+	mergePatch(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":["example.com/guard"]}}`)
 	foreground := metav1.DeletePropagationForeground
-	if err := s.Of(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
 	composite := s.Get(t, kind, s.NS, "shop")
@@ -142,55 +142,55 @@ func TestACompositeThatIsDeletedInTheForegroundGoesInOrder(t *testing.T) {
 	if o := s.Get(t, suite.ConfigMap, s.NS, first); o.GetDeletionTimestamp() != nil {
 		t.Error("what the other one stands on goes before it")
 	}
-	change(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":null}}`)
+	mergePatch(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":null}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")
-	if left := parts(t, s, "shop"); len(left) > 0 {
+	if left := composedConfigMaps(t, s, "shop"); len(left) > 0 {
 		t.Errorf("there is left %v", left)
 	}
 }
 
-func TestACompositeOfManyIsComposedAndGoes(t *testing.T) {
-	s := suite.Begin(t)
+func TestALargeCompositeIsComposedAndDeleted(t *testing.T) {
+	s := suite.New(t)
 	const many = 100
-	provide(t, s, func(g seen) answer {
-		a := answer{resources: map[string]map[string]any{}}
+	serveFunction(t, s, func(g functionInput) functionOutput {
+		a := functionOutput{resources: map[string]map[string]any{}}
 		for i := range many {
 			a.resources[fmt.Sprintf("part %d", i)] = configMap("", nil)
 		}
 		return a
 	})
-	kind := newCoded(t, s)
+	kind := createCoded(t, s)
 	s.Await(t, kind, s.NS, "shop", available)
-	if n := len(parts(t, s, "shop")); n != many {
+	if n := len(composedConfigMaps(t, s, "shop")); n != many {
 		t.Errorf("there are %d", n)
 	}
-	provide(t, s, func(g seen) answer { return answer{} })
-	change(t, s, kind, s.NS, "shop", `{"spec":{"name":"none"}}`)
+	serveFunction(t, s, func(g functionInput) functionOutput { return functionOutput{} })
+	mergePatch(t, s, kind, s.NS, "shop", `{"spec":{"name":"none"}}`)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		if n := len(references(o)); n > 0 {
 			return fmt.Errorf("it refers to %d", n)
 		}
 		return available(o)
 	})
-	if n := len(parts(t, s, "shop")); n != 0 {
+	if n := len(composedConfigMaps(t, s, "shop")); n != 0 {
 		t.Errorf("there are left %d", n)
 	}
 }
 
-// All of its instances wait for it, and those of other kinds go on.
-func TestAHangingFunctionHoldsUpNobodyElse(t *testing.T) {
-	s := suite.Begin(t)
+// All of its instances wait for it, and those of other kinds continue.
+func TestAHangingFunctionBlocksNoOtherKind(t *testing.T) {
+	s := suite.New(t)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	provide(t, s, func(g seen) answer {
+	serveFunction(t, s, func(g functionInput) functionOutput {
 		<-release
-		return answer{}
+		return functionOutput{}
 	})
-	s.Put(t, coded)
+	s.Apply(t, coded)
 	for i := range 12 {
-		s.Put(t, fmt.Sprintf(`{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: hangs-%d}, spec: {}}`, i))
+		s.Apply(t, fmt.Sprintf(`{apiVersion: $GROUP/v1alpha1, kind: Coded, metadata: {namespace: $NS, name: hangs-%d}, spec: {}}`, i))
 	}
-	s.Put(t, app)
-	s.Put(t, shopText)
+	s.Apply(t, app)
+	s.Apply(t, shopText)
 	s.Await(t, s.Kind("App"), s.NS, "shop", available)
 }

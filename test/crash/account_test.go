@@ -15,36 +15,38 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// mute leaves questions of what is allowed without an answer, while it is to.
-type mute struct {
+// watchesWithoutEvents leaves questions of what is allowed without an answer, while it is to.
+type watchesWithoutEvents struct {
 	next http.RoundTripper
 	on   *atomic.Bool
 }
 
-func (m mute) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m watchesWithoutEvents) RoundTrip(r *http.Request) (*http.Response, error) {
 	if m.on.Load() && strings.HasSuffix(r.URL.Path, "/selfsubjectrulesreviews") {
 		return nil, errors.New("nobody answers")
 	}
 	return m.next.RoundTrip(r)
 }
 
-// TestWhatIsAllowedIsAskedAgain makes a definition of which it can't be told at first.
-func TestWhatIsAllowedIsAskedAgain(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+// TestPermissionsAreReviewedAgain makes a definition of which it cannot be told at first.
+func TestPermissionsAreReviewedAgain(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	group := testkit.Group(t)
 	var on atomic.Bool
 	on.Store(true)
 	deaf := rest.CopyConfig(config)
-	deaf.Wrap(func(next http.RoundTripper) http.RoundTripper { return mute{next, &on} })
-	defer run(t, deaf)()
-	w.Apply(t, edition(group, "one", ""))
+	deaf.Wrap(func(next http.RoundTripper) http.RoundTripper { return watchesWithoutEvents{next, &on} })
+	defer steps.Run(t, deaf)()
+	w.Apply(t, boxDefinition(group, "one", ""))
 	says := func(want string) {
 		t.Helper()
-		w.Await(t, definitionKind, "", group, func(o *unstructured.Unstructured) error {
-			if got := testkit.Condition(o, "PermissionsGranted") + " " + testkit.ReasonOf(o, "PermissionsGranted"); got != want {
+		w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+			if got := testkit.ConditionStatus(o, "PermissionsGranted") + " " + testkit.ConditionReason(o, "PermissionsGranted"); got != want {
 				return errors.New("PermissionsGranted is " + got)
 			}
 			return nil
@@ -55,8 +57,8 @@ func TestWhatIsAllowedIsAskedAgain(t *testing.T) {
 	says("True Granted")
 }
 
-// rightsOf lets a service account look after the boxes of a group and their ConfigMaps.
-func rightsOf(group, ns, verbs string) string {
+// role lets a service account look after the boxes of a group and their ConfigMaps.
+func role(group, ns, verbs string) string {
 	return fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -76,49 +78,49 @@ subjects: [{kind: ServiceAccount, namespace: %[2]s, name: builder}]
 // TestAMistakeWidensNoRightsAfterARestart names a service account, then none that can be, and
 // restarts the controllers: they act for the account as before, and not for themselves.
 func TestAMistakeWidensNoRightsAfterARestart(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
 	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
 	put := func(a string) {
 		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: x, namespace: %s}\nspec: {a: %s}\n", group, ns, a))
 	}
-	w.Apply(t, rightsOf(group, ns, `"*"`))
-	stop := run(t, config)
-	w.Apply(t, edition(group, "one", fmt.Sprintf("serviceAccount: {namespace: %s, name: builder}", ns)))
-	w.AwaitReady(t, definitionKind, "", group)
+	w.Apply(t, role(group, ns, `"*"`))
+	stop := steps.Run(t, config)
+	w.Apply(t, boxDefinition(group, "one", fmt.Sprintf("serviceAccount: {namespace: %s, name: builder}", ns)))
+	w.AwaitReady(t, suite.RGD, "", group)
 	put("one")
 	w.AwaitReady(t, box, ns, "x")
-	w.Apply(t, edition(group, "one", `serviceAccount: {namespace: "", name: builder}`))
-	w.Await(t, definitionKind, "", group, func(o *unstructured.Unstructured) error {
-		if text := testkit.Message(o, "GraphAccepted"); !strings.Contains(text, "spec.serviceAccount") {
+	w.Apply(t, boxDefinition(group, "one", `serviceAccount: {namespace: "", name: builder}`))
+	w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+		if text := testkit.ConditionMessage(o, "GraphAccepted"); !strings.Contains(text, "spec.serviceAccount") {
 			return errors.New("GraphAccepted says " + text)
 		}
 		return nil
 	})
 	stop()
 
-	w.Apply(t, rightsOf(group, ns, `get, list, watch`))
+	w.Apply(t, role(group, ns, `get, list, watch`))
 	as := rest.CopyConfig(config)
 	as.Impersonate.UserName = "system:serviceaccount:" + ns + ":builder"
 	testkit.Poll(t, "the API server forbids", func() bool {
-		_, err := testkit.NewWorld(t, as).Of(t, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, ns).Create(t.Context(),
+		_, err := testkit.NewCluster(t, as).Resource(t, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, ns).Create(t.Context(),
 			&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "probe"}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err)
 	})
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	defer func() { stop() }()
 	w.Delete(t, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, ns, "x")
 	w.Await(t, box, ns, "x", func(o *unstructured.Unstructured) error {
-		if text := testkit.Message(o, "Ready"); !strings.Contains(text, "forbidden") || !strings.Contains(text, "builder") {
+		if text := testkit.ConditionMessage(o, "Ready"); !strings.Contains(text, "forbidden") || !strings.Contains(text, "builder") {
 			return errors.New("it says " + text)
 		}
 		return nil
 	})
-	w.Apply(t, rightsOf(group, ns, `"*"`))
+	w.Apply(t, role(group, ns, `"*"`))
 	w.AwaitReady(t, box, ns, "x")
 	w.Delete(t, box, ns, "x")
 	w.AwaitGone(t, box, ns, "x")
-	w.Delete(t, definitionKind, "", group)
-	w.AwaitGone(t, definitionKind, "", group)
+	w.Delete(t, suite.RGD, "", group)
+	w.AwaitGone(t, suite.RGD, "", group)
 }

@@ -15,22 +15,24 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// guarding returns how to set a ConfigMap's finalizers.
-func guarding(t *testing.T, w *testkit.World, ns, name string) func(finalizers ...string) {
+// setFinalizers returns how to set a ConfigMap's finalizers.
+func setFinalizers(t *testing.T, w *testkit.Cluster, ns, name string) func(finalizers ...string) {
 	return func(finalizers ...string) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Patch(t, configMap, ns, name, string(body))
+		w.Patch(t, suite.ConfigMap, ns, name, string(body))
 	}
 }
 
-// blocked is a chain that is being deleted while a finalizer keeps a child of it.
-type blocked struct {
+// blockedChain is a chain that is being deleted while a finalizer keeps a child of it.
+type blockedChain struct {
 	ns string
 	// guard sets the finalizers of the child.
 	guard func(finalizers ...string)
@@ -40,35 +42,35 @@ type blocked struct {
 
 // blockChain makes a blocked chain, and stops the controllers as soon as its status says
 // what it should.
-func blockChain(t *testing.T, config *rest.Config, w *testkit.World, child string, says func(*report.Deletion) bool) blocked {
+func blockChain(t *testing.T, config *rest.Config, w *testkit.Cluster, child string, says func(*report.Deletion) bool) blockedChain {
 	t.Helper()
-	stop := run(t, config)
+	stop := steps.Run(t, config)
 	defer stop()
-	define(t, w)
+	steps.Define(t, w)
 	ns := testkit.Namespace(t, config)
-	apply(chain)(t, w, ns)
-	ready(kind("Chain"), "one")(t, w, ns)
-	guard := guarding(t, w, ns, child)
+	steps.Apply(steps.Chain)(t, w, ns)
+	steps.AwaitReady(steps.Kind("Chain"), "one")(t, w, ns)
+	guard := setFinalizers(t, w, ns, child)
 	guard("example.com/guard")
-	w.Delete(t, kind("Chain"), ns, "x")
-	last := w.Await(t, kind("Chain"), ns, "x", func(o *unstructured.Unstructured) error {
+	w.Delete(t, steps.Kind("Chain"), ns, "x")
+	last := w.Await(t, steps.Kind("Chain"), ns, "x", func(o *unstructured.Unstructured) error {
 		if d := report.ReadDeletion(o); d == nil || !says(d) {
 			return errors.New("the status doesn't say it yet")
 		}
 		return nil
 	})
 	stop()
-	writes, err := w.Of(t, kind("Chain"), ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.GetResourceVersion()})
+	writes, err := w.Resource(t, steps.Kind("Chain"), ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.GetResourceVersion()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(writes.Stop)
-	return blocked{ns, guard, writes}
+	return blockedChain{ns, guard, writes}
 }
 
 // eachWrite calls a function with the chain as it is after each write of the next eight
 // seconds.
-func (b blocked) eachWrite(see func(*unstructured.Unstructured)) {
+func (b blockedChain) eachWrite(see func(*unstructured.Unstructured)) {
 	for end := time.After(8 * time.Second); ; {
 		select {
 		case e := <-b.writes.ResultChan():
@@ -86,27 +88,27 @@ func namesManagers(d *report.Deletion) bool {
 }
 
 // TestARestartWritesNothingOfADeletionThatIsBlocked holds a child by a
-// finalizer, waits until all is told, and restarts the controllers.
+// finalizer, waits until all is reported, and restarts the controllers.
 func TestARestartWritesNothingOfADeletionThatIsBlocked(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	b := blockChain(t, config, w, "x-a", func(d *report.Deletion) bool { return namesManagers(d) && d.Progress == "4/5" })
-	defer run(t, config)()
+	defer steps.Run(t, config)()
 	b.eachWrite(func(o *unstructured.Unstructured) {
 		text, _ := json.Marshal(report.ReadDeletion(o))
 		t.Errorf("the restart wrote: %s", text)
 	})
-	if !namesManagers(report.ReadDeletion(w.Get(t, kind("Chain"), b.ns, "x"))) {
+	if !namesManagers(report.ReadDeletion(w.Get(t, steps.Kind("Chain"), b.ns, "x"))) {
 		t.Error("eight seconds later nobody knows who put the finalizer on")
 	}
 	b.guard()
-	w.AwaitGone(t, kind("Chain"), b.ns, "x")
+	w.AwaitGone(t, steps.Kind("Chain"), b.ns, "x")
 }
 
-// slowly makes reads of ConfigMaps take three seconds, as tens of thousands would.
-type slowly struct{ next http.RoundTripper }
+// slowConfigMaps makes reads of ConfigMaps take three seconds, as tens of thousands would.
+type slowConfigMaps struct{ next http.RoundTripper }
 
-func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s slowConfigMaps) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/configmaps") {
 		select {
 		case <-time.After(3 * time.Second):
@@ -119,17 +121,17 @@ func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestARestartThatTakesLongWritesNothingOfADeletionThatIsBlocked restarts the controllers while a deletion is held, and
 // reading the children takes a while.
 func TestARestartThatTakesLongWritesNothingOfADeletionThatIsBlocked(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	b := blockChain(t, config, w, "x-b", func(d *report.Deletion) bool { return d.Progress == "3/5" && d.Blocked == 1 })
 	slow := rest.CopyConfig(config)
-	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return slowly{next} })
-	defer run(t, slow)()
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return slowConfigMaps{next} })
+	defer steps.Run(t, slow)()
 	b.eachWrite(func(o *unstructured.Unstructured) {
 		if d := report.ReadDeletion(o); d.Progress != "3/5" {
-			t.Errorf("three of five are gone: the restart wrote %s, %d%%, %d blockers; Ready says %s", d.Progress, d.Percent, len(d.Blockers), testkit.Message(o, "Ready"))
+			t.Errorf("three of five are gone: the restart wrote %s, %d%%, %d blockers; Ready says %s", d.Progress, d.Percent, len(d.Blockers), testkit.ConditionMessage(o, "Ready"))
 		}
 	})
 	b.guard()
-	w.AwaitGone(t, kind("Chain"), b.ns, "x")
+	w.AwaitGone(t, steps.Kind("Chain"), b.ns, "x")
 }

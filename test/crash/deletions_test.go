@@ -1,166 +1,100 @@
 package crash
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-const (
-	keeper = "apiVersion: sweep.example.com/v1alpha1\nkind: Keeper\nmetadata: {name: x, namespace: $NS}\n"
-	held   = `{"metadata":{"finalizers":["example.com/held"]}}`
-	free   = `{"metadata":{"finalizers":null}}`
-)
+const keeper = "apiVersion: sweep.example.com/v1alpha1\nkind: Keeper\nmetadata: {name: x, namespace: $NS}\n"
 
-// deletions are scenarios of deletions that don't just go on to their end.
+// deletions are scenarios of deletions that are blocked, or leave objects behind.
 var deletions = []scenario{
 	{
-		hard: true, name: "delete and leave orphans", before: both(apply(chain), ready(kind("Chain"), "one")),
-		act: remove(kind("Chain"), metav1.DeletePropagationOrphan), settled: gone(kind("Chain")),
+		sparse: true, name: "delete and leave orphans", before: steps.CreateChain,
+		act: steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationOrphan), settled: steps.AwaitGone(steps.Kind("Chain")),
 	},
 	{
-		hard: true, name: "delete a nest and leave orphans", before: both(both(apply(top), apply(late)), ready(kind("Top"), "here")),
-		act: remove(kind("Top"), metav1.DeletePropagationOrphan), settled: gone(kind("Top")),
+		sparse: true, name: "delete a nest and leave orphans", before: steps.CreateNest,
+		act: steps.Delete(steps.Kind("Top"), metav1.DeletePropagationOrphan), settled: steps.AwaitGone(steps.Kind("Top")),
 	},
 	{
-		hard: true, name: "delete in the foreground", before: both(apply(chain), ready(kind("Chain"), "one")),
-		act: remove(kind("Chain"), metav1.DeletePropagationForeground), settled: gone(kind("Chain")),
+		sparse: true, name: "delete in the foreground", before: steps.CreateChain,
+		act: steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationForeground), settled: steps.AwaitGone(steps.Kind("Chain")),
 	},
 	{
-		hard: true, name: "delete and keep what is to stay", before: both(apply(keeper), settledKeeper),
-		act: remove(kind("Keeper"), metav1.DeletePropagationBackground), settled: gone(kind("Keeper")),
+		sparse: true, name: "delete and retain children", before: steps.All(steps.Apply(keeper), awaitKeeper),
+		act: steps.Delete(steps.Kind("Keeper"), metav1.DeletePropagationBackground), settled: steps.AwaitGone(steps.Kind("Keeper")),
 	},
 	{
-		hard: true, name: "delete, held by a finalizer",
-		before: both(both(apply(chain), ready(kind("Chain"), "one")), mend(configMap, "x-e", held)),
-		act: both(both(remove(kind("Chain"), metav1.DeletePropagationBackground),
-			told(kind("Chain"), "x-e", report.HeldByFinalizer)), mend(configMap, "x-e", free)),
-		settled: gone(kind("Chain")),
+		sparse: true, name: "delete, held by a finalizer",
+		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-e", steps.AddFinalizer)),
+		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground),
+			steps.AwaitBlocker(steps.Kind("Chain"), "x-e", report.HeldByFinalizer), steps.Patch(suite.ConfigMap, "x-e", steps.RemoveFinalizer)),
+		settled: steps.AwaitGone(steps.Kind("Chain")),
 	},
 	{
-		hard: true, name: "delete a nest, held by a finalizer",
-		before: both(both(both(apply(top), apply(late)), ready(kind("Top"), "here")), mend(configMap, "x-low", held)),
-		act: both(both(remove(kind("Top"), metav1.DeletePropagationBackground),
-			told(kind("Top"), "x-low", report.HeldByFinalizer)), mend(configMap, "x-low", free)),
-		settled: gone(kind("Top")),
+		sparse: true, name: "delete a nest, held by a finalizer",
+		before: steps.All(steps.CreateNest, steps.Patch(suite.ConfigMap, "x-low", steps.AddFinalizer)),
+		act: steps.All(steps.Delete(steps.Kind("Top"), metav1.DeletePropagationBackground),
+			steps.AwaitBlocker(steps.Kind("Top"), "x-low", report.HeldByFinalizer), steps.Patch(suite.ConfigMap, "x-low", steps.RemoveFinalizer)),
+		settled: steps.AwaitGone(steps.Kind("Top")),
 	},
 	{
-		hard: true, name: "delete by force",
-		before:  both(both(apply(chain), ready(kind("Chain"), "one")), mend(configMap, "x-e", held)),
-		act:     both(mend(kind("Chain"), "x", `{"metadata":{"annotations":{"espalier.dev/force-delete":"e"}}}`), remove(kind("Chain"), metav1.DeletePropagationBackground)),
-		settled: gone(kind("Chain")), after: mend(configMap, "x-e", free),
+		sparse: true, name: "delete by force",
+		before:  steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-e", steps.AddFinalizer)),
+		act:     steps.All(steps.Patch(steps.Kind("Chain"), "x", `{"metadata":{"annotations":{"espalier.dev/force-delete":"e"}}}`), steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground)),
+		settled: steps.AwaitGone(steps.Kind("Chain")), cleanUp: steps.Patch(suite.ConfigMap, "x-e", steps.RemoveFinalizer),
 	},
 	{
-		hard: true, name: "delete by force what has been told of",
-		before: both(both(apply(chain), ready(kind("Chain"), "one")), mend(configMap, "x-b", held)),
-		act: both(both(remove(kind("Chain"), metav1.DeletePropagationBackground), told(kind("Chain"), "x-b", report.HeldByFinalizer)),
-			mend(kind("Chain"), "x", `{"metadata":{"annotations":{"espalier.dev/force-delete":"all"}}}`)),
-		settled: gone(kind("Chain")), after: mend(configMap, "x-b", free),
+		sparse: true, name: "delete by force after a report",
+		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-b", steps.AddFinalizer)),
+		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground), steps.AwaitBlocker(steps.Kind("Chain"), "x-b", report.HeldByFinalizer),
+			steps.Patch(steps.Kind("Chain"), "x", `{"metadata":{"annotations":{"espalier.dev/force-delete":"all"}}}`)),
+		settled: steps.AwaitGone(steps.Kind("Chain")), cleanUp: steps.Patch(suite.ConfigMap, "x-b", steps.RemoveFinalizer),
 	},
 	{
-		hard: true, name: "delete what is protected",
-		before: both(both(apply(chain), ready(kind("Chain"), "one")), mend(kind("Chain"), "x", protected)),
-		act: both(both(remove(kind("Chain"), metav1.DeletePropagationBackground),
-			told(kind("Chain"), "x", report.Protected)), mend(kind("Chain"), "x", unprotected)),
-		settled: gone(kind("Chain")),
+		sparse: true, name: "delete a protected instance",
+		before: steps.All(steps.CreateChain, steps.Patch(steps.Kind("Chain"), "x", steps.Protect)),
+		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground),
+			steps.AwaitBlocker(steps.Kind("Chain"), "x", report.Protected), steps.Patch(steps.Kind("Chain"), "x", steps.Unprotect)),
+		settled: steps.AwaitGone(steps.Kind("Chain")),
 	},
 	{
-		hard: true, name: "delete with a child that is protected",
-		before: both(both(apply(chain), ready(kind("Chain"), "one")), mend(configMap, "x-b", protected)),
-		act: both(both(remove(kind("Chain"), metav1.DeletePropagationBackground),
-			told(kind("Chain"), "x-b", report.Protected)), mend(configMap, "x-b", unprotected)),
-		settled: gone(kind("Chain")),
+		sparse: true, name: "delete with a protected child",
+		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-b", steps.Protect)),
+		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground),
+			steps.AwaitBlocker(steps.Kind("Chain"), "x-b", report.Protected), steps.Patch(suite.ConfigMap, "x-b", steps.Unprotect)),
+		settled: steps.AwaitGone(steps.Kind("Chain")),
 	},
 	{
-		hard: true, name: "leave out what is held",
-		before: both(both(apply(chain), ready(kind("Chain"), "one")), mend(configMap, "x-c", held)),
-		act: both(both(apply(shrunk), pruning(kind("Chain"), "x-c", report.HeldByFinalizer)),
-			mend(configMap, "x-c", free)),
-		settled: both(both(goneOf(configMap, "x-c"), ready(kind("Chain"), "one")), nothingPruned(kind("Chain"))),
+		sparse: true, name: "prune a child with a finalizer",
+		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-c", steps.AddFinalizer)),
+		act: steps.All(steps.Apply(steps.ShrunkChain), steps.AwaitPruneBlocker(steps.Kind("Chain"), "x-c", report.HeldByFinalizer),
+			steps.Patch(suite.ConfigMap, "x-c", steps.RemoveFinalizer)),
+		settled: steps.All(steps.AwaitAbsent(suite.ConfigMap, "x-c"), steps.AwaitReady(steps.Kind("Chain"), "one"), awaitNothingPruned(steps.Kind("Chain"))),
 	},
 }
 
-const (
-	protected   = `{"metadata":{"annotations":{"espalier.dev/protect":"holds the ledger"}}}`
-	unprotected = `{"metadata":{"annotations":{"espalier.dev/protect":null}}}`
-)
-
-// remove deletes the instance.
-func remove(gvk schema.GroupVersionKind, policy metav1.DeletionPropagation) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) {
-		t.Helper()
-		if err := w.Of(t, gvk, ns).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// mend patches an object as a person would.
-func mend(gvk schema.GroupVersionKind, name, patch string) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) {
-		t.Helper()
-		_, err := w.Of(t, gvk, ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
-		if err != nil {
-			t.Fatalf("%s %s: %v", gvk.Kind, name, err)
-		}
-	}
-}
-
-// told waits until the deletion of the instance tells what is in its way.
-func told(gvk schema.GroupVersionKind, object string, reason report.Reason) func(*testing.T, *testkit.World, string) {
-	return tells(gvk, object, reason, func(o *unstructured.Unstructured) []report.Blocker {
-		if d := report.ReadDeletion(o); d != nil {
-			return d.Blockers
-		}
-		return nil
-	})
-}
-
-// pruning waits until the instance tells what it can't prune.
-func pruning(gvk schema.GroupVersionKind, object string, reason report.Reason) func(*testing.T, *testkit.World, string) {
-	return tells(gvk, object, reason, report.ReadPruning)
-}
-
-func tells(gvk schema.GroupVersionKind, object string, reason report.Reason, of func(*unstructured.Unstructured) []report.Blocker) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) {
-		t.Helper()
-		w.Await(t, gvk, ns, "x", func(o *unstructured.Unstructured) error {
-			if o == nil {
-				return errors.New("is gone")
-			}
-			for _, b := range of(o) {
-				if deepest := b.Deepest(); deepest.Object.Name == object && deepest.Reason == reason {
-					return nil
-				}
-			}
-			return fmt.Errorf("doesn't tell of %s %s", object, reason)
-		})
-	}
-}
-
-func nothingPruned(gvk schema.GroupVersionKind) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) {
+func awaitNothingPruned(gvk schema.GroupVersionKind) steps.Step {
+	return func(t *testing.T, w *testkit.Cluster, ns string) {
 		w.Await(t, gvk, ns, "x", func(o *unstructured.Unstructured) error {
 			if left := report.ReadPruning(o); len(left) > 0 {
-				return fmt.Errorf("still tells of %+v", left)
+				return fmt.Errorf("still reports %+v", left)
 			}
 			return nil
 		})
 	}
 }
 
-func goneOf(gvk schema.GroupVersionKind, name string) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) { w.AwaitGone(t, gvk, ns, name) }
-}
-
-func settledKeeper(t *testing.T, w *testkit.World, ns string) {
-	w.AwaitReady(t, kind("Keeper"), ns, "x")
+func awaitKeeper(t *testing.T, w *testkit.Cluster, ns string) {
+	w.AwaitReady(t, steps.Kind("Keeper"), ns, "x")
 }

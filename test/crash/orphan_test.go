@@ -10,118 +10,120 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// TestADeletionThatNobodySawIsCarriedOutAsItWasAskedFor deletes instances while no
-// controller runs, and waits until the garbage collector has taken off what told
+// TestADeletionDuringDowntimeKeepsItsPolicy deletes instances while no
+// controller runs, and waits until the garbage collector has removed what told
 // that their children are to stay. The controllers find out all the same.
-func TestADeletionThatNobodySawIsCarriedOutAsItWasAskedFor(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	stop := run(t, config)
-	define(t, w)
+func TestADeletionDuringDowntimeKeepsItsPolicy(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	stop := steps.Run(t, config)
+	steps.Define(t, w)
 	ns, elsewhere := testkit.Namespace(t, config), testkit.Namespace(t, config)
 	for _, at := range []string{ns, elsewhere} {
-		apply(chain)(t, w, at)
-		ready(kind("Chain"), "one")(t, w, at)
+		steps.Apply(steps.Chain)(t, w, at)
+		steps.AwaitReady(steps.Kind("Chain"), "one")(t, w, at)
 	}
 	stop()
 	for at, policy := range map[string]metav1.DeletionPropagation{ns: metav1.DeletePropagationOrphan, elsewhere: metav1.DeletePropagationBackground} {
-		if err := w.Of(t, kind("Chain"), at).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		if err := w.Resource(t, steps.Kind("Chain"), at).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 			t.Fatal(err)
 		}
-		w.Await(t, kind("Chain"), at, "x", func(o *unstructured.Unstructured) error {
+		w.Await(t, steps.Kind("Chain"), at, "x", func(o *unstructured.Unstructured) error {
 			if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 				return errors.New("the garbage collector hasn't been here")
 			}
 			return nil
 		})
-		o := w.Get(t, kind("Chain"), at, "x")
+		o := w.Get(t, steps.Kind("Chain"), at, "x")
 		o.SetLabels(map[string]string{"touched": "later"}) // its last revision is another's
-		if _, err := w.Of(t, kind("Chain"), at).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		if _, err := w.Resource(t, steps.Kind("Chain"), at).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	defer stop()
 	for _, at := range []string{ns, elsewhere} {
-		w.AwaitGone(t, kind("Chain"), at, "x")
+		w.AwaitGone(t, steps.Kind("Chain"), at, "x")
 	}
 	for _, name := range []string{"x-a", "x-b", "x-c", "x-d", "x-e"} {
-		if o := w.Get(t, configMap, ns, name); o == nil || o.GetLabels()["kro.run/owned"] != "" {
-			t.Errorf("the orphan %s: %s", name, testkit.Show(o))
+		if o := w.Get(t, suite.ConfigMap, ns, name); o == nil || o.GetLabels()["kro.run/owned"] != "" {
+			t.Errorf("the orphan %s: %s", name, testkit.JSON(o))
 		}
-		if o := w.Get(t, configMap, elsewhere, name); o != nil {
+		if o := w.Get(t, suite.ConfigMap, elsewhere, name); o != nil {
 			t.Errorf("%s is left of what was deleted", name)
 		}
 	}
 }
 
-// TestOrphansAreKeptHoweverOftenOthersWroteSince is like the test of orphaning that
-// nobody saw, but somebody else writes to the instance twenty times meanwhile, as
+// TestOrphansAreKeptAfterLaterWrites is like the test of orphaning that
+// nobody saw, but another client writes to the instance twenty times meanwhile, as
 // a controller with a heartbeat does in twenty seconds.
-func TestOrphansAreKeptHoweverOftenOthersWroteSince(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	stop := run(t, config)
-	define(t, w)
+func TestOrphansAreKeptAfterLaterWrites(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	stop := steps.Run(t, config)
+	steps.Define(t, w)
 	ns := testkit.Namespace(t, config)
-	apply(chain)(t, w, ns)
-	ready(kind("Chain"), "one")(t, w, ns)
+	steps.Apply(steps.Chain)(t, w, ns)
+	steps.AwaitReady(steps.Kind("Chain"), "one")(t, w, ns)
 	stop()
 	policy := metav1.DeletePropagationOrphan
-	if err := w.Of(t, kind("Chain"), ns).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := w.Resource(t, steps.Kind("Chain"), ns).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, kind("Chain"), ns, "x", func(o *unstructured.Unstructured) error {
+	w.Await(t, steps.Kind("Chain"), ns, "x", func(o *unstructured.Unstructured) error {
 		if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 			return errors.New("the garbage collector hasn't been here")
 		}
 		return nil
 	})
 	for i := range 20 {
-		o := w.Get(t, kind("Chain"), ns, "x")
+		o := w.Get(t, steps.Kind("Chain"), ns, "x")
 		o.SetLabels(map[string]string{"beat": fmt.Sprint(i)})
-		if _, err := w.Of(t, kind("Chain"), ns).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		if _, err := w.Resource(t, steps.Kind("Chain"), ns).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	defer stop()
-	w.AwaitGone(t, kind("Chain"), ns, "x")
+	w.AwaitGone(t, steps.Kind("Chain"), ns, "x")
 	for _, name := range []string{"x-a", "x-b", "x-c", "x-d", "x-e"} {
-		if o := w.Get(t, configMap, ns, name); o == nil {
+		if o := w.Get(t, suite.ConfigMap, ns, name); o == nil {
 			t.Errorf("%s was to be left in place, and is deleted", name)
 		}
 	}
 }
 
-// TestACompositeThatNobodySawGoIsTakenApartAsItWasAskedFor deletes composites while no
+// TestACompositeDeletionDuringDowntimeKeepsItsPolicy deletes composites while no
 // controller runs, by each policy.
-func TestACompositeThatNobodySawGoIsTakenApartAsItWasAskedFor(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	stop := run(t, config)
-	define(t, w)
+func TestACompositeDeletionDuringDowntimeKeepsItsPolicy(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	stop := steps.Run(t, config)
+	steps.Define(t, w)
 	at := map[metav1.DeletionPropagation]string{}
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		at[policy] = testkit.Namespace(t, config)
-		begun(five, composed("one", 5, 0))(t, w, at[policy])
+		steps.All(steps.Apply(steps.Five), steps.AwaitComposed("one", 5, 0))(t, w, at[policy])
 	}
 	stop()
 	for policy, ns := range at {
-		remove(kind("Five"), policy)(t, w, ns)
-		w.Await(t, kind("Five"), ns, "x", func(o *unstructured.Unstructured) error {
+		steps.Delete(steps.Kind("Five"), policy)(t, w, ns)
+		w.Await(t, steps.Kind("Five"), ns, "x", func(o *unstructured.Unstructured) error {
 			if finalizers := o.GetFinalizers(); len(finalizers) != 1 {
 				return fmt.Errorf("the garbage collector hasn't been here: %v", finalizers)
 			}
 			return nil
 		})
 	}
-	defer run(t, config)()
+	defer steps.Run(t, config)()
 	for policy, ns := range at {
-		w.AwaitGone(t, kind("Five"), ns, "x")
-		list, err := w.Of(t, configMap, ns).List(t.Context(), metav1.ListOptions{})
+		w.AwaitGone(t, steps.Kind("Five"), ns, "x")
+		list, err := w.Resource(t, suite.ConfigMap, ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
 // calls counts the calls of functions for composites, by whether their name begins with
@@ -36,46 +37,46 @@ func (c calls) Run(ctx context.Context, name string, r *fnv1.RunFunctionRequest)
 	return c.Runner.Run(ctx, name, r)
 }
 
-// lasting is a kind whose functions' answers hold for two seconds.
-var lasting = definitionOf("Lasting", "Namespaced", "") +
-	strings.Replace(composition("lasting", "Lasting", part("a")+part("b")),
+// lastingDefinitions is a kind whose functions' answers hold for two seconds.
+var lastingDefinitions = steps.XRD("Lasting", "Namespaced", "") +
+	strings.Replace(steps.Composition("lasting", "Lasting", steps.ComposedConfigMap("a")+steps.ComposedConfigMap("b")),
 		"functionRef: {name: function-auto-ready}", "functionRef: {name: function-auto-ready}, input: {apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 2s}", 1)
 
-// TestSweepCompositesAtRestCostNothing makes a crowd of composites, and looks whether
+// TestSweepCompositesAtRestCostNothing makes a crowd of composites, and checks whether
 // anything is asked of the API server or of a function afterwards, and after a restart.
 func TestSweepCompositesAtRestCostNothing(t *testing.T) {
-	const idle, ttl, steps = 5 * time.Second, 2 * time.Second, 2
+	const idle, ttl, functions = 5 * time.Second, 2 * time.Second, 2
 	many, few := testkit.Size(60, 1000), 20
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	var (
 		once, again atomic.Int64
 	)
 	ns := testkit.Namespace(t, config)
-	counter := testkit.Counter{Counts: func(r *http.Request) bool { return !isOfOthers(r.URL.Path, ns) }}
+	counter := testkit.Counter{Filter: func(r *http.Request) bool { return !steps.InOtherNamespace(r.URL.Path, ns) }}
 	options := server.Options{Config: counter.Wrap(config), Around: func(r pipeline.Runner) pipeline.Runner { return calls{r, &once, &again} }}
-	stop := runWith(t, options)
+	stop := steps.RunWith(t, options)
 	defer func() { stop() }()
-	define(t, w)
-	w.Apply(t, lasting)
+	steps.Define(t, w)
+	w.Apply(t, lastingDefinitions)
 
 	began := time.Now()
-	crowd(t, w, ns, "Five", "once", many)
-	crowd(t, w, ns, "Lasting", "again", few)
+	createComposites(t, w, ns, "Five", "once", many)
+	createComposites(t, w, ns, "Lasting", "again", few)
 	took := time.Since(began)
-	testkit.Say(t, "rest: %d composites of five are made in %s, with %d calls of functions", many, took.Round(time.Millisecond), once.Load())
+	testkit.Report(t, "rest: %d composites of five are made in %s, with %d calls of functions", many, took.Round(time.Millisecond), once.Load())
 
 	rest := func(when string) {
 		t.Helper()
-		settle(t, func() int64 { return int64(counter.Now().Total) + once.Load() })
-		before, called, lasted := counter.Now(), once.Load(), again.Load()
+		awaitNoRequests(t, func() int64 { return int64(counter.Snapshot().Total) + once.Load() })
+		before, called, lasted := counter.Snapshot(), once.Load(), again.Load()
 		<-time.After(idle)
 		cost, more := counter.Since(before), again.Load()-lasted
-		testkit.Say(t, "rest: %s, %d composites in %s: %d requests, %d calls; and %d calls for %d whose answers hold for %s", when, many, idle, cost.Total, once.Load()-called, more, few, ttl)
+		testkit.Report(t, "rest: %s, %d composites in %s: %d requests, %d calls; and %d calls for %d whose answers hold for %s", when, many, idle, cost.Total, once.Load()-called, more, few, ttl)
 		if cost.Total > 0 || once.Load() > called {
 			t.Errorf("%s there were %d requests (%s) and %d calls", when, cost.Total, cost, once.Load()-called)
 		}
-		if most := int64(few) * steps * int64(idle/ttl+1); more > most || more == 0 {
+		if most := int64(few) * functions * int64(idle/ttl+1); more > most || more == 0 {
 			t.Errorf("%s there were %d calls for answers that hold for %s, not 1 to %d", when, more, ttl, most)
 		}
 	}
@@ -85,21 +86,21 @@ func TestSweepCompositesAtRestCostNothing(t *testing.T) {
 	var writes atomic.Int64
 	crash := testkit.NewCrash(0)
 	crash.Log = func(request string) {
-		if !isOfOthers(request, ns) && !strings.Contains(request, "/late-") {
+		if !steps.InOtherNamespace(request, ns) && !strings.Contains(request, "/late-") {
 			writes.Add(1)
 			t.Error("the restart wrote:", request)
 		}
 	}
 	options.Config = crash.Wrap(counter.Wrap(config))
 	called := once.Load()
-	stop = runWith(t, options)
-	crowd(t, w, ns, "Five", "late", 1) // what was there before is looked at before
+	stop = steps.RunWith(t, options)
+	createComposites(t, w, ns, "Five", "late", 1) // what was there before is looked at before
 	rest("after a restart")
-	testkit.Say(t, "rest: the restart over %d composites made %d writes and %d calls", many+few, writes.Load(), once.Load()-called)
+	testkit.Report(t, "rest: the restart over %d composites made %d writes and %d calls", many+few, writes.Load(), once.Load()-called)
 }
 
-// crowd makes composites and waits until all are ready.
-func crowd(t *testing.T, w *testkit.World, ns, of, prefix string, n int) {
+// createComposites makes composites and waits until all are ready.
+func createComposites(t *testing.T, w *testkit.Cluster, ns, of, prefix string, n int) {
 	t.Helper()
 	const atOnce = 50
 	for from := 0; from < n; from += atOnce {
@@ -109,7 +110,7 @@ func crowd(t *testing.T, w *testkit.World, ns, of, prefix string, n int) {
 				of, prefix, i, ns, prefix, from, strings.ToLower(of))
 		}
 		w.Apply(t, text)
-		err := testkit.AwaitAny(t.Context(), w.Of(t, kind(of), ns), metav1.ListOptions{LabelSelector: fmt.Sprintf("batch=%s-%d", prefix, from)}, func(objects map[string]*unstructured.Unstructured) error {
+		err := testkit.AwaitList(t.Context(), w.Resource(t, steps.Kind(of), ns), metav1.ListOptions{LabelSelector: fmt.Sprintf("batch=%s-%d", prefix, from)}, func(objects map[string]*unstructured.Unstructured) error {
 			if len(objects) < to-from {
 				return errors.New("not all are there")
 			}
@@ -126,8 +127,8 @@ func crowd(t *testing.T, w *testkit.World, ns, of, prefix string, n int) {
 	}
 }
 
-// settle waits until there has been nothing new to count for two seconds.
-func settle(t *testing.T, count func() int64) {
+// awaitNoRequests waits until there has been nothing new to count for two seconds.
+func awaitNoRequests(t *testing.T, count func() int64) {
 	t.Helper()
 	last, since := count(), time.Now()
 	testkit.Poll(t, "there is nothing new", func() bool {

@@ -12,30 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
 func TestARestartWritesNothing(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	stop := run(t, config)
-	define(t, w)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	stop := steps.Run(t, config)
+	steps.Define(t, w)
 	ns := testkit.Namespace(t, config)
 	everything := func(ns string) {
-		apply(chain+"---\n"+top+"---\n"+five+"---\n"+store)(t, w, ns)
-		apply(late)(t, w, ns)
-		ready(kind("Chain"), "one")(t, w, ns)
-		ready(kind("Top"), "here")(t, w, ns)
-		composed("one", 5, 0)(t, w, ns)
-		connected("one")(t, w, ns)
+		steps.Apply(steps.Chain+"---\n"+steps.Top+"---\n"+steps.Five+"---\n"+store)(t, w, ns)
+		steps.Apply(steps.Late)(t, w, ns)
+		steps.AwaitReady(steps.Kind("Chain"), "one")(t, w, ns)
+		steps.AwaitReady(steps.Kind("Top"), "here")(t, w, ns)
+		steps.AwaitComposed("one", 5, 0)(t, w, ns)
+		awaitConnected("one")(t, w, ns)
 	}
 	nested := func(ns string) {
-		both(both(apply(high), feed), ready(kind("High"), "here"))(t, w, ns)
+		steps.All(steps.Apply(high), supplyLate, steps.AwaitReady(steps.Kind("High"), "here"))(t, w, ns)
 	}
 	under := testkit.Namespace(t, config)
 	everything(ns)
 	nested(under)
 	stop()
-	outside := remember(t, w)
+	outside := recordClaims(t, w)
 
 	var (
 		mu     sync.Mutex
@@ -47,7 +49,7 @@ func TestARestartWritesNothing(t *testing.T) {
 		defer mu.Unlock()
 		writes = append(writes, line)
 	}
-	stop = run(t, crash.Wrap(config))
+	stop = steps.Run(t, crash.Wrap(config))
 	defer stop()
 	// What was there before is looked at before what comes now: background work
 	// of a kind's lane was queued earlier, by the first list.
@@ -60,7 +62,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	for _, line := range writes {
 		new := strings.Contains(line, "/"+elsewhere+"/") || strings.Contains(line, "/"+besides+"/")
 		outside := strings.Contains(line, "/sweep.example.com/v1alpha1/x") || strings.Contains(line, "/middles/") || strings.Contains(line, "/default/")
-		if !new && !outside && !isOfOthers(line, ns, under) {
+		if !new && !outside && !steps.InOtherNamespace(line, ns, under) {
 			t.Error("the restart wrote:", line)
 		}
 	}
@@ -69,15 +71,15 @@ func TestARestartWritesNothing(t *testing.T) {
 	}
 }
 
-// remember looks at what claims have outside of their namespaces. What it returns lists what
+// recordClaims looks at what claims have outside of their namespaces. What it returns lists what
 // of that has changed since, of some namespaces' claims.
-func remember(t *testing.T, w *testkit.World) (changed func(namespaces ...string) []string) {
+func recordClaims(t *testing.T, w *testkit.Cluster) (changed func(namespaces ...string) []string) {
 	t.Helper()
-	kinds := []schema.GroupVersionKind{kind("XStore"), kind("XHigh"), kind("Middle"), secretKind}
+	kinds := []schema.GroupVersionKind{steps.Kind("XStore"), steps.Kind("XHigh"), steps.Kind("Middle"), suite.Secret}
 	was := map[types.UID]string{}
 	look := func(each func(o *unstructured.Unstructured)) {
 		for _, gvk := range kinds {
-			list, err := w.Of(t, gvk, metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+			list, err := w.Resource(t, gvk, metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,12 +97,4 @@ func remember(t *testing.T, w *testkit.World) (changed func(namespaces ...string
 		})
 		return changed
 	}
-}
-
-// isOfOthers says whether a request is about what is in the namespace of another test, which
-// may just be going.
-func isOfOthers(request string, own ...string) bool {
-	_, rest, namespaced := strings.Cut(request, "/namespaces/test-")
-	namespace, _, _ := strings.Cut(rest, "/")
-	return namespaced && !slices.Contains(own, "test-"+namespace)
 }

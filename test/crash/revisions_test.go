@@ -12,12 +12,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
 const waves = "rollout: {waves: [{percent: 50, pause: 1h}]}"
 
-// edition is a definition of boxes that says which edition it is.
-func edition(group, word, more string) string {
+// boxDefinition is a definition of boxes that says which edition it is.
+func boxDefinition(group, word, more string) string {
 	return fmt.Sprintf(`
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -32,10 +33,10 @@ spec:
 }
 
 // TestRevisionsServeAcrossRestarts restarts the controllers while the definition is broken,
-// and while a rollout is under way: what served goes on serving.
+// and while a rollout is under way: what served continues serving.
 func TestRevisionsServeAcrossRestarts(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
 	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
 	rgd := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
@@ -67,9 +68,9 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 			return nil
 		})
 	}
-	stop := run(t, config)
+	stop := steps.Run(t, config)
 	defer func() { stop() }()
-	w.Apply(t, edition(group, "one", waves))
+	w.Apply(t, boxDefinition(group, "one", waves))
 	w.AwaitReady(t, rgd, "", group)
 	put(box4...)
 	for _, name := range box4 {
@@ -77,24 +78,24 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	}
 
 	t.Log("in the middle of a rollout")
-	w.Apply(t, edition(group, "two", waves))
+	w.Apply(t, boxDefinition(group, "two", waves))
 	pausing := func(s map[string]any) bool {
 		rollout, _ := s["rollout"].(map[string]any)
 		ready, _ := rollout["ready"].(int64)
 		return rollout["phase"] == "Pausing" && ready >= 2 && s["servingRevision"] == int64(1) // one that comes may belong to the wave
 	}
 	status(pausing)
-	paused := testkit.Show(w.Get(t, rgd, "", group))
+	paused := testkit.JSON(w.Get(t, rgd, "", group))
 	want := map[string]string{}
 	for _, name := range box4 {
 		want[name] = editionOf(w.Get(t, box, ns, name))
 	}
 	stop()
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	patch := `{"spec":{"a":"b"}}`
 	w.Patch(t, box, ns, "d", patch)
 	w.AwaitReady(t, box, ns, "d") // it is looked at last
-	if now := testkit.Show(w.Get(t, rgd, "", group)); now != paused {
+	if now := testkit.JSON(w.Get(t, rgd, "", group)); now != paused {
 		t.Errorf("the definition was %s and is %s", paused, now)
 	}
 	put("new")
@@ -106,19 +107,19 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 
 	t.Log("and its waves make no sense after the restart: all are composed as before")
 	stop()
-	w.Apply(t, edition(group, "two", "rollout: {waves: [{percent: 50}, {percent: 20}]}"))
-	stop = run(t, config)
+	w.Apply(t, boxDefinition(group, "two", "rollout: {waves: [{percent: 50}, {percent: 20}]}"))
+	stop = steps.Run(t, config)
 	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
-		if reason := testkit.ReasonOf(o, "GraphRevisionsResolved"); reason != "InvalidRollout" {
+		if reason := testkit.ConditionReason(o, "GraphRevisionsResolved"); reason != "InvalidRollout" {
 			return errors.New("it says " + reason)
 		}
 		return nil
 	})
 	for _, name := range box4 {
-		w.Delete(t, configMap, ns, name)
+		w.Delete(t, suite.ConfigMap, ns, name)
 	}
 	for name, word := range want {
-		w.Await(t, configMap, ns, name, func(o *unstructured.Unstructured) error {
+		w.Await(t, suite.ConfigMap, ns, name, func(o *unstructured.Unstructured) error {
 			if o == nil {
 				return errors.New("is gone")
 			}
@@ -130,18 +131,18 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	}
 
 	t.Log("the newest content is broken, and nothing is remembered: the one that served serves")
-	w.Apply(t, edition(group, "two", ""))
+	w.Apply(t, boxDefinition(group, "two", ""))
 	for _, name := range box4 {
 		is(name, "two")
 	}
-	w.Apply(t, edition(group, `"${nothing}"`, ""))
+	w.Apply(t, boxDefinition(group, `"${nothing}"`, ""))
 	status(func(s map[string]any) bool { return s["state"] == "Inactive" && s["servingRevision"] == int64(2) })
 	stop()
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	put("late")
 	is("late", "two")
 	if list := w.Get(t, definition.RevisionKind, "", group+"-r00003"); list != nil {
-		t.Error("what doesn't compile is a revision")
+		t.Error("what does not compile is a revision")
 	}
 
 	t.Log("its revisions go with it")
@@ -158,14 +159,14 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 // TestACrashIssuesNoRevisionTwice stops the controllers after each write of the life of a
 // definition that is made, and changed while two instances follow it in waves.
 func TestACrashIssuesNoRevisionTwice(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	writes, points := 0, 0
 	for n := 0; n == 0 || n <= writes; n += testkit.Size(3, 1) {
 		crash := testkit.NewCrash(n)
-		stop := crash.Revive(config, func(c *rest.Config) func() { return run(t, c) })
+		stop := crash.RunAndRestart(config, func(c *rest.Config) func() { return steps.Run(t, c) })
 		group, ns := testkit.Group(t), testkit.Namespace(t, config)
-		liveWith(t, w, group, ns)
+		exerciseRevisions(t, w, group, ns)
 		if n == 0 {
 			writes = crash.Writes() + 1
 		} else {
@@ -173,22 +174,22 @@ func TestACrashIssuesNoRevisionTwice(t *testing.T) {
 		}
 		stop()
 	}
-	testkit.Say(t, "sweep: %d crash points in the life of a definition with revisions", points)
+	testkit.Report(t, "sweep: %d crash points in the life of a definition with revisions", points)
 }
 
-// liveWith makes a definition and changes it, and looks at its revisions.
-func liveWith(t *testing.T, w *testkit.World, group, ns string) {
+// exerciseRevisions makes a definition and changes it, and looks at its revisions.
+func exerciseRevisions(t *testing.T, w *testkit.Cluster, group, ns string) {
 	t.Helper()
 	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
 	rgd := schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
 	const quick = "rollout: {waves: [{percent: 50}]}"
-	w.Apply(t, edition(group, "one", quick))
+	w.Apply(t, boxDefinition(group, "one", quick))
 	w.AwaitReady(t, rgd, "", group)
 	for _, name := range []string{"a", "b"} {
 		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\n", group, name, ns))
 		w.AwaitReady(t, box, ns, name)
 	}
-	w.Apply(t, edition(group, "two", quick))
+	w.Apply(t, boxDefinition(group, "two", quick))
 	w.Await(t, rgd, "", group, func(o *unstructured.Unstructured) error {
 		serving, _, _ := unstructured.NestedInt64(o.Object, "status", "servingRevision")
 		issued, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision")
@@ -213,8 +214,8 @@ func liveWith(t *testing.T, w *testkit.World, group, ns string) {
 // TestARevisionServesOnAfterARestartThoughAKindHasChanged changes the type of what a
 // definition shows of a kind that it composes.
 func TestARevisionServesOnAfterARestartThoughAKindHasChanged(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
 	outer := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Outer"}
 	inner := func(kind string) string {
@@ -224,13 +225,13 @@ func TestARevisionServesOnAfterARestartThoughAKindHasChanged(t *testing.T) {
 		t.Helper()
 		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Outer\nmetadata: {name: x, namespace: %s}\nspec: {a: %s}\n", group, ns, a))
 		w.Await(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Inner"}, ns, "x", func(o *unstructured.Unstructured) error {
-			if got, _, _ := unstructured.NestedString(objectOf(o), "spec", "a"); got != a {
+			if got, _, _ := unstructured.NestedString(content(o), "spec", "a"); got != a {
 				return fmt.Errorf("a is %q", got)
 			}
 			return nil
 		})
 	}
-	stop := run(t, config)
+	stop := steps.Run(t, config)
 	w.Apply(t, inner("string"))
 	w.Apply(t, fmt.Sprintf(`
 apiVersion: kro.run/v1alpha1
@@ -242,28 +243,28 @@ spec:
     - id: inner
       template: {apiVersion: %[1]s/v1, kind: Inner, metadata: {name: "${schema.metadata.name}"}, spec: {a: "${schema.spec.a}"}}
 `, group))
-	w.AwaitReady(t, definitionKind, "", group)
+	w.AwaitReady(t, suite.RGD, "", group)
 	put("one")
 	w.Apply(t, inner("integer"))
-	w.Await(t, definitionKind, "", group, func(o *unstructured.Unstructured) error {
-		if reason := testkit.ReasonOf(o, "KindReady"); reason != "BreakingChange" {
+	w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+		if reason := testkit.ConditionReason(o, "KindReady"); reason != "BreakingChange" {
 			return errors.New("KindReady is " + reason)
 		}
 		return nil
 	})
 	put("two")
 	stop()
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	defer func() { stop() }()
 	put("three")
 	w.Delete(t, outer, ns, "x")
 	w.AwaitGone(t, outer, ns, "x")
-	w.Delete(t, definitionKind, "", group)
-	w.AwaitGone(t, definitionKind, "", group)
+	w.Delete(t, suite.RGD, "", group)
+	w.AwaitGone(t, suite.RGD, "", group)
 }
 
-// objectOf is what an object holds; nothing for none.
-func objectOf(o *unstructured.Unstructured) map[string]any {
+// content is what an object holds; nothing for none.
+func content(o *unstructured.Unstructured) map[string]any {
 	if o == nil {
 		return nil
 	}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// early uses a kind that comes later, and then has another field than is written.
-const early = `
+// earlyDefinition uses a kind that comes later, and then has another field than is written.
+const earlyDefinition = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-early}
@@ -29,8 +30,8 @@ spec:
 var laterKind = suite.CRDText("$GROUP", "v1alpha1", "Late", "{type: object, properties: {spec: {type: object, properties: {color: {type: string}}}}}")
 
 func TestADefinitionThatNoLongerFitsAKindServesTheRestAfterARestart(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
 	id, _, _ := strings.Cut(group, ".")
 	kind, name := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Early"}, id+"-early"
@@ -43,7 +44,7 @@ func TestADefinitionThatNoLongerFitsAKindServesTheRestAfterARestart(t *testing.T
 		t.Helper()
 		w.Await(t, kind, ns, "x", func(o *unstructured.Unstructured) error {
 			got, _, _ := unstructured.NestedString(o.Object, "status", "value")
-			if reason := testkit.ReasonOf(o, "Ready"); got != value || reason != "WaitingForKind" {
+			if reason := testkit.ConditionReason(o, "Ready"); got != value || reason != "WaitingForKind" {
 				return fmt.Errorf("it shows %q and is %s", got, reason)
 			}
 			return nil
@@ -51,20 +52,20 @@ func TestADefinitionThatNoLongerFitsAKindServesTheRestAfterARestart(t *testing.T
 	}
 	const instance = "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\nspec: {value: %s}\n"
 
-	stop := run(t, config)
-	put(early)
+	stop := steps.Run(t, config)
+	put(earlyDefinition)
 	put(fmt.Sprintf(instance, "one"))
 	shows("one")
 	put(laterKind)
 	w.Await(t, definition, "", name, func(o *unstructured.Unstructured) error {
-		if text := testkit.Message(o, "GraphAccepted"); testkit.Condition(o, "GraphAccepted") != "False" || !strings.Contains(text, `there is no field "colour" here; did you mean "color"?`) {
+		if text := testkit.ConditionMessage(o, "GraphAccepted"); testkit.ConditionStatus(o, "GraphAccepted") != "False" || !strings.Contains(text, `there is no field "colour" here; did you mean "color"?`) {
 			return fmt.Errorf("GraphAccepted says %q", text)
 		}
 		return nil
 	})
 	stop()
 
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	defer stop()
 	put(fmt.Sprintf(instance, "two"))
 	shows("two")

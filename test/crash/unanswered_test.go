@@ -11,22 +11,24 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// TestWhatWasMadeWithoutAnAnswerGoesWithItsInstance loses the answer to a creation, and the
+// TestChildrenOfLostCreateResponsesAreDeleted loses the answer to a creation, and the
 // event of it for a while, and has the instance deleted meanwhile. Nothing refers to the
 // instance as its owner.
-func TestWhatWasMadeWithoutAnAnswerGoesWithItsInstance(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+func TestChildrenOfLostCreateResponsesAreDeleted(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
-	line := &badLine{name: "/configmaps/x", happened: make(chan struct{})}
+	line := &flakyTransport{name: "/configmaps/x", happened: make(chan struct{})}
 	broken := rest.CopyConfig(config)
 	broken.Wrap(func(next http.RoundTripper) http.RoundTripper { line.next = next; return line })
-	stop := run(t, broken)
+	stop := steps.Run(t, broken)
 	defer stop()
-	defer line.mend()
-	rgd, alone := definitionKind, kind("Alone")
+	defer line.reconnect()
+	rgd, alone := suite.RGD, steps.Kind("Alone")
 	alone.Group = group
 	w.Apply(t, strings.ReplaceAll(`
 apiVersion: kro.run/v1alpha1
@@ -45,19 +47,19 @@ spec:
 	}
 	put("warm")
 	w.AwaitReady(t, alone, ns, "warm") // the kind is watched
-	line.breakDown()
+	line.disconnect()
 	put("x")
 	<-line.happened
 	w.Delete(t, alone, ns, "x")
 	w.AwaitGone(t, alone, ns, "x")
-	if left := w.Get(t, configMap, ns, "x"); left != nil {
-		t.Errorf("left behind: %s", testkit.Show(left))
+	if left := w.Get(t, suite.ConfigMap, ns, "x"); left != nil {
+		t.Errorf("left behind: %s", testkit.JSON(left))
 	}
 }
 
-// badLine loses the answer to the first write of an object and all further writes of it, and
+// flakyTransport loses the answer to the first write of an object and all further writes of it, and
 // holds back the events of its kind until the object is deleted.
-type badLine struct {
+type flakyTransport struct {
 	next     http.RoundTripper
 	name     string
 	happened chan struct{}
@@ -67,13 +69,13 @@ type badLine struct {
 	lost   bool
 }
 
-func (l *badLine) breakDown() {
+func (l *flakyTransport) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.broken = make(chan struct{})
 }
 
-func (l *badLine) mend() {
+func (l *flakyTransport) reconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
@@ -83,7 +85,7 @@ func (l *badLine) mend() {
 }
 
 // wait waits until events come through.
-func (l *badLine) wait() {
+func (l *flakyTransport) wait() {
 	l.mu.Lock()
 	broken := l.broken
 	l.mu.Unlock()
@@ -92,8 +94,8 @@ func (l *badLine) wait() {
 	}
 }
 
-// loses says whether the answer to a write is lost, and whether it was before.
-func (l *badLine) loses(r *http.Request) (loses, before bool) {
+// loses reports whether the answer to a write is lost, and whether it was before.
+func (l *flakyTransport) loses(r *http.Request) (loses, before bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken == nil || r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, l.name) {
@@ -103,7 +105,7 @@ func (l *badLine) loses(r *http.Request) (loses, before bool) {
 	return true, before
 }
 
-func (l *badLine) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l *flakyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	loses, before := l.loses(r)
 	if before {
 		return nil, errLost
@@ -117,22 +119,22 @@ func (l *badLine) RoundTrip(r *http.Request) (*http.Response, error) {
 		close(l.happened)
 		return nil, errLost
 	case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, l.name):
-		l.mend()
+		l.reconnect()
 	case r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/configmaps"):
-		answer.Body = heldBack{answer.Body, l}
+		answer.Body = delayedBody{answer.Body, l}
 	}
 	return answer, nil
 }
 
 var errLost = errors.New("the connection is lost")
 
-// heldBack is a stream of events that come through while the line works.
-type heldBack struct {
+// delayedBody is a stream of events that come through while the line works.
+type delayedBody struct {
 	io.ReadCloser
-	line *badLine
+	line *flakyTransport
 }
 
-func (h heldBack) Read(p []byte) (int, error) {
+func (h delayedBody) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
 	h.line.wait()
 	return n, err

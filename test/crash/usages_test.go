@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
 // usedDefinition has two nodes of which one uses the other, two that use each other, and
@@ -31,7 +32,7 @@ spec:
 	suite.UsageNode("whole", "x-whole", "{reason: because, of: {apiVersion: sweep.example.com/v1alpha1, kind: Used, resourceRef: {name: x}}}")
 
 func usageNode(id, of, by string) string {
-	return suite.UsageNode(id, "x-"+id, "{of: "+suite.RefTo(of)+", by: "+suite.RefTo(by)+"}")
+	return suite.UsageNode(id, "x-"+id, "{of: "+suite.UsageRef(of)+", by: "+suite.UsageRef(by)+"}")
 }
 
 const (
@@ -52,48 +53,48 @@ spec: {reason: because, replayDeletion: true, of: {apiVersion: v1, kind: ConfigM
 `
 )
 
-// usedReady waits until the instance and its usages are ready.
-func usedReady(t *testing.T, w *testkit.World, ns string) {
+// awaitUsed waits until the instance and its usages are ready.
+func awaitUsed(t *testing.T, w *testkit.Cluster, ns string) {
 	t.Helper()
-	w.AwaitReady(t, kind("Used"), ns, "x")
+	w.AwaitReady(t, steps.Kind("Used"), ns, "x")
 	for _, name := range []string{"x-ab", "x-ac", "x-ca", "x-whole"} {
 		w.AwaitReady(t, usage.Kinds[0], ns, name)
 	}
 }
 
-func usageReady(name string) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) { w.AwaitReady(t, usage.Kinds[0], ns, name) }
+func awaitUsage(name string) steps.Step {
+	return func(t *testing.T, w *testkit.Cluster, ns string) { w.AwaitReady(t, usage.Kinds[0], ns, name) }
 }
 
-func removeUsage(name string) func(*testing.T, *testkit.World, string) {
-	return func(t *testing.T, w *testkit.World, ns string) { w.Delete(t, usage.Kinds[0], ns, name) }
+func deleteUsage(name string) steps.Step {
+	return func(t *testing.T, w *testkit.Cluster, ns string) { w.Delete(t, usage.Kinds[0], ns, name) }
 }
 
 var usageScenarios = []scenario{
-	{hard: true, name: "create with usages", act: apply(usedInstance), settled: usedReady},
+	{sparse: true, name: "create with usages", act: steps.Apply(usedInstance), settled: awaitUsed},
 	{
-		hard: true, name: "delete with usages", before: both(apply(usedInstance), usedReady),
-		act: remove(kind("Used"), metav1.DeletePropagationBackground), settled: gone(kind("Used")),
+		sparse: true, name: "delete with usages", before: steps.All(steps.Apply(usedInstance), awaitUsed),
+		act: steps.Delete(steps.Kind("Used"), metav1.DeletePropagationBackground), settled: steps.AwaitGone(steps.Kind("Used")),
 	},
 	{
-		hard: true, name: "delete what is in use", before: both(both(apply(usedInstance), usedReady), both(apply(heldUsage), usageReady("held"))),
-		act: both(both(remove(kind("Used"), metav1.DeletePropagationBackground),
-			told(kind("Used"), "x-c", report.Protected)), removeUsage("held")),
-		settled: gone(kind("Used")),
+		sparse: true, name: "delete what is in use", before: steps.All(steps.Apply(usedInstance), awaitUsed, steps.All(steps.Apply(heldUsage), awaitUsage("held"))),
+		act: steps.All(steps.Delete(steps.Kind("Used"), metav1.DeletePropagationBackground),
+			steps.AwaitBlocker(steps.Kind("Used"), "x-c", report.Protected), deleteUsage("held")),
+		settled: steps.AwaitGone(steps.Kind("Used")),
 	},
 	{
-		name: "replay a deletion", before: both(both(apply(replaying), apply(replayedBy)), both(usageReady("x"), mend(configMap, "used", tried))),
-		act: removeUsage("x"), settled: both(goneOf(configMap, "used"), gone(usage.Kinds[0])),
+		name: "replay a deletion", before: steps.All(steps.Apply(replaying), steps.Apply(replayedBy), steps.All(awaitUsage("x"), steps.Patch(suite.ConfigMap, "used", tried))),
+		act: deleteUsage("x"), settled: steps.All(steps.AwaitAbsent(suite.ConfigMap, "used"), steps.AwaitGone(usage.Kinds[0])),
 	},
 }
 
 // TestSweepOfUsages is a sweep where usages are served. It is the last in this package:
 // once their kinds are there they are watched.
 func TestSweepOfUsages(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	stop := runWith(t, server.Options{Config: config, Usages: true})
-	define(t, w)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	stop := steps.RunWith(t, server.Options{Config: config, Usages: true})
+	steps.Define(t, w)
 	w.Apply(t, usedDefinition)
 	w.AwaitReady(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", "sweep-used")
 	stop()
@@ -106,16 +107,16 @@ func TestSweepOfUsages(t *testing.T) {
 				ns := testkit.Namespace(t, config)
 				got, _ := converge(t, config, w, s, ns, n)
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("after a crash at write %d of %d the world differs (-without +with):\n%s", n, writes, diff)
+					t.Errorf("after a crash at write %d of %d the cluster differs (-without +with):\n%s", n, writes, diff)
 				}
-				if left, _ := w.Of(t, usage.Kinds[0], ns).List(t.Context(), metav1.ListOptions{}); s.name != "create with usages" && len(left.Items) > 0 {
+				if left, _ := w.Resource(t, usage.Kinds[0], ns).List(t.Context(), metav1.ListOptions{}); s.name != "create with usages" && len(left.Items) > 0 {
 					t.Errorf("after a crash at write %d of %d there are %v", n, writes, namesOf(left))
 				}
 			}
 			t.Logf("%d writes", writes)
 		})
 	}
-	testkit.Say(t, "sweep of usages: %d crash points", points)
+	testkit.Report(t, "sweep of usages: %d crash points", points)
 }
 
 func namesOf(list *unstructured.UnstructuredList) (names []string) {

@@ -21,11 +21,13 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// journey is a definition that nobody has thought of, and what becomes of the spec of one of
+// drawnGraph is a definition that nobody has thought of, and what becomes of the spec of one of
 // its instances: from one to another and back.
-type journey struct {
+type drawnGraph struct {
 	definition map[string]any
 	specs      []map[string]any
 	// crashes say for each spec after which write the controllers crash; 0 for not before
@@ -37,26 +39,24 @@ type journey struct {
 // others and back to A, through crashes of the controllers at writes that are drawn as well,
 // and demands what a new instance with spec A has, and no write at rest.
 func TestSweepSpecsThatComeBack(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	points := 0
 	for seed := range testkit.Size(3, 300) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			j := rapid.Custom(func(draw *rapid.T) journey { return drawJourney(draw, fmt.Sprintf("Walk%d", seed)) }).Example(seed)
-			points += j.walk(t, config, w)
+			j := rapid.Custom(func(draw *rapid.T) drawnGraph { return drawGraph(draw, fmt.Sprintf("Walk%d", seed)) }).Example(seed)
+			points += j.sweep(t, config, w)
 		})
 	}
-	testkit.Say(t, "sweep: %d journeys of drawn definitions with %d crashes", testkit.Size(3, 300), points)
+	testkit.Report(t, "sweep: %d journeys of drawn definitions with %d crashes", testkit.Size(3, 300), points)
 }
 
-var definitionKind = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
-
-func (j journey) kind() schema.GroupVersionKind {
+func (j drawnGraph) kind() schema.GroupVersionKind {
 	name, _, _ := unstructured.NestedString(j.definition, "spec", "schema", "kind")
-	return kind(name)
+	return steps.Kind(name)
 }
 
-func (j journey) walk(t *testing.T, config *rest.Config, w *testkit.World) (crashes int) {
+func (j drawnGraph) sweep(t *testing.T, config *rest.Config, w *testkit.Cluster) (crashes int) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -64,23 +64,23 @@ func (j journey) walk(t *testing.T, config *rest.Config, w *testkit.World) (cras
 			t.Logf("specs %v, crashes %v\n%s", j.specs, j.crashes, text)
 		}
 	}()
-	stop := run(t, config)
+	stop := steps.Run(t, config)
 	text, err := yaml.Marshal(j.definition)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Apply(t, string(text))
-	w.AwaitReady(t, definitionKind, "", strings.ToLower(j.kind().Kind))
+	w.AwaitReady(t, suite.RGD, "", strings.ToLower(j.kind().Kind))
 	fresh, ns := testkit.Namespace(t, config), testkit.Namespace(t, config)
-	j.put(t, w, fresh, j.specs[0])
+	j.apply(t, w, fresh, j.specs[0])
 	want := j.outcome(w.AwaitReady(t, j.kind(), fresh, "x"), j.children(t, w, fresh))
 	stop()
 
 	for i, spec := range j.specs {
 		crash := testkit.NewCrash(j.crashes[i])
-		stop := run(t, crash.Wrap(config))
-		j.put(t, w, ns, spec)
-		if err := readyUnless(t.Context(), crash.Crashed(), w.Of(t, j.kind(), ns)); err != nil {
+		stop := steps.Run(t, crash.Wrap(config))
+		j.apply(t, w, ns, spec)
+		if err := awaitReadyOrCrash(t.Context(), crash.Crashed(), w.Resource(t, j.kind(), ns)); err != nil {
 			t.Fatalf("with spec %d: %v", i, err)
 		}
 		stop()
@@ -91,13 +91,13 @@ func (j journey) walk(t *testing.T, config *rest.Config, w *testkit.World) (cras
 		}
 	}
 
-	stop = run(t, config)
+	stop = steps.Run(t, config)
 	w.AwaitReady(t, j.kind(), ns, "x")
 	var got []string
-	err = testkit.AwaitAny(t.Context(), w.Of(t, configMap, ns), metav1.ListOptions{LabelSelector: "kro.run/owned"}, func(objects map[string]*unstructured.Unstructured) error {
+	err = testkit.AwaitList(t.Context(), w.Resource(t, suite.ConfigMap, ns), metav1.ListOptions{LabelSelector: "kro.run/owned"}, func(objects map[string]*unstructured.Unstructured) error {
 		got = j.outcome(w.Get(t, j.kind(), ns, "x"), slices.Collect(maps.Values(objects)))
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("back at the first spec the world differs (-of a new instance +of this one):\n%s", diff)
+			return fmt.Errorf("back at the first spec the cluster differs (-of a new instance +of this one):\n%s", diff)
 		}
 		return nil
 	})
@@ -105,14 +105,14 @@ func (j journey) walk(t *testing.T, config *rest.Config, w *testkit.World) (cras
 		t.Fatal(err)
 	}
 	stop()
-	j.rest(t, config, w, fresh, ns)
+	j.expectNoWrites(t, config, w, fresh, ns)
 	return crashes
 }
 
-// rest starts the controllers once more, and demands that they write nothing about instances
+// expectNoWrites starts the controllers once more, and demands that they write nothing about instances
 // that are as they should be. A new instance is how it is known that they have looked: what
 // was there before is looked at before.
-func (j journey) rest(t *testing.T, config *rest.Config, w *testkit.World, settled ...string) {
+func (j drawnGraph) expectNoWrites(t *testing.T, config *rest.Config, w *testkit.Cluster, settled ...string) {
 	t.Helper()
 	var (
 		mu     sync.Mutex
@@ -124,10 +124,10 @@ func (j journey) rest(t *testing.T, config *rest.Config, w *testkit.World, settl
 		defer mu.Unlock()
 		writes = append(writes, line)
 	}
-	stop := run(t, crash.Wrap(config))
+	stop := steps.Run(t, crash.Wrap(config))
 	defer stop()
 	last := testkit.Namespace(t, config)
-	j.put(t, w, last, j.specs[0])
+	j.apply(t, w, last, j.specs[0])
 	w.AwaitReady(t, j.kind(), last, "x")
 	mu.Lock()
 	defer mu.Unlock()
@@ -140,7 +140,7 @@ func (j journey) rest(t *testing.T, config *rest.Config, w *testkit.World, settl
 	}
 }
 
-func (j journey) put(t *testing.T, w *testkit.World, ns string, spec map[string]any) {
+func (j drawnGraph) apply(t *testing.T, w *testkit.Cluster, ns string, spec map[string]any) {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	o.SetGroupVersionKind(j.kind())
@@ -152,11 +152,11 @@ func (j journey) put(t *testing.T, w *testkit.World, ns string, spec map[string]
 }
 
 // patience is how often a wait may take as long as waits do: controllers that were started
-// anew compile all that there is first.
+// again compile all that there is first.
 const patience = 3
 
-// readyUnless waits until the instance is ready, or the controllers have crashed.
-func readyUnless(ctx context.Context, crashed <-chan struct{}, of dynamic.ResourceInterface) error {
+// awaitReadyOrCrash waits until the instance is ready, or the controllers have crashed.
+func awaitReadyOrCrash(ctx context.Context, crashed <-chan struct{}, of dynamic.ResourceInterface) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -168,7 +168,7 @@ func readyUnless(ctx context.Context, crashed <-chan struct{}, of dynamic.Resour
 	}()
 	var err error
 	for range patience {
-		err = testkit.AwaitAny(ctx, of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		err = testkit.AwaitList(ctx, of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 			for _, o := range objects {
 				return testkit.IsReady(o)
 			}
@@ -187,7 +187,7 @@ func readyUnless(ctx context.Context, crashed <-chan struct{}, of dynamic.Resour
 }
 
 // outcome is an instance and its children without what differs between instances.
-func (j journey) outcome(instance *unstructured.Unstructured, children []*unstructured.Unstructured) []string {
+func (j drawnGraph) outcome(instance *unstructured.Unstructured, children []*unstructured.Unstructured) []string {
 	var out []string
 	for _, o := range append(children, instance) {
 		labels, annotations := o.GetLabels(), o.GetAnnotations()
@@ -197,15 +197,15 @@ func (j journey) outcome(instance *unstructured.Unstructured, children []*unstru
 		delete(annotations, "internal.kro.run/applyset-inventory-hash")
 		delete(annotations, v1alpha1.AppliedAnnotation)
 		out = append(out, fmt.Sprintf("%s %s labels=%v annotations=%v data=%v spec=%v finalizers=%v going=%t status=%v", o.GetKind(), o.GetName(),
-			labels, annotations, o.Object["data"], o.Object["spec"], o.GetFinalizers(), o.GetDeletionTimestamp() != nil, timeless(o)))
+			labels, annotations, o.Object["data"], o.Object["spec"], o.GetFinalizers(), o.GetDeletionTimestamp() != nil, statusWithoutTimes(o)))
 	}
 	slices.Sort(out)
 	return out
 }
 
-func (j journey) children(t *testing.T, w *testkit.World, ns string) []*unstructured.Unstructured {
+func (j drawnGraph) children(t *testing.T, w *testkit.Cluster, ns string) []*unstructured.Unstructured {
 	t.Helper()
-	list, err := w.Of(t, configMap, ns).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"})
+	list, err := w.Resource(t, suite.ConfigMap, ns).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,14 +216,14 @@ func (j journey) children(t *testing.T, w *testkit.World, ns string) []*unstruct
 	return out
 }
 
-// drawJourney draws a definition whose nodes read the spec and nodes before them, alone and
+// drawGraph draws a definition whose nodes read the spec and nodes before them, alone and
 // by the item, and are left out by conditions, and specs for an instance of it.
-func drawJourney(t *rapid.T, kind string) journey {
+func drawGraph(t *rapid.T, kind string) drawnGraph {
 	d := drawing{T: t, status: map[string]any{}}
 	for range rapid.IntRange(2, 6).Draw(t, "nodes") {
 		d.node()
 	}
-	j := journey{definition: map[string]any{
+	j := drawnGraph{definition: map[string]any{
 		"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
 		"metadata": map[string]any{"name": strings.ToLower(kind)},
 		"spec": map[string]any{

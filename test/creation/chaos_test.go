@@ -17,32 +17,32 @@ import (
 // side in a cloud that throttles, is unavailable, loses answers, lets calls arrive
 // late and breaks operations, by chance; and the controllers die every second or so.
 func TestSweepACloudFullOfTrouble(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	many := testkit.Size(3, 60)
 	seed := uint64(time.Now().UnixNano())
 	for class, behaviour := range classes {
 		t.Run(class, func(t *testing.T) {
 			seed++
 			t.Logf("seed %d", seed)
-			l := life{world: w, config: config, sky: open(behaviour), policies: sets[0]}
+			l := life{world: w, config: config, sky: newCloud(behaviour), policies: sets[0]}
 			l.sky.SetChance(chance(seed))
-			deaths := l.haunted(t, seed)
+			deaths := l.runCrashing(t, seed)
 			ns := testkit.Namespace(t, config)
 			for i := range many {
-				l.put(t, ns, nameOf(i, ns), false)
+				l.applyBucket(t, ns, nameOf(i, ns), false)
 			}
 			for i := range many {
-				w.Await(t, bucket, ns, nameOf(i, ns), bound)
-				l.put(t, ns, nameOf(i, ns), true)
+				w.Await(t, bucket, ns, nameOf(i, ns), isBound)
+				l.applyBucket(t, ns, nameOf(i, ns), true)
 			}
 			for i := range many {
-				w.Await(t, bucket, ns, nameOf(i, ns), synced(2))
-				if r := l.only(t, nameOf(i, ns)); r == nil || !r.Properties.Versioning {
+				w.Await(t, bucket, ns, nameOf(i, ns), isSynced(2))
+				if r := l.onlyResource(t, nameOf(i, ns)); r == nil || !r.Properties.Versioning {
 					t.Errorf("of %s there is %+v", nameOf(i, ns), r)
 				}
 			}
-			if err := w.Of(t, bucket, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			if err := w.Resource(t, bucket, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			for i := range many {
@@ -53,7 +53,7 @@ func TestSweepACloudFullOfTrouble(t *testing.T) {
 				t.Errorf("%d are left over", len(all))
 			}
 			calls := l.sky.Journal().Select(changing)
-			testkit.Say(t, "creation: %d buckets of a cloud full of trouble, %s: %d calls that change something, %d faults, and the controllers died %d times", many, strings.ReplaceAll(class, ",", ""), len(calls), l.sky.Hits(), died)
+			testkit.Report(t, "creation: %d buckets of a cloud full of trouble, %s: %d calls that change something, %d faults, and the controllers died %d times", many, strings.ReplaceAll(class, ",", ""), len(calls), l.sky.Hits(), died)
 			if len(calls) > 12*many {
 				t.Errorf("%d calls for %d buckets", len(calls), many)
 			}
@@ -86,9 +86,9 @@ func chance(seed uint64) func() cloud.Fault {
 
 func nameOf(i int, ns string) string { return fmt.Sprintf("b%d-%s", i, ns) }
 
-// haunted runs controllers that die again and again, until it is ended: that tells
-// how often they have.
-func (l life) haunted(t *testing.T, seed uint64) (end func() int) {
+// runCrashing runs controllers that crash repeatedly, until end, which returns the number of
+// crashes.
+func (l life) runCrashing(t *testing.T, seed uint64) (end func() int) {
 	t.Helper()
 	over, ended := make(chan struct{}), make(chan int)
 	go func() {

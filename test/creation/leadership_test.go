@@ -13,12 +13,12 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestNothingIsSaidToBeSeenToThatWaitsForTheLeadership changes what is wanted while the
+// TestNothingIsReportedWithoutLeadership changes what is wanted while the
 // lease is about to end, because the last renewal takes its time, say: no call may be
-// begun, and so nobody is told that the change has been seen to.
-func TestNothingIsSaidToBeSeenToThatWaitsForTheLeadership(t *testing.T) {
-	config := testkit.Exclusive(t)
-	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(cloud.Behaviour{}), policies: sets[0]}
+// begun, and so nobody is reported that the change has been seen to.
+func TestNothingIsReportedWithoutLeadership(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloud.Behaviour{}), policies: sets[0]}
 	var over atomic.Bool
 	rested := make(chan struct{})
 	stop := runWith(t, server.Options{
@@ -41,24 +41,24 @@ func TestNothingIsSaidToBeSeenToThatWaitsForTheLeadership(t *testing.T) {
 	defer stop()
 	ns := testkit.Namespace(t, config)
 	name := "b-" + ns
-	l.put(t, ns, name, false)
-	l.world.Await(t, bucket, ns, name, synced(1))
+	l.applyBucket(t, ns, name, false)
+	l.world.Await(t, bucket, ns, name, isSynced(1))
 	over.Store(true)
-	l.put(t, ns, name, true)
+	l.applyBucket(t, ns, name, true)
 	<-rested
 	l.annotate(t, ns, name, "crossplane.io/reconcile-requested-at", "now")
 	<-rested
 	<-rested // that one began after the annotation
 	o := l.world.Get(t, bucket, ns, name)
-	if err := synced(2)(o); err == nil || handled(o) != "" {
-		t.Errorf("it is said to be seen to: %s", testkit.Show(o))
+	if err := isSynced(2)(o); err == nil || handled(o) != "" {
+		t.Errorf("it is said to be seen to: %s", testkit.JSON(o))
 	}
 	over.Store(false)
-	o = l.world.Await(t, bucket, ns, name, synced(2))
-	if r := l.only(t, name); r == nil || !r.Properties.Versioning || handled(o) != "now" {
-		t.Errorf("it is said to be seen to, and there is %+v: %s", r, testkit.Show(o))
+	o = l.world.Await(t, bucket, ns, name, isSynced(2))
+	if r := l.onlyResource(t, name); r == nil || !r.Properties.Versioning || handled(o) != "now" {
+		t.Errorf("it is said to be seen to, and there is %+v: %s", r, testkit.JSON(o))
 	}
-	l.end(t, ns, name, 1)
+	l.deleteAndCheck(t, ns, name, 1)
 }
 
 func handled(o *unstructured.Unstructured) string {

@@ -24,7 +24,7 @@ var (
 
 // life is the creation, change and deletion of one managed resource.
 type life struct {
-	world    *testkit.World
+	world    *testkit.Cluster
 	config   *rest.Config
 	sky      *cloud.Faulty
 	policies []string
@@ -66,20 +66,20 @@ func (l life) live(t *testing.T, tr trouble) passed {
 	}
 	end := l.control(t, crash)
 	defer end()
-	made := l.world.Await(t, bucket, ns, name, synced(l.put(t, ns, name, false)))
+	made := l.world.Await(t, bucket, ns, name, isSynced(l.applyBucket(t, ns, name, false)))
 	id := made.GetAnnotations()["crossplane.io/external-name"]
-	l.world.Await(t, bucket, ns, name, synced(l.put(t, ns, name, true)))
-	if r := l.only(t, name); r == nil {
+	l.world.Await(t, bucket, ns, name, isSynced(l.applyBucket(t, ns, name, true)))
+	if r := l.onlyResource(t, name); r == nil {
 		t.Errorf("%s: there is no bucket", tr.name)
 	} else if r.ID != id || r.Properties.Versioning != l.may("Update") {
 		t.Errorf("%s: %q is bound, and there is %+v", tr.name, id, r)
 	}
 	l.world.Delete(t, bucket, ns, name)
 	l.world.AwaitGone(t, bucket, ns, name)
-	if r := l.only(t, name); (r == nil) != l.may("Delete") {
+	if r := l.onlyResource(t, name); (r == nil) != l.may("Delete") {
 		t.Errorf("%s: in the end there is %+v", tr.name, r)
 	}
-	l.clear(t, ns, name)
+	l.awaitCleared(t, ns, name)
 	if left := l.sky.Faults(); len(left) > 0 && !t.Failed() {
 		t.Errorf("%s: it never happened: %+v", tr.name, left)
 	}
@@ -97,35 +97,35 @@ func (l life) control(t *testing.T, crash *testkit.Crash) (end func()) {
 	if launch == nil {
 		launch = run
 	}
-	return crash.Revive(l.config, func(c *rest.Config) func() { return launch(t, c, l.sky) })
+	return crash.RunAndRestart(l.config, func(c *rest.Config) func() { return launch(t, c, l.sky) })
 }
 
-// put says what a bucket is to be, and returns the generation in which it is said: late
-// initialization has its own.
-func (l life) put(t *testing.T, ns, name string, versioning bool) (generation int64) {
+// applyBucket applies a bucket, and returns its generation: late initialization increments it
+// again.
+func (l life) applyBucket(t *testing.T, ns, name string, versioning bool) (generation int64) {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s}\nspec: {managementPolicies: ['%s'], forProvider: {versioning: %t}}\n",
 		name, ns, strings.Join(l.policies, "', '"), versioning)
 	return l.world.Apply(t, text)[0].GetGeneration()
 }
 
-// synced checks that a generation has been seen to.
-func synced(generation int64) func(*unstructured.Unstructured) error {
+// isSynced checks that a generation has been reconciled.
+func isSynced(generation int64) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("does not exist")
 		}
 		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-		if got := testkit.ReasonOf(o, "Synced"); got != "ReconcileSuccess" || observed < generation {
-			return fmt.Errorf("Synced because of %s: %s, of generation %d", got, testkit.Message(o, "Synced"), observed)
+		if got := testkit.ConditionReason(o, "Synced"); got != "ReconcileSuccess" || observed < generation {
+			return fmt.Errorf("Synced because of %s: %s, of generation %d", got, testkit.ConditionMessage(o, "Synced"), observed)
 		}
 		return nil
 	}
 }
 
-// only is the one bucket that was made for the name; nil if there is none. Of the
+// onlyResource is the one bucket that was made for the name; nil if there is none. Of the
 // journal no more than one creation had an effect.
-func (l life) only(t *testing.T, name string) *cloud.Resource {
+func (l life) onlyResource(t *testing.T, name string) *cloud.Resource {
 	t.Helper()
 	made := 0
 	for _, e := range l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect) {
@@ -149,10 +149,10 @@ func isOf(key cloud.Key, tags map[string]string, of string) bool {
 	return key.ID == of || strings.Contains(tags["espalier-owner"], "/"+of+"@")
 }
 
-// clear waits until nothing is left of a life on the API server.
-func (l life) clear(t *testing.T, ns, name string) {
+// awaitCleared waits until no object is left on the API server.
+func (l life) awaitCleared(t *testing.T, ns, name string) {
 	t.Helper()
-	err := testkit.AwaitAny(t.Context(), l.world.Of(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), l.world.Resource(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		for key, o := range objects {
 			if of, _, _ := unstructured.NestedString(o.Object, "spec", "owner", "namespace"); of == ns {
 				return fmt.Errorf("Binding %s of %s is left: %v", key, name, o.Object["spec"])

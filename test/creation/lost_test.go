@@ -13,9 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// mute is an API that assigns identities, and has neither tokens nor marks: what came
-// of a creation whose answer is lost, it can't be asked.
-var mute = cloud.Behaviour{Naming: cloud.ProviderAssigned, Tags: cloud.TagsNone}
+// cloudWithoutTokens is an API that assigns identities, and has neither tokens nor marks: what came
+// of a creation whose answer is lost, it cannot be asked.
+var cloudWithoutTokens = cloud.Behaviour{Naming: cloud.ProviderAssigned, Tags: cloud.TagsNone}
 
 func (l life) annotate(t *testing.T, ns, name, key, value string) {
 	t.Helper()
@@ -26,10 +26,10 @@ func (l life) annotate(t *testing.T, ns, name, key, value string) {
 	l.world.Patch(t, bucket, ns, name, string(body))
 }
 
-// says checks the reason of Synced and what its message contains.
-func says(reason string, words ...string) func(*unstructured.Unstructured) error {
+// syncedReason checks the reason of Synced and what its message contains.
+func syncedReason(reason string, words ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
-		got, message := testkit.ReasonOf(o, "Synced"), testkit.Message(o, "Synced")
+		got, message := testkit.ConditionReason(o, "Synced"), testkit.ConditionMessage(o, "Synced")
 		if got != reason {
 			return fmt.Errorf("Synced because of %s: %s", got, message)
 		}
@@ -42,9 +42,9 @@ func says(reason string, words ...string) func(*unstructured.Unstructured) error
 	}
 }
 
-// bound checks that a bucket has got its identity.
-func bound(o *unstructured.Unstructured) error {
-	if err := says("ReconcileSuccess")(o); err != nil {
+// isBound checks that a bucket has its external name.
+func isBound(o *unstructured.Unstructured) error {
+	if err := syncedReason("ReconcileSuccess")(o); err != nil {
 		return err
 	}
 	if o.GetAnnotations()["crossplane.io/external-name"] == "" {
@@ -57,29 +57,29 @@ func (l life) creations() int {
 	return len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate)))
 }
 
-// parked makes a bucket whose creation goes wrong in a way, and waits until it says
-// that nothing can be told.
-func (l life) parked(t *testing.T, fault cloud.Fault) (ns, name string) {
+// createUnresolved creates a bucket whose creation has a fault, and waits until it reports that
+// the outcome is unknown.
+func (l life) createUnresolved(t *testing.T, fault cloud.Fault) (ns, name string) {
 	t.Helper()
 	fault.Verb = cloud.VerbCreate
 	l.sky.Inject(fault)
 	ns = testkit.Namespace(t, l.config)
 	name = "b-" + ns
-	l.put(t, ns, name, false)
-	l.world.Await(t, bucket, ns, name, says("CreateUnresolved", "crossplane.io/external-name", "espalier.dev/retry-create"))
+	l.applyBucket(t, ns, name, false)
+	l.world.Await(t, bucket, ns, name, syncedReason("CreateUnresolved", "crossplane.io/external-name", "espalier.dev/retry-create"))
 	return ns, name
 }
 
-// TestACreationThatNothingTellsOfWaitsForSomebody: nothing is created a second time
-// until somebody has looked.
-func TestACreationThatNothingTellsOfWaitsForSomebody(t *testing.T) {
-	config := testkit.Exclusive(t)
-	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(mute), policies: sets[0]}
+// TestAnUnresolvableCreationWaitsForAUser: nothing is created a second time
+// until a user has looked.
+func TestAnUnresolvableCreationWaitsForAUser(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloudWithoutTokens), policies: sets[0]}
 	stop := run(t, config, l.sky)
 	defer func() { stop() }()
 
 	t.Run("it is there, and somebody says which it is", func(t *testing.T) {
-		ns, name := l.parked(t, cloud.Fault{Lose: cloud.Timeout})
+		ns, name := l.createUnresolved(t, cloud.Fault{Lose: cloud.Timeout})
 		stop()
 		stop = run(t, config, l.sky)
 		before := l.creations()
@@ -88,7 +88,7 @@ func TestACreationThatNothingTellsOfWaitsForSomebody(t *testing.T) {
 			if got, _, _ := unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt"); got != "now" {
 				return fmt.Errorf("nobody has looked since: %q", got)
 			}
-			return says("CreateUnresolved")(o)
+			return syncedReason("CreateUnresolved")(o)
 		})
 		if now := l.creations(); now != before {
 			t.Errorf("%d more creations", now-before)
@@ -98,45 +98,45 @@ func TestACreationThatNothingTellsOfWaitsForSomebody(t *testing.T) {
 			t.Fatalf("there is %+v", all)
 		}
 		l.annotate(t, ns, name, "crossplane.io/external-name", all[0].ID)
-		l.world.Await(t, bucket, ns, name, bound)
-		l.end(t, ns, name, before)
+		l.world.Await(t, bucket, ns, name, isBound)
+		l.deleteAndCheck(t, ns, name, before)
 	})
 	t.Run("it isn't there, and somebody says so", func(t *testing.T) {
 		before := l.creations()
-		ns, name := l.parked(t, cloud.Fault{Refuse: cloud.Unavailable})
+		ns, name := l.createUnresolved(t, cloud.Fault{Refuse: cloud.Unavailable})
 		l.annotate(t, ns, name, "espalier.dev/retry-create", "I have looked")
-		l.world.Await(t, bucket, ns, name, bound)
-		l.end(t, ns, name, before+2)
+		l.world.Await(t, bucket, ns, name, isBound)
+		l.deleteAndCheck(t, ns, name, before+2)
 	})
 	t.Run("it is deleted meanwhile", func(t *testing.T) {
-		ns, name := l.parked(t, cloud.Fault{Lose: cloud.Timeout})
+		ns, name := l.createUnresolved(t, cloud.Fault{Lose: cloud.Timeout})
 		before := l.creations()
 		l.world.Delete(t, bucket, ns, name)
 		l.world.Await(t, bucket, ns, name, func(o *unstructured.Unstructured) error {
 			if o == nil {
 				return fmt.Errorf("it is gone, and what it has made isn't known")
 			}
-			if o.GetDeletionTimestamp() == nil || testkit.ReasonOf(o, "Ready") != "Deleting" {
-				return fmt.Errorf("Ready because of %s", testkit.ReasonOf(o, "Ready"))
+			if o.GetDeletionTimestamp() == nil || testkit.ConditionReason(o, "Ready") != "Deleting" {
+				return fmt.Errorf("Ready because of %s", testkit.ConditionReason(o, "Ready"))
 			}
-			return says("CreateUnresolved")(o)
+			return syncedReason("CreateUnresolved")(o)
 		})
 		all := l.sky.Admin().Resources()
 		if len(all) != 1 {
 			t.Fatalf("there is %+v", all)
 		}
 		l.annotate(t, ns, name, "crossplane.io/external-name", all[0].ID)
-		l.end(t, ns, name, before)
+		l.deleteAndCheck(t, ns, name, before)
 	})
 }
 
-// end deletes a bucket, and checks that nothing is left and how many creations were
+// deleteAndCheck deletes a bucket, and checks that nothing is left and how many creations were
 // tried.
-func (l life) end(t *testing.T, ns, name string, creations int) {
+func (l life) deleteAndCheck(t *testing.T, ns, name string, creations int) {
 	t.Helper()
 	l.world.Delete(t, bucket, ns, name)
 	l.world.AwaitGone(t, bucket, ns, name)
-	l.clear(t, ns, name)
+	l.awaitCleared(t, ns, name)
 	if got := l.creations(); got != creations {
 		t.Errorf("%d creations were tried, not %d", got, creations)
 	}
@@ -145,35 +145,35 @@ func (l life) end(t *testing.T, ns, name string, creations int) {
 	}
 }
 
-// TestADeletionDuringTheCreationWaitsForWhatComesOfIt deletes what is being made: its
+// TestADeletionWaitsForTheCreationInFlight deletes what is being made: its
 // creation is seen to its end, and then undone.
-func TestADeletionDuringTheCreationWaitsForWhatComesOfIt(t *testing.T) {
-	config := testkit.Exclusive(t)
+func TestADeletionWaitsForTheCreationInFlight(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
 	for class, behaviour := range map[string]cloud.Behaviour{
 		"named by us": {CreateTime: time.Second, DeleteTime: 200 * time.Millisecond},
 		"named by it": {Naming: cloud.ProviderAssigned, TokenTTL: time.Hour, CreateTime: time.Second},
 	} {
 		for _, policies := range [][]string{sets[0], {"Observe", "Create"}} {
 			t.Run(class+"/"+strings.Join(policies, ""), func(t *testing.T) {
-				l := life{world: testkit.NewWorld(t, config), config: config, sky: open(behaviour), policies: policies}
+				l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(behaviour), policies: policies}
 				defer run(t, config, l.sky)()
 				ns := testkit.Namespace(t, config)
 				name := "b-" + ns
-				l.put(t, ns, name, false)
-				l.world.Await(t, bucket, ns, name, says("OperationInProgress", "creating"))
+				l.applyBucket(t, ns, name, false)
+				l.world.Await(t, bucket, ns, name, syncedReason("OperationInProgress", "creating"))
 				l.world.Delete(t, bucket, ns, name)
 				l.world.Await(t, bucket, ns, name, func(o *unstructured.Unstructured) error {
 					if o == nil {
 						return nil // it was quick
 					}
-					if o.GetDeletionTimestamp() == nil || testkit.ReasonOf(o, "Ready") != "Deleting" {
-						return fmt.Errorf("Ready because of %s", testkit.ReasonOf(o, "Ready"))
+					if o.GetDeletionTimestamp() == nil || testkit.ConditionReason(o, "Ready") != "Deleting" {
+						return fmt.Errorf("Ready because of %s", testkit.ConditionReason(o, "Ready"))
 					}
 					return nil
 				})
 				l.world.AwaitGone(t, bucket, ns, name)
-				l.clear(t, ns, name)
-				if r := l.only(t, name); (r == nil) != l.may("Delete") {
+				l.awaitCleared(t, ns, name)
+				if r := l.onlyResource(t, name); (r == nil) != l.may("Delete") {
 					t.Errorf("in the end there is %+v", r)
 				}
 			})

@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m))
 }
 
-// open opens a cloud in which buckets behave in a way.
-func open(behaviour cloud.Behaviour) *cloud.Faulty {
+// newCloud returns a cloud in which buckets have a behaviour.
+func newCloud(behaviour cloud.Behaviour) *cloud.Faulty {
 	return cloud.NewFaulty(cloud.New(cloud.Options{
 		Journal: &cloud.Journal{}, Behaviours: map[cloud.Type]cloud.Behaviour{cloud.TypeBucket: behaviour},
 	}))
 }
 
-// run starts the controllers and returns how to stop them.
+// run starts the controllers and returns a function that stops them.
 func run(t *testing.T, config *rest.Config, sky *cloud.Faulty) (stop func()) {
 	t.Helper()
 	return runWith(t, server.Options{Config: config}, sky)

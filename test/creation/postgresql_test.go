@@ -38,20 +38,20 @@ func TestSweepTheControllersDieAfterEveryWrite(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	config := testkit.Exclusive(t)
-	l := login{world: testkit.NewWorld(t, config), config: config, pg: pg}
+	config := testkit.ExclusiveServer(t)
+	l := login{world: testkit.NewCluster(t, config), config: config, pg: pg}
 	writes := l.live(t, 0)
 	lives := 1
 	for n := 1; n <= writes && !t.Failed(); n += testkit.Size(9, 1) {
 		l.live(t, n)
 		lives++
 	}
-	testkit.Say(t, "postgresql: %d lives of a role and a database, the controllers dying after one of %d writes", lives, writes)
+	testkit.Report(t, "postgresql: %d lives of a role and a database, the controllers dying after one of %d writes", lives, writes)
 }
 
 // login is a role, whose password is rotated, and a database of it.
 type login struct {
-	world  *testkit.World
+	world  *testkit.Cluster
 	config *rest.Config
 	pg     *postgrestest.Server
 }
@@ -88,33 +88,33 @@ func (l login) live(t *testing.T, n int) int {
 	t.Helper()
 	name := testkit.Namespace(t, l.config)
 	crash := testkit.NewCrash(n)
-	stop := crash.Revive(l.config, func(c *rest.Config) func() {
+	stop := crash.RunAndRestart(l.config, func(c *rest.Config) func() {
 		return start(t, server.Options{Config: c, Providers: []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: true})}})
 	})
 	defer stop()
 	for generation, token := range []string{"one", "two"} {
 		l.world.Apply(t, fmt.Sprintf(loginText, name, postgrestest.Superuser, postgrestest.Password, l.pg.Port, token, 5+generation))
-		l.world.Await(t, role, name, name, usable(generation+1))
-		l.world.Await(t, database, name, name, usable(generation+1))
-		l.opens(t, n, name, token)
+		l.world.Await(t, role, name, name, isUsable(generation+1))
+		l.world.Await(t, database, name, name, isUsable(generation+1))
+		l.awaitLogin(t, n, name, token)
 	}
-	if got := l.ask(t, `SELECT datconnlimit::text || (shobj_description(oid, 'pg_database') LIKE 'managed by espalier: %') FROM pg_database WHERE datname = $1`, name); got != "6true" {
+	if got := l.query(t, `SELECT datconnlimit::text || (shobj_description(oid, 'pg_database') LIKE 'managed by espalier: %') FROM pg_database WHERE datname = $1`, name); got != "6true" {
 		t.Errorf("crash at %d: the database is %s", n, got)
 	}
 	for _, kind := range []schema.GroupVersionKind{database, role} {
 		l.world.Delete(t, kind, name, name)
 		l.world.AwaitGone(t, kind, name, name)
 	}
-	if got := l.ask(t, `SELECT ((SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1))::text`, name); got != "0" {
+	if got := l.query(t, `SELECT ((SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1))::text`, name); got != "0" {
 		t.Errorf("crash at %d: %s things are left", n, got)
 	}
-	l.clear(t, name)
+	l.awaitCleared(t, name)
 	return crash.Writes()
 }
 
-// opens waits until the Secret has a password for a request to rotate, and checks
+// awaitLogin waits until the Secret has a password for a request to rotate, and checks
 // that it opens.
-func (l login) opens(t *testing.T, n int, name, token string) {
+func (l login) awaitLogin(t *testing.T, n int, name, token string) {
 	t.Helper()
 	var password string
 	l.world.Await(t, suite.Secret, name, "connection", func(o *unstructured.Unstructured) error {
@@ -132,12 +132,12 @@ func (l login) opens(t *testing.T, n int, name, token string) {
 	})
 	conn, err := l.pg.Connect(t.Context(), name, password, "postgres")
 	if err != nil {
-		t.Fatalf("crash at %d: the password in the Secret doesn't open: %v", n, err)
+		t.Fatalf("crash at %d: the password in the Secret does not open: %v", n, err)
 	}
 	conn.Close(context.Background())
 }
 
-func (l login) ask(t *testing.T, query, name string) string {
+func (l login) query(t *testing.T, query, name string) string {
 	t.Helper()
 	conn, err := l.pg.Connect(t.Context(), postgrestest.Superuser, postgrestest.Password, "postgres")
 	if err != nil {
@@ -151,20 +151,20 @@ func (l login) ask(t *testing.T, query, name string) string {
 	return answer
 }
 
-// usable checks that a generation has been seen to, and that the object is ready.
-func usable(generation int) func(*unstructured.Unstructured) error {
+// isUsable checks that a generation has been reconciled and the object is ready.
+func isUsable(generation int) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
-		if err := synced(int64(generation))(o); err != nil {
+		if err := isSynced(int64(generation))(o); err != nil {
 			return err
 		}
 		return testkit.IsReady(o)
 	}
 }
 
-// clear waits until nothing is left of a life on the API server.
-func (l login) clear(t *testing.T, name string) {
+// awaitCleared waits until no object is left on the API server.
+func (l login) awaitCleared(t *testing.T, name string) {
 	t.Helper()
-	err := testkit.AwaitAny(t.Context(), l.world.Of(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), l.world.Resource(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		for key, o := range objects {
 			if owner, _, _ := unstructured.NestedString(o.Object, "spec", "owner", "name"); strings.HasPrefix(owner, name) {
 				return fmt.Errorf("Binding %s is left: %v", key, o.Object["spec"])

@@ -34,8 +34,8 @@ func (l *log) String() string {
 // TestAProviderIsAProgramOfItsOwn serves a provider by its flags alone, with no other
 // controllers, and hands over to another such program.
 func TestAProviderIsAProgramOfItsOwn(t *testing.T) {
-	config := testkit.Exclusive(t)
-	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(cloud.Behaviour{}), policies: []string{"*"}}
+	config := testkit.ExclusiveServer(t)
+	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloud.Behaviour{}), policies: []string{"*"}}
 	ns := testkit.Namespace(t, config)
 	args := []string{
 		"--kubeconfig", testkit.Kubeconfig(t, config), "--leader-election-namespace", ns, "--leader-elect-lease-duration", "2s",
@@ -46,11 +46,11 @@ func TestAProviderIsAProgramOfItsOwn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- serve.Run(ctx, sandbox.Provider(l.sky), args, &out) }()
-		l.put(t, ns, name, false)
-		l.world.Await(t, bucket, ns, name, bound)
+		l.applyBucket(t, ns, name, false)
+		l.world.Await(t, bucket, ns, name, isBound)
 		l.world.Delete(t, bucket, ns, name)
 		l.world.AwaitGone(t, bucket, ns, name)
-		l.clear(t, ns, name)
+		l.awaitCleared(t, ns, name)
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("it ended with %v\n%s", err, out.String())

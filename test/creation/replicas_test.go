@@ -19,12 +19,12 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// leaseDuration is short, so that a takeover doesn't take long.
+// leaseDuration is short, so that a takeover does not take long.
 const leaseDuration = time.Second
 
-// frost lets a process stand still at its n-th write, as one does whose machine is
+// freeze lets a process stand still at its n-th write, as one does whose machine is
 // suspended: its requests neither arrive nor come back, until it thaws.
-type frost struct {
+type freeze struct {
 	n    int
 	mu   sync.Mutex
 	seen int
@@ -34,28 +34,28 @@ type frost struct {
 	begun chan struct{}
 }
 
-func newFrost(n int) *frost { return &frost{n: n, begun: make(chan struct{})} }
+func newFreeze(n int) *freeze { return &freeze{n: n, begun: make(chan struct{})} }
 
-func (f *frost) wrap(config *rest.Config) *rest.Config {
+func (f *freeze) wrap(config *rest.Config) *rest.Config {
 	out := rest.CopyConfig(config)
 	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return frozen{f, next} })
 	return out
 }
 
 type frozen struct {
-	*frost
+	*freeze
 	next http.RoundTripper
 }
 
 // RoundTrip lets the answer of the n-th write wait, and every request after it.
 func (f frozen) RoundTrip(r *http.Request) (*http.Response, error) {
-	f.stand(false)
+	f.block(false)
 	answer, err := f.next.RoundTrip(r)
-	f.stand(testkit.IsWrite(r))
+	f.block(testkit.IsWrite(r))
 	return answer, err
 }
 
-func (f *frost) stand(write bool) {
+func (f *freeze) block(write bool) {
 	f.mu.Lock()
 	if write {
 		if f.seen++; f.seen == f.n {
@@ -70,8 +70,8 @@ func (f *frost) stand(write bool) {
 	}
 }
 
-// froze says whether it ever has.
-func (f *frost) froze() bool { return closed(f.begun) }
+// hasFrozen reports whether a process has been frozen.
+func (f *freeze) hasFrozen() bool { return closed(f.begun) }
 
 func closed(c <-chan struct{}) bool {
 	select {
@@ -82,7 +82,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func (f *frost) thaw() {
+func (f *freeze) unfreeze() {
 	f.once.Do(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -101,8 +101,8 @@ type replica struct {
 	stop      func()
 }
 
-// launch runs a program, again and again like a cluster does: one that couldn't renew
-// its lease in time, on a busy machine say, ends by itself. It isn't run again once that
+// launch runs a program, repeatedly like a cluster does: one that couldn't renew
+// its lease in time, on a busy machine say, ends by itself. It is not run again once that
 // is final.
 func launch(t *testing.T, config *rest.Config, sky *cloud.Faulty, namespace string, final func() bool) *replica {
 	t.Helper()
@@ -148,17 +148,19 @@ func launch(t *testing.T, config *rest.Config, sky *cloud.Faulty, namespace stri
 // begun takes some twenty seconds: a call that may be on its way is waited for, and
 // before the deletion so is a second one.
 func TestSweepTheLeaderStandsStill(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	frosts := 0
 	for _, class := range []string{"named by us", "named by it, with tokens", "named by it, found by a mark"} {
 		t.Run(class, func(t *testing.T) {
-			l := life{world: w, config: config, sky: open(classes[class]), policies: sets[0]}
+			l := life{world: w, config: config, sky: newCloud(classes[class]), policies: sets[0]}
 			l.live(t, trouble{name: "none"})
 			step := testkit.Size(6, 1)
 			for n := 1; !t.Failed(); n += step {
-				f := newFrost(n)
-				l.run = func(t *testing.T, config *rest.Config, sky *cloud.Faulty) func() { return compete(t, config, sky, f) }
+				f := newFreeze(n)
+				l.run = func(t *testing.T, config *rest.Config, sky *cloud.Faulty) func() {
+					return runReplicas(t, config, sky, f)
+				}
 				before := len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect))
 				name := fmt.Sprintf("the leader stands still after write %d", n)
 				l.live(t, trouble{name: name})
@@ -168,7 +170,7 @@ func TestSweepTheLeaderStandsStill(t *testing.T) {
 				if all := l.sky.Admin().Resources(); len(all) > 0 {
 					t.Errorf("%s: in the end there is %+v", name, all)
 				}
-				if !f.froze() {
+				if !f.hasFrozen() {
 					break // a life takes fewer writes
 				}
 				frosts++
@@ -178,14 +180,14 @@ func TestSweepTheLeaderStandsStill(t *testing.T) {
 	if frosts == 0 {
 		t.Error("no leader ever stood still")
 	}
-	testkit.Say(t, "creation: %d times the leader stood still until another had taken over", frosts)
+	testkit.Report(t, "creation: %d times the leader stood still until another had taken over", frosts)
 }
 
-// compete runs a process that freezes, and another that waits.
-func compete(t *testing.T, config *rest.Config, sky *cloud.Faulty, f *frost) (stop func()) {
+// runReplicas runs a process that freezes, and another that waits.
+func runReplicas(t *testing.T, config *rest.Config, sky *cloud.Faulty, f *freeze) (stop func()) {
 	t.Helper()
 	namespace := testkit.Namespace(t, config)
-	first := launch(t, f.wrap(config), sky, namespace, f.froze)
+	first := launch(t, f.wrap(config), sky, namespace, f.hasFrozen)
 	over := make(chan struct{})
 	var rest sync.WaitGroup
 	var second *replica
@@ -201,26 +203,26 @@ func compete(t *testing.T, config *rest.Config, sky *cloud.Faulty, f *frost) (st
 	})
 	rest.Go(func() {
 		<-started
-		timer := time.NewTimer(3 * leaseDuration) // long enough that it can't lead any more, whatever it believes
+		timer := time.NewTimer(3 * leaseDuration) // long enough that it cannot lead any more, whatever it believes
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-over:
 		}
-		f.thaw()
+		f.unfreeze()
 	})
 	return func() {
 		close(over)
 		rest.Wait()
-		f.thaw()
+		f.unfreeze()
 		if second != nil {
 			defer second.stop()
 		}
 		if second != nil && closed(second.led) {
 			select {
 			case <-first.gone: // it has found out that another leads
-			case <-time.After(testkit.Patience):
-				t.Error("the one that stood still goes on, and another leads")
+			case <-time.After(testkit.Timeout):
+				t.Error("the one that stood still continues, and another leads")
 			}
 		}
 		first.stop()

@@ -21,20 +21,20 @@ import (
 // and then, as its Binding asks people to, the Binding: nothing keeps the identity of
 // the external resource after that, and another can take it on.
 func TestAnIdentityIsKeptAsLongAsABindingKeepsIt(t *testing.T) {
-	config := testkit.Exclusive(t)
-	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour}), policies: sets[0]}
+	config := testkit.ExclusiveServer(t)
+	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour}), policies: sets[0]}
 	defer run(t, config, l.sky)()
 	ns := testkit.Namespace(t, config)
 	name := "b-" + ns
-	l.put(t, ns, name, false)
-	o := l.world.Await(t, bucket, ns, name, bound)
+	l.applyBucket(t, ns, name, false)
+	o := l.world.Await(t, bucket, ns, name, isBound)
 	id := o.GetAnnotations()["crossplane.io/external-name"]
 	own, reservation := l.kept(t, ns)
 	if shown := l.column(t, "RESERVATION"); shown[own] == "true" || shown[reservation] != "true" {
-		t.Errorf("kubectl can't tell the Binding %s from the reservation %s: %v", own, reservation, shown)
+		t.Errorf("kubectl cannot tell the Binding %s from the reservation %s: %v", own, reservation, shown)
 	}
-	l.annotate(t, ns, name, "crossplane.io/paused", "true") // so that it isn't taken away in the usual way
-	l.world.Await(t, bucket, ns, name, says("ReconcilePaused"))
+	l.annotate(t, ns, name, "crossplane.io/paused", "true") // so that it is not taken away in the usual way
+	l.world.Await(t, bucket, ns, name, syncedReason("ReconcilePaused"))
 	l.world.Delete(t, bucket, ns, name)
 	l.world.Patch(t, bucket, ns, name, `{"metadata":{"finalizers":null}}`)
 	l.world.AwaitGone(t, bucket, ns, name)
@@ -49,10 +49,10 @@ func TestAnIdentityIsKeptAsLongAsABindingKeepsIt(t *testing.T) {
 	heir := "heir-" + ns
 	l.world.Apply(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s, annotations: {crossplane.io/external-name: %s, espalier.dev/adopt: IfUnmarked}}\nspec: {forProvider: {}}\n", heir, ns, id))
 	refused := func(o *unstructured.Unstructured) error {
-		if err := says("Conflict")(o); err == nil {
+		if err := syncedReason("Conflict")(o); err == nil {
 			return nil // by its mark
 		}
-		return says("NameReserved")(o)
+		return syncedReason("NameReserved")(o)
 	}
 	l.world.Await(t, bucket, ns, heir, refused)
 
@@ -99,7 +99,7 @@ func (l life) column(t *testing.T, title string) map[string]string {
 // identity.
 func (l life) kept(t *testing.T, ns string) (own, reservation string) {
 	t.Helper()
-	list, err := l.world.Of(t, binding, "").List(t.Context(), metav1.ListOptions{})
+	list, err := l.world.Resource(t, binding, "").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

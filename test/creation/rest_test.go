@@ -18,13 +18,13 @@ import (
 )
 
 // TestSweepThousandsAtRest has many managed resources, and nothing to do about them:
-// the API server isn't written to, and the cloud is asked once a poll about each.
+// the API server is not written to, and the cloud is asked once a poll about each.
 func TestSweepThousandsAtRest(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
-	sky := open(cloud.Behaviour{})
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	sky := newCloud(cloud.Behaviour{})
 	var counter testkit.Counter
-	writes := testkit.Counter{Counts: testkit.IsWrite}
+	writes := testkit.Counter{Filter: testkit.IsWrite}
 	counted := writes.Wrap(counter.Wrap(config))
 	many := testkit.Size(60, 5000)
 	poll := time.Duration(testkit.Size(5, 60)) * time.Second
@@ -38,20 +38,20 @@ func TestSweepThousandsAtRest(t *testing.T) {
 	}
 	awaitEach(t, w, ns, many)
 	made := time.Since(begun)
-	cost := counter.Now()
+	cost := counter.Snapshot()
 
-	resting := func() (string, testkit.Counted, int) {
-		before, reads, cpu := counter.Now(), len(sky.Journal().Select(looks)), busy(t)
+	resting := func() (string, testkit.RequestCounts, int) {
+		before, reads, cpu := counter.Snapshot(), len(sky.Journal().Select(looks)), busy(t)
 		timer := time.NewTimer(longest)
-		<-timer.C // that nothing happens is told by nobody
+		<-timer.C // nothing announces that nothing happens
 		return fmt.Sprintf("%.1f %% of one core", 100*float64(busy(t)-cpu)/float64(longest)), counter.Since(before), len(sky.Journal().Select(looks)) - reads
 	}
-	_, _, _ = resting() // the last writes are told to the caches, and jitter spreads the looks
+	_, _, _ = resting() // the last writes are reported to the caches, and jitter spreads the looks
 	cpu, asked, reads := resting()
 	var memory runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&memory)
-	testkit.Say(t, "creation: %d buckets made in %.1f s, %.1f requests each; at rest for %s: %d requests to the API server (%s), %d reads of the cloud, %s, %d MiB of heap",
+	testkit.Report(t, "creation: %d buckets made in %.1f s, %.1f requests each; at rest for %s: %d requests to the API server (%s), %d reads of the cloud, %s, %d MiB of heap",
 		many, made.Seconds(), float64(cost.Total)/float64(many), longest, asked.Total, asked, reads, cpu, memory.HeapAlloc>>20)
 	if asked.Total > 0 {
 		t.Errorf("at rest the API server gets %d requests: %s", asked.Total, asked)
@@ -62,7 +62,7 @@ func TestSweepThousandsAtRest(t *testing.T) {
 	}
 
 	stop()
-	before := writes.Now()
+	before := writes.Snapshot()
 	reads = len(sky.Journal().Select(looks))
 	stop = runWith(t, server.Options{Config: counted, Poll: poll, Workers: 16}, sky)
 	testkit.PollFor(t, crowd, "all are looked at after a restart", func() bool { return len(sky.Journal().Select(looks))-reads >= many })
@@ -72,7 +72,7 @@ func TestSweepThousandsAtRest(t *testing.T) {
 	// One by one: the API server gives up on so many in one request.
 	var deleting errgroup.Group
 	deleting.SetLimit(16)
-	buckets := w.Of(t, bucket, ns)
+	buckets := w.Resource(t, bucket, ns)
 	for i := range many {
 		deleting.Go(func() error {
 			return buckets.Delete(t.Context(), fmt.Sprintf("rest-%d-%s", i, ns), metav1.DeleteOptions{})
@@ -84,7 +84,7 @@ func TestSweepThousandsAtRest(t *testing.T) {
 	testkit.PollFor(t, crowd, "all are gone from the cloud", func() bool {
 		return len(sky.Admin().Resources()) == 0
 	})
-	life{world: w, sky: sky}.clear(t, ns, "them all")
+	life{world: w, sky: sky}.awaitCleared(t, ns, "them all")
 }
 
 // crowd is how long thousands may take.
@@ -93,7 +93,7 @@ const crowd = 5 * time.Minute
 // looks are the calls that look at one resource.
 func looks(e cloud.Entry) bool { return e.Verb == cloud.VerbGet }
 
-// busy is for how long this process has used a core.
+// busy is how long this process has used a core.
 func busy(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
@@ -104,11 +104,11 @@ func busy(t *testing.T) time.Duration {
 }
 
 // awaitEach watches a namespace's buckets until so many have been as they should be.
-func awaitEach(t *testing.T, w *testkit.World, ns string, many int) {
+func awaitEach(t *testing.T, w *testkit.Cluster, ns string, many int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	events, err := w.Of(t, bucket, ns).Watch(ctx, metav1.ListOptions{})
+	events, err := w.Resource(t, bucket, ns).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func awaitEach(t *testing.T, w *testkit.World, ns string, many int) {
 	ready := map[string]struct{}{}
 	for event := range events.ResultChan() {
 		o, _ := event.Object.(*unstructured.Unstructured)
-		if o != nil && synced(1)(o) == nil && testkit.IsReady(o) == nil {
+		if o != nil && isSynced(1)(o) == nil && testkit.IsReady(o) == nil {
 			ready[o.GetName()] = struct{}{}
 		}
 		if len(ready) == many {

@@ -32,13 +32,13 @@ var sets = [][]string{
 // with the controllers dying after each write and before it, and with each call to
 // the cloud that changes something going wrong, whether they die then or not.
 func TestSweepTheControllersDie(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	lives, calls := 0, 0
 	for class, behaviour := range classes {
 		for i, policies := range sets[:testkit.Size(1, len(sets))] {
 			t.Run(class+"/"+strings.Join(policies, ""), func(t *testing.T) {
-				l := life{world: w, config: config, sky: open(behaviour), policies: policies}
+				l := life{world: w, config: config, sky: newCloud(behaviour), policies: policies}
 				one := l.live(t, trouble{name: "none"})
 				all := troubles(one)
 				most := testkit.Size(4, len(all))
@@ -57,7 +57,7 @@ func TestSweepTheControllersDie(t *testing.T) {
 			})
 		}
 	}
-	testkit.Say(t, "creation: %d lives of a managed resource with trouble, %d calls that change something", lives, calls)
+	testkit.Report(t, "creation: %d lives of a managed resource with trouble, %d calls that change something", lives, calls)
 }
 
 // troubles are what may go wrong in a life that takes so many writes and calls.
@@ -123,11 +123,11 @@ func changing(e cloud.Entry) bool {
 // resources by: an identity that the cloud assigns, policies without LateInitialize,
 // and a provider that is killed when the resource has just been made.
 func TestSweepTheProviderDiesRightAfterCreation(t *testing.T) {
-	config := testkit.Exclusive(t)
-	l := life{world: testkit.NewWorld(t, config), config: config, sky: open(classes["named by it, with tokens"]), policies: sets[0]}
+	config := testkit.ExclusiveServer(t)
+	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(classes["named by it, with tokens"]), policies: sets[0]}
 	times := testkit.Size(4, 100)
 	for n := range times {
 		l.live(t, trouble{name: fmt.Sprintf("the %d. time", n+1), crash: afterCall(1)})
 	}
-	testkit.Say(t, "creation: %d times killed right after creation: %d creations had an effect", times, len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect)))
+	testkit.Report(t, "creation: %d times killed right after creation: %d creations had an effect", times, len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect)))
 }

@@ -13,8 +13,8 @@ import (
 )
 
 func TestADefinitionsProblemsAreReportedAllAtOnce(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-wrong}
@@ -26,39 +26,39 @@ spec:
     - id: second
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {count: "${frist.data.count}"}}
 `)
-	s.Await(t, rgd, "", s.Name("wrong"), all(
-		conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+	s.Await(t, suite.RGD, "", s.Name("wrong"), suite.All(
+		suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
 			"spec.schema.spec.replicas", `did you mean "integer"?`,
 			"spec.resources[0].template.metadata.name", `did you mean "name"?`,
 			"spec.resources[0].template.data.count", "string",
 			"spec.resources[1].template.data.count", `did you mean "first"?`),
-		conditionIs("Ready", "False", "InvalidResourceGraph"), field("Inactive", "status", "state")))
+		suite.HasCondition("Ready", "False", "InvalidResourceGraph"), suite.HasField("Inactive", "status", "state")))
 }
 
 func TestABrokenChangeLeavesTheLastGoodGraphServing(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	s.Put(t, strings.Replace(suite.Box, "${schema.spec.value}", "${schema.spec.valeu}", 1))
-	s.Await(t, rgd, "", s.Name("box"), all(conditionIs("GraphAccepted", "False", "InvalidResourceGraph", `did you mean "value"?`), field("Inactive", "status", "state")))
-	s.Put(t, suite.BoxInstance+"spec: {value: changed}\n")
-	s.Await(t, s.Kind("Box"), s.NS, "x", all(testkit.IsReady, field("changed", "status", "value")))
+	s.Apply(t, strings.Replace(suite.Box, "${schema.spec.value}", "${schema.spec.valeu}", 1))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph", `did you mean "value"?`), suite.HasField("Inactive", "status", "state")))
+	s.Apply(t, suite.BoxInstance+"spec: {value: changed}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("changed", "status", "value")))
 
 	t.Log("its instances can be deleted, and it with them")
-	s.Delete(t, rgd, "", s.Name("box"))
-	s.Await(t, rgd, "", s.Name("box"), conditionIs("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
+	s.Delete(t, suite.RGD, "", s.Name("box"))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
 	s.Delete(t, s.Kind("Box"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
-	s.AwaitGone(t, rgd, "", s.Name("box"))
-	if s.Get(t, configMap, s.NS, "x-content") != nil {
+	s.AwaitGone(t, suite.RGD, "", s.Name("box"))
+	if s.Get(t, suite.ConfigMap, s.NS, "x-content") != nil {
 		t.Error("a child is left over")
 	}
 }
 
 func TestAKindThatIsMissingHoldsBackOnlyItsOwnNodes(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-mixed}
@@ -70,17 +70,17 @@ spec:
     - id: sibling
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: b}}
 `)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, configMap, s.NS, "sibling", exists)
-	s.Await(t, s.Kind("Mixed"), s.NS, "x", all(conditionIs("Ready", "False", "WaitingForKind", "late: ", "Subnet"), field("IN_PROGRESS", "status", "state")))
-	s.Await(t, rgd, "", s.Name("mixed"), conditionIs("GraphAccepted", "True", "Valid", "Subnet.v1alpha1."+s.Group))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, suite.ConfigMap, s.NS, "sibling", suite.IsPresent)
+	s.Await(t, s.Kind("Mixed"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForKind", "late: ", "Subnet"), suite.HasField("IN_PROGRESS", "status", "state")))
+	s.Await(t, suite.RGD, "", s.Name("mixed"), suite.HasCondition("GraphAccepted", "True", "Valid", "Subnet.v1alpha1."+s.Group))
 
 	t.Log("the kind appears, and what depends on it is typed and made")
-	s.Put(t, suite.SubnetKind)
+	s.Apply(t, suite.SubnetCRD)
 	s.SetSubnet(t, "subnet-1")
-	s.Await(t, s.Kind("Mixed"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "id")))
-	s.Await(t, crdKind, "", "mixeds."+s.Group, func(o *unstructured.Unstructured) error {
-		raw := testkit.Show(o)
+	s.Await(t, s.Kind("Mixed"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("subnet-1", "status", "id")))
+	s.Await(t, suite.CRD, "", "mixeds."+s.Group, func(o *unstructured.Unstructured) error {
+		raw := testkit.JSON(o)
 		if !strings.Contains(raw, `"id":{"type":"string"}`) {
 			return errors.New("the status is not typed yet")
 		}
@@ -88,38 +88,38 @@ spec:
 	})
 
 	t.Log("its schema changes, and definitions that read it are checked anew")
-	s.Put(t, strings.Replace(suite.SubnetKind, "properties: {id: {type: string}}", "properties: {id: {type: integer}}", 1))
-	s.Await(t, rgd, "", s.Name("mixed"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.status.id"))
+	s.Apply(t, strings.Replace(suite.SubnetCRD, "properties: {id: {type: string}}", "properties: {id: {type: integer}}", 1))
+	s.Await(t, suite.RGD, "", s.Name("mixed"), suite.HasCondition("KindReady", "False", "BreakingChange", "spec.schema.status.id"))
 }
 
-func TestAClashWithSomebodyElsesKindIsRefused(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.SubnetKind)
-	s.Put(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n")
-	s.Await(t, rgd, "", s.Name("clash"), all(conditionIs("KindReady", "False", "KindNotOwned", "subnets."+s.Group+" exists already"), field("Inactive", "status", "state")))
+func TestAConflictWithAForeignKindIsRefused(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, suite.SubnetCRD)
+	s.Apply(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n")
+	s.Await(t, suite.RGD, "", s.Name("clash"), suite.All(suite.HasCondition("KindReady", "False", "KindNotOwned", "subnets."+s.Group+" exists already"), suite.HasField("Inactive", "status", "state")))
 
 	t.Log("and so is one with another definition's")
-	s.Put(t, suite.Box)
-	s.Active(t, "box")
-	s.Put(t, strings.Replace(suite.Box, "$ID-box", "$ID-twin", 1))
-	s.Await(t, rgd, "", s.Name("twin"), conditionIs("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name("box")))
-	s.Active(t, "box")
+	s.Apply(t, suite.Box)
+	s.AwaitDefinitions(t, "box")
+	s.Apply(t, strings.Replace(suite.Box, "$ID-box", "$ID-twin", 1))
+	s.Await(t, suite.RGD, "", s.Name("twin"), suite.HasCondition("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name("box")))
+	s.AwaitDefinitions(t, "box")
 }
 
 func TestABreakingChangeIsRefusedUnlessAnnotated(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Active(t, "box")
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.AwaitDefinitions(t, "box")
 	broken := strings.Replace(suite.Box, `spec: {value: 'string | default="ours"'}`, "spec: {value: 'string | default=\"ours\"', size: integer | required=true}", 1)
-	s.Put(t, broken)
-	s.Await(t, rgd, "", s.Name("box"), conditionIs("KindReady", "False", "BreakingChange", "spec.schema.spec.size", "kro.run/allow-breaking-changes"))
-	s.Put(t, strings.Replace(broken, "metadata: {name: $ID-box}", "metadata: {name: $ID-box, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
-	s.Active(t, "box")
+	s.Apply(t, broken)
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("KindReady", "False", "BreakingChange", "spec.schema.spec.size", "kro.run/allow-breaking-changes"))
+	s.Apply(t, strings.Replace(broken, "metadata: {name: $ID-box}", "metadata: {name: $ID-box, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
+	s.AwaitDefinitions(t, "box")
 }
 
-func TestConditionsDecideWhatIsThere(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+func TestConditionsDecideWhichResourcesExist(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-choice}
@@ -135,22 +135,22 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: third}, data: {a: b}}
 `)
 	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\nspec: {extra: %v}\n"
-	s.Put(t, fmt.Sprintf(instance, true))
-	s.Await(t, s.Kind("Choice"), s.NS, "x", all(testkit.IsReady, field("b", "status", "extra")))
-	s.Put(t, fmt.Sprintf(instance, false))
-	s.AwaitGone(t, configMap, s.NS, "second")
-	s.AwaitGone(t, configMap, s.NS, "first")
-	s.Await(t, s.Kind("Choice"), s.NS, "x", all(testkit.IsReady, field(nil, "status", "extra")))
-	if s.Get(t, configMap, s.NS, "third") == nil {
+	s.Apply(t, fmt.Sprintf(instance, true))
+	s.Await(t, s.Kind("Choice"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("b", "status", "extra")))
+	s.Apply(t, fmt.Sprintf(instance, false))
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "second")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "first")
+	s.Await(t, s.Kind("Choice"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField(nil, "status", "extra")))
+	if s.Get(t, suite.ConfigMap, s.NS, "third") == nil {
 		t.Error("what is wanted was deleted too")
 	}
-	s.Put(t, fmt.Sprintf(instance, true))
-	s.Await(t, s.Kind("Choice"), s.NS, "x", all(testkit.IsReady, field("b", "status", "extra")))
+	s.Apply(t, fmt.Sprintf(instance, true))
+	s.Await(t, s.Kind("Choice"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("b", "status", "extra")))
 }
 
-func TestAReferenceToSomebodyElsesObjectIsReadAndFollowed(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+func TestAnExternalReferenceIsWatched(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-reader}
@@ -162,23 +162,23 @@ spec:
     - id: copy
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy}, data: {value: "${source.data.value}"}}
 `)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reader\nmetadata: {name: x, namespace: $NS}\nspec: {from: theirs}\n")
-	s.Await(t, s.Kind("Reader"), s.NS, "x", conditionIs("Ready", "False", "WaitingForExternal", "source waits for ConfigMap "+s.NS+"/theirs"))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reader\nmetadata: {name: x, namespace: $NS}\nspec: {from: theirs}\n")
+	s.Await(t, s.Kind("Reader"), s.NS, "x", suite.HasCondition("Ready", "False", "WaitingForExternal", "source waits for ConfigMap "+s.NS+"/theirs"))
 	source := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: $NS}\ndata: {value: %s}\n"
-	s.Put(t, fmt.Sprintf(source, "one"))
-	s.Await(t, s.Kind("Reader"), s.NS, "x", all(testkit.IsReady, field("one", "status", "value")))
-	s.Put(t, fmt.Sprintf(source, "two"))
-	s.Await(t, s.Kind("Reader"), s.NS, "x", all(testkit.IsReady, field("two", "status", "value")))
-	s.Await(t, configMap, s.NS, "copy", all(field("two", "data", "value")))
+	s.Apply(t, fmt.Sprintf(source, "one"))
+	s.Await(t, s.Kind("Reader"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("one", "status", "value")))
+	s.Apply(t, fmt.Sprintf(source, "two"))
+	s.Await(t, s.Kind("Reader"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("two", "status", "value")))
+	s.Await(t, suite.ConfigMap, s.NS, "copy", suite.All(suite.HasField("two", "data", "value")))
 	s.Delete(t, s.Kind("Reader"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Reader"), s.NS, "x")
-	if s.Get(t, configMap, s.NS, "theirs") == nil {
-		t.Error("somebody else's object was deleted")
+	if s.Get(t, suite.ConfigMap, s.NS, "theirs") == nil {
+		t.Error("another owner's object was deleted")
 	}
 }
 
 func TestReadinessCanFollowHealth(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	deployment := `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -197,12 +197,12 @@ spec:
           selector: {matchLabels: {app: a}}
           template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}]}]}}
 `
-	s.Put(t, fmt.Sprintf(deployment, "there", "", "There"))
-	s.Put(t, fmt.Sprintf(deployment, "healthy", "readiness: Health", "Healthy"))
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: There\nmetadata: {name: a, namespace: $NS}\n---\napiVersion: $GROUP/v1alpha1\nkind: Healthy\nmetadata: {name: b, namespace: $NS}\n")
+	s.Apply(t, fmt.Sprintf(deployment, "there", "", "There"))
+	s.Apply(t, fmt.Sprintf(deployment, "healthy", "readiness: Health", "Healthy"))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: There\nmetadata: {name: a, namespace: $NS}\n---\napiVersion: $GROUP/v1alpha1\nkind: Healthy\nmetadata: {name: b, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("There"), s.NS, "a")
-	s.Await(t, s.Kind("Healthy"), s.NS, "b", conditionIs("Ready", "False", "NotReady", "app is not ready: InProgress"))
-	apps := configMap
+	s.Await(t, s.Kind("Healthy"), s.NS, "b", suite.HasCondition("Ready", "False", "NotReady", "app is not ready: InProgress"))
+	apps := suite.ConfigMap
 	apps.Group, apps.Version, apps.Kind = "apps", "v1", "Deployment"
 	s.SetStatus(t, apps, s.NS, "b", map[string]any{"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
 		"conditions": []any{map[string]any{"type": "Available", "status": "True"}, map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}}})
@@ -210,8 +210,8 @@ spec:
 }
 
 func TestClusterScopedInstancesKeepNamespacedChildren(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-wide}
@@ -221,18 +221,18 @@ spec:
     - id: inside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: "${schema.spec.namespace}"}, data: {a: b}}
 `)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
-	s.Await(t, s.Kind("Wide"), "", "x", all(testkit.IsReady, field(s.NS, "metadata", "annotations", "applyset.kubernetes.io/additional-namespaces")))
-	s.Await(t, configMap, s.NS, "inside", exists)
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
+	s.Await(t, s.Kind("Wide"), "", "x", suite.All(testkit.IsReady, suite.HasField(s.NS, "metadata", "annotations", "applyset.kubernetes.io/additional-namespaces")))
+	s.Await(t, suite.ConfigMap, s.NS, "inside", suite.IsPresent)
 	s.Delete(t, s.Kind("Wide"), "", "x")
 	s.AwaitGone(t, s.Kind("Wide"), "", "x")
-	if s.Get(t, configMap, s.NS, "inside") != nil {
+	if s.Get(t, suite.ConfigMap, s.NS, "inside") != nil {
 		t.Error("the child is left over")
 	}
 }
 
-func TestAKindThatAppearsAndDoesNotFitIsToldWhileTheRestGoesOn(t *testing.T) {
-	s := begin(t)
+func TestAnIncompatibleNewKindIsReported(t *testing.T) {
+	s := suite.New(t)
 	definition := `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -247,50 +247,50 @@ spec:
     - id: reader
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: reader}, data: {a: "${late.status.id}"}}
 `
-	s.Put(t, definition)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.Kind("Early"), s.NS, "x", all(conditionIs("Ready", "False", "WaitingForKind"), field("one", "status", "value")))
+	s.Apply(t, definition)
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Early"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForKind"), suite.HasField("one", "status", "value")))
 
-	t.Log("the kind has another field: that is told, and the graph that served goes on")
-	s.Put(t, suite.SubnetKind)
-	s.Await(t, rgd, "", s.Name("early"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph", `spec.resources[0].template.spec.cdir: there is no field "cdir" here; did you mean "cidr"?`))
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\nspec: {value: two}\n")
-	s.Await(t, s.Kind("Early"), s.NS, "x", all(field("two", "status", "value"), conditionIs("Ready", "False", "WaitingForKind", "GraphAccepted")))
+	t.Log("the kind has another field: that is reported, and the graph that served continues")
+	s.Apply(t, suite.SubnetCRD)
+	s.Await(t, suite.RGD, "", s.Name("early"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph", `spec.resources[0].template.spec.cdir: there is no field "cdir" here; did you mean "cidr"?`))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\nspec: {value: two}\n")
+	s.Await(t, s.Kind("Early"), s.NS, "x", suite.All(suite.HasField("two", "status", "value"), suite.HasCondition("Ready", "False", "WaitingForKind", "GraphAccepted")))
 
 	t.Log("the definition is mended, and all of it is there")
-	s.Put(t, strings.Replace(definition, "cdir", "cidr", 1))
+	s.Apply(t, strings.Replace(definition, "cdir", "cidr", 1))
 	s.SetSubnet(t, "subnet-1")
-	s.Await(t, s.Kind("Early"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "id")))
+	s.Await(t, s.Kind("Early"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("subnet-1", "status", "id")))
 }
 
-func TestTwoKindsWithOnePluralAreToldApart(t *testing.T) {
-	s := begin(t)
+func TestTwoKindsWithOnePluralAreDistinguished(t *testing.T) {
+	s := suite.New(t)
 	const kind = "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-first}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Vpc, group: $GROUP}\n"
-	s.Put(t, kind)
-	s.Active(t, "first")
-	s.Put(t, strings.NewReplacer("$ID-first", "$ID-second", "kind: Vpc", "kind: VPC").Replace(kind))
-	s.Await(t, rgd, "", s.Name("second"), conditionIs("KindReady", "False", "KindNotOwned", "has the plural of VPC already", "ResourceGraphDefinition "+s.Name("first")))
-	s.Delete(t, rgd, "", s.Name("first"))
-	s.Active(t, "second")
+	s.Apply(t, kind)
+	s.AwaitDefinitions(t, "first")
+	s.Apply(t, strings.NewReplacer("$ID-first", "$ID-second", "kind: Vpc", "kind: VPC").Replace(kind))
+	s.Await(t, suite.RGD, "", s.Name("second"), suite.HasCondition("KindReady", "False", "KindNotOwned", "has the plural of VPC already", "ResourceGraphDefinition "+s.Name("first")))
+	s.Delete(t, suite.RGD, "", s.Name("first"))
+	s.AwaitDefinitions(t, "second")
 }
 
 func TestADefinitionMayHaveALongName(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	long := "box-" + strings.Repeat("long-", 20) + "x"
-	s.Put(t, strings.Replace(suite.Box, "$ID-box", "$ID-"+long, 1))
-	s.Put(t, suite.BoxInstance)
-	s.Active(t, long)
+	s.Apply(t, strings.Replace(suite.Box, "$ID-box", "$ID-"+long, 1))
+	s.Apply(t, suite.BoxInstance)
+	s.AwaitDefinitions(t, long)
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	s.Put(t, strings.Replace(suite.Box, "$ID-box", "$ID-twin", 1))
-	s.Await(t, rgd, "", s.Name("twin"), conditionIs("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name(long)))
+	s.Apply(t, strings.Replace(suite.Box, "$ID-box", "$ID-twin", 1))
+	s.Await(t, suite.RGD, "", s.Name("twin"), suite.HasCondition("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name(long)))
 	s.Delete(t, s.Kind("Box"), s.NS, "x")
-	s.Delete(t, rgd, "", s.Name(long))
-	s.AwaitGone(t, rgd, "", s.Name(long))
-	s.Active(t, "twin")
+	s.Delete(t, suite.RGD, "", s.Name(long))
+	s.AwaitGone(t, suite.RGD, "", s.Name(long))
+	s.AwaitDefinitions(t, "twin")
 }
 
 func TestTheLastGoodGraphFollowsTheKindsThatItUses(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	const late = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -301,30 +301,30 @@ spec:
     - id: subnet
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}}
 `
-	s.Put(t, late)
-	s.Active(t, "late")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Late\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.Kind("Late"), s.NS, "x", conditionIs("Ready", "False", "WaitingForKind"))
-	s.Put(t, strings.Replace(late, "${subnet.status.id}", "${sbunet.status.id}", 1))
-	s.Await(t, rgd, "", s.Name("late"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph"))
-	s.Put(t, suite.SubnetKind)
+	s.Apply(t, late)
+	s.AwaitDefinitions(t, "late")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Late\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Late"), s.NS, "x", suite.HasCondition("Ready", "False", "WaitingForKind"))
+	s.Apply(t, strings.Replace(late, "${subnet.status.id}", "${sbunet.status.id}", 1))
+	s.Await(t, suite.RGD, "", s.Name("late"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph"))
+	s.Apply(t, suite.SubnetCRD)
 	s.SetSubnet(t, "subnet-1")
-	s.Await(t, s.Kind("Late"), s.NS, "x", field("subnet-1", "status", "id"))
+	s.Await(t, s.Kind("Late"), s.NS, "x", suite.HasField("subnet-1", "status", "id"))
 }
 
 func TestAKindThatBecomesFreeIsTaken(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	const clash = "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n"
-	s.Put(t, suite.SubnetKind)
-	s.Put(t, clash)
-	s.Await(t, rgd, "", s.Name("clash"), conditionIs("KindReady", "False", "KindNotOwned"))
-	s.Delete(t, crdKind, "", "subnets."+s.Group)
-	s.Active(t, "clash")
+	s.Apply(t, suite.SubnetCRD)
+	s.Apply(t, clash)
+	s.Await(t, suite.RGD, "", s.Name("clash"), suite.HasCondition("KindReady", "False", "KindNotOwned"))
+	s.Delete(t, suite.CRD, "", "subnets."+s.Group)
+	s.AwaitDefinitions(t, "clash")
 
 	t.Log("another definition's too")
-	s.Put(t, strings.Replace(clash, "$ID-clash", "$ID-heir", 1))
-	s.Await(t, rgd, "", s.Name("heir"), conditionIs("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name("clash")))
-	s.Delete(t, rgd, "", s.Name("clash"))
-	s.AwaitGone(t, rgd, "", s.Name("clash"))
-	s.Active(t, "heir")
+	s.Apply(t, strings.Replace(clash, "$ID-clash", "$ID-heir", 1))
+	s.Await(t, suite.RGD, "", s.Name("heir"), suite.HasCondition("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name("clash")))
+	s.Delete(t, suite.RGD, "", s.Name("clash"))
+	s.AwaitGone(t, suite.RGD, "", s.Name("clash"))
+	s.AwaitDefinitions(t, "heir")
 }

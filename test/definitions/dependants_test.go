@@ -14,13 +14,13 @@ import (
 )
 
 // TestAChangeThatWouldBreakWhoComposesAKindNamesThem takes a field away that another
-// definition reads: that one is named as long as it does, and compiled anew when the change
+// definition reads: that one is named as long as it does, and compiled again when the change
 // goes ahead all the same.
 func TestAChangeThatWouldBreakWhoComposesAKindNamesThem(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	low := func(status, annotations string) {
 		t.Helper()
-		s.Put(t, `
+		s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-low, annotations: {`+annotations+`}}
@@ -31,7 +31,7 @@ spec:
 	}
 	high := func(reads string) {
 		t.Helper()
-		s.Put(t, `
+		s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-high}
@@ -42,17 +42,17 @@ spec:
 	}
 	const former, latter, allowed = `former: "${note.data.text}"`, `latter: "${note.data.text}"`, `kro.run/allow-breaking-changes: "true"`
 	low(former, "")
-	s.Active(t, "low")
+	s.AwaitDefinitions(t, "low")
 	high("former")
-	s.Active(t, "high")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: High\nmetadata: {name: x, namespace: $NS}\n")
+	s.AwaitDefinitions(t, "high")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: High\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("High"), s.NS, "x")
 	refused := func(names bool) func(*unstructured.Unstructured) error {
 		return func(o *unstructured.Unstructured) error {
-			told := testkit.Message(o, "KindReady")
+			told := testkit.ConditionMessage(o, "KindReady")
 			named := strings.Contains(told, "ResourceGraphDefinition "+s.Name("high")+": ") && strings.Contains(told, "low.status.former")
-			if testkit.ReasonOf(o, "KindReady") != "BreakingChange" || named != names {
-				return errors.New("KindReady says " + testkit.ReasonOf(o, "KindReady") + ": " + told)
+			if testkit.ConditionReason(o, "KindReady") != "BreakingChange" || named != names {
+				return errors.New("KindReady says " + testkit.ConditionReason(o, "KindReady") + ": " + told)
 			}
 			return nil
 		}
@@ -67,23 +67,23 @@ spec:
 	}
 
 	low(latter, "")
-	s.Await(t, rgd, "", s.Name("low"), refused(true))
-	s.Await(t, s.Kind("High"), s.NS, "x", seen("x")) // what served before goes on
+	s.Await(t, suite.RGD, "", s.Name("low"), refused(true))
+	s.Await(t, s.Kind("High"), s.NS, "x", seen("x")) // what served before continues
 
 	low(former+", "+latter, "")
-	s.Active(t, "low")
+	s.AwaitDefinitions(t, "low")
 	low(latter, "")
-	s.Await(t, rgd, "", s.Name("low"), refused(true))
+	s.Await(t, suite.RGD, "", s.Name("low"), refused(true))
 	high("latter")
-	s.Await(t, rgd, "", s.Name("low"), refused(false))
+	s.Await(t, suite.RGD, "", s.Name("low"), refused(false))
 
 	low(latter, allowed)
-	s.Active(t, "low")
+	s.AwaitDefinitions(t, "low")
 	s.Await(t, s.Kind("High"), s.NS, "x", seen("x"))
 	low(former, allowed)
-	s.Active(t, "low")
-	s.Await(t, rgd, "", s.Name("high"), func(o *unstructured.Unstructured) error {
-		if got := testkit.Message(o, "GraphAccepted"); testkit.Condition(o, "GraphAccepted") != "False" || !strings.Contains(got, "latter") {
+	s.AwaitDefinitions(t, "low")
+	s.Await(t, suite.RGD, "", s.Name("high"), func(o *unstructured.Unstructured) error {
+		if got := testkit.ConditionMessage(o, "GraphAccepted"); testkit.ConditionStatus(o, "GraphAccepted") != "False" || !strings.Contains(got, "latter") {
 			return errors.New("it wasn't compiled anew: " + got)
 		}
 		return nil
@@ -93,7 +93,7 @@ spec:
 // TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack learns of a kind only when others have
 // come to rely on what nobody knew the type of.
 func TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	const lower = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -113,22 +113,22 @@ spec:
     - {id: content, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${%s}"}}}
 `
 	late := suite.CRDText("$GROUP", "v1", "Late", "{type: object, properties: {status: {type: object, properties: {size: {type: integer}}}}}")
-	s.Put(t, lower)
-	s.Active(t, "lower")
-	s.Put(t, fmt.Sprintf(upper, "lower.status.size"))
-	s.Active(t, "upper")
-	s.Put(t, late)
-	s.Await(t, rgd, "", s.Name("lower"), all(field("Inactive", "status", "state"),
-		conditionIs("KindReady", "False", "BreaksDependants", s.Name("upper"), "spec.resources[1].template.data.size", "the expression is an integer; expected a string")))
-	s.Active(t, "upper")
+	s.Apply(t, lower)
+	s.AwaitDefinitions(t, "lower")
+	s.Apply(t, fmt.Sprintf(upper, "lower.status.size"))
+	s.AwaitDefinitions(t, "upper")
+	s.Apply(t, late)
+	s.Await(t, suite.RGD, "", s.Name("lower"), suite.All(suite.HasField("Inactive", "status", "state"),
+		suite.HasCondition("KindReady", "False", "BreaksDependants", s.Name("upper"), "spec.resources[1].template.data.size", "the expression is an integer; expected a string")))
+	s.AwaitDefinitions(t, "upper")
 
 	t.Log("it is typed once nobody is against it")
-	s.Put(t, fmt.Sprintf(upper, "string(lower.status.size)"))
-	s.Active(t, "lower", "upper")
+	s.Apply(t, fmt.Sprintf(upper, "string(lower.status.size)"))
+	s.AwaitDefinitions(t, "lower", "upper")
 	crd := s.Get(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "lowers."+s.Group)
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	if got, _, _ := unstructured.NestedString(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "properties", "size", "type"); got != "integer" {
 		t.Errorf("its size is %q", got)
 	}
-	s.Active(t, "upper")
+	s.AwaitDefinitions(t, "upper")
 }

@@ -40,8 +40,8 @@ spec:
 
 const wordedInstance = "\napiVersion: $GROUP/v1alpha1\nkind: PodInfo\nmetadata: {name: x, namespace: $NS}\n"
 
-// refused checks that the API server refuses an object, and why.
-func refused(t *testing.T, s suite.Suite, what, text, why string) {
+// expectRefused checks that the API server refuses an object, with a reason in its message.
+func expectRefused(t *testing.T, s suite.Suite, what, text, why string) {
 	t.Helper()
 	o := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), o); err != nil {
@@ -52,18 +52,18 @@ func refused(t *testing.T, s suite.Suite, what, text, why string) {
 	}
 }
 
-func TestTheAuthorSaysThePluralAndTheNames(t *testing.T) {
-	s := begin(t)
-	s.Put(t, worded)
-	s.Active(t, "worded")
-	s.Await(t, crdKind, "", "podinfos."+s.Group, all(field("podinfos", "spec", "names", "plural")))
-	refused(t, s, "a name that is too long", s.Text("\napiVersion: $GROUP/v1alpha1\nkind: PodInfo\nmetadata: {name: far-too-long, namespace: $NS}\n"), "metadata.name")
-	s.Put(t, wordedInstance)
+func TestTheAuthorSetsThePluralAndTheNames(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, worded)
+	s.AwaitDefinitions(t, "worded")
+	s.Await(t, suite.CRD, "", "podinfos."+s.Group, suite.All(suite.HasField("podinfos", "spec", "names", "plural")))
+	expectRefused(t, s, "a name that is too long", s.Expand("\napiVersion: $GROUP/v1alpha1\nkind: PodInfo\nmetadata: {name: far-too-long, namespace: $NS}\n"), "metadata.name")
+	s.Apply(t, wordedInstance)
 	s.AwaitReady(t, s.Kind("PodInfo"), s.NS, "x")
 }
 
-// kindsAre checks what kinds an instance says that it has objects of.
-func kindsAre(want string) func(*unstructured.Unstructured) error {
+// kindsEqual checks what kinds an instance says that it has objects of.
+func kindsEqual(want string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("does not exist")
@@ -76,21 +76,21 @@ func kindsAre(want string) func(*unstructured.Unstructured) error {
 }
 
 func TestAnInstanceNamesNoKindThatIsLeftOut(t *testing.T) {
-	s := begin(t)
-	s.Put(t, worded)
-	s.Active(t, "worded")
-	s.Put(t, wordedInstance)
-	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(testkit.IsReady, kindsAre("ConfigMap")))
+	s := suite.New(t)
+	s.Apply(t, worded)
+	s.AwaitDefinitions(t, "worded")
+	s.Apply(t, wordedInstance)
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", suite.All(testkit.IsReady, kindsEqual("ConfigMap")))
 
 	t.Log("it names it before there is one, and no longer than there is one")
-	s.Put(t, wordedInstance+"spec: {secret: true}\n")
-	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(testkit.IsReady, kindsAre("ConfigMap,Secret")))
+	s.Apply(t, wordedInstance+"spec: {secret: true}\n")
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", suite.All(testkit.IsReady, kindsEqual("ConfigMap,Secret")))
 	secret := s.Get(t, suite.Secret, s.NS, "x-three")
 	if got := secret.GetAnnotations()["internal.kro.run/deletion-policy"]; got != "Orphaned" {
-		t.Errorf("what is left in place says %q", got)
+		t.Errorf("what is left in place has the message %q", got)
 	}
-	s.Put(t, wordedInstance+"spec: {secret: false}\n")
-	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(testkit.IsReady, kindsAre("ConfigMap")))
+	s.Apply(t, wordedInstance+"spec: {secret: false}\n")
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", suite.All(testkit.IsReady, kindsEqual("ConfigMap")))
 	s.Await(t, suite.Secret, s.NS, "x-three", func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is deleted, and should be left in place")
@@ -102,24 +102,24 @@ func TestAnInstanceNamesNoKindThatIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestNeitherOfTwoNodesTakesWhatSomebodyElseHas(t *testing.T) {
-	s := begin(t)
-	s.Put(t, worded)
-	s.Active(t, "worded")
-	s.Put(t, "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-one, namespace: $NS}\ndata: {of: somebody}\n")
-	before := s.Get(t, configMap, s.NS, "x-one")
-	s.Put(t, wordedInstance+"spec: {twin: one}\n")
-	s.Await(t, s.Kind("PodInfo"), s.NS, "x", all(field("ERROR", "status", "state"), conditionIs("ResourcesReady", "False", "Rejected", "one", "two", "render")))
+func TestTwoNodesAdoptNoForeignObject(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, worded)
+	s.AwaitDefinitions(t, "worded")
+	s.Apply(t, "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-one, namespace: $NS}\ndata: {of: somebody}\n")
+	before := s.Get(t, suite.ConfigMap, s.NS, "x-one")
+	s.Apply(t, wordedInstance+"spec: {twin: one}\n")
+	s.Await(t, s.Kind("PodInfo"), s.NS, "x", suite.All(suite.HasField("ERROR", "status", "state"), suite.HasCondition("ResourcesReady", "False", "Rejected", "one", "two", "render")))
 	s.Delete(t, s.Kind("PodInfo"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("PodInfo"), s.NS, "x")
-	if after := s.Get(t, configMap, s.NS, "x-one"); after.GetResourceVersion() != before.GetResourceVersion() {
-		t.Error("what somebody else had was written")
+	if after := s.Get(t, suite.ConfigMap, s.NS, "x-one"); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Error("what another client had was written")
 	}
 }
 
 func TestDeletionPoliciesAreForTemplates(t *testing.T) {
-	s := begin(t)
-	refused(t, s, "a reference that is to be left in place", s.Text(`
+	s := suite.New(t)
+	expectRefused(t, s, "a reference that is to be left in place", s.Expand(`
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-refused}
@@ -133,16 +133,16 @@ spec:
 var revisionOf = schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}
 
 func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
-	s := begin(t)
-	s.Put(t, worded)
-	s.Active(t, "worded")
+	s := suite.New(t)
+	s.Apply(t, worded)
+	s.AwaitDefinitions(t, "worded")
 	name := s.Name("worded") + "-r00001"
 	first := s.Get(t, revisionOf, "", name)
 	policy := metav1.DeletePropagationOrphan
-	if err := s.Of(t, rgd, "").Delete(t.Context(), s.Name("worded"), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := s.Resource(t, suite.RGD, "").Delete(t.Context(), s.Name("worded"), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		t.Fatal(err)
 	}
-	s.AwaitGone(t, rgd, "", s.Name("worded"))
+	s.AwaitGone(t, suite.RGD, "", s.Name("worded"))
 	s.Await(t, revisionOf, "", name, func(o *unstructured.Unstructured) error {
 		switch {
 		case o == nil || o.GetDeletionTimestamp() != nil:
@@ -153,18 +153,18 @@ func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
 		return nil
 	})
 
-	t.Log("the next definition of the name goes on with it")
-	s.Put(t, worded)
-	s.Active(t, "worded")
-	s.Await(t, rgd, "", s.Name("worded"), all(field(int64(1), "status", "lastIssuedRevision")))
+	t.Log("the next definition of the name continues with it")
+	s.Apply(t, worded)
+	s.AwaitDefinitions(t, "worded")
+	s.Await(t, suite.RGD, "", s.Name("worded"), suite.All(suite.HasField(int64(1), "status", "lastIssuedRevision")))
 	if again := s.Get(t, revisionOf, "", name); again.GetUID() != first.GetUID() || len(again.GetOwnerReferences()) == 0 {
-		t.Errorf("it goes on with %s of %v; the revision was %s", again.GetUID(), again.GetOwnerReferences(), first.GetUID())
+		t.Errorf("it continues with %s of %v; the revision was %s", again.GetUID(), again.GetOwnerReferences(), first.GetUID())
 	}
 }
 
-func TestAnItemThatCantBeUpdatedIsTold(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+func TestAFailedUpdateOfAnItemIsReported(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-fixed}
@@ -180,17 +180,17 @@ spec:
         immutable: ${slot == 'a'}
         data: {value: "${schema.spec.value}"}
 `)
-	s.Active(t, "fixed")
+	s.AwaitDefinitions(t, "fixed")
 	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: x, namespace: $NS}\nspec: {value: VALUE}\n"
-	s.Put(t, strings.Replace(instance, "VALUE", "first", 1))
+	s.Apply(t, strings.Replace(instance, "VALUE", "first", 1))
 	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
 
 	t.Log("its sibling is updated, and the item stays as it was")
-	s.Put(t, strings.Replace(instance, "VALUE", "second", 1))
-	s.Await(t, s.Kind("Fixed"), s.NS, "x", all(field("ERROR", "status", "state"),
-		conditionIs("ResourcesReady", "False", "Rejected", "parts[x-a]: item "+s.NS+"/x-a: update rejected: ")))
-	s.Await(t, configMap, s.NS, "x-b", all(field("second", "data", "value")))
-	s.Await(t, configMap, s.NS, "x-a", all(field("first", "data", "value")))
-	s.Put(t, strings.Replace(instance, "VALUE", "first", 1))
+	s.Apply(t, strings.Replace(instance, "VALUE", "second", 1))
+	s.Await(t, s.Kind("Fixed"), s.NS, "x", suite.All(suite.HasField("ERROR", "status", "state"),
+		suite.HasCondition("ResourcesReady", "False", "Rejected", "parts[x-a]: item "+s.NS+"/x-a: update rejected: ")))
+	s.Await(t, suite.ConfigMap, s.NS, "x-b", suite.All(suite.HasField("second", "data", "value")))
+	s.Await(t, suite.ConfigMap, s.NS, "x-a", suite.All(suite.HasField("first", "data", "value")))
+	s.Apply(t, strings.Replace(instance, "VALUE", "first", 1))
 	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
 }

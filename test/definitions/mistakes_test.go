@@ -5,86 +5,87 @@ import (
 	"testing"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // TestAMistakeTakesBackNothingOfARollout makes mistakes while a wave has been reached.
 func TestAMistakeTakesBackNothingOfARollout(t *testing.T) {
-	s := begin(t)
-	s.Put(t, edition("one", rollout))
-	s.Active(t, "box")
-	boxes(s, t, `fit: one`, "a", "b", "f")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: f, namespace: $NS, labels: {volunteer: \"yes\"}}\nspec: {fit: one}\n")
-	are(s, t, map[string]string{"a": "one", "b": "one", "f": "one"})
-	s.Put(t, edition("two", rollout))
-	s.Await(t, rgd, "", s.Name("box"), field("Stopped", "status", "rollout", "phase"))
+	s := suite.New(t)
+	s.Apply(t, boxDefinition("one", rollout))
+	s.AwaitDefinitions(t, "box")
+	applyBoxes(s, t, `fit: one`, "a", "b", "f")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: f, namespace: $NS, labels: {volunteer: \"yes\"}}\nspec: {fit: one}\n")
+	expectEditions(s, t, map[string]string{"a": "one", "b": "one", "f": "one"})
+	s.Apply(t, boxDefinition("two", rollout))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasField("Stopped", "status", "rollout", "phase"))
 	reached := map[string]string{"a": "one", "b": "one", "f": "two"}
-	are(s, t, reached)
+	expectEditions(s, t, reached)
 
 	t.Log("waves that make no sense")
-	s.Put(t, edition("two", strings.Replace(rollout, "{percent: 50}", "{percent: 50}, {percent: 40}", 1)))
-	s.Await(t, rgd, "", s.Name("box"), conditionIs("GraphRevisionsResolved", "False", "InvalidRollout", "spec.rollout.waves[2].percent"))
-	boxes(s, t, `fit: still one`, "b") // somebody whom the controller looks at again
-	s.Await(t, configMap, s.NS, "b-content", field("still one", "data", "fit"))
-	are(s, t, reached)
+	s.Apply(t, boxDefinition("two", strings.Replace(rollout, "{percent: 50}", "{percent: 50}, {percent: 40}", 1)))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("GraphRevisionsResolved", "False", "InvalidRollout", "spec.rollout.waves[2].percent"))
+	applyBoxes(s, t, `fit: still one`, "b") // somebody whom the controller looks at again
+	s.Await(t, suite.ConfigMap, s.NS, "b-content", suite.HasField("still one", "data", "fit"))
+	expectEditions(s, t, reached)
 
-	t.Log("a spec that can't be read asks for nothing")
-	s.Put(t, strings.Replace(edition("three", ""), "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n      includeWhen: [ready]\n", 1))
-	s.Await(t, rgd, "", s.Name("box"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
-		"spec.resources[0].waitFor.x.fields[0]: 5 can't be read", "spec.resources[0].includeWhen[0]: "))
-	boxes(s, t, `fit: one`, "b")
-	s.Await(t, configMap, s.NS, "b-content", field("one", "data", "fit"))
-	are(s, t, reached)
+	t.Log("a spec that cannot be read asks for nothing")
+	s.Apply(t, strings.Replace(boxDefinition("three", ""), "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n      includeWhen: [ready]\n", 1))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
+		"spec.resources[0].waitFor.x.fields[0]: 5 is not allowed here", "spec.resources[0].includeWhen[0]: "))
+	applyBoxes(s, t, `fit: one`, "b")
+	s.Await(t, suite.ConfigMap, s.NS, "b-content", suite.HasField("one", "data", "fit"))
+	expectEditions(s, t, reached)
 	for _, name := range []string{"box-r00001", "box-r00002"} {
 		if s.Get(t, revisionKind, "", s.Name(name)) == nil {
 			t.Errorf("revision %s is gone", name)
 		}
 	}
 
-	t.Log("and it goes on when they are mended")
-	s.Put(t, edition("two", rollout))
-	boxes(s, t, `fit: for all`, "a", "b", "f")
-	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(2), field("Complete", "status", "rollout", "phase")))
-	are(s, t, map[string]string{"a": "two", "b": "two", "f": "two"})
+	t.Log("and it continues when they are mended")
+	s.Apply(t, boxDefinition("two", rollout))
+	applyBoxes(s, t, `fit: for all`, "a", "b", "f")
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(2), suite.HasField("Complete", "status", "rollout", "phase")))
+	expectEditions(s, t, map[string]string{"a": "two", "b": "two", "f": "two"})
 }
 
 // TestASuspendedInstanceStopsNoRollout suspends the one that the first wave is for.
 func TestASuspendedInstanceStopsNoRollout(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	const waves = `rollout: {waves: [{selector: {matchLabels: {volunteer: "yes"}}}]}`
-	s.Put(t, edition("one", waves))
-	s.Active(t, "box")
-	boxes(s, t, ``, "a", "f")
-	are(s, t, map[string]string{"a": "one", "f": "one"})
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: f, namespace: $NS, labels: {volunteer: \"yes\"}, annotations: {kro.run/reconcile: suspended}}\n")
-	s.Await(t, s.Kind("Box"), s.NS, "f", field("SUSPENDED", "status", "state"))
-	s.Put(t, edition("two", waves))
-	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(2), field("Complete", "status", "rollout", "phase")))
-	are(s, t, map[string]string{"a": "two", "f": "one"})
+	s.Apply(t, boxDefinition("one", waves))
+	s.AwaitDefinitions(t, "box")
+	applyBoxes(s, t, ``, "a", "f")
+	expectEditions(s, t, map[string]string{"a": "one", "f": "one"})
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: f, namespace: $NS, labels: {volunteer: \"yes\"}, annotations: {kro.run/reconcile: suspended}}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "f", suite.HasField("SUSPENDED", "status", "state"))
+	s.Apply(t, boxDefinition("two", waves))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(2), suite.HasField("Complete", "status", "rollout", "phase")))
+	expectEditions(s, t, map[string]string{"a": "two", "f": "one"})
 
 	t.Log("it follows when it is looked after again")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: f, namespace: $NS, labels: {volunteer: \"yes\"}}\n")
-	are(s, t, map[string]string{"f": "two"})
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: f, namespace: $NS, labels: {volunteer: \"yes\"}}\n")
+	expectEditions(s, t, map[string]string{"f": "two"})
 }
 
 // TestAPinOutlivesASpecThatCantBeRead pins a definition to its first revision, by its spec.
 func TestAPinOutlivesASpecThatCantBeRead(t *testing.T) {
-	s := begin(t)
-	s.Put(t, edition("one", ""))
-	s.Active(t, "box")
-	boxes(s, t, ``, "a")
-	s.Put(t, edition("two", "revision: 1"))
-	s.Await(t, rgd, "", s.Name("box"), all(testkit.IsReady, serves(1), conditionIs("GraphRevisionsResolved", "True", "Pinned")))
-	s.Put(t, strings.Replace(edition("three", ""), "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n", 1))
-	s.Await(t, rgd, "", s.Name("box"), all(serves(1), conditionIs("GraphAccepted", "False", "InvalidResourceGraph", "can't be read")))
-	boxes(s, t, `fit: other`, "a")
-	s.Await(t, configMap, s.NS, "a-content", field("other", "data", "fit"))
-	are(s, t, map[string]string{"a": "one"})
+	s := suite.New(t)
+	s.Apply(t, boxDefinition("one", ""))
+	s.AwaitDefinitions(t, "box")
+	applyBoxes(s, t, ``, "a")
+	s.Apply(t, boxDefinition("two", "revision: 1"))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(1), suite.HasCondition("GraphRevisionsResolved", "True", "Pinned")))
+	s.Apply(t, strings.Replace(boxDefinition("three", ""), "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n", 1))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(servesRevision(1), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph", "is not allowed here")))
+	applyBoxes(s, t, `fit: other`, "a")
+	s.Await(t, suite.ConfigMap, s.NS, "a-content", suite.HasField("other", "data", "fit"))
+	expectEditions(s, t, map[string]string{"a": "one"})
 }
 
 // TestAKindThatCannotComeIsRefused misspells a kind that the API server is built with, and
 // one that a CustomResourceDefinition might still define.
 func TestAKindThatCannotComeIsRefused(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	text := func(kind, other string) string {
 		return `
 apiVersion: kro.run/v1alpha1
@@ -99,12 +100,12 @@ spec:
       externalRef: {apiVersion: ` + other + `, metadata: {name: nobody}}
 `
 	}
-	s.Put(t, text("ConfgMap", "batch/v1, kind: CronJbo"))
-	s.Await(t, rgd, "", s.Name("typo"), all(field("Inactive", "status", "state"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+	s.Apply(t, text("ConfgMap", "batch/v1, kind: CronJbo"))
+	s.Await(t, suite.RGD, "", s.Name("typo"), suite.All(suite.HasField("Inactive", "status", "state"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
 		`spec.resources[0].template.kind: the API server has no kind "ConfgMap" in v1; did you mean "ConfigMap"?`,
 		`spec.resources[1].externalRef.kind: the API server has no kind "CronJbo" in batch/v1; did you mean "CronJob"?`)))
 
 	t.Log("a version of a group that CustomResourceDefinitions serve may get kinds at any time")
-	s.Put(t, text("ConfigMap", "kro.run/v1alpha1, kind: ResourceGraphDefinitoin"))
-	s.Await(t, rgd, "", s.Name("typo"), all(testkit.IsReady, conditionIs("GraphAccepted", "True", "Valid", "ResourceGraphDefinitoin.v1alpha1.kro.run")))
+	s.Apply(t, text("ConfigMap", "kro.run/v1alpha1, kind: ResourceGraphDefinitoin"))
+	s.Await(t, suite.RGD, "", s.Name("typo"), suite.All(testkit.IsReady, suite.HasCondition("GraphAccepted", "True", "Valid", "ResourceGraphDefinitoin.v1alpha1.kro.run")))
 }

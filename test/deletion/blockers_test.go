@@ -23,7 +23,7 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 	cases := map[string]struct {
 		reason report.Reason
 		words  []string
-		// about is what the cause is told of; the leaf by default.
+		// about is the object of the cause; the leaf by default.
 		about string
 		// block is put in the way and returns how to take it away.
 		block func(t *testing.T, s suite.Suite) (clear func())
@@ -33,14 +33,14 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 		"a finalizer, with who put it on": {
 			reason: report.HeldByFinalizer, words: []string{"example.com/guard", "somebody"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				finalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
-				return func() { finalizers(t, s, leaf(s), "x-leaf") }
+				setFinalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
+				return func() { setFinalizers(t, s, leaf(s), "x-leaf") }
 			},
 		},
 		"a webhook that refuses": {
 			reason: report.DeniedByWebhook, words: []string{"not today", "guard.example.com"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				return refuse(t, s, webhook(t, "not today"), "guard.example.com")
+				return refuseDeletions(t, s, webhook(t, "not today"), "guard.example.com")
 			},
 		},
 		"an admission policy that refuses": {
@@ -50,12 +50,12 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 		"a webhook that doesn't answer": {
 			reason: report.WebhookUnavailable, words: []string{"guard.example.com", "ValidatingWebhookConfiguration ", "-guard"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				return refuse(t, s, map[string]any{"url": "https://127.0.0.1:1/refuse"}, "guard.example.com")
+				return refuseDeletions(t, s, map[string]any{"url": "https://127.0.0.1:1/refuse"}, "guard.example.com")
 			},
 		},
 		"a right that is missing": {
 			reason: report.Forbidden, words: []string{"cannot delete", "espalier-test"}, rights: withoutDelete,
-			block: func(t *testing.T, s suite.Suite) func() { return func() { s.Put(t, granted) } },
+			block: func(t *testing.T, s suite.Suite) func() { return func() { s.Apply(t, granted) } },
 		},
 		"protection": {
 			reason: report.Protected, words: []string{"holds the ledger", "espalier.dev/protect"},
@@ -67,35 +67,35 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 		"an external resource": {
 			reason: report.ExternalDeletion, words: []string{"DependencyViolation"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				finalizers(t, s, leaf(s), "x-leaf", "finalizer.managedresource.crossplane.io")
+				setFinalizers(t, s, leaf(s), "x-leaf", "finalizer.managedresource.crossplane.io")
 				s.SetStatus(t, leaf(s), s.NS, "x-leaf", map[string]any{"conditions": []any{
 					map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "delete failed: DependencyViolation"},
 				}})
-				return func() { finalizers(t, s, leaf(s), "x-leaf") }
+				return func() { setFinalizers(t, s, leaf(s), "x-leaf") }
 			},
 		},
 		"a kind that isn't served": {
 			reason: report.KindUnavailable, about: "objects of kind Leaf", words: []string{"Leaf"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				serve(t, s, false)
-				return func() { serve(t, s, true) }
+				setServed(t, s, false)
+				return func() { setServed(t, s, true) }
 			},
 		},
 	}
 	for dialect, nest := range nests {
 		for name, tc := range cases {
 			t.Run(dialect+"/"+name, func(t *testing.T) {
-				s := suite.Begin(t)
-				s.Put(t, cmp.Or(tc.rights, granted))
+				s := suite.New(t)
+				s.Apply(t, cmp.Or(tc.rights, granted))
 				nest.build(t, s)
 				clear := tc.block(t, s)
 				about := cmp.Or(tc.about, "Leaf "+s.NS+"/x-leaf")
 				s.Delete(t, s.Kind(nest.top().kind), s.NS, "x")
-				nest.onEveryLayer(t, s, nest.blocked(about, tc.reason, tc.words...))
+				nest.awaitEveryLayer(t, s, nest.blocked(about, tc.reason, tc.words...))
 				for i, l := range nest.layers {
 					o := l.only(t, s)
 					if d := report.ReadDeletion(o); i > 0 && (d == nil || d.Blockers[0].Reason != report.ChildBlocked) {
-						t.Errorf("%s isn't held by its child: %+v", l.kind, d)
+						t.Errorf("%s is not held by its child: %+v", l.kind, d)
 					}
 					s.AwaitEventOn(t, o, "DeletionBlocked", tc.words[0])
 				}
@@ -106,8 +106,8 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 	}
 }
 
-// onEveryLayer waits until the instances of all layers pass the check.
-func (n layered) onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) {
+// awaitEveryLayer waits until the instances of all layers pass the check.
+func (n layered) awaitEveryLayer(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) {
 	t.Helper()
 	var (
 		mu   sync.Mutex
@@ -115,9 +115,9 @@ func (n layered) onEveryLayer(t *testing.T, s suite.Suite, check func(*unstructu
 		errs []error
 	)
 	for _, l := range n.layers {
-		of := l.of(t, s)
+		of := l.client(t, s)
 		wait.Go(func() {
-			err := testkit.AwaitAny(t.Context(), of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+			err := testkit.AwaitList(t.Context(), of, metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 				for _, o := range objects {
 					return check(o)
 				}
@@ -151,11 +151,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-lack
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
 `
 
-// serve changes whether the leaf's only version is served.
-func serve(t *testing.T, s suite.Suite, served bool) {
+// setServed changes whether the leaf's only version is served.
+func setServed(t *testing.T, s suite.Suite, served bool) {
 	t.Helper()
 	body := fmt.Sprintf(`[{"op":"replace","path":"/spec/versions/0/served","value":%t}]`, served)
-	if _, err := s.Of(t, suite.CRD, "").Patch(t.Context(), s.Text("leafs.leaf.$GROUP"), types.JSONPatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Resource(t, suite.CRD, "").Patch(t.Context(), s.Expand("leafs.leaf.$GROUP"), types.JSONPatchType, []byte(body), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,13 +19,13 @@ import (
 )
 
 // awaitKindGone waits until the API server has taken the lowest kind away. It has five workers
-// for that, each of which waits up to a minute for objects of a kind that don't go: those of
+// for that, each of which waits up to a minute for objects of a kind that do not go: those of
 // other tests may hold it up for longer than anything of ours takes.
 func awaitKindGone(t *testing.T, s suite.Suite) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go testkit.Nudge(ctx, s.Of(t, suite.CRD, ""), leafCRD(s))
+	go testkit.TouchCRD(ctx, s.Resource(t, suite.CRD, ""), leafCRD(s))
 	testkit.PollFor(t, 5*time.Minute, "the kind is gone", func() bool { return s.Get(t, suite.CRD, "", leafCRD(s)) == nil })
 }
 
@@ -33,11 +33,11 @@ func leafCRD(s suite.Suite) string { return "leafs.leaf." + s.Group }
 
 func kindCRD(s suite.Suite, kind string) string { return strings.ToLower(kind) + "s." + s.Group }
 
-// awaitBlocked waits until every layer tells of the cause.
+// awaitBlocked waits until every layer reports the blocker.
 func awaitBlocked(t *testing.T, s suite.Suite, object string, reason report.Reason, words ...string) {
 	t.Helper()
 	for _, kind := range layers {
-		s.Await(t, s.Kind(kind), s.NS, "x", blocked(object, reason, words...))
+		s.Await(t, s.Kind(kind), s.NS, "x", isBlocked(object, reason, words...))
 	}
 }
 
@@ -49,8 +49,8 @@ func awaitNestGone(t *testing.T, s suite.Suite) {
 	}
 }
 
-// deleteNest deletes the top instance, waits until nothing is left of it, and checks what
-// was seen of the layers meanwhile.
+// deleteNest deletes the top instance, waits until nothing is left of it, and checks what the
+// witness saw of the layers meanwhile.
 func deleteNest(t *testing.T, s suite.Suite, saw *witness) {
 	t.Helper()
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
@@ -60,12 +60,12 @@ func deleteNest(t *testing.T, s suite.Suite, saw *witness) {
 	saw.check(t)
 }
 
-// uids are those of all objects of the nest.
-func uids(t *testing.T, s suite.Suite) map[string]types.UID {
+// nestUIDs returns the UIDs of all objects of the nest.
+func nestUIDs(t *testing.T, s suite.Suite) map[string]types.UID {
 	t.Helper()
 	out := map[string]types.UID{}
 	for _, gvk := range append(kindsOf(s, layers...), leaf(s)) {
-		list, err := s.Of(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{})
+		list, err := s.Resource(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,22 +76,22 @@ func uids(t *testing.T, s suite.Suite) map[string]types.UID {
 	return out
 }
 
-func there(o *unstructured.Unstructured) error {
+func isPresent(o *unstructured.Unstructured) error {
 	if o == nil {
 		return errors.New("does not exist")
 	}
 	return nil
 }
 
-func leaving(o *unstructured.Unstructured) error {
+func isTerminating(o *unstructured.Unstructured) error {
 	if o == nil || o.GetDeletionTimestamp() == nil {
 		return errors.New("is not being deleted")
 	}
 	return nil
 }
 
-// another checks that an object is there that isn't the former one of its name.
-func another(former *unstructured.Unstructured) func(*unstructured.Unstructured) error {
+// isRecreated checks that an object exists and is not the former one of its name.
+func isRecreated(former *unstructured.Unstructured) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() == former.GetUID() {
 			return errors.New("has not been made anew")
@@ -109,33 +109,33 @@ func labelled(key, value string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// waits checks that an instance isn't ready for a reason, in words that contain
+// isWaiting checks that an instance is not ready for a reason, in words that contain
 // the given one.
-func waits(reason, word string) func(*unstructured.Unstructured) error {
+func isWaiting(reason, word string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
-		if o == nil || testkit.ReasonOf(o, "Ready") != reason || !strings.Contains(testkit.Message(o, "Ready"), word) {
+		if o == nil || testkit.ConditionReason(o, "Ready") != reason || !strings.Contains(testkit.ConditionMessage(o, "Ready"), word) {
 			return fmt.Errorf("does not wait because of %s %s", reason, word)
 		}
 		return nil
 	}
 }
 
-// counts checks that a deleted definition tells how many instances it waits for.
-func counts(n int) func(*unstructured.Unstructured) error {
+// countsInstances checks that a deleted definition tells how many instances it waits for.
+func countsInstances(n int) func(*unstructured.Unstructured) error {
 	text := fmt.Sprintf("%d instance", n)
 	return func(o *unstructured.Unstructured) error {
-		if o == nil || testkit.ReasonOf(o, "Ready") != "InstancesRemain" || !strings.HasPrefix(testkit.Message(o, "Ready"), text) {
+		if o == nil || testkit.ConditionReason(o, "Ready") != "InstancesRemain" || !strings.HasPrefix(testkit.ConditionMessage(o, "Ready"), text) {
 			return fmt.Errorf("doesn't wait for %s", text)
 		}
 		return nil
 	}
 }
 
-// neverError checks that an instance isn't in error and that no wait of it is one.
-func neverError(o *unstructured.Unstructured) error {
+// isNotInError checks that an instance and its waits are not errors.
+func isNotInError(o *unstructured.Unstructured) error {
 	said := report.Read(o)
 	if said.State == "ERROR" {
-		return fmt.Errorf("is in state ERROR: %s", testkit.Message(o, "Ready"))
+		return fmt.Errorf("is in state ERROR: %s", testkit.ConditionMessage(o, "Ready"))
 	}
 	return nil
 }

@@ -79,59 +79,59 @@ spec:
 `
 
 // unclaimed is a Mid of the nest that nobody has claimed, and what is below it.
-var unclaimed = layered{[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}}, composeMid, told}
+var unclaimed = layered{[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}}, composeMid, reportsBlocker}
 
 func composeMid(t *testing.T, s suite.Suite) {
 	t.Helper()
-	s.Put(t, composites)
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Mid\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
+	s.Apply(t, composites)
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Mid\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Mid"), "", "x")
 }
 
-// compose makes the nest and a claim of it.
+// compose creates the nest and a claim of it.
 func compose(t *testing.T, s suite.Suite) {
 	t.Helper()
-	s.Put(t, composites)
-	s.Put(t, topInstance+"spec: {}\n")
+	s.Apply(t, composites)
+	s.Apply(t, topInstance+"spec: {}\n")
 	s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
 }
 
-// TestAClaimGoesLastWhateverItsPolicy holds the leaf that goes first. What stands below it
+// TestAClaimIsDeletedLastWithEachPolicy holds the leaf that goes first. What stands below it
 // stays, since a claim's composite is never asked to go in the foreground: the garbage
 // collector would take what it is composed of in no order.
-func TestAClaimGoesLastWhateverItsPolicy(t *testing.T) {
+func TestAClaimIsDeletedLastWithEachPolicy(t *testing.T) {
 	for _, policy := range []string{"Background", "Foreground"} {
 		t.Run(policy, func(t *testing.T) {
-			s, nest := home(t), nests["composites"]
-			s.Put(t, composites)
-			s.Put(t, topInstance+"spec: {compositeDeletePolicy: "+policy+"}\n")
+			s, nest := newSuite(t), nests["composites"]
+			s.Apply(t, composites)
+			s.Apply(t, topInstance+"spec: {compositeDeletePolicy: "+policy+"}\n")
 			s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
-			finalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
+			setFinalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
-			nest.onEveryLayer(t, s, nest.blocked("x-leaf", report.HeldByFinalizer, "example.com/guard"))
-			if err := stays(s.Get(t, leaf(s), s.NS, "x-below")); err != nil {
+			nest.awaitEveryLayer(t, s, nest.blocked("x-leaf", report.HeldByFinalizer, "example.com/guard"))
+			if err := isNotTerminating(s.Get(t, leaf(s), s.NS, "x-below")); err != nil {
 				t.Errorf("what the held leaf stands on %v", err)
 			}
-			nest.letGo(t, s, "x-leaf")
+			nest.release(t, s, "x-leaf")
 		})
 	}
 }
 
-// TestWhatACompositeLeavesIsNobodys deletes composites by the policy that leaves in place
+// TestOrphansOfACompositeHaveNoOwner deletes composites by the policy that leaves in place
 // what they are composed of: the garbage collector leaves it too.
-func TestWhatACompositeLeavesIsNobodys(t *testing.T) {
-	s := home(t)
+func TestOrphansOfACompositeHaveNoOwner(t *testing.T) {
+	s := newSuite(t)
 	composeMid(t, s)
 	low, mid := unclaimed.layers[0], unclaimed.layers[1]
 	before := s.Get(t, leaf(s), s.NS, "x-leaf")
 	upper := mid.only(t, s)
 
-	propagate(t, s, "Mid", metav1.DeletePropagationOrphan)
+	deleteWith(t, s, "Mid", metav1.DeletePropagationOrphan)
 	s.AwaitEventOn(t, upper, "Orphaned", "Low")
 	s.AwaitGone(t, s.Kind("Mid"), "", "x")
-	collect(t, s, upper)
+	awaitCollector(t, s, upper)
 	lower := low.only(t, s)
-	if err := stays(lower); err != nil {
+	if err := isNotTerminating(lower); err != nil {
 		t.Fatalf("the lower composite %v", err)
 	}
 	name := lower.GetName()
@@ -144,31 +144,31 @@ func TestWhatACompositeLeavesIsNobodys(t *testing.T) {
 	}
 
 	policy := metav1.DeletePropagationOrphan
-	if err := low.of(t, s).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := low.client(t, s).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		t.Fatal(err)
 	}
 	s.AwaitEventOn(t, lower, "Orphaned", "x-leaf", "x-below")
 	s.AwaitGone(t, s.Kind("Low"), s.NS, name)
-	collect(t, s, lower)
+	awaitCollector(t, s, lower)
 	for _, name := range []string{"x-leaf", "x-below"} {
 		o := s.Get(t, leaf(s), s.NS, name)
-		if err := errors.Join(stays(o), unmarked(o)); err != nil {
+		if err := errors.Join(isNotTerminating(o), isUnlabelled(o)); err != nil {
 			t.Errorf("%s %v", name, err)
 		}
 	}
 	if got := s.Get(t, leaf(s), s.NS, "x-leaf"); got.GetUID() != before.GetUID() {
-		t.Error("the leaf was made anew")
+		t.Error("the leaf was recreated")
 	}
 }
 
-// TestWhatAClaimLeavesGoesOn deletes a claim by the policy that leaves its composite in
-// place, which goes on for itself, and can be deleted.
-func TestWhatAClaimLeavesGoesOn(t *testing.T) {
-	s := home(t)
+// TestACompositeOutlivesItsOrphaningClaim deletes a claim by the policy that leaves its composite in
+// place, which continues for itself, and can be deleted.
+func TestACompositeOutlivesItsOrphaningClaim(t *testing.T) {
+	s := newSuite(t)
 	compose(t, s)
 	composite := nests["composites"].layers[2]
 	name := composite.only(t, s).GetName()
-	propagate(t, s, "Top", metav1.DeletePropagationOrphan)
+	deleteWith(t, s, "Top", metav1.DeletePropagationOrphan)
 	s.AwaitEvent(t, "x", "Orphaned", name)
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
 	left := s.AwaitReady(t, s.Kind("XTop"), "", name)
@@ -181,7 +181,7 @@ func TestWhatAClaimLeavesGoesOn(t *testing.T) {
 		t.Errorf("it names a claim: %v", ref)
 	}
 	for _, name := range []string{"x-leaf", "x-below"} {
-		if err := stays(s.Get(t, leaf(s), s.NS, name)); err != nil {
+		if err := isNotTerminating(s.Get(t, leaf(s), s.NS, name)); err != nil {
 			t.Errorf("%s %v", name, err)
 		}
 	}
@@ -189,11 +189,11 @@ func TestWhatAClaimLeavesGoesOn(t *testing.T) {
 	nests["composites"].awaitGone(t, s)
 }
 
-// collect waits until the garbage collector knows that an owner is gone: it has taken what
+// awaitCollector waits until the garbage collector knows that an owner is gone: it has taken what
 // else says that it is the owner's.
-func collect(t *testing.T, s suite.Suite, owner *unstructured.Unstructured) {
+func awaitCollector(t *testing.T, s suite.Suite, owner *unstructured.Unstructured) {
 	t.Helper()
-	s.Put(t, fmt.Sprintf(`
+	s.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: ConfigMap
 metadata:

@@ -40,29 +40,29 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-e"}, data: {a: "${b.data.a}"}}
 `
 
-// TestSweepACrowdGoesAtOnce deletes many instances with one request. Nothing is in
+// TestSweepManyInstancesAreDeletedAtOnce deletes many instances with one request. Nothing is in
 // the way of any of them, and so none says so at any time.
-func TestSweepACrowdGoesAtOnce(t *testing.T) {
-	s := alone(t)
-	s.Put(t, member)
-	s.Active(t, "member")
-	goAtOnce(t, s, "Member", testkit.Size(60, 1000), s.Kind("Member"))
+func TestSweepManyInstancesAreDeletedAtOnce(t *testing.T) {
+	s := newSerialSuite(t)
+	s.Apply(t, member)
+	s.AwaitDefinitions(t, "member")
+	deleteManyAtOnce(t, s, "Member", testkit.Size(60, 1000), s.Kind("Member"))
 }
 
-// TestSweepACrowdOfNestsGoesAtOnce deletes many nests of three layers with one
+// TestSweepManyNestsAreDeletedAtOnce deletes many nests of three layers with one
 // request: what waits for its turn is not taken for blocked.
-func TestSweepACrowdOfNestsGoesAtOnce(t *testing.T) {
-	s := alone(t)
-	s.Put(t, nest)
-	s.Active(t, "low", "mid", "top")
-	goAtOnce(t, s, "Top", testkit.Size(30, 500), kindsOf(s, layers...)...)
+func TestSweepManyNestsAreDeletedAtOnce(t *testing.T) {
+	s := newSerialSuite(t)
+	s.Apply(t, nest)
+	s.AwaitDefinitions(t, "low", "mid", "top")
+	deleteManyAtOnce(t, s, "Top", testkit.Size(30, 500), kindsOf(s, layers...)...)
 }
 
-// goAtOnce makes so many instances of a kind and deletes them all.
-func goAtOnce(t *testing.T, s suite.Suite, kind string, n int, instances ...schema.GroupVersionKind) {
+// deleteManyAtOnce creates n instances of a kind and deletes them with one request.
+func deleteManyAtOnce(t *testing.T, s suite.Suite, kind string, n int, instances ...schema.GroupVersionKind) {
 	t.Helper()
-	of := s.Of(t, s.Kind(kind), s.NS)
-	ready := follow(t, s, s.Kind(kind), func(seen map[string]bool, e watch.Event, o *unstructured.Unstructured) bool {
+	of := s.Resource(t, s.Kind(kind), s.NS)
+	ready := watchUntil(t, s, s.Kind(kind), func(seen map[string]bool, e watch.Event, o *unstructured.Unstructured) bool {
 		if e.Type != watch.Deleted && testkit.IsReady(o) == nil {
 			seen[o.GetName()] = true
 		}
@@ -94,15 +94,15 @@ func goAtOnce(t *testing.T, s suite.Suite, kind string, n int, instances ...sche
 		if d := report.ReadDeletion(o); d != nil && (len(d.Blockers) > 0 || len(d.LeftBehind) > 0) {
 			return fmt.Errorf("tells of a blocker where there is none: %+v, left behind %+v", d.Blockers, d.LeftBehind)
 		}
-		return neverError(o)
+		return isNotInError(o)
 	})
-	gone := follow(t, s, s.Kind(kind), func(seen map[string]bool, e watch.Event, o *unstructured.Unstructured) bool {
+	gone := watchUntil(t, s, s.Kind(kind), func(seen map[string]bool, e watch.Event, o *unstructured.Unstructured) bool {
 		if e.Type == watch.Deleted {
 			seen[o.GetName()] = true
 		}
 		return len(seen) == n
 	})
-	before, began := requests.Now(), time.Now()
+	before, began := requests.Snapshot(), time.Now()
 	if err := of.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,19 +110,19 @@ func goAtOnce(t *testing.T, s suite.Suite, kind string, n int, instances ...sche
 	gone(t)
 	took, made := time.Since(began), requests.Since(before)
 	revisions := saw.check(t)
-	nothingLeft(t, s, instances...)
-	testkit.Say(t, "deletion: %d of %s at once are gone in %.1f s, of which asking took %.1f s; %.1f requests each (%s); %d revisions seen, none blocked",
+	expectNoInstances(t, s, instances...)
+	testkit.Report(t, "deletion: %d of %s at once are gone in %.1f s, of which asking took %.1f s; %.1f requests each (%s); %d revisions seen, none blocked",
 		n, kind, took.Seconds(), asked.Seconds(), float64(made.Total)/float64(n), strings.ReplaceAll(made.String(), ".example.com", ""), revisions)
 }
 
-// crowded is for how long a crowd may be on its way.
+// crowded is how long a crowd may be on its way.
 const crowded = 5 * time.Minute
 
-// follow watches objects of a kind from now on; what it returns waits until the
-// check, which collects what it has seen, is true.
-func follow(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, check func(map[string]bool, watch.Event, *unstructured.Unstructured) bool) func(*testing.T) {
+// watchUntil watches objects of a kind from now on; what it returns waits until the check,
+// which collects what it sees, returns true.
+func watchUntil(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, check func(map[string]bool, watch.Event, *unstructured.Unstructured) bool) func(*testing.T) {
 	t.Helper()
-	of := s.Of(t, gvk, s.NS)
+	of := s.Resource(t, gvk, s.NS)
 	list, err := of.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -160,24 +160,23 @@ func follow(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, check func
 	}
 }
 
-// nothingLeft checks that there is no instance of the kinds, and no object that
-// belongs to one.
-func nothingLeft(t *testing.T, s suite.Suite, instances ...schema.GroupVersionKind) {
+// expectNoInstances checks that neither instances of the kinds nor their children exist.
+func expectNoInstances(t *testing.T, s suite.Suite, instances ...schema.GroupVersionKind) {
 	t.Helper()
-	noneLeft(t, s, append(instances, suite.ConfigMap, leaf(s))...)
+	expectNone(t, s, append(instances, suite.ConfigMap, leaf(s))...)
 }
 
-// noneLeft checks that no object of the kinds is an instance or belongs to one.
-func noneLeft(t *testing.T, s suite.Suite, kinds ...schema.GroupVersionKind) {
+// expectNone checks that no object of the kinds is an instance or belongs to one.
+func expectNone(t *testing.T, s suite.Suite, kinds ...schema.GroupVersionKind) {
 	t.Helper()
 	for _, gvk := range kinds {
-		list, err := s.Of(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{})
+		list, err := s.Resource(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range list.Items {
 			if o := &list.Items[i]; o.GetName() != "kube-root-ca.crt" {
-				t.Errorf("is left over: %s", testkit.Show(o))
+				t.Errorf("is left over: %s", testkit.JSON(o))
 			}
 			if i == 5 {
 				t.Fatalf("of %d", len(list.Items))

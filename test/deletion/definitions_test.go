@@ -16,18 +16,18 @@ func TestDefinitionsAreDeletedWhileTheNestIs(t *testing.T) {
 		{"low", "mid", "top"}, {"low", "top", "mid"}, {"mid", "low", "top"}, {"mid", "top", "low"}, {"top", "low", "mid"}, {"top", "mid", "low"},
 	} {
 		t.Run(strings.Join(order, ", "), func(t *testing.T) {
-			s := home(t)
+			s := newSuite(t)
 			build(t, s)
-			finalizers(t, s, leaf(s), "x-leaf", guard)
+			setFinalizers(t, s, leaf(s), "x-leaf", guard)
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			for _, name := range order {
 				s.Delete(t, suite.RGD, "", s.Name(name))
 			}
 			for _, name := range order {
-				s.Await(t, suite.RGD, "", s.Name(name), counts(1))
+				s.Await(t, suite.RGD, "", s.Name(name), countsInstances(1))
 			}
 			awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
-			finalizers(t, s, leaf(s), "x-leaf")
+			setFinalizers(t, s, leaf(s), "x-leaf")
 			awaitNestGone(t, s)
 			for _, name := range order {
 				s.AwaitGone(t, suite.RGD, "", s.Name(name))
@@ -43,25 +43,25 @@ func TestDefinitionsAreDeletedWhileTheNestIs(t *testing.T) {
 const anotherTop = "apiVersion: $GROUP/v1alpha1\nkind: Top\nmetadata: {name: other, namespace: $NS}\n"
 
 // TestDefinitionsOfLivingInstancesWaitAndCountThem deletes the definitions of two
-// nests, which live on until somebody deletes them.
+// nests, which live on until a user deletes them.
 func TestDefinitionsOfLivingInstancesWaitAndCountThem(t *testing.T) {
-	s := home(t)
+	s := newSuite(t)
 	build(t, s)
-	s.Put(t, anotherTop)
+	s.Apply(t, anotherTop)
 	s.AwaitReady(t, s.Kind("Top"), s.NS, "other")
-	before := uids(t, s)
+	before := nestUIDs(t, s)
 	definitions := []string{"low", "mid", "top"}
 	for _, name := range definitions {
 		s.Delete(t, suite.RGD, "", s.Name(name))
 	}
 	for _, name := range definitions {
-		s.Await(t, suite.RGD, "", s.Name(name), counts(2))
+		s.Await(t, suite.RGD, "", s.Name(name), countsInstances(2))
 	}
 	s.Delete(t, s.Kind("Top"), s.NS, "other")
 	for _, name := range definitions {
-		s.Await(t, suite.RGD, "", s.Name(name), counts(1))
+		s.Await(t, suite.RGD, "", s.Name(name), countsInstances(1))
 	}
-	after := uids(t, s)
+	after := nestUIDs(t, s)
 	for object, uid := range before {
 		if strings.HasPrefix(object, "x") && after[object] != uid {
 			t.Errorf("%s was %s and is %s", object, uid, after[object])
@@ -77,8 +77,8 @@ func TestDefinitionsOfLivingInstancesWaitAndCountThem(t *testing.T) {
 	}
 }
 
-// TestDefinitionsThatComeBackFindTheirInstances lets the definitions go from over
-// living instances, and from over one that is being deleted, and brings them back.
+// TestDefinitionsThatComeBackFindTheirInstances deletes the definitions
+// of running instances, and of one that is being deleted, and creates them again.
 func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
 	leave := func(t *testing.T, s suite.Suite) {
 		t.Helper()
@@ -93,13 +93,13 @@ func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
 	}
 	back := func(t *testing.T, s suite.Suite) {
 		t.Helper()
-		s.Put(t, nest)
-		s.Active(t, "low", "mid", "top")
+		s.Apply(t, nest)
+		s.AwaitDefinitions(t, "low", "mid", "top")
 	}
 	t.Run("alive, as they were", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		build(t, s)
-		before := uids(t, s)
+		before := nestUIDs(t, s)
 		leave(t, s)
 		back(t, s)
 		for i, kind := range layers {
@@ -107,7 +107,7 @@ func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
 			s.Await(t, s.Kind(kind), s.NS, "x", labelled("kro.run/resource-graph-definition-id", string(definition.GetUID())))
 			s.AwaitReady(t, s.Kind(kind), s.NS, "x")
 		}
-		after := uids(t, s)
+		after := nestUIDs(t, s)
 		for object, uid := range before {
 			if after[object] != uid {
 				t.Errorf("%s was %s and is %s", object, uid, after[object])
@@ -118,7 +118,7 @@ func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
 		awaitGone(t, s, leaf(s), "x-below")
 	})
 	t.Run("deleted in the meantime", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		build(t, s)
 		leave(t, s)
 		s.Delete(t, s.Kind("Top"), s.NS, "x")
@@ -127,22 +127,22 @@ func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
 		awaitGone(t, s, leaf(s), "x-below")
 	})
 	t.Run("in the middle of a deletion", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		build(t, s)
-		finalizers(t, s, leaf(s), "x-leaf", guard)
+		setFinalizers(t, s, leaf(s), "x-leaf", guard)
 		s.Delete(t, s.Kind("Top"), s.NS, "x")
 		awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
 		since := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since
 		leave(t, s)
-		finalizers(t, s, leaf(s), "x-leaf")
+		setFinalizers(t, s, leaf(s), "x-leaf")
 		awaitGone(t, s, leaf(s), "x-leaf")
-		finalizers(t, s, leaf(s), "x-below", guard)
+		setFinalizers(t, s, leaf(s), "x-below", guard)
 		back(t, s)
 		awaitBlocked(t, s, "x-below", report.HeldByFinalizer, guard)
 		if now := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since; now.Before(since.Time) {
 			t.Errorf("Top is blocked since %s, and was since %s before", now, since)
 		}
-		finalizers(t, s, leaf(s), "x-below")
+		setFinalizers(t, s, leaf(s), "x-below")
 		awaitNestGone(t, s)
 	})
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestABlockerIsLetGoOfByName holds both leaves of a nest; somebody names the one,
+// TestABlockerIsReleasedByName holds both leaves of a nest; a user names the one,
 // and then all.
-func TestABlockerIsLetGoOfByName(t *testing.T) {
-	s := home(t)
+func TestABlockerIsReleasedByName(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
 	for _, name := range []string{"x-leaf", "x-below"} {
-		finalizers(t, s, leaf(s), name, "example.com/guard")
+		setFinalizers(t, s, leaf(s), name, "example.com/guard")
 	}
 	s.Delete(t, s.Kind("Low"), s.NS, "x")
-	s.Await(t, s.Kind("Low"), s.NS, "x", blocked("x-leaf", report.HeldByFinalizer))
+	s.Await(t, s.Kind("Low"), s.NS, "x", isBlocked("x-leaf", report.HeldByFinalizer))
 
 	annotate(t, s, s.Kind("Low"), "x", "espalier.dev/force-delete", "leaf")
-	s.Await(t, s.Kind("Low"), s.NS, "x", blocked("x-below", report.HeldByFinalizer))
+	s.Await(t, s.Kind("Low"), s.NS, "x", isBlocked("x-below", report.HeldByFinalizer))
 	s.AwaitEvent(t, "x", "ForceDeleted", "somebody", "leaf", "x-leaf", "example.com/guard")
 
 	annotate(t, s, s.Kind("Low"), "x", "espalier.dev/force-delete", "all")
@@ -38,13 +38,13 @@ func TestABlockerIsLetGoOfByName(t *testing.T) {
 	for _, name := range []string{"x-leaf", "x-below"} {
 		o := s.Get(t, leaf(s), s.NS, name)
 		if o == nil || len(o.GetFinalizers()) != 1 {
-			t.Errorf("%s was not left behind as it was: %s", name, testkit.Show(o))
+			t.Errorf("%s was not left behind as it was: %s", name, testkit.JSON(o))
 		}
-		finalizers(t, s, leaf(s), name)
+		setFinalizers(t, s, leaf(s), name)
 	}
 }
 
-// hasty has a limit after which it lets go of what blocks.
+// hasty is a definition with a limit after which it releases blockers.
 const hasty = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -59,48 +59,48 @@ spec:
 
 // TestAfterAWhileTheDefinitionLetsGo has a limit of two seconds in the definition.
 func TestAfterAWhileTheDefinitionLetsGo(t *testing.T) {
-	s := home(t)
-	s.Put(t, hasty)
-	s.Active(t, "hasty")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Hasty\nmetadata: {name: x, namespace: $NS}\n")
+	s := newSuite(t)
+	s.Apply(t, hasty)
+	s.AwaitDefinitions(t, "hasty")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Hasty\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Hasty"), s.NS, "x")
-	finalizers(t, s, suite.ConfigMap, "x-content", "example.com/guard")
+	setFinalizers(t, s, suite.ConfigMap, "x-content", "example.com/guard")
 	s.Delete(t, s.Kind("Hasty"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Hasty"), s.NS, "x")
 	s.AwaitEvent(t, "x", "ForceDeleted", "spec.deletion.forceAfter", "x-content")
-	finalizers(t, s, suite.ConfigMap, "x-content")
+	setFinalizers(t, s, suite.ConfigMap, "x-content")
 }
 
-// TestWhatOthersKeepAnInstanceForIsTold puts somebody else's finalizer on the
+// TestAForeignFinalizerIsReported puts a foreign finalizer on the
 // lowest instance of a nest.
-func TestWhatOthersKeepAnInstanceForIsTold(t *testing.T) {
-	s := home(t)
+func TestAForeignFinalizerIsReported(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
 	low := s.Get(t, s.Kind("Low"), s.NS, "x")
-	finalizers(t, s, s.Kind("Low"), "x", append(low.GetFinalizers(), "example.com/guard")...)
+	setFinalizers(t, s, s.Kind("Low"), "x", append(low.GetFinalizers(), "example.com/guard")...)
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	for _, kind := range layers {
-		s.Await(t, s.Kind(kind), s.NS, "x", blocked("Low "+s.NS+"/x", report.HeldByFinalizer, "example.com/guard", "somebody"))
+		s.Await(t, s.Kind(kind), s.NS, "x", isBlocked("Low "+s.NS+"/x", report.HeldByFinalizer, "example.com/guard", "somebody"))
 	}
-	if list, err := s.Of(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+	if list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
 		t.Errorf("there are %d leaves: %v", len(list.Items), err)
 	}
-	finalizers(t, s, s.Kind("Low"), "x")
+	setFinalizers(t, s, s.Kind("Low"), "x")
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
 }
 
-// TestWhoIsNotDeletedTellsOfAChildThatIs deletes the lowest instance by hand, and
+// TestATerminatingChildIsReportedAbove deletes the lowest instance by hand, and
 // holds it: those above, which are to stay, tell what their node waits for.
-func TestWhoIsNotDeletedTellsOfAChildThatIs(t *testing.T) {
-	s := home(t)
+func TestATerminatingChildIsReportedAbove(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
-	finalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
+	setFinalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
 	s.Delete(t, s.Kind("Low"), s.NS, "x")
 	for _, kind := range layers[1:] {
 		s.Await(t, s.Kind(kind), s.NS, "x", func(o *unstructured.Unstructured) error {
-			return contains(testkit.Message(o, "Ready"), "x-leaf", "example.com/guard")
+			return containsAll(testkit.ConditionMessage(o, "Ready"), "x-leaf", "example.com/guard")
 		})
 	}
-	finalizers(t, s, leaf(s), "x-leaf")
+	setFinalizers(t, s, leaf(s), "x-leaf")
 	s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
 }

@@ -42,17 +42,17 @@ metadata: {name: x, namespace: $NS}
 spec: {}
 `
 
-// keepComposed makes a composite with something of each policy.
-func keepComposed(t *testing.T) suite.Suite {
+// createComposedKeeper creates a composite with a composed resource of each policy.
+func createComposedKeeper(t *testing.T) suite.Suite {
 	t.Helper()
-	s := home(t)
-	s.Put(t, keeping)
+	s := newSuite(t)
+	s.Apply(t, keeping)
 	s.AwaitReady(t, s.Kind("Keeping"), s.NS, "x")
 	return s
 }
 
-// awaitUncollected waits until the garbage collector has no reason any more to take
-// ConfigMaps with their composite.
+// awaitUncollected waits until the garbage collector no longer deletes ConfigMaps with their
+// composite.
 func awaitUncollected(t *testing.T, s suite.Suite, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -65,9 +65,9 @@ func awaitUncollected(t *testing.T, s suite.Suite, names ...string) {
 	}
 }
 
-// TestWhatACompositeKeepsTheCollectorKeepsToo deletes a composite that keeps some or all of
+// TestTheGarbageCollectorKeepsRetainedResources deletes a composite that keeps some or all of
 // what it is composed of, in the background and in the foreground.
-func TestWhatACompositeKeepsTheCollectorKeepsToo(t *testing.T) {
+func TestTheGarbageCollectorKeepsRetainedResources(t *testing.T) {
 	for name, tc := range map[string]struct {
 		say        string // the composite's own
 		kept       []string
@@ -80,7 +80,7 @@ func TestWhatACompositeKeepsTheCollectorKeepsToo(t *testing.T) {
 	} {
 		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 			t.Run(name+"/"+string(policy), func(t *testing.T) {
-				s := keepComposed(t)
+				s := createComposedKeeper(t)
 				composite := s.Get(t, s.Kind("Keeping"), s.NS, "x")
 				if tc.say != "" {
 					annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/deletion-policy", tc.say)
@@ -88,19 +88,19 @@ func TestWhatACompositeKeepsTheCollectorKeepsToo(t *testing.T) {
 				if policy == metav1.DeletePropagationForeground {
 					awaitUncollected(t, s, tc.kept...)
 				}
-				propagate(t, s, "Keeping", policy)
+				deleteWith(t, s, "Keeping", policy)
 				s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
-				collect(t, s, composite)
+				awaitCollector(t, s, composite)
 				for _, name := range tc.gone {
 					s.AwaitGone(t, suite.ConfigMap, s.NS, name)
 				}
 				for _, name := range tc.kept {
-					if err := stays(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+					if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
 						t.Errorf("%s %v", name, err)
 					}
 				}
 				for _, name := range tc.isOrphaned {
-					if err := unmarked(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+					if err := isUnlabelled(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
 						t.Errorf("%s %v", name, err)
 					}
 				}
@@ -109,34 +109,34 @@ func TestWhatACompositeKeepsTheCollectorKeepsToo(t *testing.T) {
 	}
 }
 
-// TestACompositeTakesOnWhatAFormerOneRetained deletes a composite that retains all, and makes
+// TestACompositeAdoptsRetainedResources deletes a composite that retains all, and makes
 // another of its name, which says nothing.
-func TestACompositeTakesOnWhatAFormerOneRetained(t *testing.T) {
-	s := keepComposed(t)
+func TestACompositeAdoptsRetainedResources(t *testing.T) {
+	s := createComposedKeeper(t)
 	annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/deletion-policy", "Retain")
 	before := s.Get(t, suite.ConfigMap, s.NS, "x-gone")
 	s.Delete(t, s.Kind("Keeping"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
-	s.Put(t, keeping)
+	s.Apply(t, keeping)
 	s.AwaitReady(t, s.Kind("Keeping"), s.NS, "x")
 	if o := s.Get(t, suite.ConfigMap, s.NS, "x-gone"); o.GetUID() != before.GetUID() || len(o.GetOwnerReferences()) != 2 {
-		t.Errorf("it isn't taken on: %v", o.Object["metadata"])
+		t.Errorf("it is not taken on: %v", o.Object["metadata"])
 	}
 	s.Delete(t, s.Kind("Keeping"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
 }
 
-// TestWhatIsProtectedTheCollectorDoesNotTake deletes in the foreground what is protected, or
+// TestTheGarbageCollectorKeepsProtectedObjects deletes in the foreground what is protected, or
 // whose composite is.
-func TestWhatIsProtectedTheCollectorDoesNotTake(t *testing.T) {
+func TestTheGarbageCollectorKeepsProtectedObjects(t *testing.T) {
 	t.Run("what a composite is composed of", func(t *testing.T) {
-		s := keepComposed(t)
+		s := createComposedKeeper(t)
 		annotate(t, s, suite.ConfigMap, "x-gone", "espalier.dev/protect", "holds the ledger")
 		awaitUncollected(t, s, "x-gone")
-		propagate(t, s, "Keeping", metav1.DeletePropagationForeground)
-		s.Await(t, s.Kind("Keeping"), s.NS, "x", told("x-gone", report.Protected, "holds the ledger"))
-		if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
+		deleteWith(t, s, "Keeping", metav1.DeletePropagationForeground)
+		s.Await(t, s.Kind("Keeping"), s.NS, "x", reportsBlocker("x-gone", report.Protected, "holds the ledger"))
+		if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
 			t.Errorf("x-gone %v", err)
 		}
 		annotate(t, s, suite.ConfigMap, "x-gone", "espalier.dev/protect", nil)
@@ -144,13 +144,13 @@ func TestWhatIsProtectedTheCollectorDoesNotTake(t *testing.T) {
 		s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
 	})
 	t.Run("a composite", func(t *testing.T) {
-		s := keepComposed(t)
+		s := createComposedKeeper(t)
 		annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/protect", "holds the ledger")
 		awaitUncollected(t, s, "x-gone", "x-orphan", "x-retained")
-		propagate(t, s, "Keeping", metav1.DeletePropagationForeground)
-		s.Await(t, s.Kind("Keeping"), s.NS, "x", told("x", report.Protected, "holds the ledger"))
+		deleteWith(t, s, "Keeping", metav1.DeletePropagationForeground)
+		s.Await(t, s.Kind("Keeping"), s.NS, "x", reportsBlocker("x", report.Protected, "holds the ledger"))
 		for _, name := range []string{"x-gone", "x-orphan", "x-retained"} {
-			if err := stays(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+			if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
 				t.Errorf("%s %v", name, err)
 			}
 		}
@@ -159,15 +159,15 @@ func TestWhatIsProtectedTheCollectorDoesNotTake(t *testing.T) {
 		s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
 	})
 	t.Run("what is let go of by force", func(t *testing.T) {
-		s := keepComposed(t)
+		s := createComposedKeeper(t)
 		composite := s.Get(t, s.Kind("Keeping"), s.NS, "x")
 		annotate(t, s, suite.ConfigMap, "x-gone", "espalier.dev/protect", "holds the ledger")
 		s.Delete(t, s.Kind("Keeping"), s.NS, "x")
-		s.Await(t, s.Kind("Keeping"), s.NS, "x", told("x-gone", report.Protected, "holds the ledger"))
+		s.Await(t, s.Kind("Keeping"), s.NS, "x", reportsBlocker("x-gone", report.Protected, "holds the ledger"))
 		annotate(t, s, s.Kind("Keeping"), "x", "espalier.dev/force-delete", "gone")
 		s.AwaitGone(t, s.Kind("Keeping"), s.NS, "x")
-		collect(t, s, composite)
-		if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
+		awaitCollector(t, s, composite)
+		if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
 			t.Errorf("x-gone %v", err)
 		}
 	})
@@ -175,7 +175,7 @@ func TestWhatIsProtectedTheCollectorDoesNotTake(t *testing.T) {
 
 // TestAClaimRetainsItsComposite deletes a claim that retains what it has.
 func TestAClaimRetainsItsComposite(t *testing.T) {
-	s := home(t)
+	s := newSuite(t)
 	compose(t, s)
 	composite := nests["composites"].layers[2]
 	name := composite.only(t, s).GetName()
@@ -183,23 +183,23 @@ func TestAClaimRetainsItsComposite(t *testing.T) {
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
 	if o := s.Get(t, s.Kind("XTop"), "", name); o == nil || o.GetDeletionTimestamp() != nil || o.GetLabels()["crossplane.io/claim-name"] != "x" {
-		t.Errorf("the composite isn't as it was: %v", o)
+		t.Errorf("the composite is not as it was: %v", o)
 	}
 
 	t.Log("another claim of the name has a composite of its own, and leaves the other alone")
-	s.Put(t, topInstance+"spec: {}\n")
+	s.Apply(t, topInstance+"spec: {}\n")
 	s.Await(t, s.Kind("Top"), s.NS, "x", func(o *unstructured.Unstructured) error {
 		if report.Read(o).Conditions.IsTrue("Synced") {
 			return nil
 		}
 		return errors.New("it isn't synced")
 	})
-	if err := stays(s.Get(t, s.Kind("XTop"), "", name)); err != nil {
+	if err := isNotTerminating(s.Get(t, s.Kind("XTop"), "", name)); err != nil {
 		t.Errorf("the retained composite %v", err)
 	}
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
-	if err := stays(s.Get(t, s.Kind("XTop"), "", name)); err != nil {
+	if err := isNotTerminating(s.Get(t, s.Kind("XTop"), "", name)); err != nil {
 		t.Errorf("the retained composite %v", err)
 	}
 	s.Delete(t, s.Kind("XTop"), "", name)

@@ -80,7 +80,7 @@ const (
 )
 
 // TestSweepANameIsRebornAHundredTimes deletes and recreates an instance, as soon
-// as the API server takes it, and looks whether each incarnation has what is its
+// as the API server takes it, and checks whether each incarnation has what is its
 // own: objects with its UID and its value.
 func TestSweepANameIsRebornAHundredTimes(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -95,17 +95,17 @@ func TestSweepANameIsRebornAHundredTimes(t *testing.T) {
 		"while somebody meddles with all of it": {testkit.Size(14, 100), []moment{whenReady, whenClaimed}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := home(t)
-			s.Put(t, phoenix)
-			s.Active(t, "phoenix")
+			s := newSuite(t)
+			s.Apply(t, phoenix)
+			s.AwaitDefinitions(t, "phoenix")
 			l := loop{Suite: s, kind: s.Kind("Phoenix"), children: map[string]child{
 				"x-a": {suite.ConfigMap, "data"}, "x-b": {leaf(s), "spec"}, "x-c": {suite.ConfigMap, "data"},
 			}}
 			if tc.meddled {
-				defer meddle(t, s, l.kind, suite.ConfigMap, leaf(s))()
+				defer changeConcurrently(t, s, l.kind, suite.ConfigMap, leaf(s))()
 			}
-			l.turn(t, tc.rounds, tc.deleted)
-			nothingStays(t, s, l.kind)
+			l.run(t, tc.rounds, tc.deleted)
+			awaitNothingLeft(t, s, l.kind)
 		})
 	}
 }
@@ -117,25 +117,25 @@ func TestSweepANestIsRebornAHundredTimes(t *testing.T) {
 		"some deleted before that": {whenMade, whenReady, whenClaimed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := home(t)
-			s.Put(t, valued)
-			s.Active(t, "low", "mid", "top")
+			s := newSuite(t)
+			s.Apply(t, valued)
+			s.AwaitDefinitions(t, "low", "mid", "top")
 			l := loop{Suite: s, kind: s.Kind("Top"), children: map[string]child{"x": {s.Kind("Mid"), "spec"}}, below: map[string]child{
 				"x-below": {suite.ConfigMap, "data"}, "x-leaf": {leaf(s), "spec"},
 			}}
-			l.turn(t, testkit.Size(10, 100), deleted)
-			nothingStays(t, s, kindsOf(s, layers...)...)
+			l.run(t, testkit.Size(10, 100), deleted)
+			awaitNothingLeft(t, s, kindsOf(s, layers...)...)
 		})
 	}
 }
 
-// nothingStays waits until no object is an instance of the kinds or belongs to one. The API
+// awaitNothingLeft waits until no object is an instance of the kinds or belongs to one. The API
 // server may delete an instance while it gets its finalizer, and then what was made for it
 // goes after it.
-func nothingStays(t *testing.T, s suite.Suite, instances ...schema.GroupVersionKind) {
+func awaitNothingLeft(t *testing.T, s suite.Suite, instances ...schema.GroupVersionKind) {
 	t.Helper()
 	for _, gvk := range append(instances, suite.ConfigMap, leaf(s)) {
-		err := testkit.AwaitAny(t.Context(), s.Of(t, gvk, s.NS), metav1.ListOptions{}, func(all map[string]*unstructured.Unstructured) error {
+		err := testkit.AwaitList(t.Context(), s.Resource(t, gvk, s.NS), metav1.ListOptions{}, func(all map[string]*unstructured.Unstructured) error {
 			for name := range all {
 				if !strings.HasSuffix(name, "/kube-root-ca.crt") {
 					return errors.New(gvk.Kind + " " + name + " is left over")
@@ -147,7 +147,7 @@ func nothingStays(t *testing.T, s suite.Suite, instances ...schema.GroupVersionK
 			t.Error(err)
 		}
 	}
-	nothingLeft(t, s, instances...)
+	expectNoInstances(t, s, instances...)
 }
 
 // loop deletes and recreates the instance x of a kind.
@@ -164,12 +164,12 @@ type child struct {
 	field string
 }
 
-func (l loop) turn(t *testing.T, rounds int, moments []moment) {
+func (l loop) run(t *testing.T, rounds int, moments []moment) {
 	t.Helper()
 	began := time.Now()
 	for i := range rounds {
 		value := strconv.Itoa(i)
-		made := l.make(t, value)
+		made := l.create(t, value)
 		switch moments[i%len(moments)] {
 		case whenReady:
 			l.await(t, made, value)
@@ -183,30 +183,29 @@ func (l loop) turn(t *testing.T, rounds int, moments []moment) {
 		case whenMade:
 		}
 		uid := made.GetUID()
-		err := l.Of(t, l.kind, l.NS).Delete(t.Context(), "x", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		err := l.Resource(t, l.kind, l.NS).Delete(t.Context(), "x", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		if err != nil {
 			t.Fatalf("round %d: %v", i, err)
 		}
 		l.awaitEnd(t, uid)
 	}
-	testkit.Say(t, "deletion: %s is reborn %d times in %.1f s (%s)", l.kind.Kind, rounds, time.Since(began).Seconds(), t.Name())
+	testkit.Report(t, "deletion: %s is reborn %d times in %.1f s (%s)", l.kind.Kind, rounds, time.Since(began).Seconds(), t.Name())
 }
 
-// make makes an incarnation. The one before it is gone.
-func (l loop) make(t *testing.T, value string) *unstructured.Unstructured {
+// create creates an incarnation, after the former is gone.
+func (l loop) create(t *testing.T, value string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"value": value}}}
 	o.SetGroupVersionKind(l.kind)
 	o.SetName("x")
-	made, err := l.Of(t, l.kind, l.NS).Create(t.Context(), o, metav1.CreateOptions{})
+	made, err := l.Resource(t, l.kind, l.NS).Create(t.Context(), o, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("make %s: %v", value, err)
 	}
 	return made
 }
 
-// await waits until the incarnation is ready with its value, and looks at all
-// that belongs to it.
+// await waits until the incarnation is ready with its value, and checks its children.
 func (l loop) await(t *testing.T, made *unstructured.Unstructured, value string) {
 	t.Helper()
 	l.Await(t, l.kind, l.NS, "x", func(o *unstructured.Unstructured) error {
@@ -220,7 +219,7 @@ func (l loop) await(t *testing.T, made *unstructured.Unstructured, value string)
 	})
 	for name, c := range l.children {
 		if o := l.Get(t, c.GroupVersionKind, l.NS, name); o == nil || o.GetLabels()["kro.run/instance-id"] != string(made.GetUID()) {
-			t.Fatalf("%s is not of %s: %s", name, made.GetUID(), testkit.Show(o))
+			t.Fatalf("%s is not of %s: %s", name, made.GetUID(), testkit.JSON(o))
 		}
 		l.has(t, name, c, value)
 	}
@@ -233,21 +232,21 @@ func (l loop) has(t *testing.T, name string, c child, value string) {
 	t.Helper()
 	o := l.Get(t, c.GroupVersionKind, l.NS, name)
 	if o == nil || o.GetDeletionTimestamp() != nil {
-		t.Fatalf("%s of a ready instance: %s", name, testkit.Show(o))
+		t.Fatalf("%s of a ready instance: %s", name, testkit.JSON(o))
 	}
 	if got, _, _ := unstructured.NestedString(o.Object, c.field, "value"); got != value {
 		t.Fatalf("%s has the value %q, not %q", name, got, value)
 	}
 }
 
-// meddle answers every change of an object of the kinds with a change of its own,
-// as a controller would that marks objects, until it is stopped.
-func meddle(t *testing.T, s suite.Suite, kinds ...schema.GroupVersionKind) (stop func()) {
+// changeConcurrently annotates objects of the kinds after each change, as another controller
+// may, until it is stopped.
+func changeConcurrently(t *testing.T, s suite.Suite, kinds ...schema.GroupVersionKind) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	for _, gvk := range kinds {
-		of := s.Of(t, gvk, s.NS)
+		of := s.Resource(t, gvk, s.NS)
 		events, err := of.Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -283,7 +282,7 @@ func (l loop) awaitEnd(t *testing.T, uid types.UID) {
 	})
 }
 
-// rival has one child, whose name doesn't depend on its own.
+// rival has one child, whose name does not depend on its own.
 const rival = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -298,12 +297,12 @@ spec:
 `
 
 // TestSweepTwoInstancesFightForOneName lets two instances want an object of the
-// same name, and deletes the one that has it, again and again.
+// same name, and deletes the one that has it, repeatedly.
 func TestSweepTwoInstancesFightForOneName(t *testing.T) {
-	s := home(t)
-	s.Put(t, rival)
-	s.Active(t, "rival")
-	of := s.Of(t, s.Kind("Rival"), s.NS)
+	s := newSuite(t)
+	s.Apply(t, rival)
+	s.AwaitDefinitions(t, "rival")
+	of := s.Resource(t, s.Kind("Rival"), s.NS)
 	put := func(name, value string) *unstructured.Unstructured {
 		t.Helper()
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"value": value}}}
@@ -328,7 +327,7 @@ func TestSweepTwoInstancesFightForOneName(t *testing.T) {
 		})
 		only := s.Get(t, suite.ConfigMap, s.NS, "only")
 		if got, _, _ := unstructured.NestedString(only.Object, "data", "value"); got != value || only.GetLabels()["kro.run/instance-id"] != string(uid) {
-			t.Fatalf("it isn't %s's with %s: %s", name, value, testkit.Show(only))
+			t.Fatalf("it is not %s's with %s: %s", name, value, testkit.JSON(only))
 		}
 	}
 	names := [2]string{"one", "two"}
@@ -340,11 +339,11 @@ func TestSweepTwoInstancesFightForOneName(t *testing.T) {
 		value := strconv.Itoa(i)
 		newcomer := put(names[i%2], value)
 		if i%3 != 0 { // of every third nobody knows whether it has looked yet
-			s.Await(t, s.Kind("Rival"), s.NS, names[i%2], waits("NotOwned", "only exists already and belongs to Rival "+s.NS+"/"+holder.GetName()))
+			s.Await(t, s.Kind("Rival"), s.NS, names[i%2], isWaiting("NotOwned", "only already exists and belongs to Rival "+s.NS+"/"+holder.GetName()))
 		}
 		only := s.Get(t, suite.ConfigMap, s.NS, "only")
 		if only.GetLabels()["kro.run/instance-id"] != string(holder.GetUID()) {
-			t.Fatalf("round %d: it was taken over: %s", i, testkit.Show(only))
+			t.Fatalf("round %d: it was taken over: %s", i, testkit.JSON(only))
 		}
 		s.Delete(t, s.Kind("Rival"), s.NS, holder.GetName())
 		has(names[i%2], value, newcomer.GetUID())
@@ -353,6 +352,6 @@ func TestSweepTwoInstancesFightForOneName(t *testing.T) {
 	}
 	s.Delete(t, s.Kind("Rival"), s.NS, holder.GetName())
 	s.AwaitGone(t, s.Kind("Rival"), s.NS, holder.GetName())
-	testkit.Say(t, "deletion: two instances take one name from each other %d times in %.1f s", rounds, time.Since(began).Seconds())
-	noneLeft(t, s, s.Kind("Rival"), suite.ConfigMap)
+	testkit.Report(t, "deletion: two instances take one name from each other %d times in %.1f s", rounds, time.Since(began).Seconds())
+	expectNone(t, s, s.Kind("Rival"), suite.ConfigMap)
 }

@@ -1,5 +1,5 @@
 // Package deletion tests how instances are taken apart, on a real API server with
-// its garbage collector: what is told of it, in which order it goes, and that it
+// its garbage collector: what is reported for it, in which order it goes, and that it
 // ends. The controllers run as a user with as many rights as a test gives them.
 package deletion
 
@@ -15,8 +15,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	as := &rest.Config{Impersonate: rest.ImpersonationConfig{UserName: "espalier-test"}, WrapTransport: requests.Count}
-	os.Exit(suite.Main(m, server.Options{Config: as}, func(t *testing.T, w *testkit.World) { w.Apply(t, rights) }))
+	as := &rest.Config{Impersonate: rest.ImpersonationConfig{UserName: "espalier-test"}, WrapTransport: requests.WrapTransport}
+	os.Exit(suite.Main(m, server.Options{Config: as}, func(t *testing.T, w *testkit.Cluster) { w.Apply(t, rights) }))
 }
 
 // requests counts those of the controllers.
@@ -55,18 +55,18 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-gran
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
 `
 
-// home is a corner of the cluster in which the controllers may do everything.
-func home(t *testing.T) suite.Suite {
+// newSuite returns a Suite in whose namespace the controllers have all permissions.
+func newSuite(t *testing.T) suite.Suite {
 	t.Helper()
-	s := suite.Begin(t)
-	s.Put(t, granted)
+	s := suite.New(t)
+	s.Apply(t, granted)
 	return s
 }
 
-// alone is home for a test that measures.
-func alone(t *testing.T) suite.Suite {
+// newSerialSuite is home for a test that measures.
+func newSerialSuite(t *testing.T) suite.Suite {
 	t.Helper()
-	s := suite.Alone(t)
-	s.Put(t, granted)
+	s := suite.NewSerial(t)
+	s.Apply(t, granted)
 	return s
 }

@@ -28,11 +28,11 @@ spec:
 
 func put(t *testing.T, s suite.Suite, name string) {
 	t.Helper()
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Shared\nmetadata: {name: "+name+", namespace: $NS}\n")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Shared\nmetadata: {name: "+name+", namespace: $NS}\n")
 }
 
-// is checks the state in a word.
-func is(state string, then func(*unstructured.Unstructured) error) func(*unstructured.Unstructured) error {
+// stateIs checks status.state, and then something else.
+func stateIs(state string, then func(*unstructured.Unstructured) error) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if err := then(o); err != nil {
 			return err
@@ -45,45 +45,45 @@ func is(state string, then func(*unstructured.Unstructured) error) func(*unstruc
 }
 
 func TestANewcomerWaitsForANameThatIsHeld(t *testing.T) {
-	s := home(t)
-	s.Put(t, shared)
-	s.Active(t, "shared")
+	s := newSuite(t)
+	s.Apply(t, shared)
+	s.AwaitDefinitions(t, "shared")
 	put(t, s, "old")
 	s.AwaitReady(t, s.Kind("Shared"), s.NS, "old")
 
 	t.Log("while the holder lives, its object is its own")
 	put(t, s, "new")
-	s.Await(t, s.Kind("Shared"), s.NS, "new", is("ERROR", because("NotOwned", "Shared "+s.NS+"/old", "fixed")))
+	s.Await(t, s.Kind("Shared"), s.NS, "new", stateIs("ERROR", notReadyBecause("NotOwned", "Shared "+s.NS+"/old", "fixed")))
 
-	t.Log("while the holder goes and its object doesn't yet, the name is held")
-	finalizers(t, s, suite.ConfigMap, "old-own", "example.com/guard")
-	finalizers(t, s, suite.ConfigMap, "fixed", "example.com/guard")
+	t.Log("while the holder goes and its object does not yet, the name is held")
+	setFinalizers(t, s, suite.ConfigMap, "old-own", "example.com/guard")
+	setFinalizers(t, s, suite.ConfigMap, "fixed", "example.com/guard")
 	s.Delete(t, s.Kind("Shared"), s.NS, "old")
-	s.Await(t, s.Kind("Shared"), s.NS, "new", is("IN_PROGRESS", because("NameHeld", "ConfigMap "+s.NS+"/fixed", "Shared "+s.NS+"/old", "being deleted")))
+	s.Await(t, s.Kind("Shared"), s.NS, "new", stateIs("IN_PROGRESS", notReadyBecause("NameHeld", "ConfigMap "+s.NS+"/fixed", "Shared "+s.NS+"/old", "being deleted")))
 
 	t.Log("and while its object goes as well")
-	finalizers(t, s, suite.ConfigMap, "old-own")
-	s.Await(t, s.Kind("Shared"), s.NS, "old", blocked("fixed", report.HeldByFinalizer))
-	s.Await(t, s.Kind("Shared"), s.NS, "new", is("IN_PROGRESS", because("NameHeld", "fixed", "example.com/guard")))
+	setFinalizers(t, s, suite.ConfigMap, "old-own")
+	s.Await(t, s.Kind("Shared"), s.NS, "old", isBlocked("fixed", report.HeldByFinalizer))
+	s.Await(t, s.Kind("Shared"), s.NS, "new", stateIs("IN_PROGRESS", notReadyBecause("NameHeld", "fixed", "example.com/guard")))
 
-	t.Log("then the newcomer goes on by itself")
+	t.Log("then the newcomer continues by itself")
 	held := s.Get(t, suite.ConfigMap, s.NS, "fixed").GetUID()
-	finalizers(t, s, suite.ConfigMap, "fixed")
+	setFinalizers(t, s, suite.ConfigMap, "fixed")
 	s.AwaitReady(t, s.Kind("Shared"), s.NS, "new")
 	s.AwaitGone(t, s.Kind("Shared"), s.NS, "old")
 	if o := s.Get(t, suite.ConfigMap, s.NS, "fixed"); o == nil || o.GetUID() == held || o.GetLabels()["kro.run/instance-name"] != "new" {
-		t.Errorf("the newcomer has %s", testkit.Show(o))
+		t.Errorf("the newcomer has %s", testkit.JSON(o))
 	}
 }
 
-func TestANameThatNobodyHereHoldsIsWaitedForWhileItGoes(t *testing.T) {
-	s := home(t)
-	s.Put(t, shared)
-	s.Active(t, "shared")
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fixed, namespace: $NS, finalizers: [example.com/guard]}\n")
+func TestATerminatingForeignObjectIsWaitedFor(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, shared)
+	s.AwaitDefinitions(t, "shared")
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fixed, namespace: $NS, finalizers: [example.com/guard]}\n")
 	s.Delete(t, suite.ConfigMap, s.NS, "fixed")
 	put(t, s, "new")
-	s.Await(t, s.Kind("Shared"), s.NS, "new", is("IN_PROGRESS", because("NameHeld", "fixed", "example.com/guard")))
-	finalizers(t, s, suite.ConfigMap, "fixed")
+	s.Await(t, s.Kind("Shared"), s.NS, "new", stateIs("IN_PROGRESS", notReadyBecause("NameHeld", "fixed", "example.com/guard")))
+	setFinalizers(t, s, suite.ConfigMap, "fixed")
 	s.AwaitReady(t, s.Kind("Shared"), s.NS, "new")
 }

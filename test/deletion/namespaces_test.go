@@ -13,15 +13,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestANamespaceGoesWithItsInstances deletes the namespace that everything is in.
+// TestANamespaceIsDeletedWithItsInstances deletes the namespace that everything is in.
 // All is deleted at once, in no order, and nothing new can be made.
-func TestANamespaceGoesWithItsInstances(t *testing.T) {
+func TestANamespaceIsDeletedWithItsInstances(t *testing.T) {
 	namespace := suite.ConfigMap
 	namespace.Kind = "Namespace"
 	t.Run("with nothing in the way", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		build(t, s)
-		saw := watchLayers(t, s, neverError)
+		saw := watchLayers(t, s, isNotInError)
 		s.Delete(t, namespace, "", s.NS)
 		awaitNestGone(t, s)
 		s.AwaitGone(t, namespace, "", s.NS)
@@ -29,25 +29,25 @@ func TestANamespaceGoesWithItsInstances(t *testing.T) {
 	})
 	for _, held := range []string{"x-leaf", "x-below"} {
 		t.Run("with "+held+" held", func(t *testing.T) {
-			s := home(t)
+			s := newSuite(t)
 			build(t, s)
-			finalizers(t, s, leaf(s), held, guard)
-			saw := watchLayers(t, s, neverError)
+			setFinalizers(t, s, leaf(s), held, guard)
+			saw := watchLayers(t, s, isNotInError)
 			s.Delete(t, namespace, "", s.NS)
 			awaitBlocked(t, s, held, report.HeldByFinalizer, guard)
-			finalizers(t, s, leaf(s), held)
+			setFinalizers(t, s, leaf(s), held)
 			awaitNestGone(t, s)
 			s.AwaitGone(t, namespace, "", s.NS)
 			saw.check(t)
 		})
 	}
 	t.Run("with an instance that is protected", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		build(t, s)
 		annotate(t, s, s.Kind("Low"), "x", "espalier.dev/protect", "holds the ledger")
 		s.Delete(t, namespace, "", s.NS)
 		for _, kind := range layers {
-			s.Await(t, s.Kind(kind), s.NS, "x", blocked("x", report.Protected, "holds the ledger"))
+			s.Await(t, s.Kind(kind), s.NS, "x", isBlocked("x", report.Protected, "holds the ledger"))
 		}
 		annotate(t, s, s.Kind("Low"), "x", "espalier.dev/protect", nil)
 		awaitNestGone(t, s)
@@ -55,7 +55,7 @@ func TestANamespaceGoesWithItsInstances(t *testing.T) {
 	})
 }
 
-// guest keeps two objects in a namespace that isn't its own.
+// guest keeps two objects in a namespace that is not its own.
 const guest = `
 apiVersion: v1
 kind: Namespace
@@ -75,16 +75,16 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: home}, data: {a: "${beside.data.a}"}}
 `
 
-// TestANamespaceWithAChildGoes deletes a namespace in which an instance of another
+// TestANamespaceWithAChildIsDeleted deletes a namespace in which an instance of another
 // one has objects.
-func TestANamespaceWithAChildGoes(t *testing.T) {
+func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 	namespace := suite.ConfigMap
 	namespace.Kind = "Namespace"
 	settle := func(t *testing.T, s suite.Suite) (hold, release func()) {
 		t.Helper()
-		s.Put(t, guest)
-		s.Active(t, "guest")
-		s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
+		s.Apply(t, guest)
+		s.AwaitDefinitions(t, "guest")
+		s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
 		s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
 		set := func(finalizers string) {
 			t.Helper()
@@ -97,47 +97,47 @@ func TestANamespaceWithAChildGoes(t *testing.T) {
 		return func() { set(`["` + guard + `"]`) }, func() { set("null") }
 	}
 	t.Run("and comes back", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		hold, release := settle(t, s)
 		hold()
 		saw := watchAll(t, s, s.Kind("Guest"), func(o *unstructured.Unstructured) error {
-			if reason := testkit.ReasonOf(o, "Ready"); reason == "Forbidden" || reason == "Unavailable" || reason == "Rejected" {
-				return fmt.Errorf("is not ready because of %s: %s", reason, testkit.Message(o, "Ready"))
+			if reason := testkit.ConditionReason(o, "Ready"); reason == "Forbidden" || reason == "Unavailable" || reason == "Rejected" {
+				return fmt.Errorf("is not ready because of %s: %s", reason, testkit.ConditionMessage(o, "Ready"))
 			}
 			return nil
 		})
 		s.Delete(t, namespace, "", s.Name("other"))
-		s.Await(t, s.Kind("Guest"), s.NS, "x", waits("WaitingForNamespace", "beside: namespace "+s.Name("other")+" is being deleted"))
+		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: namespace "+s.Name("other")+" is being deleted"))
 		release()
 		s.AwaitGone(t, namespace, "", s.Name("other"))
-		s.Await(t, s.Kind("Guest"), s.NS, "x", waits("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))
-		s.Put(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-other}\n")
+		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))
+		s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-other}\n")
 		s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
 		for _, name := range []string{"held", "beside"} {
-			s.Await(t, suite.ConfigMap, s.Name("other"), name, there)
+			s.Await(t, suite.ConfigMap, s.Name("other"), name, isPresent)
 		}
 		s.Delete(t, s.Kind("Guest"), s.NS, "x")
 		s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 		saw.check(t)
 	})
 	t.Run("while its instance is being deleted", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		hold, release := settle(t, s)
 		hold()
 		s.Delete(t, s.Kind("Guest"), s.NS, "x")
-		s.Await(t, s.Kind("Guest"), s.NS, "x", blocked("held", report.HeldByFinalizer, guard))
+		s.Await(t, s.Kind("Guest"), s.NS, "x", isBlocked("held", report.HeldByFinalizer, guard))
 		s.Delete(t, namespace, "", s.Name("other"))
-		s.Await(t, namespace, "", s.Name("other"), leaving)
+		s.Await(t, namespace, "", s.Name("other"), isTerminating)
 		release()
 		s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 		s.AwaitGone(t, namespace, "", s.Name("other"))
 	})
 	t.Run("and its instance after it", func(t *testing.T) {
-		s := home(t)
+		s := newSuite(t)
 		_, _ = settle(t, s)
 		s.Delete(t, namespace, "", s.Name("other"))
 		s.AwaitGone(t, namespace, "", s.Name("other"))
-		s.Await(t, s.Kind("Guest"), s.NS, "x", waits("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))
+		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))
 		s.Delete(t, s.Kind("Guest"), s.NS, "x")
 		s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 		awaitGone(t, s, suite.ConfigMap, "home")

@@ -70,7 +70,7 @@ type layered struct {
 	// layers are from the bottom up.
 	layers []layer
 	build  func(*testing.T, suite.Suite)
-	// blocked checks that an instance tells of an object and a reason.
+	// blocked checks that an instance reports an object and a reason.
 	blocked func(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error
 }
 
@@ -82,19 +82,19 @@ type layer struct {
 
 // nests are those of both dialects.
 var nests = map[string]layered{
-	"graphs":     {[]layer{{kind: "Low"}, {kind: "Mid"}, {kind: "Top"}}, build, blocked},
-	"composites": {[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}, {kind: "XTop", cluster: true}, {kind: "Top"}}, compose, told},
+	"graphs":     {[]layer{{kind: "Low"}, {kind: "Mid"}, {kind: "Top"}}, build, isBlocked},
+	"composites": {[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}, {kind: "XTop", cluster: true}, {kind: "Top"}}, compose, reportsBlocker},
 }
 
-func (l layer) of(t *testing.T, s suite.Suite) dynamic.ResourceInterface {
+func (l layer) client(t *testing.T, s suite.Suite) dynamic.ResourceInterface {
 	t.Helper()
-	return s.Of(t, s.Kind(l.kind), s.NS)
+	return s.Resource(t, s.Kind(l.kind), s.NS)
 }
 
 // only is the only one of the layer's instances; nil if there is none.
 func (l layer) only(t *testing.T, s suite.Suite) *unstructured.Unstructured {
 	t.Helper()
-	list, err := l.of(t, s).List(t.Context(), metav1.ListOptions{})
+	list, err := l.client(t, s).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) > 1 {
 		t.Fatalf("of %s there is %v: %v", l.kind, list, err)
 	}
@@ -111,7 +111,7 @@ func (n layered) top() layer { return n.layers[len(n.layers)-1] }
 func (n layered) awaitGone(t *testing.T, s suite.Suite) {
 	t.Helper()
 	for _, l := range n.layers {
-		err := testkit.AwaitAny(t.Context(), l.of(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+		err := testkit.AwaitList(t.Context(), l.client(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 			if len(objects) > 0 {
 				return fmt.Errorf("there are %d of %s", len(objects), l.kind)
 			}
@@ -126,23 +126,23 @@ func (n layered) awaitGone(t *testing.T, s suite.Suite) {
 	}
 }
 
-// build makes the nest and one instance of it.
+// build creates the nest's definitions and one instance.
 func build(t *testing.T, s suite.Suite) {
 	t.Helper()
-	s.Put(t, nest)
-	s.Active(t, "low", "mid", "top")
-	s.Put(t, topInstance)
+	s.Apply(t, nest)
+	s.AwaitDefinitions(t, "low", "mid", "top")
+	s.Apply(t, topInstance)
 	s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
 }
 
-// patch changes an object as a person would.
+// patch changes an object as a user does.
 func patch(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string, metadata map[string]any) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Of(t, gvk, s.NS).Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "somebody"})
+	_, err = s.Resource(t, gvk, s.NS).Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "somebody"})
 	if err != nil {
 		t.Fatalf("patch %s %s: %v", gvk.Kind, name, err)
 	}
@@ -153,14 +153,14 @@ func annotate(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name, ke
 	patch(t, s, gvk, name, map[string]any{"annotations": map[string]any{key: value}})
 }
 
-func finalizers(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string, finalizers ...string) {
+func setFinalizers(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string, setFinalizers ...string) {
 	t.Helper()
-	patch(t, s, gvk, name, map[string]any{"finalizers": finalizers})
+	patch(t, s, gvk, name, map[string]any{"finalizers": setFinalizers})
 }
 
-// blocked is told for instances of graphs, which have a state as well.
-func blocked(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
-	check := told(object, reason, words...)
+// isBlocked is reported for instances of graphs, which have a state as well.
+func isBlocked(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
+	check := reportsBlocker(object, reason, words...)
 	return func(o *unstructured.Unstructured) error {
 		if err := check(o); err != nil {
 			return err
@@ -172,9 +172,9 @@ func blocked(object string, reason report.Reason, words ...string) func(*unstruc
 	}
 }
 
-// told checks that an instance tells, as its deepest cause, of an object and a
+// reportsBlocker checks that an instance tells, as its deepest cause, of an object and a
 // reason, in words that contain the given ones, in its conditions as well.
-func told(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
+func reportsBlocker(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is gone")
@@ -184,12 +184,12 @@ func told(object string, reason report.Reason, words ...string) func(*unstructur
 			return errors.New("doesn't tell of its deletion")
 		}
 		i := slices.IndexFunc(said.Deletion.Blockers, func(b report.Blocker) bool {
-			return b.Deepest().Reason == reason && strings.HasSuffix(b.Deepest().Object.String(), object)
+			return b.RootCause().Reason == reason && strings.HasSuffix(b.RootCause().Object.String(), object)
 		})
 		if i < 0 {
 			return fmt.Errorf("doesn't tell of %s %s: %+v", object, reason, said.Deletion.Blockers)
 		}
-		deepest := said.Deletion.Blockers[i].Deepest()
+		deepest := said.Deletion.Blockers[i].RootCause()
 		ready, _ := said.Conditions.Get("Ready")
 		for _, word := range words {
 			if !strings.Contains(deepest.Message, word) {
@@ -206,8 +206,8 @@ func told(object string, reason report.Reason, words ...string) func(*unstructur
 	}
 }
 
-// contains checks that a text has all the words.
-func contains(text string, words ...string) error {
+// containsAll checks that a text contains all words.
+func containsAll(text string, words ...string) error {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			return fmt.Errorf("doesn't say %q: %s", word, text)

@@ -17,9 +17,9 @@ import (
 // collector deletes all dependents, whether they block or not, while the owner is kept;
 // but what has another owner only loses the reference.
 func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
-	s := home(t)
-	s.Put(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: anchor}}")
-	s.Put(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: owner, finalizers: [example.com/guard]}}")
+	s := newSuite(t)
+	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: anchor}}")
+	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: owner, finalizers: [example.com/guard]}}")
 	ref := func(name, more string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, name: %s, uid: %s%s}", name, s.Get(t, suite.ConfigMap, s.NS, name).GetUID(), more)
 	}
@@ -29,17 +29,17 @@ func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
 		"free":     ref("owner", ", controller: true, blockOwnerDeletion: false"),
 		"anchored": ref("owner", "") + ", " + ref("anchor", ""),
 	} {
-		s.Put(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: %s, ownerReferences: [%s]}}", name, refs))
+		s.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: %s, ownerReferences: [%s]}}", name, refs))
 	}
 	policy := metav1.DeletePropagationForeground
-	if err := s.Of(t, suite.ConfigMap, s.NS).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := s.Resource(t, suite.ConfigMap, s.NS).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"plain", "blocking", "free"} {
 		s.AwaitGone(t, suite.ConfigMap, s.NS, name)
 	}
 	s.Await(t, suite.ConfigMap, s.NS, "anchored", func(o *unstructured.Unstructured) error {
-		if err := stays(o); err != nil {
+		if err := isNotTerminating(o); err != nil {
 			return err
 		}
 		if refs := o.GetOwnerReferences(); len(refs) != 1 || refs[0].Name != "anchor" {
@@ -47,7 +47,7 @@ func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
 		}
 		return nil
 	})
-	finalizers(t, s, suite.ConfigMap, "owner")
+	setFinalizers(t, s, suite.ConfigMap, "owner")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "owner")
 }
 
@@ -68,10 +68,10 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-kept"}}
 `
 
-// disowned checks that an object stays and doesn't refer to an owner any more.
-func disowned(owner *unstructured.Unstructured) func(*unstructured.Unstructured) error {
+// isOrphaned checks that an object stays, without an owner reference to the owner.
+func isOrphaned(owner *unstructured.Unstructured) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
-		if err := stays(o); err != nil {
+		if err := isNotTerminating(o); err != nil {
 			return err
 		}
 		for _, ref := range o.GetOwnerReferences() {
@@ -86,18 +86,18 @@ func disowned(owner *unstructured.Unstructured) func(*unstructured.Unstructured)
 // TestTheOrderHoldsInTheForegroundToo deletes an instance in the foreground while what goes
 // first is held: what goes later stays, although the garbage collector has looked at it.
 func TestTheOrderHoldsInTheForegroundToo(t *testing.T) {
-	s := home(t)
-	s.Put(t, orderly)
-	s.Put(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
+	s := newSuite(t)
+	s.Apply(t, orderly)
+	s.Apply(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
 	instance := s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
 	if refs := s.Get(t, suite.ConfigMap, s.NS, "x-kept").GetOwnerReferences(); len(refs) > 0 {
 		t.Errorf("what is to stay refers to %v", refs)
 	}
-	finalizers(t, s, suite.ConfigMap, "x-second", "example.com/guard")
-	propagate(t, s, "Ordered", metav1.DeletePropagationForeground)
-	s.Await(t, s.Kind("Ordered"), s.NS, "x", blocked("x-second", report.HeldByFinalizer, "example.com/guard"))
-	s.Await(t, suite.ConfigMap, s.NS, "x-first", disowned(instance)) // the collector was there
-	finalizers(t, s, suite.ConfigMap, "x-second")
+	setFinalizers(t, s, suite.ConfigMap, "x-second", "example.com/guard")
+	deleteWith(t, s, "Ordered", metav1.DeletePropagationForeground)
+	s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-second", report.HeldByFinalizer, "example.com/guard"))
+	s.Await(t, suite.ConfigMap, s.NS, "x-first", isOrphaned(instance)) // the collector was there
+	setFinalizers(t, s, suite.ConfigMap, "x-second")
 	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-first")
 
@@ -106,33 +106,33 @@ func TestTheOrderHoldsInTheForegroundToo(t *testing.T) {
 	s.Delete(t, suite.RGD, "", s.Name("ordered"))
 	s.AwaitGone(t, suite.RGD, "", s.Name("ordered"))
 	s.AwaitGone(t, suite.CRD, "", "ordereds."+s.Group)
-	collect(t, s, kind) // of a kind that is gone it may never find out that the owner is
-	if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-kept")); err != nil {
+	awaitCollector(t, s, kind) // of a kind that is gone it may never find out that the owner is
+	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-kept")); err != nil {
 		t.Errorf("x-kept %v", err)
 	}
 }
 
-// TestAnInstanceWithoutItsFinalizerLeavesWhatItMade takes the finalizer off by hand, as
-// somebody in a hurry does: the garbage collector takes off what refers to it, and no more.
-func TestAnInstanceWithoutItsFinalizerLeavesWhatItMade(t *testing.T) {
-	s := home(t)
-	s.Put(t, orderly)
-	s.Put(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
+// TestAnInstanceWithoutItsFinalizerOrphansItsChildren removes the finalizer by hand, as
+// a user in a hurry does: the garbage collector takes off what refers to it, and no more.
+func TestAnInstanceWithoutItsFinalizerOrphansItsChildren(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, orderly)
+	s.Apply(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
 	instance := s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
-	finalizers(t, s, suite.ConfigMap, "x-second", "example.com/guard")
+	setFinalizers(t, s, suite.ConfigMap, "x-second", "example.com/guard")
 	s.Delete(t, s.Kind("Ordered"), s.NS, "x")
-	s.Await(t, s.Kind("Ordered"), s.NS, "x", blocked("x-second", report.HeldByFinalizer))
-	finalizers(t, s, s.Kind("Ordered"), "x")
+	s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-second", report.HeldByFinalizer))
+	setFinalizers(t, s, s.Kind("Ordered"), "x")
 	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
-	s.Await(t, suite.ConfigMap, s.NS, "x-first", disowned(instance))
+	s.Await(t, suite.ConfigMap, s.NS, "x-first", isOrphaned(instance))
 
 	t.Log("another instance of the name takes it on")
 	before := s.Get(t, suite.ConfigMap, s.NS, "x-first")
-	finalizers(t, s, suite.ConfigMap, "x-second")
-	s.Put(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
+	setFinalizers(t, s, suite.ConfigMap, "x-second")
+	s.Apply(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
 	next := s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
 	after := s.Get(t, suite.ConfigMap, s.NS, "x-first")
-	if after.GetUID() != before.GetUID() || len(after.GetOwnerReferences()) != 2 || disowned(next)(after) == nil {
-		t.Errorf("it isn't taken on: %v", after.Object["metadata"])
+	if after.GetUID() != before.GetUID() || len(after.GetOwnerReferences()) != 2 || isOrphaned(next)(after) == nil {
+		t.Errorf("it is not taken on: %v", after.Object["metadata"])
 	}
 }

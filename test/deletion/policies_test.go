@@ -33,17 +33,17 @@ spec:
 
 const keeperInstance = "\napiVersion: $GROUP/v1alpha1\nkind: Keeper\nmetadata: {name: x, namespace: $NS}\n"
 
-func keep(t *testing.T) suite.Suite {
+func createKeeper(t *testing.T) suite.Suite {
 	t.Helper()
-	s := home(t)
-	s.Put(t, keeper)
-	s.Active(t, "keeper")
-	s.Put(t, keeperInstance)
+	s := newSuite(t)
+	s.Apply(t, keeper)
+	s.AwaitDefinitions(t, "keeper")
+	s.Apply(t, keeperInstance)
 	s.AwaitReady(t, s.Kind("Keeper"), s.NS, "x")
 	return s
 }
 
-func stays(o *unstructured.Unstructured) error {
+func isNotTerminating(o *unstructured.Unstructured) error {
 	if o == nil || o.GetDeletionTimestamp() != nil {
 		return errors.New("is deleted")
 	}
@@ -51,28 +51,28 @@ func stays(o *unstructured.Unstructured) error {
 }
 
 func TestEachNodeHasItsPolicy(t *testing.T) {
-	s := keep(t)
+	s := createKeeper(t)
 	retained := s.Get(t, suite.ConfigMap, s.NS, "x-retained")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-gone")
-	if err := unmarked(s.Await(t, suite.ConfigMap, s.NS, "x-orphan", stays)); err != nil {
+	if err := isUnlabelled(s.Await(t, suite.ConfigMap, s.NS, "x-orphan", isNotTerminating)); err != nil {
 		t.Errorf("the orphan %v", err)
 	}
-	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", stays); o.GetLabels()["kro.run/node-id"] != "retained" {
+	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", isNotTerminating); o.GetLabels()["kro.run/node-id"] != "retained" {
 		t.Errorf("what is retained has lost its labels: %v", o.GetLabels())
 	}
 
 	t.Log("another instance of the name takes on what was retained, and not what was orphaned")
-	s.Put(t, keeperInstance)
-	s.Await(t, s.Kind("Keeper"), s.NS, "x", because("NotOwned", "x-orphan"))
-	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", belongs(s, t)); o.GetUID() != retained.GetUID() {
-		t.Error("what was retained was made anew")
+	s.Apply(t, keeperInstance)
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", notReadyBecause("NotOwned", "x-orphan"))
+	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", isOwned(s, t)); o.GetUID() != retained.GetUID() {
+		t.Error("what was retained was recreated")
 	}
 }
 
-// belongs checks that an object names the instance that is there now.
-func belongs(s suite.Suite, t *testing.T) func(*unstructured.Unstructured) error {
+// isOwned checks that an object's owner is the current instance.
+func isOwned(s suite.Suite, t *testing.T) func(*unstructured.Unstructured) error {
 	uid := string(s.Get(t, s.Kind("Keeper"), s.NS, "x").GetUID())
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetLabels()["kro.run/instance-id"] != uid {
@@ -82,8 +82,8 @@ func belongs(s suite.Suite, t *testing.T) func(*unstructured.Unstructured) error
 	}
 }
 
-// because checks the reason of Ready, and what its message says.
-func because(reason string, words ...string) func(*unstructured.Unstructured) error {
+// notReadyBecause checks the reason of Ready, and parts of its message.
+func notReadyBecause(reason string, words ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("does not exist")
@@ -92,33 +92,33 @@ func because(reason string, words ...string) func(*unstructured.Unstructured) er
 		if ready.Reason != reason {
 			return errors.New("Ready because of " + ready.Reason + ": " + ready.Message)
 		}
-		return contains(ready.Message, words...)
+		return containsAll(ready.Message, words...)
 	}
 }
 
-func TestThePoliciesHoldForWhatIsLeftOutAsWell(t *testing.T) {
-	s := keep(t)
-	s.Put(t, keeperInstance+"spec: {all: false}\n")
+func TestThePoliciesHoldForPrunesAsWell(t *testing.T) {
+	s := createKeeper(t)
+	s.Apply(t, keeperInstance+"spec: {all: false}\n")
 	s.Await(t, suite.ConfigMap, s.NS, "x-orphan", func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is deleted")
 		}
-		return unmarked(o)
+		return isUnlabelled(o)
 	})
 	s.AwaitReady(t, s.Kind("Keeper"), s.NS, "x")
-	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", stays); o.GetLabels()["kro.run/node-id"] != "retained" {
+	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", isNotTerminating); o.GetLabels()["kro.run/node-id"] != "retained" {
 		t.Errorf("what is retained has lost its labels: %v", o.GetLabels())
 	}
 }
 
 func TestAnInstanceHasItsOwnSay(t *testing.T) {
-	s := keep(t)
+	s := createKeeper(t)
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "Orphan, retained=Delete")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-retained")
 	for _, name := range []string{"x-gone", "x-orphan"} {
-		if err := unmarked(s.Await(t, suite.ConfigMap, s.NS, name, stays)); err != nil {
+		if err := isUnlabelled(s.Await(t, suite.ConfigMap, s.NS, name, isNotTerminating)); err != nil {
 			t.Errorf("%s %v", name, err)
 		}
 	}
@@ -127,35 +127,35 @@ func TestAnInstanceHasItsOwnSay(t *testing.T) {
 // TestNothingIsTouchedBeforeAPolicyCanBeRead has a mistake in the annotation by
 // which an instance says what is to stay.
 func TestNothingIsTouchedBeforeAPolicyCanBeRead(t *testing.T) {
-	s := keep(t)
+	s := createKeeper(t)
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "gone=Keep")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
-	s.Await(t, s.Kind("Keeper"), s.NS, "x", blocked("Keeper "+s.NS+"/x", report.Protected, "gone=Keep", "Delete, Orphan or Retain"))
-	if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", isBlocked("Keeper "+s.NS+"/x", report.Protected, "gone=Keep", "Delete, Orphan or Retain"))
+	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-gone")); err != nil {
 		t.Errorf("x-gone %v", err)
 	}
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "gone = retain")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
-	o := s.Await(t, suite.ConfigMap, s.NS, "x-gone", stays)
+	o := s.Await(t, suite.ConfigMap, s.NS, "x-gone", isNotTerminating)
 	if o.GetLabels()["kro.run/node-id"] != "gone" || o.GetAnnotations()["espalier.dev/retained-from"] == "" {
-		t.Errorf("what its instance alone retains isn't marked so: %v", o.GetAnnotations())
+		t.Errorf("what its instance alone retains is not marked so: %v", o.GetAnnotations())
 	}
 }
 
-// TestADeletionThatTakesTooLongIsStalledAndGoesOn has a definition with a limit of
-// a second, and an instance with an annotation that can't be read.
-func TestADeletionThatTakesTooLongIsStalledAndGoesOn(t *testing.T) {
-	s := keep(t)
-	finalizers(t, s, suite.ConfigMap, "x-gone", "example.com/guard")
+// TestASlowDeletionIsStalledAndContinues has a definition with a limit of
+// a second, and an instance with an annotation that cannot be read.
+func TestASlowDeletionIsStalledAndContinues(t *testing.T) {
+	s := createKeeper(t)
+	setFinalizers(t, s, suite.ConfigMap, "x-gone", "example.com/guard")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
 	s.Await(t, s.Kind("Keeper"), s.NS, "x", func(o *unstructured.Unstructured) error {
 		stalled, _ := report.Read(o).Conditions.Get("Stalled")
 		if stalled.Status != "True" || stalled.Reason != "DeletionTimeout" {
 			return errors.New("isn't stalled")
 		}
-		return contains(stalled.Message, "example.com/guard", "x-gone")
+		return containsAll(stalled.Message, "example.com/guard", "x-gone")
 	})
 	s.AwaitEvent(t, "x", "DeletionTimeout", "0 of 1 are gone")
-	finalizers(t, s, suite.ConfigMap, "x-gone")
+	setFinalizers(t, s, suite.ConfigMap, "x-gone")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
 }

@@ -14,33 +14,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestTheInstanceGoesLast deletes a nest by the policies that delete children too,
+// TestTheInstanceIsDeletedLast deletes a nest by the policies that delete children too,
 // while its lowest object is held: each layer stays until all below has gone. What a
 // composite is composed of the garbage collector takes too, in the foreground.
-func TestTheInstanceGoesLast(t *testing.T) {
+func TestTheInstanceIsDeletedLast(t *testing.T) {
 	tops := map[string]layered{"graphs": nests["graphs"], "composites": nests["composites"], "composites without a claim": unclaimed}
 	for dialect, nest := range tops {
 		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 			t.Run(dialect+"/"+string(policy), func(t *testing.T) {
-				s := home(t)
+				s := newSuite(t)
 				nest.build(t, s)
-				finalizers(t, s, leaf(s), "x-below", "example.com/guard")
-				propagate(t, s, nest.top().kind, policy)
-				nest.onEveryLayer(t, s, nest.blocked("x-below", report.HeldByFinalizer, "example.com/guard"))
+				setFinalizers(t, s, leaf(s), "x-below", "example.com/guard")
+				deleteWith(t, s, nest.top().kind, policy)
+				nest.awaitEveryLayer(t, s, nest.blocked("x-below", report.HeldByFinalizer, "example.com/guard"))
 				s.AwaitGone(t, leaf(s), s.NS, "x-leaf")
-				nest.letGo(t, s, "x-below")
+				nest.release(t, s, "x-below")
 			})
 		}
 	}
 }
 
-// letGo takes the finalizer off a leaf and watches the layers go: when the top has gone
+// release removes the finalizer a leaf and watches the layers go: when the top has gone
 // nothing is left below.
-func (n layered) letGo(t *testing.T, s suite.Suite, held string) {
+func (n layered) release(t *testing.T, s suite.Suite, held string) {
 	t.Helper()
 	order := make(chan error, 1)
 	go func() { order <- n.goneInOrder(t, s) }()
-	finalizers(t, s, leaf(s), held)
+	setFinalizers(t, s, leaf(s), held)
 	if err := <-order; err != nil {
 		t.Error(err)
 	}
@@ -48,17 +48,17 @@ func (n layered) letGo(t *testing.T, s suite.Suite, held string) {
 }
 
 func (n layered) goneInOrder(t *testing.T, s suite.Suite) error {
-	return testkit.AwaitAny(t.Context(), n.top().of(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	return testkit.AwaitList(t.Context(), n.top().client(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) > 0 {
 			return errors.New("the top is still there")
 		}
 		for _, l := range n.layers[:len(n.layers)-1] {
-			list, err := l.of(t, s).List(t.Context(), metav1.ListOptions{})
+			list, err := l.client(t, s).List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(list.Items) > 0 {
 				t.Errorf("the top is gone before %s: %v", l.kind, err)
 			}
 		}
-		list, err := s.Of(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{})
+		list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) > 0 {
 			t.Errorf("the top is gone before its leaves: %v", err)
 		}
@@ -66,9 +66,9 @@ func (n layered) goneInOrder(t *testing.T, s suite.Suite) error {
 	})
 }
 
-func propagate(t *testing.T, s suite.Suite, kind string, policy metav1.DeletionPropagation) {
+func deleteWith(t *testing.T, s suite.Suite, kind string, policy metav1.DeletionPropagation) {
 	t.Helper()
-	if err := s.Of(t, s.Kind(kind), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := s.Resource(t, s.Kind(kind), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,27 +76,27 @@ func propagate(t *testing.T, s suite.Suite, kind string, policy metav1.DeletionP
 // TestOrphanedChildrenStayWithoutOurLabels deletes an instance by the policy that
 // leaves its children in place.
 func TestOrphanedChildrenStayWithoutOurLabels(t *testing.T) {
-	s := home(t)
+	s := newSuite(t)
 	build(t, s)
 	before := s.Get(t, leaf(s), s.NS, "x-leaf")
-	propagate(t, s, "Low", metav1.DeletePropagationOrphan)
+	deleteWith(t, s, "Low", metav1.DeletePropagationOrphan)
 	s.AwaitEvent(t, "x", "Orphaned", "x-leaf", "x-below")
-	// The nest makes its Low anew, which finds its leaves to be nobody's.
+	// The nest makes its Low again, which finds its leaves to be nobody's.
 	for _, name := range []string{"x-leaf", "x-below"} {
 		s.Await(t, leaf(s), s.NS, name, func(o *unstructured.Unstructured) error {
 			if o == nil || o.GetDeletionTimestamp() != nil {
 				return errors.New("is deleted")
 			}
-			return unmarked(o)
+			return isUnlabelled(o)
 		})
 	}
 	if got := s.Get(t, leaf(s), s.NS, "x-leaf"); got.GetUID() != before.GetUID() {
-		t.Error("the leaf was made anew")
+		t.Error("the leaf was recreated")
 	}
 }
 
-// unmarked checks that nothing on an object says that it belongs to an instance.
-func unmarked(o *unstructured.Unstructured) error {
+// isUnlabelled checks that an object has no label or annotation of an instance.
+func isUnlabelled(o *unstructured.Unstructured) error {
 	for key := range o.GetLabels() {
 		if strings.Contains(key, "kro.run/") || strings.Contains(key, "applyset") || strings.Contains(key, "managed-by") || strings.HasPrefix(key, "crossplane.io/") {
 			return fmt.Errorf("has the label %s", key)
@@ -113,12 +113,12 @@ func unmarked(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// TestAnOrphanedInstanceGoesOn orphans the middle of a nest: what it leaves is an
+// TestAnOrphanedInstanceIsReconciled orphans the middle of a nest: what it leaves is an
 // instance itself, with children of its own, and nobody's child.
-func TestAnOrphanedInstanceGoesOn(t *testing.T) {
-	s := home(t)
+func TestAnOrphanedInstanceIsReconciled(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
-	propagate(t, s, "Top", metav1.DeletePropagationOrphan)
+	deleteWith(t, s, "Top", metav1.DeletePropagationOrphan)
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
 	mid := s.AwaitReady(t, s.Kind("Mid"), s.NS, "x")
 	if mid.GetLabels()["applyset.kubernetes.io/part-of"] != "" || mid.GetLabels()["kro.run/node-id"] != "" {

@@ -17,12 +17,12 @@ import (
 func TestAProtectedInstanceKeepsAllOfItsChildren(t *testing.T) {
 	for i, kind := range layers {
 		t.Run(kind, func(t *testing.T) {
-			s := home(t)
+			s := newSuite(t)
 			build(t, s)
 			annotate(t, s, s.Kind(kind), "x", "espalier.dev/protect", "audit until June")
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			for _, above := range layers[min(i+1, 2):] {
-				s.Await(t, s.Kind(above), s.NS, "x", blocked(kind+" "+s.NS+"/x", report.Protected, "audit until June"))
+				s.Await(t, s.Kind(above), s.NS, "x", isBlocked(kind+" "+s.NS+"/x", report.Protected, "audit until June"))
 			}
 			for _, below := range layers[:i] {
 				if o := s.Get(t, s.Kind(below), s.NS, "x"); o == nil || o.GetDeletionTimestamp() != nil {
@@ -36,7 +36,7 @@ func TestAProtectedInstanceKeepsAllOfItsChildren(t *testing.T) {
 	}
 }
 
-// ordered has two nodes that data don't order, and a third on top of one of them.
+// ordered has two nodes that data do not order, and a third on top of one of them.
 const ordered = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -53,31 +53,31 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-user"}, data: {of: "${database.metadata.name}"}}
 `
 
-func TestDeleteAfterOrdersWhatDataDoNot(t *testing.T) {
-	s := home(t)
-	s.Put(t, ordered)
-	s.Active(t, "ordered")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Ordered\nmetadata: {name: x, namespace: $NS}\n")
+func TestDeleteAfterOrdersIndependentNodes(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, ordered)
+	s.AwaitDefinitions(t, "ordered")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Ordered\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
 	for _, name := range []string{"x-user", "x-database"} {
-		finalizers(t, s, suite.ConfigMap, name, "example.com/guard")
+		setFinalizers(t, s, suite.ConfigMap, name, "example.com/guard")
 	}
 	s.Delete(t, s.Kind("Ordered"), s.NS, "x")
-	s.Await(t, s.Kind("Ordered"), s.NS, "x", blocked("x-user", report.HeldByFinalizer))
+	s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-user", report.HeldByFinalizer))
 	for _, name := range []string{"x-database", "x-network"} {
-		if err := stays(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+		if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
 			t.Errorf("%s %v before what is on top of it", name, err)
 		}
 	}
-	finalizers(t, s, suite.ConfigMap, "x-user")
-	told := s.Await(t, s.Kind("Ordered"), s.NS, "x", blocked("x-database", report.HeldByFinalizer))
+	setFinalizers(t, s, suite.ConfigMap, "x-user")
+	told := s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-database", report.HeldByFinalizer))
 	if d := report.ReadDeletion(told); d.Progress != "1/3" || d.Percent != 33 || d.Wave != 2 || d.Waves != 3 || d.Remaining != 2 {
 		t.Errorf("progress: %+v", d)
 	}
-	if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-network")); err != nil {
+	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-network")); err != nil {
 		t.Errorf("the network %v before the database", err)
 	}
-	finalizers(t, s, suite.ConfigMap, "x-database")
+	setFinalizers(t, s, suite.ConfigMap, "x-database")
 	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-network")
 }
@@ -85,9 +85,9 @@ func TestDeleteAfterOrdersWhatDataDoNot(t *testing.T) {
 // TestTheFirstActIsToTell watches an instance and its children from before it is
 // deleted: it says so before any child is touched, and never again anything else.
 func TestTheFirstActIsToTell(t *testing.T) {
-	s := home(t)
+	s := newSuite(t)
 	build(t, s)
-	instances, err := s.Of(t, s.Kind("Low"), s.NS).Watch(t.Context(), metav1.ListOptions{})
+	instances, err := s.Resource(t, s.Kind("Low"), s.NS).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +100,9 @@ func TestTheFirstActIsToTell(t *testing.T) {
 		if !ok {
 			t.Fatalf("the watch ended: %v", event)
 		}
-		if o.GetDeletionTimestamp() != nil && told == "" && testkit.ReasonOf(o, "Ready") == "Deleting" {
+		if o.GetDeletionTimestamp() != nil && told == "" && testkit.ConditionReason(o, "Ready") == "Deleting" {
 			told = o.GetResourceVersion()
-			list, err := s.Of(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{ResourceVersion: told, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+			list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{ResourceVersion: told, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 			if err != nil || len(list.Items) != 2 {
 				t.Errorf("when it was told there were %d children: %v", len(list.Items), err)
 			}
@@ -112,8 +112,8 @@ func TestTheFirstActIsToTell(t *testing.T) {
 				}
 			}
 		}
-		if told != "" && testkit.ReasonOf(o, "Ready") != "Deleting" {
-			t.Errorf("then it says %s", testkit.ReasonOf(o, "Ready"))
+		if told != "" && testkit.ConditionReason(o, "Ready") != "Deleting" {
+			t.Errorf("then got %s", testkit.ConditionReason(o, "Ready"))
 		}
 		if event.Type == "DELETED" {
 			break

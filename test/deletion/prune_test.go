@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// parts has two chains that can be left out, and one that can't.
+// parts has two chains that can be left out, and one that cannot.
 const parts = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -37,9 +37,9 @@ spec:
 
 const partsInstance = "apiVersion: $GROUP/v1alpha1\nkind: Parts\nmetadata: {name: x, namespace: $NS}\nspec: {one: %t, two: %t, value: %s}\n"
 
-// pruning checks what the status tells of objects that nothing wants, by name and
+// reportsPruning checks what the status reports objects that nothing wants, by name and
 // reason, while the instance is ready.
-func pruning(want map[string]report.Reason) func(*unstructured.Unstructured) error {
+func reportsPruning(want map[string]report.Reason) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if err := testkit.IsReady(o); err != nil {
 			return err
@@ -60,69 +60,69 @@ func pruning(want map[string]report.Reason) func(*unstructured.Unstructured) err
 	}
 }
 
-// TestWhatIsLeftOutIsVisibleUntilItIsGone leaves out two chains, one of which is
-// held: the other goes, the instance stays ready and goes on, and what is held
-// is told until it has gone.
-func TestWhatIsLeftOutIsVisibleUntilItIsGone(t *testing.T) {
-	s := home(t)
-	s.Put(t, parts)
-	s.Active(t, "parts")
-	s.Put(t, fmt.Sprintf(partsInstance, true, true, "a"))
+// TestAPruneIsReportedUntilItEnds leaves out two chains, one of which is
+// held: the other goes, the instance stays ready and continues, and what is held
+// is reported until it has gone.
+func TestAPruneIsReportedUntilItEnds(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, parts)
+	s.AwaitDefinitions(t, "parts")
+	s.Apply(t, fmt.Sprintf(partsInstance, true, true, "a"))
 	s.AwaitReady(t, s.Kind("Parts"), s.NS, "x")
-	finalizers(t, s, suite.ConfigMap, "x-one-above", "example.com/guard")
-	s.Put(t, fmt.Sprintf(partsInstance, false, false, "a"))
+	setFinalizers(t, s, suite.ConfigMap, "x-one-above", "example.com/guard")
+	s.Apply(t, fmt.Sprintf(partsInstance, false, false, "a"))
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-two-above")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-two-below")
 	held := map[string]report.Reason{"x-one-above": report.HeldByFinalizer, "x-one-below": report.WaitingForOthers}
-	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(held))
+	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(held))
 	s.AwaitEvent(t, "x", "PruneBlocked", "example.com/guard", "somebody")
-	if err := stays(s.Get(t, suite.ConfigMap, s.NS, "x-one-below")); err != nil {
+	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-one-below")); err != nil {
 		t.Errorf("what is held stands on an object that %v", err)
 	}
 
-	t.Log("meanwhile the instance goes on, and what is left out comes back beside it")
-	s.Put(t, fmt.Sprintf(partsInstance, false, true, "b"))
-	s.Await(t, suite.ConfigMap, s.NS, "x-two-above", stays)
+	t.Log("meanwhile the instance continues, and what is left out comes back beside it")
+	s.Apply(t, fmt.Sprintf(partsInstance, false, true, "b"))
+	s.Await(t, suite.ConfigMap, s.NS, "x-two-above", isNotTerminating)
 	s.Await(t, suite.ConfigMap, s.NS, "x-base", func(o *unstructured.Unstructured) error {
 		if value, _, _ := unstructured.NestedString(o.Object, "data", "value"); value != "b" {
 			return errors.New("has the old value")
 		}
 		return nil
 	})
-	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(held))
+	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(held))
 
-	finalizers(t, s, suite.ConfigMap, "x-one-above")
+	setFinalizers(t, s, suite.ConfigMap, "x-one-above")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-one-below")
-	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(nil))
+	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(nil))
 }
 
-// TestWhatIsWantedAgainWhileItGoesIsMadeAnew wants an object back that is held on
-// its way: the node says so, and the object is made anew.
-func TestWhatIsWantedAgainWhileItGoesIsMadeAnew(t *testing.T) {
-	s := home(t)
-	s.Put(t, parts)
-	s.Active(t, "parts")
-	s.Put(t, fmt.Sprintf(partsInstance, true, true, "a"))
+// TestAChildThatIsWantedDuringItsPruneIsRecreated wants an object back that is held on
+// its way: the node says so, and the object is recreated.
+func TestAChildThatIsWantedDuringItsPruneIsRecreated(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, parts)
+	s.AwaitDefinitions(t, "parts")
+	s.Apply(t, fmt.Sprintf(partsInstance, true, true, "a"))
 	s.AwaitReady(t, s.Kind("Parts"), s.NS, "x")
-	finalizers(t, s, suite.ConfigMap, "x-one-above", "example.com/guard")
+	setFinalizers(t, s, suite.ConfigMap, "x-one-above", "example.com/guard")
 	was := s.Get(t, suite.ConfigMap, s.NS, "x-one-above").GetUID()
-	s.Put(t, fmt.Sprintf(partsInstance, false, true, "a"))
-	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(map[string]report.Reason{"x-one-above": report.HeldByFinalizer, "x-one-below": report.WaitingForOthers}))
-	s.Put(t, fmt.Sprintf(partsInstance, true, true, "a"))
-	s.Await(t, s.Kind("Parts"), s.NS, "x", because("ResourceDeleting", "oneAbove", "x-one-above", "example.com/guard"))
-	finalizers(t, s, suite.ConfigMap, "x-one-above")
-	s.Await(t, s.Kind("Parts"), s.NS, "x", pruning(nil))
+	s.Apply(t, fmt.Sprintf(partsInstance, false, true, "a"))
+	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(map[string]report.Reason{"x-one-above": report.HeldByFinalizer, "x-one-below": report.WaitingForOthers}))
+	s.Apply(t, fmt.Sprintf(partsInstance, true, true, "a"))
+	s.Await(t, s.Kind("Parts"), s.NS, "x", notReadyBecause("ResourceDeleting", "oneAbove", "x-one-above", "example.com/guard"))
+	setFinalizers(t, s, suite.ConfigMap, "x-one-above")
+	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(nil))
 	if o := s.Get(t, suite.ConfigMap, s.NS, "x-one-above"); o == nil || o.GetUID() == was {
-		t.Error("it isn't a new one")
+		t.Error("it is not a new one")
 	}
 }
 
-// TestAnInstanceThatIsPrunedTellsWhyItStays leaves an instance out of another, and
+// TestAPrunedInstanceReportsItsBlocker leaves an instance out of another, and
 // holds what it consists of.
-func TestAnInstanceThatIsPrunedTellsWhyItStays(t *testing.T) {
-	s := home(t)
+func TestAPrunedInstanceReportsItsBlocker(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-outer}
@@ -133,18 +133,18 @@ spec:
       includeWhen: ["${schema.spec.inner}"]
       template: {apiVersion: $GROUP/v1alpha1, kind: Mid, metadata: {name: other}}
 `)
-	s.Active(t, "outer")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: other, namespace: $NS}\n")
+	s.AwaitDefinitions(t, "outer")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: other, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Outer"), s.NS, "other")
-	finalizers(t, s, leaf(s), "other-leaf", "example.com/guard")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: other, namespace: $NS}\nspec: {inner: false}\n")
+	setFinalizers(t, s, leaf(s), "other-leaf", "example.com/guard")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: other, namespace: $NS}\nspec: {inner: false}\n")
 	s.Await(t, s.Kind("Outer"), s.NS, "other", func(o *unstructured.Unstructured) error {
 		told := report.ReadPruning(o)
-		if i := slices.IndexFunc(told, func(b report.Blocker) bool { return b.Reason == report.ChildBlocked }); i < 0 || told[i].Deepest().Object.Name != "other-leaf" {
+		if i := slices.IndexFunc(told, func(b report.Blocker) bool { return b.Reason == report.ChildBlocked }); i < 0 || told[i].RootCause().Object.Name != "other-leaf" {
 			return fmt.Errorf("tells of %+v", told)
 		}
 		return testkit.IsReady(o)
 	})
-	finalizers(t, s, leaf(s), "other-leaf")
+	setFinalizers(t, s, leaf(s), "other-leaf")
 	s.AwaitGone(t, s.Kind("Mid"), s.NS, "other")
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestARefusalIsNotTakenForAnEnd lets a webhook refuse in the words in which the
+// TestARefusalIsNotMistakenForADeletion lets a webhook refuse in the words in which the
 // API server says that the object is gone, or that another has its name.
-func TestARefusalIsNotTakenForAnEnd(t *testing.T) {
+func TestARefusalIsNotMistakenForADeletion(t *testing.T) {
 	for name, status := range map[string]metav1.Status{
 		"in conflict": {Message: "somebody is at it", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict},
 		"not found":   {Message: "no such tenant", Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound},
 		"gone":        {Message: "that was long ago", Code: http.StatusGone, Reason: metav1.StatusReasonGone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := home(t)
+			s := newSuite(t)
 			build(t, s)
-			clear := refuse(t, s, suite.Refusing(t, status, nil), "guard.example.com")
+			clear := refuseDeletions(t, s, suite.RefusingWebhook(t, status, nil), "guard.example.com")
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			awaitBlocked(t, s, "x-leaf", report.DeniedByWebhook, status.Message)
 			clear()
@@ -51,39 +51,39 @@ metadata: {name: $ID-keep}
 spec: {policyName: $ID-keep, validationActions: [Deny]}
 `
 
-// TestAnInstanceThatCantBeLetGoTellsWhy refuses the last of all requests, which
-// takes the finalizer off.
-func TestAnInstanceThatCantBeLetGoTellsWhy(t *testing.T) {
-	s := home(t)
+// TestAFailedFinalizerRemovalIsReported refuses the last of all requests, which
+// removes the finalizer.
+func TestAFailedFinalizerRemovalIsReported(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
-	s.Put(t, keepFinalizers)
+	s.Apply(t, keepFinalizers)
 	testkit.Poll(t, "taking off a finalizer is refused", func() bool {
 		patch := []byte(`{"metadata":{"finalizers":null}}`)
-		_, err := s.Of(t, s.Kind("Low"), s.NS).Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := s.Resource(t, s.Kind("Low"), s.NS).Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	})
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
-	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer can't be taken off")
+	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer cannot be removed")
 	awaitGone(t, s, leaf(s), "x-below")
 	if d := report.ReadDeletion(s.Get(t, s.Kind("Low"), s.NS, "x")); d.Percent != 100 || d.Remaining != 0 {
 		t.Errorf("%d %% of it are gone, %d remain", d.Percent, d.Remaining)
 	}
-	s.AwaitEvent(t, "x", "DeletionBlocked", "the finalizer can't be taken off")
+	s.AwaitEvent(t, "x", "DeletionBlocked", "the finalizer cannot be removed")
 	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
 		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", s.Name("keep"))
 	}
 	awaitNestGone(t, s)
 }
 
-// TestAConflictThatAWebhookMadeUpIsToldAndPasses refuses to let go of an instance in
-// the words in which the API server says that somebody has changed it. Nobody has, so
+// TestAConflictOfAWebhookIsReportedAndRetried refuses to release an instance in
+// the words in which the API server says that a user has changed it. Nobody has, so
 // no event brings the next pass.
-func TestAConflictThatAWebhookMadeUpIsToldAndPasses(t *testing.T) {
-	s := home(t)
+func TestAConflictOfAWebhookIsReportedAndRetried(t *testing.T) {
+	s := newSuite(t)
 	build(t, s)
 	status := metav1.Status{Message: "somebody is at it", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}
-	hooks := s.Of(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
-	o := testkit.Parse(t, s.Text(`
+	hooks := s.Resource(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
+	o := testkit.Parse(t, s.Expand(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: $ID-busy}
@@ -93,17 +93,17 @@ webhooks:
     sideEffects: None
     rules: [{apiGroups: [$GROUP], apiVersions: ["*"], resources: [lows], operations: [UPDATE]}]
 `))[0]
-	o.Object["webhooks"].([]any)[0].(map[string]any)["clientConfig"] = suite.Refusing(t, status, nil)
+	o.Object["webhooks"].([]any)[0].(map[string]any)["clientConfig"] = suite.RefusingWebhook(t, status, nil)
 	if _, err := hooks.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Poll(t, "taking off a finalizer is refused", func() bool {
 		patch := []byte(`{"metadata":{"finalizers":null}}`)
-		_, err := s.Of(t, s.Kind("Low"), s.NS).Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := s.Resource(t, s.Kind("Low"), s.NS).Patch(t.Context(), "x", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	})
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
-	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer can't be taken off")
+	awaitBlocked(t, s, "Low "+s.NS+"/x", report.DeniedByWebhook, "the finalizer cannot be removed")
 	if err := hooks.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// wide has so many leaves side by side.
-func wide(n int) string {
+// wideDefinition has n independent leaves.
+func wideDefinition(n int) string {
 	var resources strings.Builder
 	for i := range n {
 		fmt.Fprintf(&resources, `
@@ -34,19 +34,19 @@ spec:
   resources:` + resources.String() + "\n"
 }
 
-// TestWhatIsToldAddsUpAndIsTrueInTheEnd holds many objects and lets them go one
-// after the other, faster than it is told: no count is ever wrong in itself or goes
-// back, and the last is told in the end.
-func TestWhatIsToldAddsUpAndIsTrueInTheEnd(t *testing.T) {
+// TestReportedCountsAreConsistent holds many objects and lets them go one
+// after the other, faster than it is reported: no count is ever wrong in itself or goes
+// back, and the last is reported in the end.
+func TestReportedCountsAreConsistent(t *testing.T) {
 	const leaves = 24
-	s := alone(t)
-	s.Put(t, wide(leaves))
-	s.Active(t, "wide")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x, namespace: $NS}\n")
+	s := newSerialSuite(t)
+	s.Apply(t, wideDefinition(leaves))
+	s.AwaitDefinitions(t, "wide")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Wide"), s.NS, "x")
 	name := func(i int) string { return fmt.Sprintf("x-%02d", i) }
 	for i := range leaves {
-		finalizers(t, s, leaf(s), name(i), guard)
+		setFinalizers(t, s, leaf(s), name(i), guard)
 	}
 	var last int64
 	saw := watchAll(t, s, s.Kind("Wide"), func(o *unstructured.Unstructured) error {
@@ -77,14 +77,14 @@ func TestWhatIsToldAddsUpAndIsTrueInTheEnd(t *testing.T) {
 	o := s.Await(t, s.Kind("Wide"), s.NS, "x", says(0, leaves))
 	for _, b := range report.ReadDeletion(o).Blockers {
 		if len(b.Finalizers) != 1 || len(b.Finalizers[0].Managers) != 1 || b.Finalizers[0].Managers[0] != "somebody" {
-			t.Errorf("%s doesn't tell who put its finalizer on: %+v", b.Object, b.Finalizers)
+			t.Errorf("%s does not tell who put its finalizer on: %+v", b.Object, b.Finalizers)
 		}
 	}
 	for i := range leaves - 1 {
-		finalizers(t, s, leaf(s), name(i))
+		setFinalizers(t, s, leaf(s), name(i))
 	}
 	s.Await(t, s.Kind("Wide"), s.NS, "x", says(leaves-1, 1))
-	finalizers(t, s, leaf(s), name(leaves-1))
+	setFinalizers(t, s, leaf(s), name(leaves-1))
 	s.AwaitGone(t, s.Kind("Wide"), s.NS, "x")
 	// A count is written at most once a second, however fast it changes.
 	if revisions, most := saw.check(t), 12+int(time.Since(began)/time.Second); revisions > most {
@@ -95,9 +95,9 @@ func TestWhatIsToldAddsUpAndIsTrueInTheEnd(t *testing.T) {
 // TestABlockerIsOneEventOnEachLayer counts the events about a deletion that is
 // held up, with everything touched in the meantime.
 func TestABlockerIsOneEventOnEachLayer(t *testing.T) {
-	s := home(t)
+	s := newSuite(t)
 	build(t, s)
-	finalizers(t, s, leaf(s), "x-leaf", guard)
+	setFinalizers(t, s, leaf(s), "x-leaf", guard)
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
 	for i := range 5 {
@@ -106,13 +106,13 @@ func TestABlockerIsOneEventOnEachLayer(t *testing.T) {
 			annotate(t, s, s.Kind(kind), "x", "example.com/touched", fmt.Sprint(i))
 		}
 	}
-	finalizers(t, s, leaf(s), "x-leaf")
+	setFinalizers(t, s, leaf(s), "x-leaf")
 	awaitNestGone(t, s)
-	blockedOnce(t, s, "")
+	expectOneBlockerEvent(t, s, "")
 }
 
-// blockedOnce checks that on each layer there is one event about a blocker, which says the words.
-func blockedOnce(t *testing.T, s suite.Suite, words string) {
+// expectOneBlockerEvent checks that on each layer there is one event about a blocker, which says the words.
+func expectOneBlockerEvent(t *testing.T, s suite.Suite, words string) {
 	t.Helper()
 	kind := schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}
 	told := func(objects map[string]*unstructured.Unstructured) map[string]int {
@@ -125,13 +125,13 @@ func blockedOnce(t *testing.T, s suite.Suite, words string) {
 			if reason == "DeletionBlocked" {
 				counts[of] += 1 + int(repeated)
 				if !strings.Contains(note, words) {
-					t.Errorf("%s is told to be blocked by something else: %s", of, note)
+					t.Errorf("%s is reported to be blocked by something else: %s", of, note)
 				}
 			}
 		}
 		return counts
 	}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, kind, s.NS), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), s.Resource(t, kind, s.NS), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		for _, kind := range layers {
 			if told(objects)[kind] == 0 {
 				return fmt.Errorf("there are %v", told(objects))
@@ -142,16 +142,16 @@ func blockedOnce(t *testing.T, s suite.Suite, words string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, n := range told(eventsOf(t, s, kind)) {
+	for kind, n := range told(blockerEvents(t, s, kind)) {
 		if n != 1 {
 			t.Errorf("%s was told to be blocked %d times", kind, n)
 		}
 	}
 }
 
-func eventsOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind) map[string]*unstructured.Unstructured {
+func blockerEvents(t *testing.T, s suite.Suite, kind schema.GroupVersionKind) map[string]*unstructured.Unstructured {
 	t.Helper()
-	list, err := s.Of(t, kind, s.NS).List(t.Context(), metav1.ListOptions{})
+	list, err := s.Resource(t, kind, s.NS).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,11 +163,11 @@ func eventsOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind) map[str
 }
 
 // TestAnOrdinaryWaitForAnExternalDeletionIsNoWarning deletes a nest above a managed resource whose
-// provider takes its time, and at last reports that it can't.
+// provider takes its time, and at last reports that it cannot.
 func TestAnOrdinaryWaitForAnExternalDeletionIsNoWarning(t *testing.T) {
-	s := home(t)
+	s := newSuite(t)
 	build(t, s)
-	finalizers(t, s, leaf(s), "x-leaf", "finalizer.managedresource.crossplane.io")
+	setFinalizers(t, s, leaf(s), "x-leaf", "finalizer.managedresource.crossplane.io")
 	said := func(synced, reason, message string) {
 		s.SetStatus(t, leaf(s), s.NS, "x-leaf", map[string]any{"conditions": []any{
 			map[string]any{"type": "Ready", "status": "False", "reason": "Deleting"},
@@ -179,7 +179,7 @@ func TestAnOrdinaryWaitForAnExternalDeletionIsNoWarning(t *testing.T) {
 	t.Log("the status tells it on every layer, as something in progress")
 	for _, kind := range layers {
 		s.Await(t, s.Kind(kind), s.NS, "x", func(o *unstructured.Unstructured) error {
-			if d := report.ReadDeletion(o); d == nil || len(d.Blockers) == 0 || !d.Blockers[0].Deepest().InProgress {
+			if d := report.ReadDeletion(o); d == nil || len(d.Blockers) == 0 || !d.Blockers[0].RootCause().InProgress {
 				return fmt.Errorf("its deletion is %+v", d)
 			}
 			return nil
@@ -188,22 +188,22 @@ func TestAnOrdinaryWaitForAnExternalDeletionIsNoWarning(t *testing.T) {
 	t.Log("the only event is about the failure")
 	said("False", "ReconcileError", "delete failed: DependencyViolation")
 	awaitBlocked(t, s, "x-leaf", report.ExternalDeletion, "DependencyViolation")
-	blockedOnce(t, s, "DependencyViolation")
-	finalizers(t, s, leaf(s), "x-leaf")
+	expectOneBlockerEvent(t, s, "DependencyViolation")
+	setFinalizers(t, s, leaf(s), "x-leaf")
 	awaitNestGone(t, s)
 }
 
-// TestAPruneThatIsHeldGoesOnInADeletion deletes an instance that is just about to
+// TestABlockedPruneContinuesInADeletion deletes an instance that is just about to
 // get rid of an object.
-func TestAPruneThatIsHeldGoesOnInADeletion(t *testing.T) {
-	s := home(t)
-	s.Put(t, choice)
-	s.Active(t, "choice")
+func TestABlockedPruneContinuesInADeletion(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, choice)
+	s.AwaitDefinitions(t, "choice")
 	instance := "apiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\nspec: {extra: %t}\n"
-	s.Put(t, fmt.Sprintf(instance, true))
+	s.Apply(t, fmt.Sprintf(instance, true))
 	s.AwaitReady(t, s.Kind("Choice"), s.NS, "x")
-	finalizers(t, s, leaf(s), "x-extra", guard)
-	s.Put(t, fmt.Sprintf(instance, false))
+	setFinalizers(t, s, leaf(s), "x-extra", guard)
+	s.Apply(t, fmt.Sprintf(instance, false))
 	s.Await(t, s.Kind("Choice"), s.NS, "x", func(o *unstructured.Unstructured) error {
 		if p := report.ReadPruning(o); len(p) != 1 || p[0].Reason != report.HeldByFinalizer {
 			return fmt.Errorf("tells of %+v", p)
@@ -211,16 +211,16 @@ func TestAPruneThatIsHeldGoesOnInADeletion(t *testing.T) {
 		return nil
 	})
 	s.Delete(t, s.Kind("Choice"), s.NS, "x")
-	o := s.Await(t, s.Kind("Choice"), s.NS, "x", blocked("x-extra", report.HeldByFinalizer, guard))
+	o := s.Await(t, s.Kind("Choice"), s.NS, "x", isBlocked("x-extra", report.HeldByFinalizer, guard))
 	if p := report.ReadPruning(o); len(p) > 0 {
 		t.Errorf("it tells of a prune still: %+v", p)
 	}
 	if d := report.ReadDeletion(o); d.Total != 2 {
 		t.Errorf("of what it has it counts %+v", d)
 	}
-	finalizers(t, s, leaf(s), "x-extra")
+	setFinalizers(t, s, leaf(s), "x-extra")
 	s.AwaitGone(t, s.Kind("Choice"), s.NS, "x")
-	nothingLeft(t, s, s.Kind("Choice"))
+	expectNoInstances(t, s, s.Kind("Choice"))
 }
 
 // choice has an object that may be left out.
@@ -239,20 +239,20 @@ spec:
       template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-extra"}, spec: {a: b}}
 `
 
-// TestADeletionThatIsAskedForTwiceGoesByTheLastWord deletes an instance, and when
-// that is held up asks for its objects to be left.
-func TestADeletionThatIsAskedForTwiceGoesByTheLastWord(t *testing.T) {
-	s := home(t)
-	s.Put(t, choice)
-	s.Active(t, "choice")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\n")
+// TestTheLastDeletionPolicyCounts deletes an instance, and when
+// that is held up requests its objects to be left.
+func TestTheLastDeletionPolicyCounts(t *testing.T) {
+	s := newSuite(t)
+	s.Apply(t, choice)
+	s.AwaitDefinitions(t, "choice")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Choice"), s.NS, "x")
 	annotate(t, s, leaf(s), "x-always", "espalier.dev/protect", "holds the ledger")
 	s.Delete(t, s.Kind("Choice"), s.NS, "x")
-	s.Await(t, s.Kind("Choice"), s.NS, "x", blocked("x-always", report.Protected, "holds the ledger"))
+	s.Await(t, s.Kind("Choice"), s.NS, "x", isBlocked("x-always", report.Protected, "holds the ledger"))
 	awaitGone(t, s, leaf(s), "x-extra")
 	orphan := metav1.DeletePropagationOrphan
-	if err := s.Of(t, s.Kind("Choice"), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+	if err := s.Resource(t, s.Kind("Choice"), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 		t.Fatal(err)
 	}
 	s.AwaitGone(t, s.Kind("Choice"), s.NS, "x")

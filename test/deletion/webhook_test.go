@@ -15,15 +15,15 @@ import (
 // the API server reaches it.
 func webhook(t *testing.T, message string) map[string]any {
 	t.Helper()
-	return suite.Refusing(t, metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, nil)
+	return suite.RefusingWebhook(t, metav1.Status{Message: message, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, nil)
 }
 
-// refuse lets a webhook be asked about deletions of the leaf, and waits until the
-// API server does so.
-func refuse(t *testing.T, s suite.Suite, client map[string]any, name string) (clear func()) {
+// refuseDeletions configures a webhook for deletions of the leaf, and waits until the API server
+// calls it.
+func refuseDeletions(t *testing.T, s suite.Suite, client map[string]any, name string) (clear func()) {
 	t.Helper()
-	hooks := s.Of(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
-	o := testkit.Parse(t, s.Text(`
+	hooks := s.Resource(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, "")
+	o := testkit.Parse(t, s.Expand(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: $ID-guard}
@@ -47,10 +47,10 @@ webhooks:
 	}
 }
 
-// denyByPolicy lets an admission policy refuse deletions of the leaf.
+// denyByPolicy creates an admission policy that denies deletions of the leaf.
 func denyByPolicy(t *testing.T, s suite.Suite) (clear func()) {
 	t.Helper()
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: $ID-guard}
@@ -71,11 +71,11 @@ spec: {policyName: $ID-guard, validationActions: [Deny]}
 	}
 }
 
-// awaitRefusal waits until the API server, which reads such configurations in its
-// own time, refuses the deletion of a leaf. That can't be watched.
+// awaitRefusal waits until the API server refuses the deletion of a leaf: it reads such
+// configurations with a delay, for which there is no watch.
 func awaitRefusal(t *testing.T, s suite.Suite) {
 	t.Helper()
-	leaves := s.Of(t, leaf(s), s.NS)
+	leaves := s.Resource(t, leaf(s), s.NS)
 	testkit.Poll(t, "a deletion is refused", func() bool {
 		err := leaves.Delete(t.Context(), "x-leaf", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil

@@ -17,8 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// witness sees every revision of objects, and remembers those that were not as
-// they have to be at any time.
+// witness watches every revision of objects, and records those that fail a check.
 type witness struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -28,13 +27,13 @@ type witness struct {
 	failures []string
 }
 
-// watchLayers lets a witness see all instances of the nest.
+// watchLayers returns a witness of all instances of the nest.
 func watchLayers(t *testing.T, s suite.Suite, check func(*unstructured.Unstructured) error) *witness {
 	t.Helper()
 	return watchKinds(t, s, kindsOf(s, layers...), check)
 }
 
-// watchAll lets a witness see all instances of a kind.
+// watchAll returns a witness of all instances of a kind.
 func watchAll(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, check func(*unstructured.Unstructured) error) *witness {
 	t.Helper()
 	return watchKinds(t, s, []schema.GroupVersionKind{gvk}, check)
@@ -50,7 +49,7 @@ func watchKinds(t *testing.T, s suite.Suite, kinds []schema.GroupVersionKind, ch
 		w.done.Wait()
 	})
 	for _, gvk := range kinds {
-		of := s.Of(t, gvk, s.NS)
+		of := s.Resource(t, gvk, s.NS)
 		list, err := of.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -60,8 +59,7 @@ func watchKinds(t *testing.T, s suite.Suite, kinds []schema.GroupVersionKind, ch
 	return w
 }
 
-// follow sees revisions after the given one until the witness stops, or the kind
-// is gone.
+// follow checks revisions after the given one until the witness stops, or the kind is gone.
 func (w *witness) follow(ctx context.Context, of dynamic.ResourceInterface, revision string, check func(*unstructured.Unstructured) error) {
 	for ctx.Err() == nil {
 		events, err := of.Watch(ctx, metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
@@ -84,7 +82,7 @@ func (w *witness) follow(ctx context.Context, of dynamic.ResourceInterface, revi
 			w.seen++
 			w.mu.Unlock()
 			if err := check(o); err != nil {
-				w.note(fmt.Sprintf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, testkit.Show(o)))
+				w.note(fmt.Sprintf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, testkit.JSON(o)))
 			}
 		}
 		events.Stop()
@@ -97,8 +95,7 @@ func (w *witness) note(failure string) {
 	w.failures = append(w.failures, failure)
 }
 
-// check fails the test if anything was not as it has to be, and returns how many
-// revisions were seen.
+// check fails the test if a revision failed its check, and returns the number of revisions.
 func (w *witness) check(t *testing.T) (seen int) {
 	t.Helper()
 	w.stop()
@@ -124,28 +121,27 @@ func kindsOf(s suite.Suite, names ...string) []schema.GroupVersionKind {
 	return out
 }
 
-// awaitGone waits until there is no object of the name, with its kind or without.
+// awaitGone waits until the object is gone, whether its kind is still served or not.
 func awaitGone(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string) {
 	t.Helper()
 	var last *unstructured.Unstructured
 	options := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, gvk, s.NS), options, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), s.Resource(t, gvk, s.NS), options, func(objects map[string]*unstructured.Unstructured) error {
 		if last = objects[s.NS+"/"+name]; last != nil {
 			return fmt.Errorf("is still there")
 		}
 		return nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		t.Fatalf("%s %s/%s: %v\n%s", gvk.Kind, s.NS, name, err, testkit.Show(last))
+		t.Fatalf("%s %s/%s: %v\n%s", gvk.Kind, s.NS, name, err, testkit.JSON(last))
 	}
 }
 
-// awaitServed waits until the API server answers requests about a kind, which it
-// tells nobody.
+// awaitServed waits until the API server serves a kind, for which there is no watch.
 func awaitServed(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind) {
 	t.Helper()
 	testkit.Poll(t, gvk.String()+" is served", func() bool {
-		_, err := s.Of(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{Limit: 1})
+		_, err := s.Resource(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil
 	})
 }

@@ -127,14 +127,14 @@ func TestPagesLeadSomewhere(t *testing.T) {
 				to = filepath.Join(filepath.Dir(path), target)
 			}
 			if _, err := os.Stat(to); err != nil {
-				t.Errorf("%s leads to %s, which isn't there", name, link)
+				t.Errorf("%s leads to %s, which is not there", name, link)
 			} else if section != "" && !slices.Contains(sections(t, to), section) {
 				t.Errorf("%s leads to %s, and the page has no such section", name, link)
 			}
 		}
 		for _, test := range p.tests {
 			if !known[test] {
-				t.Errorf("%s names %s, which isn't there", name, test)
+				t.Errorf("%s names %s, which is not there", name, test)
 			}
 		}
 	}

@@ -17,14 +17,14 @@ func identity(t *testing.T, by *certificate.Authority) pipeline.Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pipeline.Identity{Authorities: by.PEM, Certificate: own, Key: key}
+	return pipeline.Identity{CA: by.PEM, Certificate: own, Key: key}
 }
 
-// serving serves as somebody, to those whom its authority certifies.
+// serving serves as a user, to those whom its authority certifies.
 func serving(t *testing.T, i pipeline.Identity) function.Option {
 	t.Helper()
 	directory := t.TempDir()
-	for name, data := range map[string][]byte{"ca.crt": i.Authorities, "tls.crt": i.Certificate, "tls.key": i.Key} {
+	for name, data := range map[string][]byte{"ca.crt": i.CA, "tls.crt": i.Certificate, "tls.key": i.Key} {
 		if err := os.WriteFile(filepath.Join(directory, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -15,15 +15,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestWhatWaitsIsKeptAsItIs applies what the graph function wants of a resource that it
-// can't render at the moment, as an engine does, and looks that nothing happens: neither
+// TestWaitingObjectsAreUnchanged applies what the graph function wants of a resource that it
+// cannot render at the moment, as an engine does, and looks that nothing happens: neither
 // does it lose anything, nor does it take what is others'.
-func TestWhatWaitsIsKeptAsItIs(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+func TestWaitingObjectsAreUnchanged(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	ns := testkit.Namespace(t, config)
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	deployments := w.Of(t, kind, ns)
+	deployments := w.Resource(t, kind, ns)
 	wanted := testkit.Parse(t, `
 apiVersion: apps/v1
 kind: Deployment
@@ -79,6 +79,6 @@ spec:
 	}
 	after := apply(&unstructured.Unstructured{Object: kept.Object})
 	if after.GetResourceVersion() != before.GetResourceVersion() {
-		t.Errorf("it has changed.\nBefore: %s\nWanted: %s\nAfter: %s", testkit.Show(before), testkit.Show(&unstructured.Unstructured{Object: kept.Object}), testkit.Show(after))
+		t.Errorf("it has changed.\nBefore: %s\nWanted: %s\nAfter: %s", testkit.JSON(before), testkit.JSON(&unstructured.Unstructured{Object: kept.Object}), testkit.JSON(after))
 	}
 }

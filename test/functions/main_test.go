@@ -31,7 +31,7 @@ const life = "ESPALIER_TEST_FUNCTION"
 func TestMain(m *testing.M) {
 	if os.Getenv(life) != "" {
 		function.Main(func(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-			return saying(strconv.Itoa(os.Getpid()))(ctx, r)
+			return answering(strconv.Itoa(os.Getpid()))(ctx, r)
 		})
 		return
 	}
@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m))
 }
 
-// world is a cluster with controllers that a test has for itself.
-type world struct {
-	*testkit.World
+// testCatalog is a cluster with controllers that a test has for itself.
+type testCatalog struct {
+	*testkit.Cluster
 	*server.Controllers
 	counter *testkit.Counter
 
@@ -50,19 +50,19 @@ type world struct {
 	news    chan struct{}
 }
 
-// begin starts the controllers.
-func begin(t *testing.T, o catalog.Options) *world {
+// newTestCatalog starts the controllers.
+func newTestCatalog(t *testing.T, o catalog.Options) *testCatalog {
 	t.Helper()
-	config := testkit.Exclusive(t)
-	w := &world{World: testkit.NewWorld(t, config), counter: &testkit.Counter{}, changed: map[string]int{}, news: make(chan struct{}, 1)}
+	config := testkit.ExclusiveServer(t)
+	w := &testCatalog{Cluster: testkit.NewCluster(t, config), counter: &testkit.Counter{}, changed: map[string]int{}, news: make(chan struct{}, 1)}
 	var err error
 	w.Controllers, err = server.NewControllers(server.Options{
-		Config: w.counter.Wrap(config), Workers: 2, Version: "test", Log: logr.Discard(), Events: suite.Silent{}, Functions: o,
+		Config: w.counter.Wrap(config), Workers: 2, Version: "test", Log: logr.Discard(), Events: suite.DiscardEvents{}, Functions: o,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Functions.Changed(func(name string) {
+	w.Functions.Subscribe(func(name string) {
 		w.mu.Lock()
 		w.changed[name]++
 		w.mu.Unlock()
@@ -80,16 +80,16 @@ func begin(t *testing.T, o catalog.Options) *world {
 			t.Error(err)
 		}
 	})
-	if err := w.AwaitServing(t.Context()); err != nil {
+	if err := w.WaitStarted(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// until waits for news of functions until something is so.
-func (w *world) until(t *testing.T, what string, so func() bool) {
+// await waits for news of functions until something is so.
+func (w *testCatalog) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	late := time.After(testkit.Patience)
+	late := time.After(testkit.Timeout)
 	for !so() {
 		select {
 		case <-w.news:
@@ -99,15 +99,15 @@ func (w *world) until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// told is how often it was told that a function has changed.
-func (w *world) told(name string) int {
+// changes returns how often a function was reported as changed.
+func (w *testCatalog) changes(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.changed[name]
 }
 
-// call calls a function and returns its word, or its error.
-func (w *world) call(t *testing.T, name string) string {
+// call calls a function and returns its result's message, or the error.
+func (w *testCatalog) call(t *testing.T, name string) string {
 	t.Helper()
 	response, err := w.Functions.Run(t.Context(), name, &fnv1.RunFunctionRequest{Meta: &fnv1.RequestMeta{Tag: "same"}})
 	switch {
@@ -119,20 +119,20 @@ func (w *world) call(t *testing.T, name string) string {
 	return response.GetResults()[0].GetMessage()
 }
 
-// says waits until a function says something.
-func (w *world) says(t *testing.T, name, want string) {
+// expectAnswer waits until a function answers with a text.
+func (w *testCatalog) expectAnswer(t *testing.T, name, want string) {
 	t.Helper()
-	w.until(t, fmt.Sprintf("%s says %q rather than %q", name, want, w.call(t, name)), func() bool { return strings.Contains(w.call(t, name), want) })
+	w.await(t, fmt.Sprintf("%s says %q rather than %q", name, want, w.call(t, name)), func() bool { return strings.Contains(w.call(t, name), want) })
 }
 
-// reports waits until a Function says so of itself.
-func (w *world) reports(t *testing.T, name, installed, healthy string) {
+// awaitConditions waits for the conditions of a Function.
+func (w *testCatalog) awaitConditions(t *testing.T, name, installed, healthy string) {
 	t.Helper()
 	w.Await(t, catalog.FunctionKind, "", name, conditions("Installed", installed, "Healthy", healthy))
 }
 
-// saying answers with a word, for a minute.
-func saying(word string) function.Func {
+// answering returns a function that answers with a word, for a minute.
+func answering(word string) function.Func {
 	return func(_ context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		return &fnv1.RunFunctionResponse{
 			Meta:    &fnv1.ResponseMeta{Tag: r.GetMeta().GetTag(), Ttl: durationpb.New(time.Minute)},

@@ -30,11 +30,11 @@ func (s schemas) Schema(_ context.Context, selector *fnv1.SchemaSelector) (map[s
 }
 
 // TestAGraphIsTypedByTheServersSchemas as this program resolves them, and as the server
-// writes them, where parts are references that can't be followed.
+// writes them, where parts are references that cannot be followed.
 func TestAGraphIsTypedByTheServersSchemas(t *testing.T) {
-	w := begin(t, catalog.Options{})
-	w.until(t, "functions are known", func() bool { return w.Functions.Place("function-graph").By == catalog.BuiltIn })
-	documents := discovery.NewDiscoveryClientForConfigOrDie(testkit.Exclusive(t)).OpenAPIV3()
+	w := newTestCatalog(t, catalog.Options{})
+	w.await(t, "functions are known", func() bool { return w.Functions.Route("function-graph").Backend == catalog.BackendBuiltIn })
+	documents := discovery.NewDiscoveryClientForConfigOrDie(testkit.ExclusiveServer(t)).OpenAPIV3()
 	resolved := func(gvk schema.GroupVersionKind) (map[string]any, error) {
 		kind, known, err := w.Kinds.Lookup(t.Context(), gvk)
 		if err != nil || !known || kind.Schema == nil {
@@ -77,7 +77,7 @@ func TestAGraphIsTypedByTheServersSchemas(t *testing.T) {
 		}
 		return nil, nil
 	}
-	run := func(t *testing.T, known schemas, replicas string) pipeline.Outcome {
+	run := func(t *testing.T, known schemas, replicas string) pipeline.Result {
 		t.Helper()
 		var input map[string]any
 		err := yaml.Unmarshal([]byte(`
@@ -102,7 +102,7 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		given, err := structs.To(input)
+		given, err := structs.ToStruct(input)
 		if err != nil {
 			t.Fatal(err)
 		}

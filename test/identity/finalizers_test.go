@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 type served struct{}
@@ -18,11 +19,11 @@ func (served) Resolve(context.Context, schema.GroupVersionKind) (kube.Resource, 
 	return kube.Resource{GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}, nil
 }
 
-// TestAFinalizerIsTakenOffBesideOthers takes one off an object as it was read, while
+// TestOnlyOwnFinalizersAreRemoved takes one off an object as it was read, while
 // others write: the garbage collector does the same with its own at that moment.
-func TestAFinalizerIsTakenOffBesideOthers(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+func TestOnlyOwnFinalizersAreRemoved(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	for name, c := range map[string]struct {
 		before, meanwhile, after []string
 		gone                     bool
@@ -39,21 +40,21 @@ func TestAFinalizerIsTakenOffBesideOthers(t *testing.T) {
 			set := func(finalizers []string) {
 				o := testkit.Parse(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: "+ns+"}\n")[0]
 				o.SetFinalizers(finalizers)
-				of := w.Of(t, configMap, ns)
+				of := w.Resource(t, suite.ConfigMap, ns)
 				if _, err := of.Apply(t.Context(), "x", o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			set(c.before)
-			read := w.Get(t, configMap, ns, "x")
+			read := w.Get(t, suite.ConfigMap, ns, "x")
 			if c.meanwhile != nil {
 				set(c.meanwhile)
 			}
 			_, err := client.RemoveFinalizers(t.Context(), read, []string{"ours.x/y"}, "ours")
-			if kube.IsGone(err) != c.gone || (err != nil) != c.gone {
+			if kube.IsStale(err) != c.gone || (err != nil) != c.gone {
 				t.Errorf("the answer is %v", err)
 			}
-			if got := w.Get(t, configMap, ns, "x").GetFinalizers(); !slices.Equal(got, c.after) {
+			if got := w.Get(t, suite.ConfigMap, ns, "x").GetFinalizers(); !slices.Equal(got, c.after) {
 				t.Errorf("the finalizers are %v, not %v", got, c.after)
 			}
 			set(nil)

@@ -11,17 +11,3 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
-
-var (
-	begin     = suite.Begin
-	rgd       = suite.RGD
-	rg        = suite.RG
-	crdKind   = suite.CRD
-	configMap = suite.ConfigMap
-
-	all         = suite.All
-	field       = suite.Field
-	conditionIs = suite.ConditionIs
-)
-
-type check = suite.Check

@@ -15,7 +15,7 @@ import (
 )
 
 // owners checks whom an object refers to as its owners, in order.
-func owners(want ...string) check {
+func owners(want ...string) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return fmt.Errorf("does not exist")
@@ -36,51 +36,51 @@ func owners(want ...string) check {
 }
 
 func TestChildrenReferToTheirInstanceAsOwner(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
 	instance := s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 	kind := "CustomResourceDefinition boxes." + s.Group
-	child := s.Await(t, configMap, s.NS, "x-content", owners("Box x", kind))
+	child := s.Await(t, suite.ConfigMap, s.NS, "x-content", owners("Box x", kind))
 	if ref := child.GetOwnerReferences()[0]; ref.UID != instance.GetUID() || ref.APIVersion != s.Group+"/v1alpha1" || ref.BlockOwnerDeletion != nil {
 		t.Errorf("it refers to %v", ref)
 	}
 
 	t.Log("a reference that somebody takes off comes back, beside what others have put there")
-	s.Put(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: theirs, namespace: $NS}}")
-	patch := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"theirs","uid":%q,"controller":true}]}}`, s.Get(t, configMap, s.NS, "theirs").GetUID())
-	s.PatchAs(t, "operator", configMap, s.NS, "x-content", patch)
-	s.Await(t, configMap, s.NS, "x-content", owners("ConfigMap theirs, its controller", "Box x", kind))
-	s.Put(t, suite.BoxInstance+"spec: {value: next}\n")
-	s.Await(t, configMap, s.NS, "x-content", all(field("next", "data", "value"), owners("ConfigMap theirs, its controller", "Box x", kind)))
+	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: theirs, namespace: $NS}}")
+	patch := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"theirs","uid":%q,"controller":true}]}}`, s.Get(t, suite.ConfigMap, s.NS, "theirs").GetUID())
+	s.PatchAs(t, "operator", suite.ConfigMap, s.NS, "x-content", patch)
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", owners("ConfigMap theirs, its controller", "Box x", kind))
+	s.Apply(t, suite.BoxInstance+"spec: {value: next}\n")
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("next", "data", "value"), owners("ConfigMap theirs, its controller", "Box x", kind)))
 
 	t.Log("one instance may do without, at once")
 	annotate(t, s, "Box", "x", "espalier.dev/owner-references", "None")
-	bare := s.Await(t, configMap, s.NS, "x-content", owners("ConfigMap theirs, its controller"))
+	bare := s.Await(t, suite.ConfigMap, s.NS, "x-content", owners("ConfigMap theirs, its controller"))
 
-	t.Log("objects without references aren't written for their sake, as after an upgrade")
+	t.Log("objects without references are not written for their sake, as after an upgrade")
 	annotate(t, s, "Box", "x", "espalier.dev/owner-references", "")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "other")
-	annotate(t, s, "Box", "x", "kro.run/reconcile", "suspended") // when that is told, what was before is done
-	s.Await(t, s.Kind("Box"), s.NS, "x", field("SUSPENDED", "status", "state"))
+	annotate(t, s, "Box", "x", "kro.run/reconcile", "suspended") // when that is reported, what was before is done
+	s.Await(t, s.Kind("Box"), s.NS, "x", suite.HasField("SUSPENDED", "status", "state"))
 	annotate(t, s, "Box", "x", "kro.run/reconcile", "")
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	if now := s.Get(t, configMap, s.NS, "x-content"); now.GetResourceVersion() != bare.GetResourceVersion() {
+	if now := s.Get(t, suite.ConfigMap, s.NS, "x-content"); now.GetResourceVersion() != bare.GetResourceVersion() {
 		t.Errorf("it was written: %v", now.Object["metadata"])
 	}
 	t.Log("but get them when they are written anyway, also when they are corrected")
 	edit(t, s, "x-content", "meddler", "theirs")
-	s.Await(t, configMap, s.NS, "x-content", all(field("next", "data", "value"), owners("ConfigMap theirs, its controller", "Box x", kind)))
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("next", "data", "value"), owners("ConfigMap theirs, its controller", "Box x", kind)))
 }
 
 func TestADefinitionMayDoWithoutOwnerReferences(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	without := strings.Replace(suite.Box, "spec:\n", "spec:\n  ownerReferences: None\n", 1)
-	s.Put(t, without)
-	s.Put(t, suite.BoxInstance)
+	s.Apply(t, without)
+	s.Apply(t, suite.BoxInstance)
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	s.Await(t, configMap, s.NS, "x-content", owners())
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", owners())
 }
 
 // TestOwnersAreNamedWhereTheScopesAllowIt has instances of either scope with children of
@@ -109,33 +109,33 @@ spec:
 		{"Wide", "Cluster", "", true, true, true},
 	} {
 		t.Run(tc.scope, func(t *testing.T) {
-			s := begin(t)
+			s := suite.New(t)
 			away := testkit.Namespace(t, s.Config)
-			s.Put(t, strings.NewReplacer("$KIND", tc.kind, "$SCOPE", tc.scope, "$LOW", strings.ToLower(tc.kind)).Replace(definition))
-			s.Put(t, "{apiVersion: $GROUP/v1alpha1, kind: "+tc.kind+", metadata: {"+tc.namespace+"name: $ID-x}, spec: {home: $NS, away: "+away+"}}")
+			s.Apply(t, strings.NewReplacer("$KIND", tc.kind, "$SCOPE", tc.scope, "$LOW", strings.ToLower(tc.kind)).Replace(definition))
+			s.Apply(t, "{apiVersion: $GROUP/v1alpha1, kind: "+tc.kind+", metadata: {"+tc.namespace+"name: $ID-x}, spec: {home: $NS, away: "+away+"}}")
 			home := s.NS
 			if tc.namespace == "" {
 				home = ""
 			}
 			s.AwaitReady(t, s.Kind(tc.kind), home, s.Name("x"))
-			ours := func(has bool) check {
+			ours := func(has bool) suite.Check {
 				if !has {
 					return owners()
 				}
 				return owners(tc.kind+" "+s.Name("x"), "CustomResourceDefinition "+strings.ToLower(tc.kind)+"s."+s.Group)
 			}
-			child := s.Await(t, configMap, s.NS, s.Name("x-home"), ours(tc.home))
+			child := s.Await(t, suite.ConfigMap, s.NS, s.Name("x-home"), ours(tc.home))
 			if namespace := child.GetLabels()["kro.run/instance-namespace"]; namespace != home {
 				t.Errorf("it says that its instance is in namespace %q", namespace)
 			}
-			s.Await(t, configMap, away, s.Name("x-away"), ours(tc.away))
+			s.Await(t, suite.ConfigMap, away, s.Name("x-away"), ours(tc.away))
 			s.Await(t, role, "", s.Name("x-wide"), ours(tc.wide))
-			if err := s.Of(t, s.Kind(tc.kind), home).Delete(t.Context(), s.Name("x"), metav1.DeleteOptions{}); err != nil {
+			if err := s.Resource(t, s.Kind(tc.kind), home).Delete(t.Context(), s.Name("x"), metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			s.AwaitGone(t, s.Kind(tc.kind), home, s.Name("x"))
-			s.AwaitGone(t, configMap, s.NS, s.Name("x-home"))
-			s.AwaitGone(t, configMap, away, s.Name("x-away"))
+			s.AwaitGone(t, suite.ConfigMap, s.NS, s.Name("x-home"))
+			s.AwaitGone(t, suite.ConfigMap, away, s.Name("x-away"))
 			s.AwaitGone(t, role, "", s.Name("x-wide"))
 		})
 	}

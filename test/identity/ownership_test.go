@@ -12,12 +12,12 @@ import (
 )
 
 func TestChildrenAndInstancesCarryTheDialectsMetadata(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
 	instance := s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	child := s.Get(t, configMap, s.NS, "x-content")
-	definition := s.Get(t, rgd, "", s.Name("box"))
+	child := s.Get(t, suite.ConfigMap, s.NS, "x-content")
+	definition := s.Get(t, suite.RGD, "", s.Name("box"))
 	id := instance.GetLabels()["applyset.kubernetes.io/id"]
 	for key, want := range map[string]string{
 		"kro.run/owned": "true", "kro.run/kro-version": "test", "kro.run/instance-id": string(instance.GetUID()),
@@ -50,20 +50,20 @@ func TestChildrenAndInstancesCarryTheDialectsMetadata(t *testing.T) {
 	}
 }
 
-// edit changes a ConfigMap's value as somebody else.
-// edit changes the value of a ConfigMap, as somebody else.
+// edit changes a ConfigMap's value as another client.
+// edit changes the value of a ConfigMap, as another client.
 func edit(t *testing.T, s suite.Suite, name, manager, value string) {
 	t.Helper()
-	s.PatchAs(t, manager, configMap, s.NS, name, fmt.Sprintf(`{"data":{"value":%q}}`, value))
+	s.PatchAs(t, manager, suite.ConfigMap, s.NS, name, fmt.Sprintf(`{"data":{"value":%q}}`, value))
 }
 
 func TestDriftIsCorrectedAndTheOtherManagerNamed(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 	edit(t, s, "x-content", "meddler", "theirs")
-	s.Await(t, configMap, s.NS, "x-content", all(field("ours", "data", "value"), func(o *unstructured.Unstructured) error {
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), func(o *unstructured.Unstructured) error {
 		if len(o.GetManagedFields()) == 1 {
 			return nil
 		}
@@ -72,107 +72,107 @@ func TestDriftIsCorrectedAndTheOtherManagerNamed(t *testing.T) {
 	s.AwaitEvent(t, "x", "DriftCorrected", "data.value of ConfigMap "+s.NS+"/x-content", "meddler")
 
 	t.Log("fields that nobody here wants are left to others")
-	s.PatchAs(t, "meddler", configMap, s.NS, "x-content", `{"data":{"more":"theirs"}}`)
+	s.PatchAs(t, "meddler", suite.ConfigMap, s.NS, "x-content", `{"data":{"more":"theirs"}}`)
 	edit(t, s, "x-content", "meddler", "theirs again")
-	s.Await(t, configMap, s.NS, "x-content", all(field("ours", "data", "value"), field("theirs", "data", "more")))
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), suite.HasField("theirs", "data", "more")))
 }
 
 func TestAFightOverAFieldIsNotHotLooped(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 	for i := range 3 {
 		edit(t, s, "x-content", "meddler", fmt.Sprint("theirs ", i))
-		s.Await(t, configMap, s.NS, "x-content", all(field("ours", "data", "value")))
+		s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value")))
 	}
 	edit(t, s, "x-content", "meddler", "theirs for now")
-	s.Await(t, s.Kind("Box"), s.NS, "x", all(conditionIs("Ready", "False", "DriftContested", "data.value of ConfigMap "+s.NS+"/x-content"), field("ERROR", "status", "state")))
-	if err := field("theirs for now", "data", "value")(s.Get(t, configMap, s.NS, "x-content")); err != nil {
+	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "DriftContested", "data.value of ConfigMap "+s.NS+"/x-content"), suite.HasField("ERROR", "status", "state")))
+	if err := suite.HasField("theirs for now", "data", "value")(s.Get(t, suite.ConfigMap, s.NS, "x-content")); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnObjectOfSomebodyElsesIsLeftAlone(t *testing.T) {
-	s := begin(t)
+func TestAForeignObjectIsLeftAlone(t *testing.T) {
+	s := suite.New(t)
 	foreign := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-content, namespace: $NS, labels: {app.kubernetes.io/managed-by: Helm}}\ndata: {value: theirs}\n"
-	s.Put(t, foreign)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
-	s.Await(t, s.Kind("Box"), s.NS, "x", all(
-		conditionIs("Ready", "False", "NotOwned", "ConfigMap "+s.NS+"/x-content exists already and belongs to Helm (written by test); it is left alone", "adopt: IfUnowned"), field("ERROR", "status", "state")))
+	s.Apply(t, foreign)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
+	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(
+		suite.HasCondition("Ready", "False", "NotOwned", "ConfigMap "+s.NS+"/x-content already exists and belongs to Helm (written by test); it is not changed", "adopt: IfUnowned"), suite.HasField("ERROR", "status", "state")))
 	s.AwaitEvent(t, "x", "NotOwned", "belongs to Helm")
-	if err := field("theirs", "data", "value")(s.Get(t, configMap, s.NS, "x-content")); err != nil {
+	if err := suite.HasField("theirs", "data", "value")(s.Get(t, suite.ConfigMap, s.NS, "x-content")); err != nil {
 		t.Error(err)
 	}
 
 	t.Log("when its owner removes it, the name is taken at once")
-	s.Delete(t, configMap, s.NS, "x-content")
+	s.Delete(t, suite.ConfigMap, s.NS, "x-content")
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	s.Await(t, configMap, s.NS, "x-content", all(field("ours", "data", "value")))
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value")))
 
-	t.Log("and an instance that goes never takes what isn't its own")
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other-content, namespace: $NS}\ndata: {value: theirs}\n")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
-	s.Await(t, s.Kind("Box"), s.NS, "other", conditionIs("Ready", "False", "NotOwned"))
+	t.Log("and an instance that goes never takes what is not its own")
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other-content, namespace: $NS}\ndata: {value: theirs}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
+	s.Await(t, s.Kind("Box"), s.NS, "other", suite.HasCondition("Ready", "False", "NotOwned"))
 	s.Delete(t, s.Kind("Box"), s.NS, "other")
 	s.AwaitGone(t, s.Kind("Box"), s.NS, "other")
-	if s.Get(t, configMap, s.NS, "other-content") == nil {
-		t.Error("somebody else's object was deleted")
+	if s.Get(t, suite.ConfigMap, s.NS, "other-content") == nil {
+		t.Error("another owner's object was deleted")
 	}
 }
 
 func TestAnUnownedObjectIsAdoptedOnRequest(t *testing.T) {
 	foreign := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-content, namespace: $NS}\ndata: {value: theirs, more: theirs}\n"
 	t.Run("by adopt: IfUnowned", func(t *testing.T) {
-		s := begin(t)
-		s.Put(t, foreign)
-		s.Put(t, suite.Box[:len(suite.Box)-1]+"\n      adopt: IfUnowned\n")
-		s.Put(t, suite.BoxInstance)
+		s := suite.New(t)
+		s.Apply(t, foreign)
+		s.Apply(t, suite.Box[:len(suite.Box)-1]+"\n      adopt: IfUnowned\n")
+		s.Apply(t, suite.BoxInstance)
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-		s.Await(t, configMap, s.NS, "x-content", all(field("ours", "data", "value"), field("theirs", "data", "more")))
+		s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), suite.HasField("theirs", "data", "more")))
 	})
 	t.Run("by the label", func(t *testing.T) {
-		s := begin(t)
-		s.Put(t, foreign)
-		s.Put(t, suite.Box)
-		s.Put(t, suite.BoxInstance)
-		o := s.Await(t, s.Kind("Box"), s.NS, "x", conditionIs("Ready", "False", "NotOwned"))
+		s := suite.New(t)
+		s.Apply(t, foreign)
+		s.Apply(t, suite.Box)
+		s.Apply(t, suite.BoxInstance)
+		o := s.Await(t, s.Kind("Box"), s.NS, "x", suite.HasCondition("Ready", "False", "NotOwned"))
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"applyset.kubernetes.io/part-of":%q}}}`, o.GetLabels()["applyset.kubernetes.io/id"])
-		s.Patch(t, configMap, s.NS, "x-content", patch)
+		s.Patch(t, suite.ConfigMap, s.NS, "x-content", patch)
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-		s.Await(t, configMap, s.NS, "x-content", all(field("ours", "data", "value"), field("content", "metadata", "labels", "kro.run/node-id")))
+		s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), suite.HasField("content", "metadata", "labels", "kro.run/node-id")))
 	})
 	t.Run("never from another instance", func(t *testing.T) {
-		s := begin(t)
-		s.Put(t, suite.Box[:len(suite.Box)-1]+"\n      adopt: IfUnowned\n")
+		s := suite.New(t)
+		s.Apply(t, suite.Box[:len(suite.Box)-1]+"\n      adopt: IfUnowned\n")
 		fixed := "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-fixed}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Fixed, group: $GROUP}\n" +
 			"  resources:\n    - id: content\n      adopt: IfUnowned\n      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x-content}, data: {value: fixed}}\n"
-		s.Put(t, fixed)
-		s.Put(t, suite.BoxInstance)
+		s.Apply(t, fixed)
+		s.Apply(t, suite.BoxInstance)
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-		s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: rival, namespace: $NS}\n")
-		s.Await(t, s.Kind("Fixed"), s.NS, "rival", all(conditionIs("Ready", "False", "NotOwned", "belongs to Box "+s.NS+"/x"), conditionIs("ResourcesReady", "False", "NotOwned")))
+		s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: rival, namespace: $NS}\n")
+		s.Await(t, s.Kind("Fixed"), s.NS, "rival", suite.All(suite.HasCondition("Ready", "False", "NotOwned", "belongs to Box "+s.NS+"/x"), suite.HasCondition("ResourcesReady", "False", "NotOwned")))
 		s.Delete(t, s.Kind("Box"), s.NS, "x")
 		s.AwaitReady(t, s.Kind("Fixed"), s.NS, "rival")
 	})
 }
 
 func TestADeletedChildIsMadeAnew(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.Box)
-	s.Put(t, suite.BoxInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.Box)
+	s.Apply(t, suite.BoxInstance)
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	first := s.Get(t, configMap, s.NS, "x-content")
-	s.Delete(t, configMap, s.NS, "x-content")
-	s.Await(t, configMap, s.NS, "x-content", all(func(o *unstructured.Unstructured) error {
+	first := s.Get(t, suite.ConfigMap, s.NS, "x-content")
+	s.Delete(t, suite.ConfigMap, s.NS, "x-content")
+	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(func(o *unstructured.Unstructured) error {
 		if o.GetUID() == first.GetUID() {
 			return errors.New("is still the old one")
 		}
 		return nil
 	}))
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
-	if testkit.Condition(s.Get(t, s.Kind("Box"), s.NS, "x"), "Ready") != "True" {
+	if testkit.ConditionStatus(s.Get(t, s.Kind("Box"), s.NS, "x"), "Ready") != "True" {
 		t.Error("not ready")
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 var jobKind = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 
-// task defines a kind with a Job, which can't be changed, and instances of it.
+// task defines a kind with a Job, which cannot be changed, and instances of it.
 func task(t *testing.T, more string) (s suite.Suite, put func(image string)) {
 	t.Helper()
-	s = begin(t)
-	s.Put(t, `
+	s = suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-task}
@@ -35,12 +35,12 @@ spec:
 `+more)
 	return s, func(image string) {
 		t.Helper()
-		s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Task\nmetadata: {name: x, namespace: $NS}\nspec: {image: "+image+"}\n")
+		s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Task\nmetadata: {name: x, namespace: $NS}\nspec: {image: "+image+"}\n")
 	}
 }
 
-// isAnother waits for an object that isn't the one before.
-func isAnother(before *unstructured.Unstructured) check {
+// isAnother waits for an object that is not the one before.
+func isAnother(before *unstructured.Unstructured) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() == before.GetUID() {
 			return errors.New("is the same object, or none")
@@ -49,7 +49,7 @@ func isAnother(before *unstructured.Unstructured) check {
 	}
 }
 
-func isSame(before *unstructured.Unstructured) check {
+func isSame(before *unstructured.Unstructured) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() != before.GetUID() || o.GetDeletionTimestamp() != nil {
 			return errors.New("is another object, or goes")
@@ -58,33 +58,33 @@ func isSame(before *unstructured.Unstructured) check {
 	}
 }
 
-func TestWhatCannotBeChangedIsCreatedAnewOnRequest(t *testing.T) {
+func TestImmutableObjectsAreRecreatedOnRequest(t *testing.T) {
 	s, put := task(t, "      onConflict: Recreate\n")
 	put("one")
 	s.Await(t, s.Kind("Task"), s.NS, "x", testkit.IsReady)
 	before := s.Get(t, jobKind, s.NS, "x")
 
 	put("two")
-	s.Await(t, s.Kind("Task"), s.NS, "x", all(testkit.IsReady, field("two", "status", "image")))
-	s.AwaitEvent(t, "x", "Recreating", "job: Job "+s.NS+"/x is deleted and created anew", "field is immutable")
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("two", "status", "image")))
+	s.AwaitEvent(t, "x", "Recreating", "job: Job "+s.NS+"/x is deleted and recreated", "field is immutable")
 	s.Await(t, jobKind, s.NS, "x", isAnother(before))
 
 	t.Log("what wouldn't be accepted as a new object either stays as it is")
 	before = s.Get(t, jobKind, s.NS, "x")
 	put("''")
-	s.Await(t, s.Kind("Task"), s.NS, "x", conditionIs("Ready", "False", "Rejected", "field is immutable", "it is not recreated, since a new one would be refused as well"))
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", "field is immutable", "it is not recreated, since a new one would be refused as well"))
 	s.Await(t, jobKind, s.NS, "x", isSame(before))
 
-	t.Log("what somebody protects stays until it isn't protected any more")
+	t.Log("what somebody protects stays until it is not protected any more")
 	mark(t, s, jobKind, "x", `{"espalier.dev/protect":"the auditors"}`)
 	put("three")
-	s.Await(t, s.Kind("Task"), s.NS, "x", conditionIs("Ready", "False", "Rejected", "it is not recreated", "protected: the auditors"))
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", "it is not recreated", "protected: the auditors"))
 	s.Await(t, jobKind, s.NS, "x", isSame(before))
 	mark(t, s, jobKind, "x", `{"espalier.dev/protect":null}`)
-	s.Await(t, s.Kind("Task"), s.NS, "x", all(testkit.IsReady, field("three", "status", "image")))
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("three", "status", "image")))
 }
 
-func TestWhatCannotBeChangedIsCreatedAnewByHand(t *testing.T) {
+func TestImmutableObjectsAreRecreatedAfterAManualDeletion(t *testing.T) {
 	s, put := task(t, `    - id: disk
       readyWhen: ["${disk.metadata.name != ''}"]
       template:
@@ -99,20 +99,20 @@ func TestWhatCannotBeChangedIsCreatedAnewByHand(t *testing.T) {
 	job, claim := s.Get(t, jobKind, s.NS, "x"), s.Get(t, disk, s.NS, "x")
 
 	put("two")
-	s.Await(t, s.Kind("Task"), s.NS, "x", all(
-		suite.ProblemOf("job", "field is immutable", "to have it deleted and created anew, annotate it espalier.dev/recreate=true"),
-		suite.ProblemOf("disk", "annotate it espalier.dev/recreate=allow-data-loss"),
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.All(
+		suite.HasProblem("job", "field is immutable", "to delete and recreate it, annotate it espalier.dev/recreate=true"),
+		suite.HasProblem("disk", "annotate it espalier.dev/recreate=allow-data-loss"),
 	))
 	mark(t, s, jobKind, "x", `{"espalier.dev/recreate":"true"}`)
 	mark(t, s, disk, "x", `{"espalier.dev/recreate":"true"}`)
 	s.Await(t, jobKind, s.NS, "x", isAnother(job))
-	s.Await(t, s.Kind("Task"), s.NS, "x", suite.ProblemOf("disk", "it is not recreated, since it may hold data"))
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasProblem("disk", "it is not recreated, since it may hold data"))
 	s.Await(t, disk, s.NS, "x", isSame(claim))
 
 	mark(t, s, disk, "x", `{"espalier.dev/recreate":"allow-data-loss"}`)
 	s.Await(t, s.Kind("Task"), s.NS, "x", testkit.IsReady)
 	if again := s.Get(t, disk, s.NS, "x"); again.GetUID() == claim.GetUID() || again.GetAnnotations()["espalier.dev/recreate"] != "" {
-		t.Errorf("the claim is not another one without the annotation: %s", testkit.Show(again))
+		t.Errorf("the claim is not another one without the annotation: %s", testkit.JSON(again))
 	}
 }
 

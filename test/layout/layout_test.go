@@ -134,16 +134,16 @@ var rules = []struct {
 	{
 		sentence: "Controllers write through internal/kube and read through its watches, not by clients of their own",
 		applies: func(p *pkg) bool {
-			return isEngine(p) && !in(p, "internal/kube", "internal/manager", "internal/webhook", "internal/server", "internal/observe", "internal/backup")
+			return isEngine(p) && !in(p, "internal/kube", "internal/manager", "internal/webhook", "internal/server", "internal/observe", "internal/backup", "internal/takeover/migrate")
 		},
 		imported: []string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "sigs.k8s.io/controller-runtime/pkg/client"},
 	},
 }
 
-// isPure says whether a package promises to be: its comment has a line that begins with "Pure:".
+// isPure reports whether a package promises to be: its comment has a line that begins with "Pure:".
 func isPure(p *pkg) bool { return p.pure }
 
-// isEngine says whether a package is part of what runs in the controllers' process.
+// isEngine reports whether a package is part of what runs in the controllers' process.
 func isEngine(p *pkg) bool {
 	return in(p, "internal") && !in(p, "internal/testkit", "internal/kube/embedded")
 }

@@ -75,7 +75,7 @@ func goCommand(args ...string) ([]byte, error) {
 	return command.Output()
 }
 
-// promises says whether the package's comment has a line that begins so.
+// promises reports whether the package's comment has a line that begins so.
 func (p *pkg) promises(line string) (bool, error) {
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)

@@ -74,24 +74,24 @@ subjects: [{kind: ServiceAccount, namespace: $NS, name: builder}]
 // TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount begins with none, learns what
 // is lacking, grants what is printed, and leads an instance through its life with that.
 func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
-	s.Put(t, definition)
-	s.Active(t, "site")
+	s := suite.New(t)
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Apply(t, definition)
+	s.AwaitDefinitions(t, "site")
 	told := s.Await(t, suite.RGD, "", s.Name("site"), permissions("False", "Forbidden"))
 	for _, lack := range []string{
 		"system:serviceaccount:" + s.NS + ":builder", "create, delete, get, list, patch and watch configmaps;", "list and watch secrets named settings",
 		"list and watch events;", "update sites." + s.Group + "/status", "espalier rbac " + s.Name("site"),
 	} {
-		if got := testkit.Message(told, "PermissionsGranted"); !strings.Contains(got, lack) {
-			t.Errorf("it doesn't tell of %q: %s", lack, got)
+		if got := testkit.ConditionMessage(told, "PermissionsGranted"); !strings.Contains(got, lack) {
+			t.Errorf("it does not tell of %q: %s", lack, got)
 		}
 	}
 
-	s.Put(t, fmt.Sprintf(instance, "one"))
-	s.Put(t, ofInstancesOnly)
+	s.Apply(t, fmt.Sprintf(instance, "one"))
+	s.Apply(t, ofInstancesOnly)
 	s.Await(t, s.Kind("Site"), s.NS, "x", forbidden)
-	if list, err := s.Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"}); err != nil || len(list.Items) > 0 {
+	if list, err := s.Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"}); err != nil || len(list.Items) > 0 {
 		t.Errorf("somebody has made its page, by rights of his own: %v, %v", list, err)
 	}
 
@@ -100,7 +100,7 @@ func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
 	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
 	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("one"))
 
-	s.Put(t, fmt.Sprintf(instance, "two"))
+	s.Apply(t, fmt.Sprintf(instance, "two"))
 	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
 	s.Patch(t, suite.ConfigMap, s.NS, "x-page", `{"data": {"text": "drifted"}}`)
 	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
@@ -112,30 +112,30 @@ func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
 // TestRightsThatAreTakenAwayAreMissed revokes what was granted, and gives the instances
 // into the controller's own charge then.
 func TestRightsThatAreTakenAwayAreMissed(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
-	s.Put(t, definition)
-	s.Active(t, "site")
+	s := suite.New(t)
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Apply(t, definition)
+	s.AwaitDefinitions(t, "site")
 	s.Apply(t, printed(t, s, s.Name("site")))
-	s.Put(t, fmt.Sprintf(instance, "one"))
+	s.Apply(t, fmt.Sprintf(instance, "one"))
 	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
 
-	s.Put(t, ofInstancesOnly)
+	s.Apply(t, ofInstancesOnly)
 	binding := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}
 	s.Delete(t, binding, "", "espalier:"+s.Name("site"))
 	as := rest.CopyConfig(s.Config)
 	as.Impersonate.UserName = "system:serviceaccount:" + s.NS + ":builder"
 	testkit.Poll(t, "the API server forbids", func() bool {
-		_, err := testkit.NewWorld(t, as).Of(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{})
+		_, err := testkit.NewCluster(t, as).Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{})
 		return apierrors.IsForbidden(err)
 	})
-	s.Put(t, fmt.Sprintf(instance, "two"))
+	s.Apply(t, fmt.Sprintf(instance, "two"))
 	s.Await(t, s.Kind("Site"), s.NS, "x", forbidden)
 	if got := s.Get(t, suite.ConfigMap, s.NS, "x-page"); text("one")(got) != nil {
-		t.Errorf("somebody has written to it: %s", testkit.Show(got))
+		t.Errorf("somebody has written to it: %s", testkit.JSON(got))
 	}
 
-	s.Put(t, strings.Replace(definition, "serviceAccount: {namespace: $NS, name: builder}", "", 1))
+	s.Apply(t, strings.Replace(definition, "serviceAccount: {namespace: $NS, name: builder}", "", 1))
 	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
 	s.Await(t, suite.RGD, "", s.Name("site"), permissions("True", "Granted"))
 	s.Delete(t, s.Kind("Site"), s.NS, "x")
@@ -144,7 +144,7 @@ func TestRightsThatAreTakenAwayAreMissed(t *testing.T) {
 
 // TestADefinitionInANamespaceHasNoSayOverOthersAccounts names one of another namespace.
 func TestADefinitionInANamespaceHasNoSayOverOthersAccounts(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	const group = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGroup
@@ -154,33 +154,33 @@ spec:
   schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP}
   resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: page}}%s}]
 `
-	s.Put(t, fmt.Sprintf(group, ", namespace: kube-system", ", includeWhen: [oops]"))
+	s.Apply(t, fmt.Sprintf(group, ", namespace: kube-system", ", includeWhen: [oops]"))
 	s.Await(t, suite.RG, s.NS, "site", func(o *unstructured.Unstructured) error {
-		if got := testkit.Message(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "takes service accounts of that namespace only") || !strings.Contains(got, "spec.resources[0].includeWhen[0]: ") {
+		if got := testkit.ConditionMessage(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "takes service accounts of that namespace only") || !strings.Contains(got, "spec.resources[0].includeWhen[0]: ") {
 			return errors.New("it says " + got)
 		}
 		return nil
 	})
-	s.Put(t, fmt.Sprintf(group, "", ""))
+	s.Apply(t, fmt.Sprintf(group, "", ""))
 	s.AwaitReady(t, suite.RG, s.NS, "site")
 	told := s.Await(t, suite.RG, s.NS, "site", permissions("False", "Forbidden"))
-	if got := testkit.Message(told, "PermissionsGranted"); !strings.Contains(got, "'espalier rbac site --namespace "+s.NS+"'") {
+	if got := testkit.ConditionMessage(told, "PermissionsGranted"); !strings.Contains(got, "'espalier rbac site --namespace "+s.NS+"'") {
 		t.Errorf("the command that it tells of finds no definition: %s", got)
 	}
 }
 
 func permissions(status, reason string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
-		if got := testkit.Condition(o, "PermissionsGranted") + " " + testkit.ReasonOf(o, "PermissionsGranted"); got != status+" "+reason {
-			return fmt.Errorf("PermissionsGranted is %s: %s", got, testkit.Message(o, "PermissionsGranted"))
+		if got := testkit.ConditionStatus(o, "PermissionsGranted") + " " + testkit.ConditionReason(o, "PermissionsGranted"); got != status+" "+reason {
+			return fmt.Errorf("PermissionsGranted is %s: %s", got, testkit.ConditionMessage(o, "PermissionsGranted"))
 		}
 		return nil
 	}
 }
 
-// forbidden says whether an instance tells that something is forbidden.
+// forbidden reports whether an instance tells that something is forbidden.
 func forbidden(o *unstructured.Unstructured) error {
-	if got := testkit.Message(o, "Ready"); !strings.Contains(got, "forbidden") {
+	if got := testkit.ConditionMessage(o, "Ready"); !strings.Contains(got, "forbidden") {
 		return errors.New("it says " + got)
 	}
 	return nil
@@ -205,17 +205,17 @@ func printed(t *testing.T, s suite.Suite, name string) string {
 	return out.String()
 }
 
-// TestRightsAreAskedForWhatServes pins a definition to a revision that needs more than what
+// TestPermissionsAreReviewedForServedKinds pins a definition to a revision that needs more than what
 // the definition is by now.
-func TestRightsAreAskedForWhatServes(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
-	s.Put(t, definition)
-	s.Active(t, "site")
+func TestPermissionsAreReviewedForServedKinds(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
+	s.Apply(t, definition)
+	s.AwaitDefinitions(t, "site")
 	told := func(lack string) {
 		t.Helper()
 		s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
-			if got := testkit.Message(o, "PermissionsGranted"); !strings.Contains(got, lack) {
+			if got := testkit.ConditionMessage(o, "PermissionsGranted"); !strings.Contains(got, lack) {
 				return fmt.Errorf("it doesn't tell of %s: %s", lack, got)
 			}
 			return nil
@@ -223,7 +223,7 @@ func TestRightsAreAskedForWhatServes(t *testing.T) {
 	}
 	told("serviceaccounts")
 	less, _, _ := strings.Cut(definition, "    - id: account\n")
-	s.Put(t, strings.Replace(less, "spec:\n", "spec:\n  revision: 1\n", 1))
+	s.Apply(t, strings.Replace(less, "spec:\n", "spec:\n  revision: 1\n", 1))
 	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
 		if n, _, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); n != 2 {
 			return fmt.Errorf("revision %d is the last", n)
@@ -231,9 +231,9 @@ func TestRightsAreAskedForWhatServes(t *testing.T) {
 		return nil
 	})
 	told("serviceaccounts")
-	s.Put(t, less) // nobody asks for the first any more
+	s.Apply(t, less) // nobody requests the first any more
 	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
-		if got := testkit.Message(o, "PermissionsGranted"); strings.Contains(got, "serviceaccounts") {
+		if got := testkit.ConditionMessage(o, "PermissionsGranted"); strings.Contains(got, "serviceaccounts") {
 			return errors.New("it tells of what nothing needs: " + got)
 		}
 		return nil

@@ -42,15 +42,15 @@ metadata: {name: x, namespace: $NS}
 
 func begin(t *testing.T, uses string) suite.Suite {
 	t.Helper()
-	s := suite.Begin(t)
-	s.Put(t, replace(app, "USES", uses))
-	s.Active(t, "app")
-	s.Put(t, instance)
+	s := suite.New(t)
+	s.Apply(t, replace(app, "USES", uses))
+	s.AwaitDefinitions(t, "app")
+	s.Apply(t, instance)
 	s.AwaitReady(t, s.Kind("App"), s.NS, "x")
 	return s
 }
 
-// outside is a Usage that isn't a part of the instance.
+// outside is a Usage that is not a part of the instance.
 const outside = `
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
@@ -60,14 +60,14 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: x-database}}
 `
 
-func TestAChildInUseStaysAndIsToldOfAtOnce(t *testing.T) {
+func TestAChildInUseStaysAndIsReported(t *testing.T) {
 	s := begin(t, "")
-	s.Put(t, outside)
-	ready(t, s, "uses")
+	s.Apply(t, outside)
+	awaitReady(t, s, "uses")
 	s.Delete(t, s.Kind("App"), s.NS, "x")
-	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x-database", "holds the ledger", "Usage "+s.NS+"/uses"))
+	s.Await(t, s.Kind("App"), s.NS, "x", isBlocked("x-database", "holds the ledger", "Usage "+s.NS+"/uses"))
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-client") // nobody uses it
-	there(t, s, suite.ConfigMap, "x-database")
+	expectPresent(t, s, suite.ConfigMap, "x-database")
 	s.Delete(t, usageKind, s.NS, "uses")
 	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-database")
@@ -75,7 +75,7 @@ func TestAChildInUseStaysAndIsToldOfAtOnce(t *testing.T) {
 
 func TestAChildInUseByAnObjectOutsideGoesWhenThatHasGone(t *testing.T) {
 	s := begin(t, "")
-	s.Put(t, two+`
+	s.Apply(t, two+`
 ---
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
@@ -84,24 +84,24 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: x-database}}
   by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
 `)
-	ready(t, s, "uses")
+	awaitReady(t, s, "uses")
 	s.Delete(t, s.Kind("App"), s.NS, "x")
-	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x-database", "in use by ConfigMap using", "Usage "+s.NS+"/uses"))
-	there(t, s, suite.ConfigMap, "x-database")
+	s.Await(t, s.Kind("App"), s.NS, "x", isBlocked("x-database", "in use by ConfigMap using", "Usage "+s.NS+"/uses"))
+	expectPresent(t, s, suite.ConfigMap, "x-database")
 	s.Delete(t, suite.ConfigMap, s.NS, "using")
 	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
 }
 
-// TestPruningKeepsWhatIsInUse leaves out a node whose object is in use.
-func TestPruningKeepsWhatIsInUse(t *testing.T) {
+// TestPruningKeepsObjectsInUse leaves out a node whose object is in use.
+func TestPruningKeepsObjectsInUse(t *testing.T) {
 	s := begin(t, "")
-	s.Put(t, outside)
-	ready(t, s, "uses")
-	patch(t, s, s.Kind("App"), s.NS, "x", `{"spec":{"extra":false}}`)
+	s.Apply(t, outside)
+	awaitReady(t, s, "uses")
+	s.Patch(t, s.Kind("App"), s.NS, "x", `{"spec":{"extra":false}}`)
 	s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
-		return tells(&report.Deletion{Blockers: report.ReadPruning(o)}, "x-database", "holds the ledger")
+		return hasBlocker(&report.Deletion{Blockers: report.ReadPruning(o)}, "x-database", "holds the ledger")
 	})
-	there(t, s, suite.ConfigMap, "x-database")
+	expectPresent(t, s, suite.ConfigMap, "x-database")
 	s.Delete(t, usageKind, s.NS, "uses")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-database")
 	s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
@@ -114,7 +114,7 @@ func TestPruningKeepsWhatIsInUse(t *testing.T) {
 
 func TestAnInstanceInUseKeepsAllOfItsChildren(t *testing.T) {
 	s := begin(t, "")
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
@@ -122,10 +122,10 @@ spec:
   reason: the billing reads it
   of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: x}}
 `)
-	ready(t, s, "uses")
+	awaitReady(t, s, "uses")
 	s.Delete(t, s.Kind("App"), s.NS, "x")
-	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x", "the billing reads it"))
-	there(t, s, suite.ConfigMap, "x-database", "x-client")
+	s.Await(t, s.Kind("App"), s.NS, "x", isBlocked("x", "the billing reads it"))
+	expectPresent(t, s, suite.ConfigMap, "x-database", "x-client")
 	s.Delete(t, usageKind, s.NS, "uses")
 	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
 }
@@ -133,29 +133,29 @@ spec:
 // parts are Usages that are nodes of the instance, each by itself a way to wait for
 // oneself.
 var parts = map[string]string{
-	"by another node, by name": uses("{of: " + database + ", by: " + client + "}"),
-	"by another node, by selectors": uses(`{of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: database}}},
+	"by another node, by name": usageNodes("{of: " + database + ", by: " + client + "}"),
+	"by another node, by selectors": usageNodes(`{of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: database}}},
           by: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchControllerRef: true, matchLabels: {kro.run/node-id: client}}}}`),
 	"by a node that what is used stands on": `
     - id: late
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-late"}, data: {of: "${client.metadata.name}"}}` +
-		uses("{of: "+suite.RefTo("late")+", by: "+client+"}"),
-	"by nobody": uses("{reason: because, of: " + database + "}"),
-	"by each other": uses("{of: "+database+", by: "+client+"}") +
+		usageNodes("{of: "+suite.UsageRef("late")+", by: "+client+"}"),
+	"by nobody": usageNodes("{reason: because, of: " + database + "}"),
+	"by each other": usageNodes("{of: "+database+", by: "+client+"}") +
 		suite.UsageNode("back", `"${schema.metadata.name}-back"`, "{of: "+client+", by: "+database+"}"),
-	"by itself":                 uses("{of: " + database + ", by: " + database + "}"),
-	"by the instance":           uses("{of: " + database + ", by: " + itself + "}"),
-	"of the instance by a node": uses("{of: " + itself + ", by: " + client + "}"),
-	"of the instance by nobody": uses("{reason: because, of: " + itself + "}"),
+	"by itself":                 usageNodes("{of: " + database + ", by: " + database + "}"),
+	"by the instance":           usageNodes("{of: " + database + ", by: " + itself + "}"),
+	"of the instance by a node": usageNodes("{of: " + itself + ", by: " + client + "}"),
+	"of the instance by nobody": usageNodes("{reason: because, of: " + itself + "}"),
 }
 
 var (
-	database, client = suite.RefTo("database"), suite.RefTo("client")
+	database, client = suite.UsageRef("database"), suite.UsageRef("client")
 	itself           = `{apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: "${schema.metadata.name}"}}`
 )
 
-// uses is a node that is a Usage.
-func uses(spec string) string {
+// usageNodes is a node that is a Usage.
+func usageNodes(spec string) string {
 	return suite.UsageNode("uses", `"${schema.metadata.name}-uses"`, spec)
 }
 
@@ -168,13 +168,13 @@ func TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing(t *testing.T) {
 			s := begin(t, uses)
 			t.Cleanup(func() {
 				for _, kind := range []schema.GroupVersionKind{usageKind, suite.ConfigMap} {
-					list, _ := s.Of(t, kind, s.NS).List(context.Background(), metav1.ListOptions{})
+					list, _ := s.Resource(t, kind, s.NS).List(context.Background(), metav1.ListOptions{})
 					for i := range list.Items {
-						t.Log(testkit.Show(&list.Items[i]))
+						t.Log(testkit.JSON(&list.Items[i]))
 					}
 				}
 			})
-			ready(t, s, "x-uses")
+			awaitReady(t, s, "x-uses")
 			s.Delete(t, s.Kind("App"), s.NS, "x")
 			s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
 				switch {
@@ -193,12 +193,12 @@ func TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// TestTheUsingOneGoesFirst holds who uses something, and looks that what is used isn't
+// TestTheUserIsDeletedFirst holds who uses something, and looks that what is used is not
 // touched, nor the Usage.
-func TestTheUsingOneGoesFirst(t *testing.T) {
+func TestTheUserIsDeletedFirst(t *testing.T) {
 	s := begin(t, parts["by another node, by name"])
-	ready(t, s, "x-uses")
-	patch(t, s, suite.ConfigMap, s.NS, "x-client", `{"metadata":{"finalizers":["example.com/guard"]}}`)
+	awaitReady(t, s, "x-uses")
+	s.Patch(t, suite.ConfigMap, s.NS, "x-client", `{"metadata":{"finalizers":["example.com/guard"]}}`)
 	s.Delete(t, s.Kind("App"), s.NS, "x")
 	s.Await(t, s.Kind("App"), s.NS, "x", func(o *unstructured.Unstructured) error {
 		if d := report.ReadDeletion(o); d == nil || len(d.Blockers) != 1 || d.Blockers[0].Object.Name != "x-client" || d.Blockers[0].Reason != report.HeldByFinalizer {
@@ -206,26 +206,26 @@ func TestTheUsingOneGoesFirst(t *testing.T) {
 		}
 		return nil
 	})
-	there(t, s, suite.ConfigMap, "x-database")
-	there(t, s, usageKind, "x-uses")
-	patch(t, s, suite.ConfigMap, s.NS, "x-client", `{"metadata":{"finalizers":null}}`)
+	expectPresent(t, s, suite.ConfigMap, "x-database")
+	expectPresent(t, s, usageKind, "x-uses")
+	s.Patch(t, suite.ConfigMap, s.NS, "x-client", `{"metadata":{"finalizers":null}}`)
 	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
 }
 
-// TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere has a node used by somebody else's
+// TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere has a node used by another client's
 // object: the Usage goes with that, though it is asked to go before.
 func TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, two)
-	s.Put(t, replace(app, "USES", uses("{of: "+database+", by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}}")))
-	s.Active(t, "app")
-	s.Put(t, instance)
-	ready(t, s, "x-uses")
+	s := suite.New(t)
+	s.Apply(t, two)
+	s.Apply(t, replace(app, "USES", usageNodes("{of: "+database+", by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}}")))
+	s.AwaitDefinitions(t, "app")
+	s.Apply(t, instance)
+	awaitReady(t, s, "x-uses")
 	s.Delete(t, s.Kind("App"), s.NS, "x")
-	s.Await(t, s.Kind("App"), s.NS, "x", blocked("x-database", "in use by ConfigMap using"))
-	s.Await(t, usageKind, s.NS, "x-uses", says("False", "Deleting", "ConfigMap using"))
+	s.Await(t, s.Kind("App"), s.NS, "x", isBlocked("x-database", "in use by ConfigMap using"))
+	s.Await(t, usageKind, s.NS, "x-uses", readyIs("False", "Deleting", "ConfigMap using"))
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-client")
-	there(t, s, suite.ConfigMap, "x-database")
+	expectPresent(t, s, suite.ConfigMap, "x-database")
 	s.Delete(t, suite.ConfigMap, s.NS, "using")
 	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
 }

@@ -1,5 +1,5 @@
 // Package protection tests Usages and ClusterUsages on a real API server with its
-// garbage collector: whom they keep, what is told of that, and that what they keep goes
+// garbage collector: whom they keep, what is reported for that, and that what they keep goes
 // once they have gone.
 package protection
 
@@ -10,10 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/server"
@@ -39,8 +37,8 @@ var (
 
 const inUse = "crossplane.io/in-use"
 
-// marked looks whether an object carries the mark of being used.
-func marked(want bool) func(*unstructured.Unstructured) error {
+// isMarked checks the label of an object in use.
+func isMarked(want bool) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		switch {
 		case o == nil:
@@ -52,22 +50,22 @@ func marked(want bool) func(*unstructured.Unstructured) error {
 	}
 }
 
-// blocked looks whether a deletion tells that an object is kept.
-func blocked(object string, says ...string) func(*unstructured.Unstructured) error {
+// isBlocked checks that a deletion reports a protected object as a blocker.
+func isBlocked(object string, says ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is gone")
 		}
-		return tells(report.ReadDeletion(o), object, says...)
+		return hasBlocker(report.ReadDeletion(o), object, says...)
 	}
 }
 
-func tells(d *report.Deletion, object string, says ...string) error {
+func hasBlocker(d *report.Deletion, object string, says ...string) error {
 	if d == nil {
-		return errors.New("tells nothing of its deletion")
+		return errors.New("reports nothing about its deletion")
 	}
 	for _, b := range d.Blockers {
-		deepest := b.Deepest()
+		deepest := b.RootCause()
 		if deepest.Reason != report.Protected || deepest.Object.Name != object {
 			continue
 		}
@@ -78,20 +76,11 @@ func tells(d *report.Deletion, object string, says ...string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("doesn't tell that %s is protected: %+v", object, d.Blockers)
+	return fmt.Errorf("does not report that %s is protected: %+v", object, d.Blockers)
 }
 
-// patch merges a change into an object, as a person would.
-func patch(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, namespace, name, body string) {
-	t.Helper()
-	_, err := s.Of(t, gvk, namespace).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "somebody"})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// there fails unless an object is there and not being deleted.
-func there(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, names ...string) {
+// expectPresent fails unless all objects exist and are not terminating.
+func expectPresent(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if o := s.Get(t, gvk, s.NS, name); o == nil || o.GetDeletionTimestamp() != nil {
@@ -100,23 +89,23 @@ func there(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, names ...st
 	}
 }
 
-// ready waits until a usage says so.
-func ready(t *testing.T, s suite.Suite, name string) *unstructured.Unstructured {
+// awaitReady waits until a usage is available.
+func awaitReady(t *testing.T, s suite.Suite, name string) *unstructured.Unstructured {
 	t.Helper()
-	return s.Await(t, usageKind, s.NS, name, says("True", "Available"))
+	return s.Await(t, usageKind, s.NS, name, readyIs("True", "Available"))
 }
 
-func says(status, reason string, texts ...string) func(*unstructured.Unstructured) error {
+func readyIs(status, reason string, texts ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is gone")
 		}
-		if testkit.Condition(o, "Ready") != status || testkit.ReasonOf(o, "Ready") != reason {
-			return fmt.Errorf("Ready is %s, %s: %s", testkit.Condition(o, "Ready"), testkit.ReasonOf(o, "Ready"), testkit.Message(o, "Ready"))
+		if testkit.ConditionStatus(o, "Ready") != status || testkit.ConditionReason(o, "Ready") != reason {
+			return fmt.Errorf("Ready is %s, %s: %s", testkit.ConditionStatus(o, "Ready"), testkit.ConditionReason(o, "Ready"), testkit.ConditionMessage(o, "Ready"))
 		}
 		for _, text := range texts {
-			if !strings.Contains(testkit.Message(o, "Ready"), text) {
-				return fmt.Errorf("%q isn't in %q", text, testkit.Message(o, "Ready"))
+			if !strings.Contains(testkit.ConditionMessage(o, "Ready"), text) {
+				return fmt.Errorf("%q isn't in %q", text, testkit.ConditionMessage(o, "Ready"))
 			}
 		}
 		return nil

@@ -14,15 +14,15 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 )
 
-// TestWhatAManagedResourceStandsForStaysWhileItIsInUse deletes one that nobody asked
+// TestAnExternalResourceStaysWhileItIsInUse deletes one that nobody asked
 // about: without a webhook the API server takes it as deleted, but the bucket stays.
-func TestWhatAManagedResourceStandsForStaysWhileItIsInUse(t *testing.T) {
-	s := suite.Begin(t)
+func TestAnExternalResourceStaysWhileItIsInUse(t *testing.T) {
+	s := suite.New(t)
 	bucket := v1alpha1.GroupVersion.WithKind("Bucket")
 	name := "b-" + s.NS
-	s.Put(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: "+name+", namespace: $NS}\nspec: {forProvider: {versioning: true}}\n")
+	s.Apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: "+name+", namespace: $NS}\nspec: {forProvider: {versioning: true}}\n")
 	s.AwaitReady(t, bucket, s.NS, name)
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
@@ -30,14 +30,14 @@ spec:
   reason: holds the ledger
   of: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, resourceRef: {name: `+name+`}}
 `)
-	ready(t, s, "uses")
+	awaitReady(t, s, "uses")
 	s.Delete(t, bucket, s.NS, name)
 	s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
 		switch {
 		case o == nil:
 			return errors.New("is gone")
-		case testkit.ReasonOf(o, "Synced") != "InUse" || !strings.Contains(testkit.Message(o, "Synced"), "holds the ledger"):
-			return fmt.Errorf("Synced: %s: %s", testkit.ReasonOf(o, "Synced"), testkit.Message(o, "Synced"))
+		case testkit.ConditionReason(o, "Synced") != "InUse" || !strings.Contains(testkit.ConditionMessage(o, "Synced"), "holds the ledger"):
+			return fmt.Errorf("Synced: %s: %s", testkit.ConditionReason(o, "Synced"), testkit.ConditionMessage(o, "Synced"))
 		}
 		return nil
 	})

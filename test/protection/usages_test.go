@@ -24,10 +24,10 @@ kind: ConfigMap
 metadata: {name: using, namespace: $NS, labels: {role: client}}
 `
 
-// TestAUsageMarksWhatItIsOf follows the life of a Usage that somebody makes by hand.
-func TestAUsageMarksWhatItIsOf(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, two+`
+// TestAUsageLabelsTheUsedObject follows the life of a Usage that a user makes by hand.
+func TestAUsageLabelsTheUsedObject(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, two+`
 ---
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
@@ -36,7 +36,7 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
   by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
 `)
-	u := ready(t, s, "uses")
+	u := awaitReady(t, s, "uses")
 	if got := u.GetAnnotations()["crossplane.io/usage-details"]; got != "ConfigMap/using uses ConfigMap/used" {
 		t.Errorf("its details: %q", got)
 	}
@@ -47,18 +47,18 @@ spec:
 	if owners := u.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != using.GetUID() {
 		t.Errorf("its owners: %v", owners)
 	}
-	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
 	// Somebody takes the mark off: it comes back.
-	patch(t, s, suite.ConfigMap, s.NS, "used", `{"metadata":{"labels":{"crossplane.io/in-use":null}}}`)
-	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
+	s.Patch(t, suite.ConfigMap, s.NS, "used", `{"metadata":{"labels":{"crossplane.io/in-use":null}}}`)
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
 	// It goes with who uses it, at once, and the mark with it.
 	s.Delete(t, suite.ConfigMap, s.NS, "using")
 	s.AwaitGone(t, usageKind, s.NS, "uses")
-	s.Await(t, suite.ConfigMap, s.NS, "used", marked(false))
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(false))
 }
 
 func TestTheLastUsageTakesTheMarkOff(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	const of = `
 ---
 apiVersion: protection.crossplane.io/v1beta1
@@ -71,19 +71,19 @@ spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name
 	for _, name := range names {
 		text += replace(of, "NAME", name)
 	}
-	s.Put(t, text)
+	s.Apply(t, text)
 	for _, name := range names {
-		if got := ready(t, s, name).GetAnnotations()["crossplane.io/usage-details"]; got != "because" {
+		if got := awaitReady(t, s, name).GetAnnotations()["crossplane.io/usage-details"]; got != "because" {
 			t.Errorf("its details: %q", got)
 		}
 	}
 	s.Delete(t, usageKind, s.NS, "a")
 	s.AwaitGone(t, usageKind, s.NS, "a")
-	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
-	for _, name := range names[1:] { // side by side
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
+	for _, name := range names[1:] { // concurrently
 		s.Delete(t, usageKind, s.NS, name)
 	}
-	s.Await(t, suite.ConfigMap, s.NS, "used", marked(false))
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(false))
 	for _, name := range names {
 		s.AwaitGone(t, usageKind, s.NS, name)
 	}
@@ -92,8 +92,8 @@ spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name
 // TestSelectorsAreResolvedOnce looks that what a selector found stays named, also when
 // another would be found later, and that an object that comes late is found.
 func TestSelectorsAreResolvedOnce(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
@@ -101,26 +101,26 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchLabels: {role: primary}}}
   by: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchLabels: {role: client}}}
 `)
-	s.Await(t, usageKind, s.NS, "uses", says("False", "Unavailable", "spec.of.resourceSelector matches no ConfigMap"))
-	s.Put(t, two)
-	u := ready(t, s, "uses")
+	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "spec.of.resourceSelector matches no ConfigMap"))
+	s.Apply(t, two)
+	u := awaitReady(t, s, "uses")
 	for party, want := range map[string]string{"of": "used", "by": "using"} {
 		if got, _, _ := unstructured.NestedString(u.Object, "spec", party, "resourceRef", "name"); got != want {
 			t.Errorf("spec.%s.resourceRef.name is %q", party, got)
 		}
 	}
-	s.Await(t, suite.ConfigMap, s.NS, "used", marked(true))
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: another, namespace: $NS, labels: {role: primary}}\n")
-	patch(t, s, usageKind, s.NS, "uses", `{"metadata":{"labels":{"look":"again"}}}`)
-	s.Await(t, suite.ConfigMap, s.NS, "another", marked(false))
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: another, namespace: $NS, labels: {role: primary}}\n")
+	s.Patch(t, usageKind, s.NS, "uses", `{"metadata":{"labels":{"look":"again"}}}`)
+	s.Await(t, suite.ConfigMap, s.NS, "another", isMarked(false))
 	if got, _, _ := unstructured.NestedString(s.Get(t, usageKind, s.NS, "uses").Object, "spec", "of", "resourceRef", "name"); got != "used" {
 		t.Errorf("then spec.of.resourceRef.name is %q", got)
 	}
 }
 
 func TestASelectorCanAskForTheSameController(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, two)
+	s := suite.New(t)
+	s.Apply(t, two)
 	owner := s.Get(t, suite.ConfigMap, s.NS, "using")
 	controller := true
 	owned := func(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -143,9 +143,9 @@ func TestASelectorCanAskForTheSameController(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ready(t, s, "uses")
-	s.Await(t, suite.ConfigMap, s.NS, "sibling", marked(true))
-	s.Await(t, suite.ConfigMap, s.NS, "a-stranger", marked(false))
+	awaitReady(t, s, "uses")
+	s.Await(t, suite.ConfigMap, s.NS, "sibling", isMarked(true))
+	s.Await(t, suite.ConfigMap, s.NS, "a-stranger", isMarked(false))
 }
 
 func configMap(name string) *unstructured.Unstructured {
@@ -156,10 +156,10 @@ func configMap(name string) *unstructured.Unstructured {
 	return o
 }
 
-// TestAUsageMayBeOfAnotherNamespace is also about what isn't there yet.
+// TestAUsageMayBeOfAnotherNamespace is also about what is not there yet.
 func TestAUsageMayBeOfAnotherNamespace(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
@@ -167,29 +167,29 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: $ID-used, namespace: default}}
   by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
 `)
-	s.Await(t, usageKind, s.NS, "uses", says("False", "Unavailable", "there is no ConfigMap "+s.Name("used")))
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $ID-used, namespace: default}\n")
-	s.Await(t, usageKind, s.NS, "uses", says("False", "Unavailable", "there is no ConfigMap using"))
-	s.Await(t, suite.ConfigMap, "default", s.Name("used"), marked(true)) // it is kept already
-	s.Put(t, two)
-	u := ready(t, s, "uses")
+	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "there is no ConfigMap "+s.Name("used")))
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $ID-used, namespace: default}\n")
+	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "there is no ConfigMap using"))
+	s.Await(t, suite.ConfigMap, "default", s.Name("used"), isMarked(true)) // it is kept already
+	s.Apply(t, two)
+	u := awaitReady(t, s, "uses")
 	if got, want := u.GetAnnotations()["crossplane.io/usage-details"], "ConfigMap/using uses ConfigMap/"+s.Name("used")+" in namespace default"; got != want {
 		t.Errorf("its details: %q", got)
 	}
 	s.Delete(t, usageKind, s.NS, "uses")
-	s.Await(t, suite.ConfigMap, "default", s.Name("used"), marked(false))
+	s.Await(t, suite.ConfigMap, "default", s.Name("used"), isMarked(false))
 	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
 }
 
 // TestNobodyKeepsAnothersForAReasonAlone: who may write usages in a namespace says what of
 // that namespace uses another's objects.
 func TestNobodyKeepsAnothersForAReasonAlone(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	for field, of := range map[string]string{
 		"resourceRef":      "resourceRef: {name: used, namespace: default}",
 		"resourceSelector": "resourceSelector: {matchLabels: {a: b}, namespace: default}",
 	} {
-		usage := testkit.Parse(t, s.Text(`
+		usage := testkit.Parse(t, s.Expand(`
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
@@ -201,8 +201,8 @@ spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, `+of+`}}`))[0]
 }
 
 func TestAClusterUsageIsOfClusterScopedObjects(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: protection.crossplane.io/v1beta1
 kind: ClusterUsage
 metadata: {name: $ID-uses}
@@ -210,18 +210,18 @@ spec:
   reason: Production never goes away.
   of: {apiVersion: v1, kind: Namespace, resourceRef: {name: $NS}}
 `)
-	s.Await(t, clusterUsageKind, "", s.Name("uses"), says("True", "Available"))
-	s.Await(t, namespaceKind, "", s.NS, marked(true))
+	s.Await(t, clusterUsageKind, "", s.Name("uses"), readyIs("True", "Available"))
+	s.Await(t, namespaceKind, "", s.NS, isMarked(true))
 	s.Delete(t, clusterUsageKind, "", s.Name("uses"))
 	s.AwaitGone(t, clusterUsageKind, "", s.Name("uses"))
-	s.Await(t, namespaceKind, "", s.NS, marked(false))
+	s.Await(t, namespaceKind, "", s.NS, isMarked(false))
 }
 
 // TestTheFirstSpellingOfUsageIsOne as manifests have it still.
 func TestTheFirstSpellingOfUsageIsOne(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	role := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
-	s.Put(t, `
+	s.Apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: $ID-used, labels: {test: $ID}}
@@ -238,10 +238,10 @@ spec:
   by: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, resourceRef: {name: $ID-using}}
 `)
 	usage := schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1alpha1", Kind: "Usage"}
-	s.Await(t, usage, "", s.Name("uses"), says("True", "Available"))
-	s.Await(t, role, "", s.Name("used"), marked(true))
+	s.Await(t, usage, "", s.Name("uses"), readyIs("True", "Available"))
+	s.Await(t, role, "", s.Name("used"), isMarked(true))
 	s.Delete(t, role, "", s.Name("using"))
 	s.AwaitGone(t, usage, "", s.Name("uses"))
-	s.Await(t, role, "", s.Name("used"), marked(false))
+	s.Await(t, role, "", s.Name("used"), isMarked(false))
 	s.Delete(t, role, "", s.Name("used"))
 }

@@ -38,29 +38,29 @@ spec:
 ---
 `
 
-// TestWhatIsWrongOutsideIsToldAtTheTop has the name of a bucket taken by somebody, and
+// TestExternalErrorsAreReportedAtTheTop has the name of a bucket taken by a user, and
 // then set free.
-func TestWhatIsWrongOutsideIsToldAtTheTop(t *testing.T) {
+func TestExternalErrorsAreReportedAtTheTop(t *testing.T) {
 	for name, ready := range map[string]string{
 		"where it is waited for to be ready": `readyWhen: ['${bucket.status.atProvider.state == "ACTIVE"}']`,
 		"where a value of it is waited for":  "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := suite.Begin(t)
-			s.Put(t, strings.ReplaceAll(layers, "$READY", ready))
+			s := suite.New(t)
+			s.Apply(t, strings.ReplaceAll(layers, "$READY", ready))
 			b := "b-" + s.NS
 			if _, err := sky.Call(cloud.Request{Verb: cloud.VerbCreate, Key: key(b)}); err != nil {
 				t.Fatal(err)
 			}
-			s.Active(t, "store")
-			s.Active(t, "shop")
-			s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Shop\nmetadata: {name: "+b+", namespace: $NS}\n")
+			s.AwaitDefinitions(t, "store")
+			s.AwaitDefinitions(t, "shop")
+			s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Shop\nmetadata: {name: "+b+", namespace: $NS}\n")
 			for _, kind := range []string{"Store", "Shop"} {
 				s.Await(t, s.Kind(kind), s.NS, b, func(o *unstructured.Unstructured) error {
 					if o == nil {
 						return errors.New("does not exist")
 					}
-					return errors.Join(contains(testkit.Message(o, "Ready"), "Conflict"), contains(testkit.Message(o, "Ready"), "exists already"))
+					return errors.Join(contains(testkit.ConditionMessage(o, "Ready"), "Conflict"), contains(testkit.ConditionMessage(o, "Ready"), "exists already"))
 				})
 			}
 			if err := sky.Admin().Delete(key(b)); err != nil {

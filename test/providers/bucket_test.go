@@ -19,8 +19,8 @@ func is(reason string) func(*unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("does not exist")
 		}
-		if got := testkit.ReasonOf(o, "Synced"); got != reason {
-			return fmt.Errorf("Synced because of %s: %s", got, testkit.Message(o, "Synced"))
+		if got := testkit.ConditionReason(o, "Synced"); got != reason {
+			return fmt.Errorf("Synced because of %s: %s", got, testkit.ConditionMessage(o, "Synced"))
 		}
 		return nil
 	}
@@ -42,7 +42,7 @@ func inCloud(t *testing.T, name string) *cloud.Resource {
 // bindings lists what is left of a test's managed resources.
 func bindings(t *testing.T, s suite.Suite) []string {
 	t.Helper()
-	list, err := s.Of(t, binding, "").List(t.Context(), metav1.ListOptions{})
+	list, err := s.Resource(t, binding, "").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +56,10 @@ func bindings(t *testing.T, s suite.Suite) []string {
 }
 
 func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	name := "b-" + s.NS
 	text := "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: " + name + ", namespace: $NS}\nspec: {forProvider: {versioning: %t}}\n"
-	s.Put(t, fmt.Sprintf(text, false))
+	s.Apply(t, fmt.Sprintf(text, false))
 	o := s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
 		if err := is("ReconcileSuccess")(o); err != nil {
 			return err
@@ -70,14 +70,14 @@ func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
 		t.Errorf("the external name is %q", got)
 	}
 	if url, _, _ := unstructured.NestedString(o.Object, "status", "atProvider", "url"); url == "" {
-		t.Error("nothing is told of the bucket's URL")
+		t.Error("nothing is reported of the bucket's URL")
 	}
 	there := inCloud(t, name)
 	if there == nil || there.Tags["espalier-owner"] == "" || there.Tags["espalier-binding"] == "" {
 		t.Fatalf("in the cloud there is %+v", there)
 	}
 
-	s.Put(t, fmt.Sprintf(text, true))
+	s.Apply(t, fmt.Sprintf(text, true))
 	s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
 		if on, _, _ := unstructured.NestedBool(o.Object, "status", "atProvider", "versioning"); !on {
 			return errors.New("isn't versioned")
@@ -93,7 +93,7 @@ func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
 	if left := inCloud(t, name); left != nil {
 		t.Errorf("it is left in the cloud: %+v", left)
 	}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), s.Resource(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
 		if left := bindings(t, s); len(left) > 0 {
 			return fmt.Errorf("bindings are left: %v", left)
 		}
@@ -107,18 +107,18 @@ func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
 // TestATwinWaitsForTheNameAndThenHasIt makes a second managed resource for one
 // external name, in another namespace.
 func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
-	s, other := suite.Begin(t), ""
+	s, other := suite.New(t), ""
 	other = testkit.Namespace(t, s.Config)
 	name := "twin-" + s.NS
 	text := "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: " + name + ", namespace: %s}\nspec: {forProvider: {}}\n"
-	s.Put(t, fmt.Sprintf(text, s.NS))
+	s.Apply(t, fmt.Sprintf(text, s.NS))
 	s.Await(t, bucket, s.NS, name, is("ReconcileSuccess"))
-	s.Put(t, fmt.Sprintf(text, other))
+	s.Apply(t, fmt.Sprintf(text, other))
 	s.Await(t, bucket, other, name, func(o *unstructured.Unstructured) error {
 		if err := is("NameReserved")(o); err != nil {
 			return err
 		}
-		if message := testkit.Message(o, "Synced"); message == "" {
+		if message := testkit.ConditionMessage(o, "Synced"); message == "" {
 			return errors.New("doesn't say whose it is")
 		}
 		return nil
@@ -134,15 +134,15 @@ func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
 }
 
 // TestABucketIsRebornUnderItsName deletes one and makes it again at once: what was
-// made anew isn't what was deleted, and what was left behind is taken on only where
-// somebody says so.
+// recreated is not what was deleted, and what was left behind is taken on only where
+// a user says so.
 func TestABucketIsRebornUnderItsName(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	name := "b-" + s.NS
 	serials := map[int64]int{}
 	for i := range 10 {
 		fill(t, s, name, "forProvider: {}")
-		s.Await(t, bucket, s.NS, name, named(name))
+		s.Await(t, bucket, s.NS, name, isNamed(name))
 		serials[inCloud(t, name).Serial] = i
 		s.Delete(t, bucket, s.NS, name)
 		s.AwaitGone(t, bucket, s.NS, name)
@@ -151,14 +151,14 @@ func TestABucketIsRebornUnderItsName(t *testing.T) {
 		t.Errorf("of ten lives there were %d buckets: %v", len(serials), serials)
 	}
 	fill(t, s, name, "deletionPolicy: Orphan, forProvider: {}")
-	s.Await(t, bucket, s.NS, name, named(name))
+	s.Await(t, bucket, s.NS, name, isNamed(name))
 	left := inCloud(t, name)
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)
 	fill(t, s, name, "forProvider: {}")
-	s.Await(t, bucket, s.NS, name, named(name)) // it carries the mark of this very name
+	s.Await(t, bucket, s.NS, name, isNamed(name)) // it carries the mark of this very name
 	if now := inCloud(t, name); now.Serial != left.Serial {
-		t.Errorf("what was left behind was made anew: %+v", now)
+		t.Errorf("what was left behind was recreated: %+v", now)
 	}
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)

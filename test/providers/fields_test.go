@@ -16,7 +16,7 @@ import (
 // fill applies a bucket with the whole of its spec, as YAML in one line.
 func fill(t *testing.T, s suite.Suite, name, spec string) {
 	t.Helper()
-	s.Put(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: $NS}\nspec: {%s}\n", name, spec))
+	s.Apply(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: $NS}\nspec: {%s}\n", name, spec))
 }
 
 func key(name string) cloud.Key { return cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: name} }
@@ -31,7 +31,7 @@ func versioned(t *testing.T, name string) bool {
 	return there.Properties.Versioning
 }
 
-// handled checks that a look was taken that somebody has asked for.
+// handled checks that a look was taken that a user has asked for.
 func handled(when string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if got, _, _ := unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt"); got != when {
@@ -42,7 +42,7 @@ func handled(when string) func(*unstructured.Unstructured) error {
 }
 
 func TestFieldsAreInitializedLateWhereThatIsAllowed(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	n := 0
 	for policies, late := range map[string]bool{"'*'": true, "Observe, Create, Update, Delete": false, "Observe, Create, LateInitialize": true, "Observe, Create": false} {
 		n++
@@ -52,10 +52,10 @@ func TestFieldsAreInitializedLateWhereThatIsAllowed(t *testing.T) {
 			if _, said, _ := unstructured.NestedBool(o.Object, "spec", "forProvider", "public"); said != late {
 				return fmt.Errorf("[%s]: spec.forProvider.public is set: %t", policies, said)
 			}
-			return named(name)(o)
+			return isNamed(name)(o)
 		})
 		if on, _, _ := unstructured.NestedBool(o.Object, "spec", "forProvider", "versioning"); !on {
-			t.Errorf("[%s]: what was said isn't any more", policies)
+			t.Errorf("[%s]: what was said is not any more", policies)
 		}
 	}
 }
@@ -63,12 +63,12 @@ func TestFieldsAreInitializedLateWhereThatIsAllowed(t *testing.T) {
 // TestInitProviderIsForTheCreationAlone changes afterwards what it has set, behind the
 // managed resource's back: nobody changes it again, or takes it for said.
 func TestInitProviderIsForTheCreationAlone(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	name := "b-" + s.NS
 	fill(t, s, name, "forProvider: {public: false}, initProvider: {versioning: true}")
-	s.Await(t, bucket, s.NS, name, named(name))
+	s.Await(t, bucket, s.NS, name, isNamed(name))
 	if !versioned(t, name) {
-		t.Error("initProvider wasn't used at the creation")
+		t.Error("initProvider was not used at the creation")
 	}
 	if err := sky.Admin().Change(key(name), cloud.Properties{Versioning: false}); err != nil {
 		t.Fatal(err)
@@ -83,11 +83,11 @@ func TestInitProviderIsForTheCreationAlone(t *testing.T) {
 	}
 }
 
-func TestDriftIsCorrectedWhenSomebodyAsksAndWithEachPoll(t *testing.T) {
-	s := suite.Begin(t)
+func TestDriftIsCorrectedOnRequestAndWithEachPoll(t *testing.T) {
+	s := suite.New(t)
 	name := "b-" + s.NS
 	fill(t, s, name, "forProvider: {versioning: true}")
-	s.Await(t, bucket, s.NS, name, named(name))
+	s.Await(t, bucket, s.NS, name, isNamed(name))
 	if err := sky.Admin().Change(key(name), cloud.Properties{}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +97,16 @@ func TestDriftIsCorrectedWhenSomebodyAsksAndWithEachPoll(t *testing.T) {
 		t.Error("a look that was asked for corrects nothing")
 	}
 	annotate(t, s, name, "crossplane.io/poll-interval", "1s")
-	s.Await(t, bucket, s.NS, name, named(name))
+	s.Await(t, bucket, s.NS, name, isNamed(name))
 	if err := sky.Admin().Change(key(name), cloud.Properties{}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Poll(t, "a poll has corrected the drift", func() bool { return versioned(t, name) })
 }
 
-// TestWhatMayOnlyBeObservedIsLeftAsItIs takes on what others have made, to show it.
-func TestWhatMayOnlyBeObservedIsLeftAsItIs(t *testing.T) {
-	s := suite.Begin(t)
+// TestObserveOnlyResourcesAreNotChanged takes on what others have made, to show it.
+func TestObserveOnlyResourcesAreNotChanged(t *testing.T) {
+	s := suite.New(t)
 	name := "b-" + s.NS
 	if _, err := sky.Call(cloud.Request{Verb: cloud.VerbCreate, Key: key(name), Properties: cloud.Properties{Public: true}}); err != nil {
 		t.Fatal(err)
@@ -114,12 +114,12 @@ func TestWhatMayOnlyBeObservedIsLeftAsItIs(t *testing.T) {
 	there := inCloud(t, name)
 	fill(t, s, name, "managementPolicies: [Observe], forProvider: {versioning: true}")
 	o := s.Await(t, bucket, s.NS, name, func(o *unstructured.Unstructured) error {
-		return errors.Join(named(name)(o), testkit.IsReady(o))
+		return errors.Join(isNamed(name)(o), testkit.IsReady(o))
 	})
 	if public, _, _ := unstructured.NestedBool(o.Object, "status", "atProvider", "public"); !public {
 		t.Errorf("nothing is shown of it: %v", o.Object["status"])
 	}
-	if err := contains(testkit.Message(o, "Synced"), "differs"); err != nil {
+	if err := contains(testkit.ConditionMessage(o, "Synced"), "differs"); err != nil {
 		t.Error(err)
 	}
 	s.Delete(t, bucket, s.NS, name)
@@ -129,8 +129,8 @@ func TestWhatMayOnlyBeObservedIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsToStayStays(t *testing.T) {
-	s := suite.Begin(t)
+func TestRetainedResourcesStay(t *testing.T) {
+	s := suite.New(t)
 	n := 0
 	for spec, stays := range map[string]bool{
 		"deletionPolicy: Orphan":                                                                true,
@@ -142,7 +142,7 @@ func TestWhatIsToStayStays(t *testing.T) {
 		n++
 		name := fmt.Sprintf("b%d-%s", n, s.NS)
 		fill(t, s, name, spec+", forProvider: {}")
-		s.Await(t, bucket, s.NS, name, named(name))
+		s.Await(t, bucket, s.NS, name, isNamed(name))
 		s.Delete(t, bucket, s.NS, name)
 		s.AwaitGone(t, bucket, s.NS, name)
 		if left := inCloud(t, name); (left != nil) != stays {
@@ -151,20 +151,20 @@ func TestWhatIsToStayStays(t *testing.T) {
 	}
 }
 
-// TestWhatCarriesAnothersMarkIsNeverTaken lets somebody else's control plane have
+// TestResourcesWithAnothersMarkAreNeverAdopted lets another client's control plane have
 // marked it, before and after it was bound.
-func TestWhatCarriesAnothersMarkIsNeverTaken(t *testing.T) {
-	s := suite.Begin(t)
+func TestResourcesWithAnothersMarkAreNeverAdopted(t *testing.T) {
+	s := suite.New(t)
 	name := "b-" + s.NS
 	theirs := map[string]string{"espalier-binding": "another", "espalier-owner": "Bucket.sandbox.espalier.dev/x/y@elsewhere"}
 	if _, err := sky.Call(cloud.Request{Verb: cloud.VerbCreate, Key: key(name), Tags: theirs}); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, s, name, "forProvider: {versioning: true}")
-	s.Await(t, bucket, s.NS, name, says("Conflict", "@elsewhere"))
+	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "@elsewhere"))
 	annotate(t, s, name, "espalier.dev/adopt", "IfUnmarked")
 	annotate(t, s, name, "crossplane.io/reconcile-requested-at", "again")
-	s.Await(t, bucket, s.NS, name, says("Conflict", "@elsewhere"))
+	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "@elsewhere"))
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)
 	if left := inCloud(t, name); left == nil || left.Properties.Versioning {
@@ -173,12 +173,12 @@ func TestWhatCarriesAnothersMarkIsNeverTaken(t *testing.T) {
 
 	name = "c-" + s.NS
 	fill(t, s, name, "forProvider: {}")
-	s.Await(t, bucket, s.NS, name, named(name))
+	s.Await(t, bucket, s.NS, name, isNamed(name))
 	if err := sky.Admin().Retag(key(name), theirs); err != nil {
 		t.Fatal(err)
 	}
 	annotate(t, s, name, "crossplane.io/reconcile-requested-at", time.Now().String())
-	s.Await(t, bucket, s.NS, name, says("Conflict", "@elsewhere"))
+	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "@elsewhere"))
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)
 	if inCloud(t, name) == nil {

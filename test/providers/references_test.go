@@ -39,10 +39,10 @@ metadata: {name: $ID, namespace: $NS}
 spec: {forProvider: {cidr: 10.0.0.0/16}}
 `
 
-func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, stack)
-	id := s.Text("$ID")
+func TestAStackIsCreatedInAnyOrderAndDeleted(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, stack)
+	id := s.Expand("$ID")
 	cluster := v1alpha1.GroupVersion.WithKind("Cluster")
 	o := s.Await(t, cluster, s.NS, id, func(o *unstructured.Unstructured) error {
 		if err := is("ReconcileSuccess")(o); err != nil {
@@ -78,7 +78,7 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 		}
 		return nil
 	}
-	secrets := s.Of(t, suite.Secret, s.NS)
+	secrets := s.Resource(t, suite.Secret, s.NS)
 	if _, err := secrets.Patch(t.Context(), "connection", types.MergePatchType, []byte(`{"data":{"endpoint":"bm93aGVyZQ==","certificate":null,"mine":"bWluZQ=="}}`), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 	s.Delete(t, suite.Secret, s.NS, "connection")
 	made := s.Await(t, suite.Secret, s.NS, "connection", again)
 	if edited.GetUID() != secret.GetUID() || made.GetUID() == secret.GetUID() {
-		t.Error("it was made anew when it was edited, or not when it was deleted")
+		t.Error("it was recreated when it was edited, or not when it was deleted")
 	}
 	s.Await(t, cluster, s.NS, id, is("ReconcileSuccess"))
 
@@ -100,7 +100,7 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 		if err := is("ReconcileError")(o); err != nil {
 			return err
 		}
-		return contains(testkit.Message(o, "Synced"), "DependencyViolation")
+		return contains(testkit.ConditionMessage(o, "Synced"), "DependencyViolation")
 	})
 	s.Delete(t, cluster, s.NS, id)
 	s.AwaitGone(t, cluster, s.NS, id)

@@ -23,7 +23,7 @@ func awaitItems(t *testing.T, s suite.Suite, node string, names ...string) map[s
 	t.Helper()
 	uids := map[string]types.UID{}
 	of := metav1.ListOptions{LabelSelector: "kro.run/node-id=" + node}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, configMap, s.NS), of, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), s.Resource(t, suite.ConfigMap, s.NS), of, func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) != len(names) {
 			return fmt.Errorf("%d items, not %d", len(objects), len(names))
 		}
@@ -86,88 +86,88 @@ spec:
         data: {workers: "${workers.map(w, w.metadata.name).join(' ')}"}
 `
 
-func putPool(t *testing.T, s suite.Suite, spec string) {
+func applyPool(t *testing.T, s suite.Suite, spec string) {
 	t.Helper()
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Pool\nmetadata: {name: p, namespace: $NS}\nspec: "+spec+"\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Pool\nmetadata: {name: p, namespace: $NS}\nspec: "+spec+"\n")
 }
 
 func TestACollectionGrowsAndShrinks(t *testing.T) {
-	s := begin(t)
-	s.Put(t, pool)
-	putPool(t, s, "{zones: [a, b], tiers: [web, api]}")
+	s := suite.New(t)
+	s.Apply(t, pool)
+	applyPool(t, s, "{zones: [a, b], tiers: [web, api]}")
 	first := awaitItems(t, s, "workers", "p-a-web", "p-a-api", "p-b-web", "p-b-api")
 	awaitItems(t, s, "copies", "p-a-web-copy", "p-a-api-copy", "p-b-web-copy", "p-b-api-copy")
-	s.Await(t, s.Kind("Pool"), s.NS, "p", all(testkit.IsReady,
-		field(4, "status", "total"), field("[p-a-web p-a-api p-b-web p-b-api]", "status", "names"), field("web", "status", "tiers", "p-b-web")))
+	s.Await(t, s.Kind("Pool"), s.NS, "p", suite.All(testkit.IsReady,
+		suite.HasField(4, "status", "total"), suite.HasField("[p-a-web p-a-api p-b-web p-b-api]", "status", "names"), suite.HasField("web", "status", "tiers", "p-b-web")))
 
 	// What moves keeps its object.
-	putPool(t, s, "{zones: [c, b], tiers: [api, web], except: c}")
+	applyPool(t, s, "{zones: [c, b], tiers: [api, web], except: c}")
 	second := awaitItems(t, s, "workers", "p-c-api", "p-c-web", "p-b-api", "p-b-web")
 	for _, name := range []string{"p-b-api", "p-b-web"} {
 		if first[name] != second[name] {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was recreated", name)
 		}
 	}
 	awaitItems(t, s, "copies", "p-b-api-copy", "p-b-web-copy")
-	s.Await(t, configMap, s.NS, "p-all", field("p-c-api p-c-web p-b-api p-b-web", "data", "workers"))
+	s.Await(t, suite.ConfigMap, s.NS, "p-all", suite.HasField("p-c-api p-c-web p-b-api p-b-web", "data", "workers"))
 
-	putPool(t, s, "{zones: [c], tiers: [api, web], copies: false}")
+	applyPool(t, s, "{zones: [c], tiers: [api, web], copies: false}")
 	awaitItems(t, s, "workers", "p-c-api", "p-c-web")
 	awaitItems(t, s, "copies")
-	putPool(t, s, "{zones: [], tiers: [api]}")
+	applyPool(t, s, "{zones: [], tiers: [api]}")
 	awaitItems(t, s, "workers")
-	s.Await(t, s.Kind("Pool"), s.NS, "p", all(testkit.IsReady, field(0, "status", "total"), field("[]", "status", "names")))
-	s.Await(t, configMap, s.NS, "p-all", field("", "data", "workers"))
+	s.Await(t, s.Kind("Pool"), s.NS, "p", suite.All(testkit.IsReady, suite.HasField(0, "status", "total"), suite.HasField("[]", "status", "names")))
+	s.Await(t, suite.ConfigMap, s.NS, "p-all", suite.HasField("", "data", "workers"))
 }
 
 func TestAnItemThatIsDeletedByHandComesBack(t *testing.T) {
-	s := begin(t)
-	s.Put(t, pool)
-	putPool(t, s, "{zones: [a], tiers: [u, v, w]}")
+	s := suite.New(t)
+	s.Apply(t, pool)
+	applyPool(t, s, "{zones: [a], tiers: [u, v, w]}")
 	before := awaitItems(t, s, "workers", "p-a-u", "p-a-v", "p-a-w")
 	s.AwaitReady(t, s.Kind("Pool"), s.NS, "p")
-	s.Delete(t, configMap, s.NS, "p-a-v")
-	s.Await(t, configMap, s.NS, "p-a-v", func(o *unstructured.Unstructured) error {
+	s.Delete(t, suite.ConfigMap, s.NS, "p-a-v")
+	s.Await(t, suite.ConfigMap, s.NS, "p-a-v", func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() == before["p-a-v"] {
 			return errors.New("is not there anew")
 		}
 		return nil
 	})
-	s.Await(t, configMap, s.NS, "p-a-v-copy", func(o *unstructured.Unstructured) error {
-		now := s.Get(t, configMap, s.NS, "p-a-v")
+	s.Await(t, suite.ConfigMap, s.NS, "p-a-v-copy", func(o *unstructured.Unstructured) error {
+		now := s.Get(t, suite.ConfigMap, s.NS, "p-a-v")
 		if now == nil {
 			return errors.New("there is nothing to copy")
 		}
-		return field(now.GetUID(), "data", "of")(o)
+		return suite.HasField(now.GetUID(), "data", "of")(o)
 	})
 }
 
-func TestOneItemsReadinessHoldsUpWhatReadsAll(t *testing.T) {
-	s := begin(t)
-	s.Put(t, strings.Replace(pool, "data.?ready.orValue('yes')", "metadata.?annotations[?'ready'].orValue('yes')", 1))
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p-b-web, namespace: $NS}\n")
-	putPool(t, s, "{zones: [a, b], tiers: [web]}")
-	s.Await(t, s.Kind("Pool"), s.NS, "p", all(
-		conditionIs("ResourcesReady", "False", "NotOwned", "workers[p-b-web]: ConfigMap "+s.NS+"/p-b-web exists already", "all waits for workers (1 of 2 items are ready)"),
-		field(1, "status", "total")))
-	s.Delete(t, configMap, s.NS, "p-b-web")
+func TestAnUnreadyItemDelaysReadersOfTheCollection(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, strings.Replace(pool, "data.?ready.orValue('yes')", "metadata.?annotations[?'ready'].orValue('yes')", 1))
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p-b-web, namespace: $NS}\n")
+	applyPool(t, s, "{zones: [a, b], tiers: [web]}")
+	s.Await(t, s.Kind("Pool"), s.NS, "p", suite.All(
+		suite.HasCondition("ResourcesReady", "False", "NotOwned", "workers[p-b-web]: ConfigMap "+s.NS+"/p-b-web already exists", "all waits for workers (1 of 2 items are ready)"),
+		suite.HasField(1, "status", "total")))
+	s.Delete(t, suite.ConfigMap, s.NS, "p-b-web")
 	awaitItems(t, s, "workers", "p-a-web", "p-b-web")
 	s.AwaitReady(t, s.Kind("Pool"), s.NS, "p")
 	for _, ready := range []string{"no", "yes"} {
 		patch := fmt.Sprintf(`{"metadata": {"annotations": {"ready": %q}}}`, ready)
-		s.Patch(t, configMap, s.NS, "p-a-web", patch)
+		s.Patch(t, suite.ConfigMap, s.NS, "p-a-web", patch)
 		status, reason := "False", "NotReady"
 		if ready == "yes" {
 			status, reason = "True", ""
 		}
-		s.Await(t, s.Kind("Pool"), s.NS, "p", conditionIs("ResourcesReady", status, reason))
+		s.Await(t, s.Kind("Pool"), s.NS, "p", suite.HasCondition("ResourcesReady", status, reason))
 	}
 }
 
-func TestACollectionBeyondItsLimitsSaysSoAndIsDeleted(t *testing.T) {
-	s := begin(t)
-	s.Put(t, pool)
-	putPool(t, s, "{zones: [a], tiers: [u, v]}")
+func TestACollectionBeyondItsLimitsReportsItAndIsDeleted(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, pool)
+	applyPool(t, s, "{zones: [a], tiers: [u, v]}")
 	awaitItems(t, s, "copies", "p-a-u-copy", "p-a-v-copy")
 	s.AwaitReady(t, s.Kind("Pool"), s.NS, "p")
 	many := func(n int) string {
@@ -177,15 +177,15 @@ func TestACollectionBeyondItsLimitsSaysSoAndIsDeleted(t *testing.T) {
 		}
 		return "[" + strings.Join(texts, ", ") + "]"
 	}
-	putPool(t, s, "{zones: "+many(40)+", tiers: "+many(30)+"}")
-	pool := s.Await(t, s.Kind("Pool"), s.NS, "p", all(field("ERROR", "status", "state"),
-		conditionIs("ResourcesReady", "False", "TooManyItems", "workers: forEach gives more than 1000 items (MaxItems): zone has 40, tier has 30"),
-		conditionIs("GraphResolved", "False", "ResolutionFailed")))
+	applyPool(t, s, "{zones: "+many(40)+", tiers: "+many(30)+"}")
+	pool := s.Await(t, s.Kind("Pool"), s.NS, "p", suite.All(suite.HasField("ERROR", "status", "state"),
+		suite.HasCondition("ResourcesReady", "False", "TooManyItems", "workers: forEach gives more than 1000 items (MaxItems): zone has 40, tier has 30"),
+		suite.HasCondition("GraphResolved", "False", "ResolutionFailed")))
 	s.AwaitEventOn(t, pool, "ResolutionFailed", "workers: forEach gives more than 1000 items")
 	awaitItems(t, s, "workers", "p-a-u", "p-a-v") // as they were
-	putPool(t, s, "{zones: [a, b, a], tiers: [u]}")
+	applyPool(t, s, "{zones: [a, b, a], tiers: [u]}")
 	s.Await(t, s.Kind("Pool"), s.NS, "p",
-		conditionIs("ResourcesReady", "False", "DuplicateItems", "workers: items 0 and 2 are both ConfigMap "+s.NS+"/p-a-u"))
+		suite.HasCondition("ResourcesReady", "False", "DuplicateItems", "workers: items 0 and 2 are both ConfigMap "+s.NS+"/p-a-u"))
 	s.Delete(t, s.Kind("Pool"), s.NS, "p")
 	s.AwaitGone(t, s.Kind("Pool"), s.NS, "p")
 	awaitItems(t, s, "workers")
@@ -195,20 +195,20 @@ func TestACollectionBeyondItsLimitsSaysSoAndIsDeleted(t *testing.T) {
 // TestACollectionIsTakenApartInWaves holds the items of the upper layer up: those
 // below stay until the last of them is gone.
 func TestACollectionIsTakenApartInWaves(t *testing.T) {
-	s := begin(t)
-	s.Put(t, pool)
-	putPool(t, s, "{zones: [a], tiers: [u, v]}")
+	s := suite.New(t)
+	s.Apply(t, pool)
+	applyPool(t, s, "{zones: [a], tiers: [u, v]}")
 	awaitItems(t, s, "copies", "p-a-u-copy", "p-a-v-copy")
 	s.AwaitReady(t, s.Kind("Pool"), s.NS, "p")
 	guard := func(finalizers string) {
 		patch := `{"metadata": {"finalizers": ` + finalizers + `}}`
-		if _, err := s.Of(t, configMap, s.NS).Patch(context.Background(), "p-a-v-copy", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := s.Resource(t, suite.ConfigMap, s.NS).Patch(context.Background(), "p-a-v-copy", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	guard(`["example.com/guard"]`)
 	s.Delete(t, s.Kind("Pool"), s.NS, "p")
-	s.AwaitGone(t, configMap, s.NS, "p-a-u-copy")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "p-a-u-copy")
 	s.Await(t, s.Kind("Pool"), s.NS, "p", func(o *unstructured.Unstructured) error {
 		blockers, _, _ := unstructured.NestedSlice(o.Object, "status", "deletion", "blockers")
 		if len(blockers) != 1 || blockers[0].(map[string]any)["node"] != "copies" {

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// conditionsAre checks all conditions that there are, in their order.
-func conditionsAre(want ...string) check {
+// conditionsEqual checks all conditions, in order.
+func conditionsEqual(want ...string) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("does not exist")
@@ -59,51 +59,51 @@ spec:
 `
 
 func TestAnAuthorsConditionsTakeThePlaceOfTheEngines(t *testing.T) {
-	s := begin(t)
-	s.Put(t, site)
+	s := suite.New(t)
+	s.Apply(t, site)
 	set := func(on string) {
 		t.Helper()
-		s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \""+on+"\"}\n")
+		s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \""+on+"\"}\n")
 	}
 	put := func(spec string) {
 		t.Helper()
-		s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: s, namespace: $NS}\nspec: "+spec+"\n")
+		s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: s, namespace: $NS}\nspec: "+spec+"\n")
 	}
 	kind := s.Kind("Site")
 	put("{zones: [a, b]}")
-	s.Await(t, kind, s.NS, "s", all(field("IN_PROGRESS", "status", "state"), conditionsAre("Ready=False WaitingForExternal", "Part-a=True", "Part-b=True", "Worded=True")))
+	s.Await(t, kind, s.NS, "s", suite.All(suite.HasField("IN_PROGRESS", "status", "state"), conditionsEqual("Ready=False WaitingForExternal", "Part-a=True", "Part-b=True", "Worded=True")))
 	set("no")
-	o := s.Await(t, kind, s.NS, "s", all(field("ACTIVE", "status", "state"),
-		conditionsAre("Ready=False AllResourcesReady", "Part-a=True", "Part-b=True", "Worded=True", "Switched=False Switch")))
+	o := s.Await(t, kind, s.NS, "s", suite.All(suite.HasField("ACTIVE", "status", "state"),
+		conditionsEqual("Ready=False AllResourcesReady", "Part-a=True", "Part-b=True", "Worded=True", "Switched=False Switch")))
 	version := o.GetResourceVersion()
 	set("yes")
-	o = s.Await(t, kind, s.NS, "s", all(testkit.IsReady, conditionIs("Switched", "True", "Switch", "yes")))
+	o = s.Await(t, kind, s.NS, "s", suite.All(testkit.IsReady, suite.HasCondition("Switched", "True", "Switch", "yes")))
 	if o.GetResourceVersion() == version {
 		t.Error("nothing was written")
 	}
 
 	// What has no value stays as it was, and is an error of the instance.
 	put("{zones: [b], word: maybe}")
-	s.Await(t, kind, s.NS, "s", all(field("ERROR", "status", "state"), conditionIs("Part-a", "True", ""), conditionIs("Worded", "True", "")))
+	s.Await(t, kind, s.NS, "s", suite.All(suite.HasField("ERROR", "status", "state"), suite.HasCondition("Part-a", "True", ""), suite.HasCondition("Worded", "True", "")))
 	s.AwaitEvent(t, "s", "ConditionFailed", `the status of a condition is "maybe"`)
 	put("{zones: [b], word: \"False\"}")
-	s.Await(t, kind, s.NS, "s", all(field("ACTIVE", "status", "state"),
-		conditionsAre("Ready=True AllResourcesReady", "Part-b=True", "Worded=False", "Switched=True Switch")))
+	s.Await(t, kind, s.NS, "s", suite.All(suite.HasField("ACTIVE", "status", "state"),
+		conditionsEqual("Ready=True AllResourcesReady", "Part-b=True", "Worded=False", "Switched=True Switch")))
 
 	// Without conditions of the author's the engine's are back.
 	before, rest, _ := strings.Cut(site, "      conditions:\n")
 	_, after, _ := strings.Cut(rest, "  resources:\n")
-	s.Put(t, before+"  resources:\n"+after)
-	s.Await(t, kind, s.NS, "s", conditionsAre("Ready=True Ready", "InstanceManaged=True Managed", "GraphResolved=True Resolved", "ResourcesReady=True AllResourcesReady"))
-	s.Put(t, site)
-	s.Await(t, kind, s.NS, "s", conditionIs("Switched", "True", "Switch"))
+	s.Apply(t, before+"  resources:\n"+after)
+	s.Await(t, kind, s.NS, "s", conditionsEqual("Ready=True Ready", "InstanceManaged=True Managed", "GraphResolved=True Resolved", "ResourcesReady=True AllResourcesReady"))
+	s.Apply(t, site)
+	s.Await(t, kind, s.NS, "s", suite.HasCondition("Switched", "True", "Switch"))
 	s.Delete(t, kind, s.NS, "s")
 	s.AwaitGone(t, kind, s.NS, "s")
 }
 
 func TestAMissingKindShowsBesideTheAuthorsConditions(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-site}
@@ -119,19 +119,19 @@ spec:
     - id: reader
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${cache.metadata.name}"}}
 `)
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: $NS}\n")
-	o := s.Await(t, s.Kind("Site"), s.NS, "x", all(conditionsAre("Mine=True"), suite.ProblemOf("cache", "no server knows kind Redis")))
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Site"), s.NS, "x", suite.All(conditionsEqual("Mine=True"), suite.HasProblem("cache", `no matches for kind "Redis"`)))
 	if waiting, _, _ := unstructured.NestedSlice(o.Object, "status", "waiting"); len(waiting) == 0 {
-		t.Errorf("nothing waits: %s", testkit.Show(o))
+		t.Errorf("nothing waits: %s", testkit.JSON(o))
 	}
 }
 
-func TestADefinitionAboveGoesByTheAuthorsReady(t *testing.T) {
-	s := begin(t)
-	s.Put(t, site)
-	s.Put(t, strings.NewReplacer("$ID-site", "$ID-plain", "kind: Site", "kind: Plain", "type: 'Ready'", "type: 'Usable'", "part-", "plain-").Replace(site))
-	s.Active(t, "site", "plain")
-	s.Put(t, `
+func TestAnEnclosingDefinitionUsesTheAuthorsReady(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, site)
+	s.Apply(t, strings.NewReplacer("$ID-site", "$ID-plain", "kind: Site", "kind: Plain", "type: 'Ready'", "type: 'Usable'", "part-", "plain-").Replace(site))
+	s.AwaitDefinitions(t, "site", "plain")
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-above}
@@ -143,29 +143,29 @@ spec:
     - id: plain
       template: {apiVersion: $GROUP/v1alpha1, kind: Plain, metadata: {name: below}, spec: {zones: [b, c]}}
 `)
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \"no\"}\n")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Above\nmetadata: {name: a, namespace: $NS}\n")
-	o := s.Await(t, s.Kind("Above"), s.NS, "a", all(conditionIs("ResourcesReady", "False", "NotReady", "site is not ready"), field(1, "status", "site"), field(2, "status", "plain")))
-	if message := testkit.Message(o, "ResourcesReady"); strings.Contains(message, "plain") {
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \"no\"}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Above\nmetadata: {name: a, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Above"), s.NS, "a", suite.All(suite.HasCondition("ResourcesReady", "False", "NotReady", "site is not ready"), suite.HasField(1, "status", "site"), suite.HasField(2, "status", "plain")))
+	if message := testkit.ConditionMessage(o, "ResourcesReady"); strings.Contains(message, "plain") {
 		t.Error("one without a Ready of its own goes by its state:", message)
 	}
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \"yes\"}\n")
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \"yes\"}\n")
 	s.AwaitReady(t, s.Kind("Above"), s.NS, "a")
 }
 
 func TestASuspendedInstanceKeepsItsAuthorsConditions(t *testing.T) {
-	s := begin(t)
+	s := suite.New(t)
 	suspend := func(value string) {
 		t.Helper()
 		s.PatchAs(t, "operator", s.Kind("Site"), s.NS, "x", `{"metadata":{"annotations":{"kro.run/reconcile":`+value+`}}}`)
 	}
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": 'yes'}\n")
-	s.Put(t, site)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: $NS}\nspec: {zones: [a]}\n")
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": 'yes'}\n")
+	s.Apply(t, site)
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: $NS}\nspec: {zones: [a]}\n")
 	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
 	suspend(`"suspended"`)
-	s.Await(t, s.Kind("Site"), s.NS, "x", all(
-		conditionsAre("Switched=True Switch", "Ready=False ReconciliationSuspended", "Part-a=True", "Worded=True"), field("SUSPENDED", "status", "state"),
+	s.Await(t, s.Kind("Site"), s.NS, "x", suite.All(
+		conditionsEqual("Switched=True Switch", "Ready=False ReconciliationSuspended", "Part-a=True", "Worded=True"), suite.HasField("SUSPENDED", "status", "state"),
 		func(o *unstructured.Unstructured) error {
 			if got, _, _ := unstructured.NestedInt64(o.Object, "status", "zones"); got != 1 {
 				return errors.New("a value is gone")

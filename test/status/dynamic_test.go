@@ -63,27 +63,27 @@ spec:
 `
 
 func TestDynamicFieldsProjectionsAndKindsAsChildren(t *testing.T) {
-	s := begin(t)
-	s.Put(t, loose)
-	s.Put(t, dynamic)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, loose)
+	s.Apply(t, dynamic)
+	s.Apply(t, `
 apiVersion: $GROUP/v1alpha1
 kind: Dynamic
 metadata: {name: one, namespace: $NS}
 spec: {title: hello, sizes: {a: 1, b: 2}, ports: [{name: web, number: 80}, {name: tls, number: 443}]}
 `)
 	t.Log("a kind is made by the definition that has an object of it, and is typed when it is there")
-	s.Await(t, s.Kind("Dynamic"), s.NS, "one", all(testkit.IsReady,
-		field("hello", "status", "title"), field(s.NS+"/one", "status", "self"), field(int64(80), "status", "free"),
-		field([]any{"cell-web", "cell-tls"}, "status", "names"),
-		field([]any{map[string]any{"name": "tls", "number": 443}}, "status", "selected"),
-		field(map[string]any{"a": 2, "b": 4}, "status", "doubled"),
-		field(map[string]any{"tls": 443, "web": 80}, "status", "byName"),
-		field([]any{"a1", "b2"}, "status", "entries"), field(true, "status", "big"), field("hello", "status", "thing")))
-	s.Await(t, s.Kind("Loose"), s.NS, "loose", all(field("u-hello", "spec", "unknown")))
-	s.Await(t, configMap, s.NS, "cell-tls", all(field("445", "data", "b")))
-	s.Await(t, crdKind, "", "dynamics."+s.Group, func(o *unstructured.Unstructured) error {
-		raw := testkit.Show(o)
+	s.Await(t, s.Kind("Dynamic"), s.NS, "one", suite.All(testkit.IsReady,
+		suite.HasField("hello", "status", "title"), suite.HasField(s.NS+"/one", "status", "self"), suite.HasField(int64(80), "status", "free"),
+		suite.HasField([]any{"cell-web", "cell-tls"}, "status", "names"),
+		suite.HasField([]any{map[string]any{"name": "tls", "number": 443}}, "status", "selected"),
+		suite.HasField(map[string]any{"a": 2, "b": 4}, "status", "doubled"),
+		suite.HasField(map[string]any{"tls": 443, "web": 80}, "status", "byName"),
+		suite.HasField([]any{"a1", "b2"}, "status", "entries"), suite.HasField(true, "status", "big"), suite.HasField("hello", "status", "thing")))
+	s.Await(t, s.Kind("Loose"), s.NS, "loose", suite.All(suite.HasField("u-hello", "spec", "unknown")))
+	s.Await(t, suite.ConfigMap, s.NS, "cell-tls", suite.All(suite.HasField("445", "data", "b")))
+	s.Await(t, suite.CRD, "", "dynamics."+s.Group, func(o *unstructured.Unstructured) error {
+		raw := testkit.JSON(o)
 		for _, want := range []string{
 			`"doubled":{"additionalProperties":{"type":"integer"},"type":"object"}`, `"entries":{"items":{"type":"string"},"type":"array"}`,
 			`"free":{"x-kubernetes-preserve-unknown-fields":true}`, `"thing":{"type":"string"}`,
@@ -98,11 +98,11 @@ spec: {title: hello, sizes: {a: 1, b: 2}, ports: [{name: web, number: 80}, {name
 	t.Log("it goes with all that it made, the object before its kind")
 	s.Delete(t, s.Kind("Dynamic"), s.NS, "one")
 	s.AwaitGone(t, s.Kind("Dynamic"), s.NS, "one")
-	s.AwaitGone(t, crdKind, "", "things."+s.Group)
+	s.AwaitGone(t, suite.CRD, "", "things."+s.Group)
 
-	t.Log("what isn't typed is checked by its names")
-	s.Put(t, strings.NewReplacer("known: \"${schema.spec.title}\", unknown", "known: \"${schema.spec.ports[0].number}\", unknown", "cell-${port.name}\"}", "cell-${port.name}\", label: {}}", "scope: Namespaced", "scope: \"${schema.spec.titel}\"").Replace(dynamic))
-	s.Await(t, rgd, "", s.Name("dynamic"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+	t.Log("what is not typed is checked by its names")
+	s.Apply(t, strings.NewReplacer("known: \"${schema.spec.title}\", unknown", "known: \"${schema.spec.ports[0].number}\", unknown", "cell-${port.name}\"}", "cell-${port.name}\", label: {}}", "scope: Namespaced", "scope: \"${schema.spec.titel}\"").Replace(dynamic))
+	s.Await(t, suite.RGD, "", s.Name("dynamic"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
 		"spec.resources[0].template.spec.known: in \"schema.spec.ports[0].number\" at 1: type mismatch: the expression is an integer; expected a string",
 		`template.metadata.label: there is no field "label" here; did you mean "labels"?`,
 		"undefined field 'titel' in schema.spec"))

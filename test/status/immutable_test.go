@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestTheReasonOfARefusalIsTold changes what can't be changed: the API server answers with
+// TestTheReasonOfARefusalIsReported changes what cannot be changed: the API server answers with
 // the whole template as its program holds it, and only then with the reason.
-func TestTheReasonOfARefusalIsTold(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+func TestTheReasonOfARefusalIsReported(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-task}
@@ -30,16 +31,16 @@ spec:
 	task := func(image string) string {
 		return "apiVersion: $GROUP/v1alpha1\nkind: Task\nmetadata: {name: x, namespace: $NS}\nspec: {image: " + image + "}\n"
 	}
-	s.Put(t, task("one"))
+	s.Apply(t, task("one"))
 	s.Await(t, s.Kind("Task"), s.NS, "x", testkit.IsReady)
-	s.Put(t, task("two"))
+	s.Apply(t, task("two"))
 	const reason = `job: update rejected: Job.batch "x" is invalid: spec.template: Invalid value: field is immutable`
-	o := s.Await(t, s.Kind("Task"), s.NS, "x", conditionIs("Ready", "False", "Rejected", reason))
+	o := s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", reason))
 	s.AwaitEvent(t, "x", "Rejected", reason)
-	if shown := testkit.Show(o); strings.Contains(shown, "hunter2") || strings.Contains(shown, "TerminationMessagePath") {
+	if shown := testkit.JSON(o); strings.Contains(shown, "hunter2") || strings.Contains(shown, "TerminationMessagePath") {
 		t.Errorf("the status repeats the template: %s", shown)
 	}
-	s.Put(t, task("one"))
+	s.Apply(t, task("one"))
 	s.Await(t, s.Kind("Task"), s.NS, "x", testkit.IsReady)
 	if s.Get(t, schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, s.NS, "x") == nil {
 		t.Error("the job is gone")

@@ -16,22 +16,8 @@ import (
 
 func TestMain(m *testing.M) {
 	log := funcr.New(leaks.logged, funcr.Options{Verbosity: 1})
-	os.Exit(suite.Main(m, server.Options{Propagated: upward.note, Log: log}, nil))
+	os.Exit(suite.Main(m, server.Options{Propagated: propagation.note, Log: log}, nil))
 }
-
-var (
-	begin     = suite.Begin
-	rgd       = suite.RGD
-	crdKind   = suite.CRD
-	configMap = suite.ConfigMap
-
-	exists      = suite.Exists
-	all         = suite.All
-	field       = suite.Field
-	conditionIs = suite.ConditionIs
-)
-
-type check = suite.Check
 
 // secret begins all that Secrets hold here.
 const secret = "hunter2"
@@ -52,7 +38,7 @@ func (l *leaked) logged(_, line string) {
 	}
 }
 
-// none checks that the log tells nothing so far.
+// none checks that the log holds no secret value so far.
 func (l *leaked) none(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// The three layers of the example in small, above a kind of somebody else's.
+// The three layers of the example in small, above a foreign kind.
 const (
 	low = `
 apiVersion: kro.run/v1alpha1
@@ -72,19 +72,19 @@ spec: {name: x}
 // top is the top definition with what its second node waits for.
 func top(waitFor string) string { return strings.ReplaceAll(both, "$WAITFOR", waitFor) }
 
-func TestNestedStatusIsLiveInWhateverOrderThingsAreApplied(t *testing.T) {
-	parts := map[string]string{"leaf": suite.SubnetKind, "vpc": low, "eks": middle, "both": top("")}
+func TestNestedStatusIsLiveInAnyOrderOfCreation(t *testing.T) {
+	parts := map[string]string{"leaf": suite.SubnetCRD, "vpc": low, "eks": middle, "both": top("")}
 	for _, order := range permutations([]string{"leaf", "vpc", "eks", "both"}) {
 		t.Run(strings.Join(order, " "), func(t *testing.T) {
-			s := begin(t)
+			s := suite.New(t)
 			for _, part := range order {
-				s.Put(t, parts[part])
+				s.Apply(t, parts[part])
 				if part == "both" {
-					s.Put(t, bothInstance)
+					s.Apply(t, bothInstance)
 				}
 			}
 			s.SetSubnet(t, "subnet-1")
-			s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, field("subnet-1", "status", "subnet"), field("ACTIVE", "status", "state")))
+			s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("subnet-1", "status", "subnet"), suite.HasField("ACTIVE", "status", "state")))
 		})
 	}
 }
@@ -104,13 +104,13 @@ func permutations(of []string) [][]string {
 }
 
 func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.SubnetKind+"---"+low+"---"+middle+"---"+top(""))
-	s.Put(t, bothInstance)
-	waiting := conditionIs("ResourcesReady", "False", "WaitingForField", "eks waits for unresolved vpc.status.privateSubnet1ID", "since ", "attempt")
-	s.Await(t, s.Kind("Both"), s.NS, "x", all(waiting,
-		conditionIs("Ready", "False", "WaitingForField", "eks waits for unresolved vpc.status.privateSubnet1ID"),
-		conditionIs("GraphResolved", "True", "Resolved"), field("IN_PROGRESS", "status", "state")))
+	s := suite.New(t)
+	s.Apply(t, suite.SubnetCRD+"---"+low+"---"+middle+"---"+top(""))
+	s.Apply(t, bothInstance)
+	waiting := suite.HasCondition("ResourcesReady", "False", "WaitingForField", "eks waits for unresolved vpc.status.privateSubnet1ID", "since ", "attempt")
+	s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(waiting,
+		suite.HasCondition("Ready", "False", "WaitingForField", "eks waits for unresolved vpc.status.privateSubnet1ID"),
+		suite.HasCondition("GraphResolved", "True", "Resolved"), suite.HasField("IN_PROGRESS", "status", "state")))
 	if s.Get(t, s.Kind("Eks"), s.NS, "x") != nil {
 		t.Error("the dependant was made before its input was known")
 	}
@@ -119,55 +119,55 @@ func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
 
 	t.Log("the value changes, and so does what was made of it")
 	s.SetSubnet(t, "subnet-2")
-	s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, field("subnet-2", "status", "subnet")))
+	s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("subnet-2", "status", "subnet")))
 
 	t.Log("it goes: what was shown stays where its source does, and conditions tell")
 	s.SetSubnet(t, "")
-	s.Await(t, s.Kind("Both"), s.NS, "x", all(field("subnet-2", "status", "subnet")))
+	s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(suite.HasField("subnet-2", "status", "subnet")))
 }
 
 func TestAValueThatNeverComesIsReportedAndItsArrivalHeals(t *testing.T) {
 	for name, limit := range map[string]string{"timeout": "timeout: 1s", "retries": "retries: 1"} {
 		t.Run(name, func(t *testing.T) {
-			s := begin(t)
-			s.Put(t, suite.SubnetKind+"---"+low+"---"+middle+"---"+top("      waitFor: {vpc: {fields: [{path: status.privateSubnet1ID, pattern: '^subnet-'}], "+limit+"}}"))
-			s.Put(t, bothInstance)
-			stalled := all(conditionIs("Stalled", "True", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID"),
-				conditionIs("Ready", "False", "WaitTimeout"), field("ERROR", "status", "state"))
+			s := suite.New(t)
+			s.Apply(t, suite.SubnetCRD+"---"+low+"---"+middle+"---"+top("      waitFor: {vpc: {fields: [{path: status.privateSubnet1ID, pattern: '^subnet-'}], "+limit+"}}"))
+			s.Apply(t, bothInstance)
+			stalled := suite.All(suite.HasCondition("Stalled", "True", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID"),
+				suite.HasCondition("Ready", "False", "WaitTimeout"), suite.HasField("ERROR", "status", "state"))
 			s.Await(t, s.Kind("Both"), s.NS, "x", stalled)
 			s.AwaitEvent(t, "x", "WaitTimeout", "eks waits for vpc.status.privateSubnet1ID")
 
-			t.Log("a value of the wrong form doesn't count, and is shown")
+			t.Log("a value of the wrong form does not count, and is shown")
 			s.SetSubnet(t, "nonsense")
-			s.Await(t, s.Kind("Both"), s.NS, "x", all(stalled, conditionIs("ResourcesReady", "False", "WaitTimeout", "nonsense does not match ^subnet-")))
+			s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(stalled, suite.HasCondition("ResourcesReady", "False", "WaitTimeout", "nonsense does not match ^subnet-")))
 
 			s.SetSubnet(t, "subnet-1")
-			s.Await(t, s.Kind("Both"), s.NS, "x", all(testkit.IsReady, conditionIs("Stalled", "", "")))
+			s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(testkit.IsReady, suite.HasCondition("Stalled", "", "")))
 			s.AwaitEvent(t, "x", "Ready")
 		})
 	}
 }
 
 func TestTheDeepestCauseShowsOnEveryAncestor(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.SubnetKind+"---"+strings.Replace(low, "    - id: subnet\n", "    - id: subnet\n      readyWhen: ['${subnet.status.id == \"good\"}']\n", 1)+"---"+middle+"---"+top(""))
-	s.Put(t, bothInstance)
-	s.Await(t, s.Kind("Both"), s.NS, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good": waiting for subnet.status`))
+	s := suite.New(t)
+	s.Apply(t, suite.SubnetCRD+"---"+strings.Replace(low, "    - id: subnet\n", "    - id: subnet\n      readyWhen: ['${subnet.status.id == \"good\"}']\n", 1)+"---"+middle+"---"+top(""))
+	s.Apply(t, bothInstance)
+	s.Await(t, s.Kind("Both"), s.NS, "x", suite.HasCondition("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good": waiting for subnet.status`))
 	s.SetSubnet(t, "bad")
-	s.Await(t, s.Kind("Both"), s.NS, "x", conditionIs("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good" is false`))
+	s.Await(t, s.Kind("Both"), s.NS, "x", suite.HasCondition("Ready", "False", "", `vpc is not ready: subnet is not ready: subnet.status.id == "good" is false`))
 	s.SetSubnet(t, "good")
 	s.AwaitReady(t, s.Kind("Both"), s.NS, "x")
 }
 
 func TestANestIsDeletedInReverseOrderAndCompletely(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.SubnetKind+"---"+low+"---"+middle+"---"+top(""))
-	s.Put(t, bothInstance)
+	s := suite.New(t)
+	s.Apply(t, suite.SubnetCRD+"---"+low+"---"+middle+"---"+top(""))
+	s.Apply(t, bothInstance)
 	s.SetSubnet(t, "subnet-1")
 	s.AwaitReady(t, s.Kind("Both"), s.NS, "x")
 	s.Delete(t, s.Kind("Both"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Both"), s.NS, "x")
-	for _, left := range []schema.GroupVersionKind{s.Kind("Eks"), s.Kind("Vpc"), s.Kind("Subnet"), configMap} {
+	for _, left := range []schema.GroupVersionKind{s.Kind("Eks"), s.Kind("Vpc"), s.Kind("Subnet"), suite.ConfigMap} {
 		for _, name := range []string{"x", "x-eks"} {
 			if o := s.Get(t, left, s.NS, name); o != nil {
 				t.Errorf("%s %s is left over", left.Kind, name)

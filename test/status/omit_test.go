@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 func TestAFieldIsLeftOutAndComesBack(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-sparse}
@@ -32,7 +33,7 @@ spec:
 `)
 	put := func(pinned string) {
 		t.Helper()
-		s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Sparse\nmetadata: {name: s, namespace: $NS}\nspec: {pinned: "+pinned+", labels: {b: two, a: one}}\n")
+		s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Sparse\nmetadata: {name: s, namespace: $NS}\nspec: {pinned: "+pinned+", labels: {b: two, a: one}}\n")
 	}
 	for _, pinned := range []string{"false", "true", "false"} {
 		put(pinned)
@@ -40,8 +41,8 @@ spec:
 		if pinned == "true" {
 			there, annotation = "here", "yes"
 		}
-		s.Await(t, configMap, s.NS, "sparse", all(field("here", "data", "always"), field(there, "data", "sometimes"), field(annotation, "metadata", "annotations", "pinned"), field("a=one b=two", "data", "list")))
+		s.Await(t, suite.ConfigMap, s.NS, "sparse", suite.All(suite.HasField("here", "data", "always"), suite.HasField(there, "data", "sometimes"), suite.HasField(annotation, "metadata", "annotations", "pinned"), suite.HasField("a=one b=two", "data", "list")))
 	}
-	s.Await(t, s.Kind("Sparse"), s.NS, "s", all(testkit.IsReady,
-		field("[a b]", "status", "keys"), field("map[a:3 b:3]", "status", "sizes"), field("[sparse "+s.NS+"]", "status", "names")))
+	s.Await(t, s.Kind("Sparse"), s.NS, "s", suite.All(testkit.IsReady,
+		suite.HasField("[a b]", "status", "keys"), suite.HasField("map[a:3 b:3]", "status", "sizes"), suite.HasField("[sparse "+s.NS+"]", "status", "names")))
 }

@@ -12,8 +12,8 @@ import (
 )
 
 func TestAKindThatCantBeReadStaysInTheInventory(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.SubnetKind)
+	s := suite.New(t)
+	s.Apply(t, suite.SubnetCRD)
 	maker := `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -24,26 +24,26 @@ spec:
     - id: made
       template: {apiVersion: %s, metadata: {name: x}}
 `
-	s.Put(t, fmt.Sprintf(maker, "$GROUP/v1alpha1, kind: Subnet"))
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Maker\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.Kind("Subnet"), s.NS, "x", exists)
+	s.Apply(t, fmt.Sprintf(maker, "$GROUP/v1alpha1, kind: Subnet"))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Maker\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Subnet"), s.NS, "x", suite.IsPresent)
 	s.AwaitReady(t, s.Kind("Maker"), s.NS, "x")
 
 	t.Log("the kind is not served for a while, and the definition no longer uses it")
-	s.Put(t, strings.Replace(suite.SubnetKind, "served: true", "served: false", 1))
-	s.Put(t, fmt.Sprintf(maker, "v1, kind: ConfigMap"))
-	s.Await(t, configMap, s.NS, "x", exists)
-	s.Await(t, s.Kind("Maker"), s.NS, "x", all(field("ConfigMap,Subnet."+s.Group, "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
+	s.Apply(t, strings.Replace(suite.SubnetCRD, "served: true", "served: false", 1))
+	s.Apply(t, fmt.Sprintf(maker, "v1, kind: ConfigMap"))
+	s.Await(t, suite.ConfigMap, s.NS, "x", suite.IsPresent)
+	s.Await(t, s.Kind("Maker"), s.NS, "x", suite.All(suite.HasField("ConfigMap,Subnet."+s.Group, "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
 
 	t.Log("served again, its object is found and pruned")
-	s.Put(t, suite.SubnetKind)
-	s.Await(t, s.Kind("Maker"), s.NS, "x", all(field("ConfigMap", "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
+	s.Apply(t, suite.SubnetCRD)
+	s.Await(t, s.Kind("Maker"), s.NS, "x", suite.All(suite.HasField("ConfigMap", "metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds")))
 	s.AwaitGone(t, s.Kind("Subnet"), s.NS, "x")
 }
 
 func TestANamespaceThatIsMissingIsWaitedFor(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-guest}
@@ -53,17 +53,17 @@ spec:
     - id: inside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: $ID-later}, data: {a: b}}
 `)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.Kind("Guest"), s.NS, "x", all(conditionIs("Ready", "False", "WaitingForNamespace", "there is no namespace "+s.Name("later")), field("IN_PROGRESS", "status", "state")))
-	s.Put(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-later}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Guest"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForNamespace", "there is no namespace "+s.Name("later")), suite.HasField("IN_PROGRESS", "status", "state")))
+	s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-later}\n")
 	s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
 	s.Delete(t, s.Kind("Guest"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 }
 
 func TestLimitsHoldAlsoWhereTheStatusHasNoRoom(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-busy}
@@ -76,14 +76,14 @@ spec:
       waitFor: {first: {fields: [data.never], timeout: 2s}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {a: b}}
 `)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Busy\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.Kind("Busy"), s.NS, "x", all(field("b", "status", "waiting"), conditionIs("Stalled", "True", "WaitTimeout", "second waits for first.data.never")))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Busy\nmetadata: {name: x, namespace: $NS}\n")
+	s.Await(t, s.Kind("Busy"), s.NS, "x", suite.All(suite.HasField("b", "status", "waiting"), suite.HasCondition("Stalled", "True", "WaitTimeout", "second waits for first.data.never")))
 }
 
-func TestWhatTheServerDoesNotGrantIsNoDrift(t *testing.T) {
-	s := begin(t)
-	s.Put(t, suite.SubnetKind)
-	s.Put(t, `
+func TestFieldsThatTheServerIgnoresAreNoDrift(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, suite.SubnetCRD)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-eager}
@@ -93,13 +93,13 @@ spec:
     - id: made
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}, status: {id: mine}}
 `)
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Eager\nmetadata: {name: x, namespace: $NS}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Eager\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Eager"), s.NS, "x")
 	before := s.Get(t, s.Kind("Subnet"), s.NS, "x")
 	s.SetStatus(t, s.Kind("Subnet"), s.NS, "x", map[string]any{"id": "theirs"})
 	patch := `{"metadata":{"labels":{"touched":"yes"}}}`
 	s.Patch(t, s.Kind("Eager"), s.NS, "x", patch)
-	s.Await(t, s.Kind("Subnet"), s.NS, "x", all(field("theirs", "status", "id"), func(o *unstructured.Unstructured) error {
+	s.Await(t, s.Kind("Subnet"), s.NS, "x", suite.All(suite.HasField("theirs", "status", "id"), func(o *unstructured.Unstructured) error {
 		if o.GetGeneration() != before.GetGeneration() {
 			return fmt.Errorf("was written again")
 		}

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func TestASecretsValueIsNeverTold(t *testing.T) {
+func TestSecretValuesAreNeverReported(t *testing.T) {
 	const password = "Hunter2IsNotAName!"
 	encoded := base64.StdEncoding.EncodeToString([]byte(password))
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-discreet}
@@ -31,21 +32,21 @@ spec:
     - id: encoded
       template: {apiVersion: v1, kind: Secret, metadata: {name: encoded}, data: {password: "${string(secret.data.password)}"}}
 `)
-	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
-	o := s.Await(t, s.Kind("Discreet"), s.NS, "x", all(
-		conditionIs("ResourcesReady", "False", "", "patterned waits for unresolved secret.data.password", "does not match ^[0-9]+$", "converted waits for a value", "refused: the API server answers Invalid", "metadata.labels",
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Discreet"), s.NS, "x", suite.All(
+		suite.HasCondition("ResourcesReady", "False", "", "patterned waits for unresolved secret.data.password", "does not match ^[0-9]+$", "converted waits for a value", "refused: the API server answers Invalid", "metadata.labels",
 			"encoded waits for a value (spec.resources[4].template.data.password: the value is not base64")))
 	s.AwaitEvent(t, "x", "ResolutionFailed", "the value is not base64")
-	if shown := testkit.Show(o); strings.Contains(shown, password) || strings.Contains(shown, encoded) {
+	if shown := testkit.JSON(o); strings.Contains(shown, password) || strings.Contains(shown, encoded) {
 		t.Errorf("the status tells the password: %s", shown)
 	}
 }
 
-func TestWhatWasRenderedFromASecretIsNotToldEither(t *testing.T) {
+func TestValuesRenderedFromSecretsAreNotReported(t *testing.T) {
 	const password = "Hunter2!"
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-carrier}
@@ -60,20 +61,20 @@ spec:
       waitFor: {carrier: {fields: [{path: metadata.annotations.a, pattern: ^never}]}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
 `)
-	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
-	o := s.Await(t, s.Kind("Carrier"), s.NS, "x", all(
-		conditionIs("ResourcesReady", "False", "WaitingForField", "one waits for unresolved carrier.metadata.annotations.a", "does not match ^never"),
-		conditionIs("GraphResolved", "False", "ResolutionFailed", "spec.schema.status.number"), field("ERROR", "status", "state")))
-	if shown := testkit.Show(o); strings.Contains(shown, password) {
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Carrier"), s.NS, "x", suite.All(
+		suite.HasCondition("ResourcesReady", "False", "WaitingForField", "one waits for unresolved carrier.metadata.annotations.a", "does not match ^never"),
+		suite.HasCondition("GraphResolved", "False", "ResolutionFailed", "spec.schema.status.number"), suite.HasField("ERROR", "status", "state")))
+	if shown := testkit.JSON(o); strings.Contains(shown, password) {
 		t.Errorf("the status tells the password: %s", shown)
 	}
 }
 
-func TestANameThatComesFromASecretIsNotTold(t *testing.T) {
+func TestNamesFromSecretsAreNotReported(t *testing.T) {
 	const password = "hunter2-is-no-name"
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-named}
@@ -95,12 +96,12 @@ spec:
     - id: misnamed
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${word}!"}}
 `)
-	s.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: x, namespace: $NS}\n")
-	o := s.Await(t, s.Kind("Named"), s.NS, "x", conditionIs("ResourcesReady", "False", "",
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: x, namespace: $NS}\n")
+	o := s.Await(t, s.Kind("Named"), s.NS, "x", suite.HasCondition("ResourcesReady", "False", "",
 		"referred waits for ConfigMap (not shown", "twins: items 0 and 1 are both ConfigMap (not shown", "refused[#0]: the API server answers Invalid",
 		"misnamed waits for metadata.name (it is invalid (not shown"))
-	if shown := testkit.Show(o); strings.Contains(shown, password) {
+	if shown := testkit.JSON(o); strings.Contains(shown, password) {
 		t.Errorf("the status tells the password: %s", shown)
 	}
 	leaks.none(t)

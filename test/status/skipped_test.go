@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 func TestAConditionOnAnotherResourceIsVisible(t *testing.T) {
-	s := begin(t)
-	s.Put(t, `
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-choosy}
@@ -29,9 +30,9 @@ spec:
 `)
 	set := func(data string) {
 		t.Helper()
-		s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: "+data+"\n")
+		s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: "+data+"\n")
 	}
-	says := func(want string) check {
+	says := func(want string) suite.Check {
 		return func(o *unstructured.Unstructured) error {
 			skipped, _, _ := unstructured.NestedSlice(o.Object, "status", "skipped")
 			var texts []string
@@ -46,17 +47,17 @@ spec:
 		}
 	}
 	kind := s.Kind("Choosy")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Choosy\nmetadata: {name: c, namespace: $NS}\nspec: {mode: a}\n")
-	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForExternal")))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Choosy\nmetadata: {name: c, namespace: $NS}\nspec: {mode: a}\n")
+	s.Await(t, kind, s.NS, "c", suite.All(says(""), suite.HasCondition("ResourcesReady", "False", "WaitingForExternal")))
 	set("{}")
-	s.Await(t, kind, s.NS, "c", all(says(""), conditionIs("ResourcesReady", "False", "WaitingForField", "optional waits for unresolved settings.data.optional")))
+	s.Await(t, kind, s.NS, "c", suite.All(says(""), suite.HasCondition("ResourcesReady", "False", "WaitingForField", "optional waits for unresolved settings.data.optional")))
 	set("{optional: \"no\"}")
 	left := `optional by optional [settings.data.optional is "no"]; leaf by optional [settings.data.optional is "no"]`
-	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(left)))
+	s.Await(t, kind, s.NS, "c", suite.All(testkit.IsReady, says(left)))
 	set("{optional: \"yes\"}")
-	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(""), field("leaf", "status", "leaf")))
+	s.Await(t, kind, s.NS, "c", suite.All(testkit.IsReady, says(""), suite.HasField("leaf", "status", "leaf")))
 	set("{optional: \"no\"}")
-	s.AwaitGone(t, configMap, s.NS, "leaf")
-	s.AwaitGone(t, configMap, s.NS, "optional")
-	s.Await(t, kind, s.NS, "c", all(testkit.IsReady, says(left), field(nil, "status", "leaf")))
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "leaf")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "optional")
+	s.Await(t, kind, s.NS, "c", suite.All(testkit.IsReady, says(left), suite.HasField(nil, "status", "leaf")))
 }

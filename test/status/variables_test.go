@@ -57,8 +57,8 @@ spec:
 `
 
 func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
-	s := begin(t)
-	s.Put(t, named)
+	s := suite.New(t)
+	s.Apply(t, named)
 	order := func(o *unstructured.Unstructured) error {
 		ids, _, _ := unstructured.NestedStringSlice(o.Object, "status", "topologicalOrder")
 		if !slices.Contains(ids, "naming") || slices.Index(ids, "naming") > slices.Index(ids, "plan") || slices.Index(ids, "address") > slices.Index(ids, "more") {
@@ -66,52 +66,52 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 		}
 		return nil
 	}
-	s.Await(t, rgd, "", s.Name("named"), all(testkit.IsReady, order))
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: one, namespace: $NS}\nspec: {zones: [a, b]}\n")
+	s.Await(t, suite.RGD, "", s.Name("named"), suite.All(testkit.IsReady, order))
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: one, namespace: $NS}\nspec: {zones: [a, b]}\n")
 	kind := s.Kind("Named")
 
-	t.Log("what reads nothing else is there at once, and what isn't there yet is waited for by name")
-	s.Await(t, kind, s.NS, "one", all(field("one-x", "status", "prefix"), field(int64(2), "status", "cells"),
-		conditionIs("Ready", "False", "WaitingForExternal", "settings waits for ConfigMap", "more waits for unresolved address.url (address waits for unresolved settings")))
-	s.Await(t, configMap, s.NS, "one-x-a", all(field("web", "metadata", "labels", "team"), field("one", "metadata", "labels", "app.kubernetes.io/name"), field("a", "data", "zone")))
-	s.Await(t, kind, s.NS, "one", waitsFor("address", "settings.data.host"))
+	t.Log("what reads nothing else is there at once, and what is not there yet is waited for by name")
+	s.Await(t, kind, s.NS, "one", suite.All(suite.HasField("one-x", "status", "prefix"), suite.HasField(int64(2), "status", "cells"),
+		suite.HasCondition("Ready", "False", "WaitingForExternal", "settings waits for ConfigMap", "more waits for unresolved address.url (address waits for unresolved settings")))
+	s.Await(t, suite.ConfigMap, s.NS, "one-x-a", suite.All(suite.HasField("web", "metadata", "labels", "team"), suite.HasField("one", "metadata", "labels", "app.kubernetes.io/name"), suite.HasField("a", "data", "zone")))
+	s.Await(t, kind, s.NS, "one", waitsForNode("address", "settings.data.host"))
 
 	t.Log("the tree tells the variables as what they are")
 	want := map[string]string{"naming": "Variable", "plan": "Variable", "extra": "Variable", "flag": "Variable", "number": "Variable", "address": "WaitingForField"}
-	if diff := cmp.Diff(want, variablesOf(t, s, kind, "one")); diff != "" {
+	if diff := cmp.Diff(want, variables(t, s, kind, "one")); diff != "" {
 		t.Errorf("the tree (-want +got):\n%s", diff)
 	}
 
-	s.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: {host: example.com}\n")
-	s.Await(t, kind, s.NS, "one", all(testkit.IsReady, field("example.com", "status", "address")))
-	s.Await(t, configMap, s.NS, "one-x-extra", all(field("https://example.com", "data", "url")))
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: {host: example.com}\n")
+	s.Await(t, kind, s.NS, "one", suite.All(testkit.IsReady, suite.HasField("example.com", "status", "address")))
+	s.Await(t, suite.ConfigMap, s.NS, "one-x-extra", suite.All(suite.HasField("https://example.com", "data", "url")))
 
 	t.Log("a variable that is left out takes along what reads it, and a change reaches all readers")
-	s.Put(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: one, namespace: $NS}\nspec: {zones: [a, c, d], extra: false}\n")
-	s.AwaitGone(t, configMap, s.NS, "one-x-extra")
-	s.AwaitGone(t, configMap, s.NS, "one-x-b")
-	o := s.Await(t, kind, s.NS, "one", all(testkit.IsReady, field(int64(3), "status", "cells")))
-	if raw := testkit.Show(&unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}); strings.Contains(raw, "naming") {
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: one, namespace: $NS}\nspec: {zones: [a, c, d], extra: false}\n")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "one-x-extra")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "one-x-b")
+	o := s.Await(t, kind, s.NS, "one", suite.All(testkit.IsReady, suite.HasField(int64(3), "status", "cells")))
+	if raw := testkit.JSON(&unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}); strings.Contains(raw, "naming") {
 		t.Errorf("a variable is written down: %s", raw)
 	}
 
 	t.Log("a resource that becomes a variable gives up its object")
-	s.Put(t, strings.Replace(named, `      forEach: [{cell: "${plan}"}]
+	s.Apply(t, strings.Replace(named, `      forEach: [{cell: "${plan}"}]
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${cell.name}", labels: "${naming.labels}"}, data: {zone: "${cell.zone}"}}
 `, "      value: ${plan.map(c, c.name)}\n", 1))
-	s.AwaitGone(t, configMap, s.NS, "one-x-a")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "one-x-a")
 	s.Delete(t, kind, s.NS, "one")
 	s.AwaitGone(t, kind, s.NS, "one")
 }
 
-// treeOf is the tree of an object.
-func treeOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name string) observe.Node {
+// tree is the tree of an object.
+func tree(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name string) observe.Node {
 	t.Helper()
 	cluster, err := follow.New(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapping, err := cluster.Kinds.Serving(kind.GroupKind())
+	mapping, err := cluster.Kinds.RESTMapping(kind.GroupKind())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +122,11 @@ func treeOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace
 	return observe.Build(world, time.Now())
 }
 
-// variablesOf are the variables of an instance as its tree has them, with the reasons.
-func variablesOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name string) map[string]string {
+// variables are the variables of an instance as its tree has them, with the reasons.
+func variables(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, n := range treeOf(t, s, kind, s.NS, name).Children {
+	for _, n := range tree(t, s, kind, s.NS, name).Children {
 		if n.Variable {
 			out[n.Node] = n.Reason
 		}
@@ -134,8 +134,8 @@ func variablesOf(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name
 	return out
 }
 
-// waitsFor checks that the status tells what a resource waits for.
-func waitsFor(node, on string) check {
+// waitsForNode checks that the status tells what a resource waits for.
+func waitsForNode(node, on string) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		waiting, _, _ := unstructured.NestedSlice(o.Object, "status", "waiting")
 		for _, w := range waiting {
@@ -148,9 +148,9 @@ func waitsFor(node, on string) check {
 }
 
 func TestAVariableThatMakesNoSenseIsRefusedWithTheRest(t *testing.T) {
-	s := begin(t)
-	s.Put(t, strings.NewReplacer("${naming.prefix}-extra", "${naming.prefx}-extra", "includeWhen: [\"${schema.spec.extra}\", \"${flag && number == 7}\"]", "readyWhen: [\"${true}\"]").Replace(named))
-	s.Await(t, rgd, "", s.Name("named"), conditionIs("GraphAccepted", "False", "InvalidResourceGraph",
+	s := suite.New(t)
+	s.Apply(t, strings.NewReplacer("${naming.prefix}-extra", "${naming.prefx}-extra", "includeWhen: [\"${schema.spec.extra}\", \"${flag && number == 7}\"]", "readyWhen: [\"${true}\"]").Replace(named))
+	s.Await(t, suite.RGD, "", s.Name("named"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
 		`spec.resources[5].value.name: in "naming.prefx" at 8: undefined field 'prefx' in naming; did you mean "prefix"?`,
 		"spec.resources[5].readyWhen: has no meaning for a variable"))
 }

@@ -19,7 +19,7 @@ import (
 // for their annotations. Nobody observes generations here, so that what is said to be
 // unready because of that stays so.
 func TestTheFirstPassChangesNoConditionThatStaysTrue(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	names := slices.Sorted(maps.Keys(before))
 	for _, name := range names {
 		if was := before[name]; was.GetKind() == "Deployment" && !strings.Contains(name, "team-c/going") && !strings.Contains(name, "/paused") {
@@ -32,7 +32,7 @@ func TestTheFirstPassChangesNoConditionThatStaysTrue(t *testing.T) {
 		if was.GetDeletionTimestamp() != nil || !isInstance(was) || was.GetAnnotations()["crossplane.io/paused"] != "" {
 			continue
 		}
-		passAgain(t, s, was)
+		triggerReconcile(t, s, was)
 		is := s.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())
 		if strings.HasPrefix(was.GetKind(), "X") && is.GetGeneration() != was.GetGeneration() {
 			t.Errorf("%s was at generation %d and is at %d", name, was.GetGeneration(), is.GetGeneration())
@@ -58,11 +58,11 @@ func isInstance(o *unstructured.Unstructured) bool {
 	return group == "platform.example.org" || group == "legacy.example.org" || group == "apps.example.org"
 }
 
-// passAgain has another pass made over an instance, and waits until it is over.
-func passAgain(t *testing.T, s suite.Suite, o *unstructured.Unstructured) {
+// triggerReconcile triggers a reconcile of an instance, and waits until it ends.
+func triggerReconcile(t *testing.T, s suite.Suite, o *unstructured.Unstructured) {
 	t.Helper()
 	touched := time.Now()
 	patch := `{"metadata":{"annotations":{"example.org/touched":"` + string(o.GetUID()) + `"}}}`
 	s.Patch(t, o.GroupVersionKind(), o.GetNamespace(), o.GetName(), patch)
-	testkit.Poll(t, "a pass over "+o.GetKind()+" "+o.GetName(), func() bool { return passes.since(object.KeyOf(o), touched) })
+	testkit.Poll(t, "a pass over "+o.GetKind()+" "+o.GetName(), func() bool { return reconciles.since(object.KeyOf(o), touched) })
 }

@@ -19,10 +19,10 @@ import (
 
 const audit = "foreign.example.org/audit"
 
-// Crossplane has taken off its finalizer, and left what is composed to the garbage
+// Crossplane has removed its finalizer, and left what is composed to the garbage
 // collector; another finalizer keeps the composite.
-func TestADeletionThatCrossplaneBeganKeepsWhatItKept(t *testing.T) {
-	s := suite.Begin(t)
+func TestADeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
+	s := suite.New(t)
 	blocked := s.Await(t, app, "team-c", "going", func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is gone")
@@ -33,12 +33,12 @@ func TestADeletionThatCrossplaneBeganKeepsWhatItKept(t *testing.T) {
 		}
 		return nil
 	})
-	if message := testkit.Message(blocked, "Ready"); !strings.Contains(message, audit) {
+	if message := testkit.ConditionMessage(blocked, "Ready"); !strings.Contains(message, audit) {
 		t.Errorf("Ready says %s", message)
 	}
 	for _, part := range []string{"Deployment team-c/going-b08a7c999f1a", "ConfigMap team-c/going-d0426bc7d755", "Service team-c/going"} {
 		was := before[part]
-		if err := live.Kept(was, s.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())); err != nil {
+		if err := live.IsSameObject(was, s.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())); err != nil {
 			t.Errorf("%s %v", part, err)
 		}
 	}
@@ -49,20 +49,20 @@ func TestADeletionThatCrossplaneBeganKeepsWhatItKept(t *testing.T) {
 
 // A claim waits for its composite, which is deleted in the foreground, and its Secret goes
 // with it and not before.
-func TestAClaimWhoseDeletionCrossplaneBeganGoesByItsRules(t *testing.T) {
-	s := suite.Begin(t)
+func TestAClaimDeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
+	s := suite.New(t)
 	instance := schema.GroupVersionKind{Group: "fake.example.org", Version: "v1beta1", Kind: "Instance"}
 	s.Await(t, database, "team-b", "leaving", func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("is gone")
 		}
-		if !strings.Contains(testkit.Message(o, "Ready"), audit) {
-			return errors.New("doesn't name what keeps it: " + testkit.Message(o, "Ready"))
+		if !strings.Contains(testkit.ConditionMessage(o, "Ready"), audit) {
+			return errors.New("doesn't name what keeps it: " + testkit.ConditionMessage(o, "Ready"))
 		}
 		return nil
 	})
 	was := before["Secret team-b/leaving-conn"]
-	if err := live.Kept(was, s.Get(t, suite.Secret, "team-b", "leaving-conn")); err != nil {
+	if err := live.IsSameObject(was, s.Get(t, suite.Secret, "team-b", "leaving-conn")); err != nil {
 		t.Errorf("its Secret %v", err)
 	}
 	release(t, s, instance, "", "leaving-fppwt-1d288ca54e42")
@@ -70,7 +70,7 @@ func TestAClaimWhoseDeletionCrossplaneBeganGoesByItsRules(t *testing.T) {
 	s.AwaitGone(t, suite.Secret, "team-b", "leaving-conn")
 }
 
-// release takes off the finalizer by which others keep an object.
+// release removes the finalizer by which others keep an object.
 func release(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name string) {
 	t.Helper()
 	finalizers := s.Get(t, kind, namespace, name).GetFinalizers()
@@ -79,7 +79,7 @@ func release(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespac
 		t.Fatalf("%s %s is kept by %v", kind.Kind, name, finalizers)
 	}
 	patch := fmt.Appendf(nil, `[{"op":"remove","path":"/metadata/finalizers/%d"}]`, i)
-	if _, err := s.Of(t, kind, namespace).Patch(t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := s.Resource(t, kind, namespace).Patch(t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

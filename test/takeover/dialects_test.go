@@ -27,15 +27,15 @@ const (
 // Two programs that serve the same definitions undo each other's work.
 func TestADialectIsLeftToTheProgramThatHasInstalledIt(t *testing.T) {
 	t.Parallel()
-	config := testkit.Another(t)
-	w := testkit.NewWorld(t, config)
-	for _, c := range live.Installed(t, live.KRO) {
-		if _, err := w.Of(t, suite.CRD, "").Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+	config := testkit.AnotherServer(t)
+	w := testkit.NewCluster(t, config)
+	for _, c := range live.InstalledCRDs(t, live.KRO) {
+		if _, err := w.Resource(t, suite.CRD, "").Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	code, out, errs := call(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, config))
-	if code != 0 || !strings.Contains(out, "note: the graph dialect isn't served") || strings.Contains(out, "graphrevisions") {
+	code, out, errs := runCLI(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, config))
+	if code != 0 || !strings.Contains(out, "note: the graph dialect is not served") || strings.Contains(out, "graphrevisions") {
 		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
 	}
 
@@ -43,8 +43,8 @@ func TestADialectIsLeftToTheProgramThatHasInstalledIt(t *testing.T) {
 	stop := serve(t, config, nil)
 	w.Apply(t, ourDefinition)
 	w.Await(t, xrdKind, "", "ours.dialects.example.com", func(o *unstructured.Unstructured) error {
-		if testkit.Condition(o, "Established") != "True" {
-			return errors.New("the composition dialect isn't served")
+		if testkit.ConditionStatus(o, "Established") != "True" {
+			return errors.New("the composition dialect is not served")
 		}
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 // Crossplane's FunctionRevisions say where its functions were served, with mutual TLS.
 // Nobody answers there any more, and there are no certificates.
 func TestFunctionsThatAreBuiltInGoOnInPlaceOfTheirPackages(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	s.Await(t, suite.ConfigMap, "team-a", "blog-bfa73d22ebcf", applied)
 	s.Await(t, app, "team-a", "blog", settled)
 }
@@ -37,10 +37,10 @@ func settled(o *unstructured.Unstructured) error {
 		return errors.New("is gone")
 	case o.GetAnnotations()["applyset.kubernetes.io/tooling"] == "":
 		return errors.New("is not claimed")
-	case testkit.Condition(o, "Synced") != "True":
-		return errors.New("is not synced: " + testkit.Message(o, "Synced"))
-	case testkit.Condition(o, "Ready") != "True":
-		return errors.New("is not ready: " + testkit.Message(o, "Ready"))
+	case testkit.ConditionStatus(o, "Synced") != "True":
+		return errors.New("is not synced: " + testkit.ConditionMessage(o, "Synced"))
+	case testkit.ConditionStatus(o, "Ready") != "True":
+		return errors.New("is not ready: " + testkit.ConditionMessage(o, "Ready"))
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 
 const environments = "environmentconfigs.apiextensions.crossplane.io"
 
-// call runs the program and returns its exit code and what it printed.
-func call(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+// runCLI runs the program and returns its exit code and what it printed.
+func runCLI(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = cli.Main(ctx, args, &out, &errs)
 	return code, out.String(), errs.String()
@@ -29,9 +29,9 @@ func call(ctx context.Context, args ...string) (code int, stdout, stderr string)
 
 // Crossplane 2 serves EnvironmentConfigs in v1beta1 only, and that is what is read.
 func TestItStartsWhereCrossplaneRan(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	s.Await(t, app, "team-a", "shop", func(o *unstructured.Unstructured) error {
-		if err := live.Kept(before["App team-a/shop"], o); err != nil {
+		if err := live.IsSameObject(before["App team-a/shop"], o); err != nil {
 			return err
 		}
 		if !strings.HasPrefix(o.GetAnnotations()["applyset.kubernetes.io/tooling"], "espalier/") {
@@ -46,12 +46,12 @@ func TestItStartsWhereCrossplaneRan(t *testing.T) {
 
 func TestAllIsInstalledOrNothing(t *testing.T) {
 	t.Parallel()
-	config := testkit.Another(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.AnotherServer(t)
+	w := testkit.NewCluster(t, config)
 	kubeconfig := testkit.Kubeconfig(t, config)
-	of := w.Of(t, suite.CRD, "")
+	of := w.Resource(t, suite.CRD, "")
 	var c *unstructured.Unstructured
-	for _, installed := range live.Installed(t, live.Crossplane) {
+	for _, installed := range live.InstalledCRDs(t, live.Crossplane) {
 		if installed.GetName() == environments {
 			c = installed
 		}
@@ -66,11 +66,11 @@ func TestAllIsInstalledOrNothing(t *testing.T) {
 	}
 	const problem = "CustomResourceDefinition " + environments + " exists, was installed by another program, and serves v1alpha1, but not v1beta1"
 
-	code, out, errs := call(t.Context(), "run", "--check", "--kubeconfig", kubeconfig)
+	code, out, errs := runCLI(t.Context(), "run", "--check", "--kubeconfig", kubeconfig)
 	if code != 1 || !strings.Contains(errs, problem) || !strings.Contains(out, "Refused") || !strings.Contains(out, "holds.espalier.dev") {
 		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
 	}
-	code, _, errs = call(t.Context(), "run", "--kubeconfig", kubeconfig, "--leader-elect=false",
+	code, _, errs = runCLI(t.Context(), "run", "--kubeconfig", kubeconfig, "--leader-elect=false",
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--introspection-socket=0")
 	if code != 1 || !strings.Contains(errs, problem) {
 		t.Errorf("run ended with %d: %s", code, errs)
@@ -88,7 +88,7 @@ func TestAllIsInstalledOrNothing(t *testing.T) {
 	if _, err := of.Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs = call(t.Context(), "run", "--check", "--kubeconfig", kubeconfig)
+	code, out, errs = runCLI(t.Context(), "run", "--check", "--kubeconfig", kubeconfig)
 	if code != 0 || !strings.Contains(out, "installed by another program; objects of v1alpha1 are refused") || !strings.Contains(out, "would start") {
 		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
 	}
@@ -98,9 +98,9 @@ func TestAllIsInstalledOrNothing(t *testing.T) {
 }
 
 // crds are the names of all CustomResourceDefinitions.
-func crds(t *testing.T, w *testkit.World) []string {
+func crds(t *testing.T, w *testkit.Cluster) []string {
 	t.Helper()
-	list, err := w.Of(t, suite.CRD, "").List(t.Context(), metav1.ListOptions{})
+	list, err := w.Resource(t, suite.CRD, "").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

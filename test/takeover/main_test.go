@@ -34,46 +34,46 @@ var before map[string]*unstructured.Unstructured
 
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about the names of others' finalizers
-	load := func(t *testing.T, w *testkit.World) { before = live.Load(t, w, live.Crossplane, live.KRO) }
+	load := func(t *testing.T, w *testkit.Cluster) { before = live.Load(t, w, live.Crossplane, live.KRO) }
 	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: observe}, load))
 }
 
-// observe is told of each pass.
+// observe records each reconcile.
 func observe(p reconcile.Run) {
 	failures.observe(p)
-	passes.observe(p)
+	reconciles.observe(p)
 }
 
-// passes are when the last pass over each object began that is over.
-var passes = began{at: map[object.Key]time.Time{}}
+// reconciles are when the last pass over each object began that is over.
+var reconciles = reconcileTimes{at: map[object.Key]time.Time{}}
 
-type began struct {
+type reconcileTimes struct {
 	mu sync.Mutex
 	at map[object.Key]time.Time
 }
 
-func (b *began) observe(p reconcile.Run) {
+func (b *reconcileTimes) observe(p reconcile.Run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at[p.Key] = p.Began
 }
 
-// since says whether a pass over an object has begun after a time, and is over.
-func (b *began) since(key object.Key, after time.Time) bool {
+// since reports whether a pass over an object has begun after a time, and is over.
+func (b *reconcileTimes) since(key object.Key, after time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.at[key].After(after)
 }
 
 // failures are the passes that failed, each of which is an error in the log.
-var failures failed
+var failures failedReconciles
 
-type failed struct {
+type failedReconciles struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (f *failed) observe(p reconcile.Run) {
+func (f *failedReconciles) observe(p reconcile.Run) {
 	if p.Err == nil || errors.Is(p.Err, context.Canceled) {
 		return
 	}

@@ -37,17 +37,17 @@ type pageRunner struct {
 	commands   map[string][]string
 }
 
-// until runs the commands of a section that come before the one that runs the controllers,
+// runBefore runs the commands of a section that come before the one that runs the controllers,
 // and returns the rest.
-func (r pageRunner) until(t *testing.T, section string) {
+func (r pageRunner) runBefore(t *testing.T, section string) {
 	t.Helper()
 	for len(r.commands[section]) > 0 && !strings.HasPrefix(r.commands[section][0], "espalier run") {
 		r.next(t, section)
 	}
 }
 
-// rest runs what is left of the commands of a section, and returns what the last printed.
-func (r pageRunner) rest(t *testing.T, section string) (out string) {
+// runRest runs what is left of the commands of a section, and returns what the last printed.
+func (r pageRunner) runRest(t *testing.T, section string) (out string) {
 	t.Helper()
 	for len(r.commands[section]) > 0 {
 		out = r.next(t, section)
@@ -55,7 +55,7 @@ func (r pageRunner) rest(t *testing.T, section string) (out string) {
 	return out
 }
 
-// next runs a command. The one that runs the controllers only says whether it would.
+// next runs a command. The one that runs the controllers only reports whether it would.
 func (r pageRunner) next(t *testing.T, section string) string {
 	t.Helper()
 	line := r.commands[section][0]
@@ -66,7 +66,7 @@ func (r pageRunner) next(t *testing.T, section string) string {
 		if words[1] == "run" {
 			words = append(words, "--check")
 		}
-		code, out, errs := call(t.Context(), words[1:]...)
+		code, out, errs := runCLI(t.Context(), words[1:]...)
 		if code != 0 {
 			t.Errorf("%s, %s: %s ends with %d:\n%s\n%s", page, section, line, code, out, errs)
 		}

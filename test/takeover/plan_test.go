@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/takeover"
+	"github.com/espalier-dev/espalier/internal/takeover/migrate"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
@@ -34,8 +35,8 @@ import (
 // they have done is taken back afterwards, and each engine finds what it left.
 func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	t.Parallel()
-	config := testkit.Another(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.AnotherServer(t)
+	w := testkit.NewCluster(t, config)
 	recorded := live.Load(t, w, live.Crossplane, live.KRO)
 	w.Apply(t, former)
 	kubeconfig := testkit.Kubeconfig(t, config)
@@ -44,18 +45,18 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 
 	stored := versions(t, w, config)
 	planned := planOf(t, config)
-	unwritten(t, "the plan", stored, versions(t, w, config))
+	checkUnwritten(t, "the plan", stored, versions(t, w, config))
 	if s := takeover.New(planned.Objects, planned.Failed).Summary; s.Refused+s.Created+s.Deleted+s.Recreated != 0 || s.Changed < 100 {
 		t.Errorf("the plan comes to %+v", s)
 	}
 
 	for _, text := range []string{"Crossplane may be running: Deployment crossplane-system/crossplane", "kro may be running: Deployment kro-system/kro", "--replace-crossplane-webhook"} {
 		if !strings.Contains(strings.Join(planned.Notes, "\n"), text) {
-			t.Errorf("the plan doesn't say %q, but %q", text, planned.Notes)
+			t.Errorf("the plan does not say %q, but %q", text, planned.Notes)
 		}
 	}
 	for _, section := range there {
-		by.until(t, section)
+		by.runBefore(t, section)
 	}
 	stop := serve(t, config, server.Dialects)
 	var differences map[object.Key]string
@@ -78,71 +79,71 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 		return len(differences) == 0
 	})
 	for key, was := range recorded {
-		if err := live.Kept(was, w.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())); err != nil {
+		if err := live.IsSameObject(was, w.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())); err != nil {
 			t.Errorf("%s %v", key, err)
 		}
 	}
 
 	observeDeployments(t, w, recorded)
 	for _, section := range there {
-		out := by.rest(t, section)
+		out := by.runRest(t, section)
 		if more := differing.FindString(strings.ReplaceAll(out, "status:      ~ deletion\n", "")); more != "" {
 			t.Errorf("%s: once everything is taken over, there is more to change: %s\n%s", section, more, out)
 		}
 	}
 
-	lease(t, w, time.Now())
-	if code, out, errs := call(t.Context(), "takeover", "--back-to", "kro", "--kubeconfig", kubeconfig); code != 3 || !strings.Contains(errs, "holds Lease default/espalier.espalier.dev") {
+	applyLease(t, w, time.Now())
+	if code, out, errs := runCLI(t.Context(), "takeover", "--back-to", "kro", "--kubeconfig", kubeconfig); code != 3 || !strings.Contains(errs, "holds Lease default/espalier.espalier.dev") {
 		t.Errorf("while the controllers run, it ended with %d:\n%s\n%s", code, out, errs)
 	}
 	stop()
-	lease(t, w, time.Now().Add(-time.Hour))
+	applyLease(t, w, time.Now().Add(-time.Hour))
 
 	stored = versions(t, w, config)
 	promised := map[string]takeover.Plan{}
 	for _, engine := range engines {
-		promised[engine] = givenBack(t, kubeconfig, engine, "--plan")
+		promised[engine] = giveBack(t, kubeconfig, engine, "--plan")
 	}
-	unwritten(t, "the plan for the way back", stored, versions(t, w, config))
-	interrupted(t, config)
+	checkUnwritten(t, "the plan for the way back", stored, versions(t, w, config))
+	interruptTakeover(t, config)
 	for _, engine := range engines {
-		diff := cmp.Diff(promised[engine].Groups, givenBack(t, kubeconfig, engine).Groups)
+		diff := cmp.Diff(promised[engine].Groups, giveBack(t, kubeconfig, engine).Groups)
 		if engine != interruptedEngine && diff != "" {
 			t.Errorf("--back-to %s does something else than its plan says: -plan +done\n%s", engine, diff)
 		}
-		if again := givenBack(t, kubeconfig, engine); again.Summary.Changed != 0 {
+		if again := giveBack(t, kubeconfig, engine); again.Summary.Changed != 0 {
 			t.Errorf("--back-to %s changes more when it is run again: %+v", engine, again.Summary)
 		}
 	}
 	for _, section := range back {
-		by.rest(t, section)
+		by.runRest(t, section)
 	}
 	for section, left := range by.commands {
 		if len(left) > 0 {
 			t.Errorf("%s, %s: nothing runs %q", page, section, left)
 		}
 	}
-	remains(t, w, recorded)
+	checkUnchanged(t, w, recorded)
 }
 
 // interruptedEngine is the engine that is given its objects in two goes.
 const interruptedEngine = "kro"
 
-// interrupted gives an engine a part of its objects, and then fails.
-func interrupted(t *testing.T, config *rest.Config) {
+// interruptTakeover gives an engine a part of its objects, and then fails.
+func interruptTakeover(t *testing.T, config *rest.Config) {
 	t.Helper()
 	crash := testkit.NewCrash(7)
-	err := server.Release(t.Context(), server.ReleaseOptions{
+	err := migrate.Release(t.Context(), migrate.ReleaseOptions{
 		Config: crash.Wrap(config), Engine: interruptedEngine, Lease: manager.LeaseName("espalier"), Now: time.Now, Each: func(takeover.Observed) {},
 	})
 	if err == nil {
-		t.Error("it isn't interrupted")
+		t.Error("it is not interrupted")
 	}
 }
 
 // observeDeployments does what the controller of Deployments does when only metadata has
 // changed, which nobody else does here.
-func observeDeployments(t *testing.T, w *testkit.World, recorded map[string]*unstructured.Unstructured) {
+func observeDeployments(t *testing.T, w *testkit.Cluster, recorded map[string]*unstructured.Unstructured) {
 	t.Helper()
 	for _, was := range recorded {
 		if was.GetKind() != "Deployment" {
@@ -153,18 +154,18 @@ func observeDeployments(t *testing.T, w *testkit.World, recorded map[string]*uns
 			t.Fatal(err)
 		}
 		options := metav1.UpdateOptions{FieldManager: "Python-urllib"}
-		if _, err := w.Of(t, was.GroupVersionKind(), was.GetNamespace()).UpdateStatus(t.Context(), is, options); err != nil {
+		if _, err := w.Resource(t, was.GroupVersionKind(), was.GetNamespace()).UpdateStatus(t.Context(), is, options); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// differing is a line of a plan that tells of a difference.
+// differing is a line of a plan that reports a difference.
 var differing = regexp.MustCompile(`(?m)^    (managers|owners|finalizers|labels|annotations|fields|conditions|status|would be)\b.*$`)
 
 var engines = []string{"crossplane", "kro"}
 
-// planOf is what the controllers say that they would do.
+// planOf returns the plan of the controllers.
 func planOf(t *testing.T, config *rest.Config) server.TakeoverFindings {
 	t.Helper()
 	r, err := server.PlanTakeover(t.Context(), server.ManagerOptions{
@@ -181,7 +182,7 @@ func planOf(t *testing.T, config *rest.Config) server.TakeoverFindings {
 
 // versions are the resource versions of everything that a cluster stores, but for what
 // Kubernetes itself keeps writing.
-func versions(t *testing.T, w *testkit.World, config *rest.Config) map[object.Key]string {
+func versions(t *testing.T, w *testkit.Cluster, config *rest.Config) map[object.Key]string {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -214,7 +215,7 @@ func versions(t *testing.T, w *testkit.World, config *rest.Config) map[object.Ke
 	return out
 }
 
-func unwritten(t *testing.T, by string, before, after map[object.Key]string) {
+func checkUnwritten(t *testing.T, by string, before, after map[object.Key]string) {
 	t.Helper()
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("%s has written: -before +after\n%s", by, diff)
@@ -242,11 +243,11 @@ func content(t *testing.T, o *unstructured.Unstructured, spared func(path string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return moment.ReplaceAllString(string(raw), "TIME") + "\n" + owned(t, o, spared)
+	return moment.ReplaceAllString(string(raw), "TIME") + "\n" + fieldOwners(t, o, spared)
 }
 
-// owned tells who owns which fields of an object.
-func owned(t *testing.T, o *unstructured.Unstructured, spared func(path string) bool) string {
+// fieldOwners lists the fields of an object by their managers.
+func fieldOwners(t *testing.T, o *unstructured.Unstructured, spared func(path string) bool) string {
 	t.Helper()
 	var lines []string
 	for _, e := range o.GetManagedFields() {
@@ -269,17 +270,17 @@ func owned(t *testing.T, o *unstructured.Unstructured, spared func(path string) 
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// lease is what controllers leave that were last heard of at a time.
-func lease(t *testing.T, w *testkit.World, at time.Time) {
+// applyLease is what controllers leave that were last heard of at a time.
+func applyLease(t *testing.T, w *testkit.Cluster, at time.Time) {
 	t.Helper()
 	w.Apply(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: espalier.espalier.dev, namespace: default}\n"+
 		"spec: {holderIdentity: somebody, leaseDurationSeconds: 600, renewTime: \""+at.UTC().Format("2006-01-02T15:04:05.000000Z")+"\"}\n")
 }
 
-// givenBack is what giving objects back to an engine comes to.
-func givenBack(t *testing.T, kubeconfig, engine string, more ...string) takeover.Plan {
+// giveBack returns the plan of giving objects back to an engine.
+func giveBack(t *testing.T, kubeconfig, engine string, more ...string) takeover.Plan {
 	t.Helper()
-	code, out, errs := call(t.Context(), append([]string{"takeover", "--back-to", engine, "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
+	code, out, errs := runCLI(t.Context(), append([]string{"takeover", "--back-to", engine, "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
 	var plan takeover.Plan
 	if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil {
 		t.Fatalf("--back-to %s %v ended with %d: %v\n%s", engine, more, code, err, errs)
@@ -290,8 +291,8 @@ func givenBack(t *testing.T, kubeconfig, engine string, more ...string) takeover
 // remaining is a row of the page's table of what differs after the way back.
 var remaining = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 
-// remains checks that objects are as their engines left them, but for what the page says.
-func remains(t *testing.T, w *testkit.World, recorded map[string]*unstructured.Unstructured) {
+// checkUnchanged checks that objects are as their engines left them, except as the page lists.
+func checkUnchanged(t *testing.T, w *testkit.Cluster, recorded map[string]*unstructured.Unstructured) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -304,7 +305,7 @@ func remains(t *testing.T, w *testkit.World, recorded map[string]*unstructured.U
 	met := map[string]bool{}
 	for key, was := range recorded {
 		is := w.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())
-		if err := live.Kept(was, is); err != nil {
+		if err := live.IsSameObject(was, is); err != nil {
 			t.Errorf("%s %v", key, err)
 			continue
 		}
@@ -313,7 +314,7 @@ func remains(t *testing.T, w *testkit.World, recorded map[string]*unstructured.U
 				name, _, _ := strings.Cut(item, ":")
 				met[string(d.Aspect)+" "+name] = true
 				if !told[string(d.Aspect)+" "+name] {
-					t.Errorf("%s: %s %s is different, and %s doesn't tell", key, d.Aspect, item, page)
+					t.Errorf("%s: %s %s is different, and %s does not tell", key, d.Aspect, item, page)
 				}
 			}
 			for _, r := range d.Renamed {
@@ -321,13 +322,13 @@ func remains(t *testing.T, w *testkit.World, recorded map[string]*unstructured.U
 			}
 		}
 		spared := func(path string) bool { return told["owners of "+path] }
-		if diff := cmp.Diff(owned(t, was, spared), owned(t, is, spared)); diff != "" {
+		if diff := cmp.Diff(fieldOwners(t, was, spared), fieldOwners(t, is, spared)); diff != "" {
 			t.Errorf("%s: others own its fields: -recorded +is\n%s", key, diff)
 		}
 	}
 	for row := range told {
 		if !met[row] && !strings.HasPrefix(row, "owners of ") && row != "fields metadata.generateName" {
-			t.Errorf("%s says that %s differs; it doesn't", page, row)
+			t.Errorf("%s says that %s differs; it does not", page, row)
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// The plan tells what isn't taken over, also where the controllers run already: an object of
-// somebody else's, and a definition that doesn't compile.
-func TestThePlanTellsWhatIsNotTakenOver(t *testing.T) {
-	s := suite.Begin(t)
-	s.Put(t, `
+// The plan tells what is not taken over, also where the controllers run already: an object of
+// another client's, and a definition that does not compile.
+func TestThePlanReportsWhatIsNotTakenOver(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-clash}
@@ -40,8 +40,8 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: others, namespace: $NS}
 `)
-	s.Active(t, "clash")
-	s.Put(t, "apiVersion: $GROUP/v1alpha1\nkind: Clash\nmetadata: {name: one, namespace: $NS}\nspec: {name: others}\n")
+	s.AwaitDefinitions(t, "clash")
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Clash\nmetadata: {name: one, namespace: $NS}\nspec: {name: others}\n")
 	s.Await(t, s.Kind("Clash"), s.NS, "one", func(o *unstructured.Unstructured) error {
 		if len(report.ReadProblems(o)) == 0 {
 			return errors.New("it has no problem")
@@ -49,12 +49,12 @@ metadata: {name: others, namespace: $NS}
 		return nil
 	})
 	s.Await(t, suite.RGD, "", s.Name("mistaken"), func(o *unstructured.Unstructured) error {
-		if testkit.Condition(o, "GraphAccepted") != "False" {
+		if testkit.ConditionStatus(o, "GraphAccepted") != "False" {
 			return errors.New("it is accepted")
 		}
 		return nil
 	})
-	_, out, errs := call(t.Context(), "takeover", "--plan", "--dialects", "graph", "-o", "json", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
+	_, out, errs := runCLI(t.Context(), "takeover", "--plan", "--dialects", "graph", "-o", "json", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
 	var plan takeover.Plan
 	if err := json.Unmarshal([]byte(out), &plan); err != nil {
 		t.Fatalf("%v: %s", err, errs)
@@ -64,7 +64,7 @@ metadata: {name: others, namespace: $NS}
 		told[r.Object] = r
 	}
 	if r := told["Clash "+s.NS+"/one"]; r.Reason != "NotOwned" || r.Remedy == "" || !r.Known {
-		t.Errorf("of the object of somebody else's it says %+v", r)
+		t.Errorf("of the object of another owner's it says %+v", r)
 	}
 	if r := told["ResourceGraphDefinition "+s.Name("mistaken")]; r.Reason != "InvalidResourceGraph" || r.Remedy == "" || !r.Known {
 		t.Errorf("of the definition it says %+v", r)

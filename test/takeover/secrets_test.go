@@ -15,12 +15,12 @@ import (
 
 // Crossplane tells whose the Secret of a claim is by its controller alone.
 func TestAClaimKeepsItsConnectionSecret(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	const namespace, name = "team-a", "orders-conn"
 	was := before["Secret "+namespace+"/"+name]
 	claimed := before["Database team-a/orders"]
 	is := s.Await(t, suite.Secret, namespace, name, applied)
-	if err := live.Kept(was, is); err != nil {
+	if err := live.IsSameObject(was, is); err != nil {
 		t.Error(err)
 	}
 	if !metav1.IsControlledBy(is, claimed) {

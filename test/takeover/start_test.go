@@ -10,13 +10,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// An error in the log is for somebody to act on: each is of a pass that failed. The
+// An error in the log is for a user to act on: each is of a pass that failed. The
 // condition Responsive tells how Crossplane's watches were.
 func TestStartingLogsNoErrorsAndTakesBackWhatIsStale(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	for _, name := range []string{"blog", "shop"} {
 		s.Await(t, app, "team-a", name, func(o *unstructured.Unstructured) error {
-			if reason := testkit.ReasonOf(o, "Responsive"); reason != "" {
+			if reason := testkit.ConditionReason(o, "Responsive"); reason != "" {
 				return errors.New("still says Responsive because of " + reason)
 			}
 			return settled(o)

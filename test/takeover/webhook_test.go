@@ -13,18 +13,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// The API server still asks a Crossplane that doesn't run any more before it deletes what
+// The API server still asks a Crossplane that does not run any more before it deletes what
 // is labelled as in use.
 func TestTheWebhookThatCrossplaneLeftIsNamedAndReplacedOnRequest(t *testing.T) {
-	s := suite.Begin(t)
+	s := suite.New(t)
 	s.Await(t, app, "team-a", "shop", settled)
 	remove := func() error {
-		return s.Of(t, app, "team-a").Delete(t.Context(), "shop", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		return s.Resource(t, app, "team-a").Delete(t.Context(), "shop", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	}
 	if err := remove(); err == nil || !strings.Contains(err.Error(), "nousages.protection.crossplane.io") {
 		t.Fatalf("it is not refused by the webhook: %v", err)
 	}
-	code, out, errs := call(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
+	code, out, errs := runCLI(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
 	if code != 0 || !strings.Contains(out, "note: ValidatingWebhookConfiguration crossplane-no-usages was installed by Crossplane") || !strings.Contains(out, "--replace-crossplane-webhook") {
 		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
 	}

@@ -29,8 +29,8 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${schema.spec.size}"}}
 `
 
-// grown is the kind with its fields moved, the former version beside it as given.
-func grown(versions string) string {
+// definitionWithMovedFields is the kind with its fields moved, the former version beside it as given.
+func definitionWithMovedFields(versions string) string {
 	return `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -58,7 +58,7 @@ const former = `
           from: {spec: {size: '${self.spec.replicas > 3 ? "large" : "small"}', count: '${string(self.spec.count)}'}}
 `
 
-func (w *world) stored(t *testing.T, want string) {
+func (w *program) stored(t *testing.T, want string) {
 	t.Helper()
 	w.Await(t, crdKind, "", "apps."+w.group, func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -74,7 +74,7 @@ func (w *world) stored(t *testing.T, want string) {
 
 // TestADefinitionMovesOn takes a definition with live instances from v1alpha1 to v1.
 func TestADefinitionMovesOn(t *testing.T) {
-	w := begin(t)
+	w := newProgram(t)
 	w.put(t, alpha)
 	w.AwaitReady(t, rgd, "", w.group)
 	for i := range 5 {
@@ -86,7 +86,7 @@ func TestADefinitionMovesOn(t *testing.T) {
 	}
 
 	t.Run("Not without the version that it was", func(t *testing.T) {
-		for _, o := range testkit.Parse(t, w.text(grown(""))) {
+		for _, o := range testkit.Parse(t, w.text(definitionWithMovedFields(""))) {
 			_, err := w.TryApply(t, o)
 			if err == nil || !strings.Contains(err.Error(), "is listed in versions") {
 				t.Errorf("the API server says %v", err)
@@ -95,69 +95,69 @@ func TestADefinitionMovesOn(t *testing.T) {
 	})
 	served := strings.Replace(former, "$SERVED", "true", 1)
 	t.Run("Not while an instance can't be converted", func(t *testing.T) {
-		w.put(t, grown(served))
+		w.put(t, definitionWithMovedFields(served))
 		w.awaitKind(t, "ConversionFails", "1 of 6", "App "+w.ns+"/odd", "spec.count", "int(self.spec.count)")
 		w.stored(t, "v1alpha1")
 		// What was published serves on.
-		must(t, w.patch(t, "v1alpha1", "a0", map[string]any{"spec": map[string]any{"size": "small"}}))
+		noError(t, w.patch(t, "v1alpha1", "a0", map[string]any{"spec": map[string]any{"size": "small"}}))
 		w.awaitData(t, "a0", map[string]string{"size": "small"})
-		must(t, w.patch(t, "v1alpha1", "a0", map[string]any{"spec": map[string]any{"size": "large"}}))
-		must(t, w.patch(t, "v1alpha1", "odd", map[string]any{"spec": map[string]any{"count": "3"}}))
+		noError(t, w.patch(t, "v1alpha1", "a0", map[string]any{"spec": map[string]any{"size": "large"}}))
+		noError(t, w.patch(t, "v1alpha1", "odd", map[string]any{"spec": map[string]any{"count": "3"}}))
 	})
 	t.Run("Then instances are rewritten", func(t *testing.T) {
-		must(t, w.touch(t))
+		noError(t, w.triggerReconcile(t))
 		w.AwaitReady(t, rgd, "", w.group)
 		w.awaitData(t, "a0", map[string]string{"replicas": "5"})
 		w.awaitData(t, "odd", map[string]string{"replicas": "1"})
 		w.AwaitReady(t, w.kind("v1"), w.ns, "a3")
 		w.stored(t, "v1")
 		if o := w.in(t, "v1alpha1", "odd"); spec(o, "count") != "3" || spec(o, "size") != "small" {
-			t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
 		}
 	})
 	t.Run("The former version goes in two steps", func(t *testing.T) {
-		w.put(t, grown(""))
+		w.put(t, definitionWithMovedFields(""))
 		w.awaitKind(t, "BreakingChange", "version v1alpha1", "served: false")
-		w.put(t, grown(strings.Replace(former, "$SERVED", "false", 1)))
+		w.put(t, definitionWithMovedFields(strings.Replace(former, "$SERVED", "false", 1)))
 		w.AwaitReady(t, rgd, "", w.group)
 		testkit.Poll(t, "v1alpha1 isn't served any more", func() bool {
 			_, err := w.apps("v1alpha1").Get(t.Context(), "a0", metav1.GetOptions{})
 			return err != nil
 		})
-		w.put(t, grown(""))
+		w.put(t, definitionWithMovedFields(""))
 		w.AwaitReady(t, rgd, "", w.group)
 		strategy, _, _ := unstructured.NestedString(w.crd(t).Object, "spec", "conversion", "strategy")
 		if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 || strategy != "None" {
 			t.Errorf("there are %d versions, and the strategy is %s", len(versions), strategy)
 		}
-		must(t, w.patch(t, "v1", "a1", map[string]any{"spec": map[string]any{"replicas": 2}}))
+		noError(t, w.patch(t, "v1", "a1", map[string]any{"spec": map[string]any{"replicas": 2}}))
 		w.awaitData(t, "a1", map[string]string{"replicas": "2"})
 	})
 }
 
-// touch has the definition looked at again sooner than it would be: that an instance has
+// triggerReconcile has the definition looked at again sooner than it would be: that an instance has
 // been repaired is no event of its.
-func (w *world) touch(t *testing.T) error {
+func (w *program) triggerReconcile(t *testing.T) error {
 	t.Helper()
 	o := w.Get(t, rgd, "", w.group)
 	annotations := map[string]string{"touched": "yes"}
 	o.SetAnnotations(annotations)
-	_, err := w.Of(t, rgd, "").Update(t.Context(), o, metav1.UpdateOptions{})
+	_, err := w.Resource(t, rgd, "").Update(t.Context(), o, metav1.UpdateOptions{})
 	return err
 }
 
 // rollBack has the definition rolled back to a revision.
-func (w *world) rollBack(t *testing.T, to string) error {
+func (w *program) rollBack(t *testing.T, to string) error {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"espalier.dev/rollback-to":` + to + `}}}`)
-	_, err := w.Of(t, rgd, "").Patch(t.Context(), w.group, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := w.Resource(t, rgd, "").Patch(t.Context(), w.group, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
 // TestTheSameFieldsNeedNoWebhook takes a definition on to another version that says the
 // same, in a program without a webhook.
 func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
-	w := begin(t)
+	w := newProgram(t)
 	w.start(t, false)
 	w.put(t, alpha)
 	w.AwaitReady(t, rgd, "", w.group)
@@ -169,20 +169,20 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	w.put(t, next("[{name: v1alpha1}]"))
 	w.AwaitReady(t, rgd, "", w.group)
 	w.AwaitReady(t, w.kind("v1"), w.ns, "a")
-	must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
+	noError(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
 	w.awaitData(t, "a", map[string]string{"size": "small"})
 
-	// A rollback that the kind has no room for isn't said to be done.
-	must(t, w.rollBack(t, `"1"`))
+	// A rollback that the kind has no room for is not said to be done.
+	noError(t, w.rollBack(t, `"1"`))
 	w.Await(t, rgd, "", w.group, func(o *unstructured.Unstructured) error {
-		message := testkit.Message(o, "GraphRevisionsResolved")
-		if testkit.ReasonOf(o, "KindReady") != "BreakingChange" || testkit.ReasonOf(o, "GraphRevisionsResolved") != "KindNotReady" ||
-			testkit.Condition(o, "GraphRevisionsResolved") != "False" || !strings.Contains(message, "revision 2 serves on") {
+		message := testkit.ConditionMessage(o, "GraphRevisionsResolved")
+		if testkit.ConditionReason(o, "KindReady") != "BreakingChange" || testkit.ConditionReason(o, "GraphRevisionsResolved") != "KindNotReady" ||
+			testkit.ConditionStatus(o, "GraphRevisionsResolved") != "False" || !strings.Contains(message, "revision 2 serves on") {
 			return errors.New("it says " + message)
 		}
 		return nil
 	})
-	must(t, w.rollBack(t, "null"))
+	noError(t, w.rollBack(t, "null"))
 	w.AwaitReady(t, rgd, "", w.group)
 
 	// Who is in a hurry waits until the instances have been rewritten.
@@ -193,6 +193,6 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 {
 		t.Errorf("there are %d versions", len(versions))
 	}
-	must(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"size": "large"}}))
+	noError(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"size": "large"}}))
 	w.awaitData(t, "a", map[string]string{"size": "large"})
 }

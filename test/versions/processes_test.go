@@ -17,14 +17,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// TestAProcessThatDoesNotLeadConverts has two processes, of which the one that leads isn't
+// TestAProcessThatDoesNotLeadConverts has two processes, of which the one that leads is not
 // the one that the API server reaches.
 func TestAProcessThatDoesNotLeadConverts(t *testing.T) {
-	w := at(t, testkit.Exclusive(t))
+	w := newStoppedProgram(t, testkit.ExclusiveServer(t))
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	noError(t, err)
 	address := listener.Addr().String()
-	must(t, listener.Close())
+	noError(t, listener.Close())
 	elected := func(listen string, ready chan<- struct{}) server.ManagerOptions {
 		return server.ManagerOptions{
 			Options: manager.Options{LeaderElection: true, LeaderElectionNamespace: w.ns, Ready: ready},
@@ -53,7 +53,7 @@ func TestAProcessThatDoesNotLeadConverts(t *testing.T) {
 	}
 	// The one takes over from the other.
 	stopLeader()
-	must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
+	noError(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
 	w.awaitData(t, "a", map[string]string{"replicas": "1"})
 }
 
@@ -64,7 +64,7 @@ func TestItHealsAfterTheAPIServerHasRestarted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		plane, err := embedded.Start(ctx, options)
-		must(t, err)
+		noError(t, err)
 		return plane
 	}
 	stop := func(plane *embedded.ControlPlane) {
@@ -76,7 +76,7 @@ func TestItHealsAfterTheAPIServerHasRestarted(t *testing.T) {
 	}
 	plane := start()
 	t.Cleanup(func() { stop(plane) })
-	w := at(t, plane.Config())
+	w := newStoppedProgram(t, plane.Config())
 	w.start(t, true)
 	w.put(t, definition(both))
 	w.AwaitReady(t, rgd, "", w.group)
@@ -90,8 +90,8 @@ func TestItHealsAfterTheAPIServerHasRestarted(t *testing.T) {
 	})
 	w.awaitData(t, "a", map[string]string{"image": "2", "replicas": "5"})
 	if o := w.in(t, "v1alpha1", "a"); spec(o, "legacy") != "l" {
-		t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+		t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
 	}
-	must(t, w.apps("v1alpha1").Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	noError(t, w.apps("v1alpha1").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	w.AwaitGone(t, configMap, w.ns, "a")
 }

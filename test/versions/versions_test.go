@@ -38,33 +38,33 @@ var (
 	crdKind   = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 )
 
-// world is a corner of a cluster, with the program that runs against it.
-type world struct {
-	*testkit.World
+// program is a part of a cluster, with the program that runs against it.
+type program struct {
+	*testkit.Cluster
 	config    *rest.Config
 	dir       webhook.Directory
 	group, ns string
 	stop      func()
 }
 
-// begin runs the program, with a webhook, against a server of this binary's own.
-func begin(t *testing.T) *world {
+// newProgram runs the program, with a webhook, against a server of this binary's own.
+func newProgram(t *testing.T) *program {
 	t.Helper()
-	w := at(t, testkit.Exclusive(t))
+	w := newStoppedProgram(t, testkit.ExclusiveServer(t))
 	w.start(t, true)
 	return w
 }
 
-// at is a corner of a server, where no program runs yet.
-func at(t *testing.T, config *rest.Config) *world {
+// newStoppedProgram is a part of a server, where no program runs yet.
+func newStoppedProgram(t *testing.T, config *rest.Config) *program {
 	t.Helper()
-	w := &world{
-		World: testkit.NewWorld(t, config), config: config, dir: webhook.Directory(t.TempDir() + "/webhook"),
+	w := &program{
+		Cluster: testkit.NewCluster(t, config), config: config, dir: webhook.Directory(t.TempDir() + "/webhook"),
 		group: testkit.Group(t), ns: testkit.Namespace(t, config), stop: func() {},
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(testkit.Show(w.Get(t, rgd, "", w.group)))
+			t.Log(testkit.JSON(w.Get(t, rgd, "", w.group)))
 		}
 		w.stop()
 	})
@@ -72,7 +72,7 @@ func at(t *testing.T, config *rest.Config) *world {
 }
 
 // start runs the program, with or without a webhook, once the one before has stopped.
-func (w *world) start(t *testing.T, hook bool) {
+func (w *program) start(t *testing.T, hook bool) {
 	t.Helper()
 	w.stop()
 	var at *webhook.Options
@@ -92,7 +92,7 @@ func (w *world) start(t *testing.T, hook bool) {
 }
 
 // process runs one process of the program.
-func (w *world) process(t *testing.T, options server.ManagerOptions) (stop func(), ended <-chan struct{}) {
+func (w *program) process(t *testing.T, options server.ManagerOptions) (stop func(), ended <-chan struct{}) {
 	t.Helper()
 	options.Name, options.Version, options.Config = "espalier", "test", rest.CopyConfig(w.config)
 	options.Log, options.HealthAddress, options.MetricsAddress = manager.NewLogger(logTo(), manager.LogText, 1), "0", "0"
@@ -119,18 +119,18 @@ func logTo() io.Writer {
 	return io.Discard
 }
 
-func (w *world) text(text string) string {
+func (w *program) text(text string) string {
 	return strings.NewReplacer("$GROUP", w.group, "$NS", w.ns).Replace(text)
 }
 
-func (w *world) put(t *testing.T, text string) { t.Helper(); w.Apply(t, w.text(text)) }
+func (w *program) put(t *testing.T, text string) { t.Helper(); w.Apply(t, w.text(text)) }
 
-func (w *world) kind(version string) schema.GroupVersionKind {
+func (w *program) kind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: w.group, Version: version, Kind: "App"}
 }
 
 // in reads an instance in a version, once the API server serves that.
-func (w *world) in(t *testing.T, version, name string) *unstructured.Unstructured {
+func (w *program) in(t *testing.T, version, name string) *unstructured.Unstructured {
 	t.Helper()
 	var (
 		o   *unstructured.Unstructured
@@ -150,7 +150,7 @@ func spec(o *unstructured.Unstructured, path ...string) any {
 }
 
 // awaitData waits until the instance's ConfigMap says something.
-func (w *world) awaitData(t *testing.T, name string, want map[string]string) {
+func (w *program) awaitData(t *testing.T, name string, want map[string]string) {
 	t.Helper()
 	w.Await(t, configMap, w.ns, name, func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -167,7 +167,7 @@ func (w *world) awaitData(t *testing.T, name string, want map[string]string) {
 }
 
 // patch changes an instance in a version as kubectl patch does.
-func (w *world) patch(t *testing.T, version, name string, change map[string]any) error {
+func (w *program) patch(t *testing.T, version, name string, change map[string]any) error {
 	t.Helper()
 	raw, err := json.Marshal(change)
 	if err != nil {
@@ -178,22 +178,22 @@ func (w *world) patch(t *testing.T, version, name string, change map[string]any)
 }
 
 // awaitKind waits until the definition says something of its kind.
-func (w *world) awaitKind(t *testing.T, reason string, contains ...string) {
+func (w *program) awaitKind(t *testing.T, reason string, contains ...string) {
 	t.Helper()
 	w.Await(t, rgd, "", w.group, func(o *unstructured.Unstructured) error {
-		if got := testkit.ReasonOf(o, "KindReady"); got != reason {
+		if got := testkit.ConditionReason(o, "KindReady"); got != reason {
 			return fmt.Errorf("the reason is %q", got)
 		}
 		for _, text := range contains {
-			if !strings.Contains(testkit.Message(o, "KindReady"), text) {
-				return fmt.Errorf("%q isn't in %q", text, testkit.Message(o, "KindReady"))
+			if !strings.Contains(testkit.ConditionMessage(o, "KindReady"), text) {
+				return fmt.Errorf("%q isn't in %q", text, testkit.ConditionMessage(o, "KindReady"))
 			}
 		}
 		return nil
 	})
 }
 
-func (w *world) crd(t *testing.T) *unstructured.Unstructured {
+func (w *program) crd(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	return w.Get(t, crdKind, "", "apps."+w.group)
 }
@@ -242,7 +242,7 @@ spec: {size: large, image: "1", legacy: l}
 `
 
 func TestVersions(t *testing.T) {
-	w := begin(t)
+	w := newProgram(t)
 	w.put(t, definition(both))
 	w.AwaitReady(t, rgd, "", w.group)
 
@@ -252,26 +252,26 @@ func TestVersions(t *testing.T) {
 		w.AwaitReady(t, w.kind("v1"), w.ns, "a")
 		o := w.in(t, "v1alpha1", "a")
 		if spec(o, "size") != "large" || spec(o, "legacy") != "l" {
-			t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
 		}
 		if err := testkit.IsReady(o); err != nil {
 			t.Errorf("in v1alpha1: %v", err)
 		}
 		o = w.in(t, "v1", "a")
 		if spec(o, "replicas") != int64(5) || spec(o, "legacy") != nil {
-			t.Errorf("in v1 it is %s", testkit.Show(o))
+			t.Errorf("in v1 it is %s", testkit.JSON(o))
 		}
 	})
 
 	t.Run("It is edited in either without loss", func(t *testing.T) {
-		must(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"replicas": 7, "probe": "/up"}}))
+		noError(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"replicas": 7, "probe": "/up"}}))
 		w.awaitData(t, "a", map[string]string{"replicas": "7", "probe": "/up"})
-		must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"image": "2"}}))
+		noError(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"image": "2"}}))
 		w.awaitData(t, "a", map[string]string{"replicas": "7", "image": "2", "probe": "/up"})
 		if o := w.in(t, "v1alpha1", "a"); spec(o, "legacy") != "l" || spec(o, "size") != "large" || spec(o, "image") != "2" {
-			t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
 		}
-		must(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
+		noError(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
 		w.awaitData(t, "a", map[string]string{"replicas": "1", "image": "2", "probe": "/up"})
 	})
 
@@ -279,7 +279,7 @@ func TestVersions(t *testing.T) {
 		w.put(t, strings.ReplaceAll(strings.Replace(old, `image: "1"`, `image: "3"`, 1), "$NAME", "a"))
 		w.awaitData(t, "a", map[string]string{"replicas": "5", "image": "3", "probe": "/up"})
 		if o := w.in(t, "v1", "a"); spec(o, "probe") != "/up" {
-			t.Errorf("in v1 it is %s", testkit.Show(o))
+			t.Errorf("in v1 it is %s", testkit.JSON(o))
 		}
 	})
 
@@ -298,11 +298,11 @@ func TestVersions(t *testing.T) {
 		var warned warnings
 		config := rest.CopyConfig(w.config)
 		config.WarningHandler = &warned
-		if _, err := testkit.NewWorld(t, config).Of(t, w.kind("v1alpha1"), w.ns).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+		if _, err := testkit.NewCluster(t, config).Resource(t, w.kind("v1alpha1"), w.ns).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Contains(warned.texts, "use v1 instead") {
-			t.Errorf("they are told %q", warned.texts)
+			t.Errorf("they get %q", warned.texts)
 		}
 	})
 
@@ -319,15 +319,15 @@ func TestVersions(t *testing.T) {
 		w.AwaitReady(t, kind, w.ns, "o")
 		before := w.in(t, "v1", "inner")
 
-		// Somebody else's change in the other version stays, and nobody fights over it.
-		must(t, w.patch(t, "v1", "inner", map[string]any{"spec": map[string]any{"probe": "/up"}}))
+		// Another client's change in the other version stays, and nobody fights over it.
+		noError(t, w.patch(t, "v1", "inner", map[string]any{"spec": map[string]any{"probe": "/up"}}))
 		w.awaitData(t, "inner", map[string]string{"replicas": "5", "probe": "/up"})
 		w.put(t, strings.ReplaceAll(old, "$NAME", "meanwhile"))
 		w.AwaitReady(t, w.kind("v1"), w.ns, "meanwhile")
 		if after := w.in(t, "v1", "inner"); after.GetGeneration() != before.GetGeneration()+1 {
 			t.Errorf("it was written %d times", after.GetGeneration()-before.GetGeneration())
 		}
-		must(t, w.apps("v1").Delete(t.Context(), "meanwhile", metav1.DeleteOptions{}))
+		noError(t, w.apps("v1").Delete(t.Context(), "meanwhile", metav1.DeleteOptions{}))
 
 		w.put(t, outer("v1", "replicas: 2"))
 		w.awaitData(t, "inner", map[string]string{"replicas": "2", "probe": "/up"})
@@ -338,12 +338,12 @@ func TestVersions(t *testing.T) {
 
 	t.Run("A process that doesn't work answers as well", func(t *testing.T) {
 		k, err := cluster.New(cluster.Options{Config: w.config, Workers: 1, Log: logr.Discard()})
-		must(t, err)
-		compiled := webhook.Compiled{Reader: k.Client}
-		converter, err := compiled.Of(t.Context(), "apps."+w.group, "whatever the API server goes by")
-		must(t, err)
+		noError(t, err)
+		compiled := webhook.ConverterCache{Reader: k.Client}
+		converter, err := compiled.ConverterFor(t.Context(), "apps."+w.group, "whatever the API server goes by")
+		noError(t, err)
 		o, err := converter.Convert(w.in(t, "v1", "a").Object, "v1alpha1")
-		must(t, err)
+		noError(t, err)
 		if size := spec(&unstructured.Unstructured{Object: o}, "size"); size != "large" {
 			t.Errorf("the size is %v", size)
 		}
@@ -368,7 +368,7 @@ func TestVersions(t *testing.T) {
 		w.start(t, false)
 		w.put(t, definition(strings.Replace(both, "legacy: string,", "legacy: string, more: string,", 1)))
 		w.awaitKind(t, "ConversionNotServed", "--webhook-bind-address")
-		must(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"image": "6"}}))
+		noError(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"image": "6"}}))
 		w.awaitData(t, "a", map[string]string{"image": "6"})
 		w.start(t, true)
 		w.AwaitReady(t, rgd, "", w.group)
@@ -376,13 +376,13 @@ func TestVersions(t *testing.T) {
 			return w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"more": "m"}}) == nil
 		})
 		if o := w.in(t, "v1alpha1", "a"); spec(o, "more") != "m" || spec(o, "image") != "6" {
-			t.Errorf("in v1alpha1 it is %s", testkit.Show(o))
+			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
 		}
 	})
 
 	t.Run("Instances are deleted in the old version", func(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
-			must(t, w.apps("v1alpha1").Delete(t.Context(), name, metav1.DeleteOptions{}))
+			noError(t, w.apps("v1alpha1").Delete(t.Context(), name, metav1.DeleteOptions{}))
 			w.AwaitGone(t, configMap, w.ns, name)
 			w.AwaitGone(t, w.kind("v1"), w.ns, name)
 		}
@@ -400,7 +400,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.texts = append(w.texts, text)
 }
 
-func must(t *testing.T, err error) {
+func noError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -408,6 +408,6 @@ func must(t *testing.T, err error) {
 }
 
 // apps are the instances in a version, whether that is discovered or not.
-func (w *world) apps(version string) dynamic.ResourceInterface {
+func (w *program) apps(version string) dynamic.ResourceInterface {
 	return w.Client.Resource(schema.GroupVersionResource{Group: w.group, Version: version, Resource: "apps"}).Namespace(w.ns)
 }

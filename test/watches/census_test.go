@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// census counts what controllers hold.
+// census counts the resources that controllers hold.
 type census struct {
 	goroutines int
 	// watches are the hub's, connections those of all clients that the API
@@ -41,7 +41,7 @@ func newCounter(t *testing.T, config *rest.Config, c *controllers) *counter {
 	return &counter{c, client.RESTClient()}
 }
 
-func (c *counter) take(t *testing.T) census {
+func (c *counter) count(t *testing.T) census {
 	t.Helper()
 	runtime.GC()
 	runtime.GC() // what pools kept through the first
@@ -113,7 +113,7 @@ func (c *counter) baseline(t *testing.T) census {
 			last, since = now, time.Now()
 		}
 	}
-	return c.take(t)
+	return c.count(t)
 }
 
 func (c census) within(base census) error {
@@ -130,15 +130,15 @@ func (c census) within(base census) error {
 	return nil
 }
 
-// settle waits until the baseline is met again, and returns the last census.
-func (c *counter) settle(t *testing.T, base census) census {
+// awaitBaseline waits until the baseline is met again, and returns the last census.
+func (c *counter) awaitBaseline(t *testing.T, base census) census {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), settling)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		now := c.take(t)
+		now := c.count(t)
 		err := now.within(base)
 		if err == nil {
 			return now

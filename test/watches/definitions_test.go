@@ -19,41 +19,41 @@ import (
 // TestSweepDefinitionsComeAndGo makes many definitions, each of a kind of its own
 // with an instance, and takes them away again.
 func TestSweepDefinitionsComeAndGo(t *testing.T) {
-	config := testkit.Exclusive(t)
+	config := testkit.ExclusiveServer(t)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := run(t, config)
 	counter := newCounter(t, config, c)
-	all := make([]*plain, testkit.Size(15, 200)+1)
+	all := make([]*simpleKind, testkit.Size(15, 200)+1)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)
 	for i := range all {
-		all[i] = &plain{client, group, ns, fmt.Sprint("Kind", i)}
+		all[i] = &simpleKind{client, group, ns, fmt.Sprint("Kind", i)}
 	}
-	if err := errors.Join(all[0].born(t.Context(), t), all[0].end(t.Context())); err != nil {
+	if err := errors.Join(all[0].create(t.Context(), t), all[0].remove(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	base := counter.baseline(t)
 
 	began := time.Now()
-	if err := side(all[1:], func(p *plain) error { return p.born(t.Context(), t) }); err != nil {
+	if err := concurrently(all[1:], func(p *simpleKind) error { return p.create(t.Context(), t) }); err != nil {
 		t.Fatal(err)
 	}
 	made := time.Since(began)
-	most := counter.take(t)
+	most := counter.count(t)
 	began = time.Now()
-	if err := side(all[1:], func(p *plain) error { return p.end(t.Context()) }); err != nil {
+	if err := concurrently(all[1:], func(p *simpleKind) error { return p.remove(t.Context()) }); err != nil {
 		t.Fatal(err)
 	}
 	ended := time.Since(began)
-	after := counter.settle(t, base)
-	testkit.Say(t, "churn: %d definitions with an instance each, made in %.1f s and deleted in %.1f s; before %s; with all %s; after %s",
+	after := counter.awaitBaseline(t, base)
+	testkit.Report(t, "churn: %d definitions with an instance each, made in %.1f s and deleted in %.1f s; before %s; with all %s; after %s",
 		len(all)-1, made.Seconds(), ended.Seconds(), base, most, after)
 }
 
-// side does something for all, some of them side by side.
-func side[T any](all []T, do func(T) error) error {
+// concurrently calls do for all, with limited concurrency.
+func concurrently[T any](all []T, do func(T) error) error {
 	errs := make([]error, len(all))
 	places := make(chan struct{}, 16)
 	var busy sync.WaitGroup
@@ -68,23 +68,23 @@ func side[T any](all []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// plain is a definition of one ConfigMap.
-type plain struct {
+// simpleKind is a definition of one ConfigMap.
+type simpleKind struct {
 	client          dynamic.Interface
 	group, ns, kind string
 }
 
-func (p *plain) definition() string {
+func (p *simpleKind) definition() string {
 	id, _, _ := strings.Cut(p.group, ".")
 	return id + "-" + strings.ToLower(p.kind)
 }
 
-func (p *plain) objects() dynamic.ResourceInterface {
+func (p *simpleKind) objects() dynamic.ResourceInterface {
 	return p.client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: strings.ToLower(p.kind) + "s"}).Namespace(p.ns)
 }
 
-func (p *plain) born(ctx context.Context, t *testing.T) error {
-	text := place{group: p.group, ns: p.ns}
+func (p *simpleKind) create(ctx context.Context, t *testing.T) error {
+	text := lifecycle{group: p.group, ns: p.ns}
 	yaml := strings.NewReplacer("$NAME", p.definition(), "$KIND", p.kind).Replace(`
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -107,17 +107,17 @@ spec:
 	return await(ctx, p.objects(), "x", testkit.IsReady)
 }
 
-func (p *plain) instance(name string) string {
+func (p *simpleKind) instance(name string) string {
 	return "apiVersion: $GROUP/v1alpha1\nkind: " + p.kind + "\nmetadata: {name: " + name + ", namespace: $NS}\n"
 }
 
-// end deletes the definition first, which waits for its instance.
-func (p *plain) end(ctx context.Context) error {
+// remove deletes the definition first, which waits for its instance.
+func (p *simpleKind) remove(ctx context.Context) error {
 	if err := p.client.Resource(definitions).Delete(ctx, p.definition(), metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	if err := p.objects().Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return gone(ctx, p.client.Resource(definitions), p.definition(), nobodyElse)
+	return gone(ctx, p.client.Resource(definitions), p.definition(), anyIncarnation)
 }

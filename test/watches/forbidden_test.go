@@ -65,52 +65,52 @@ spec:
 // TestAKindThatMayNotBeListedHoldsUpNothingElse gives the controllers all rights
 // but to list one kind, changes healthy instances beside it, and then grants it.
 func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
-	config := testkit.Exclusive(t)
+	config := testkit.ExclusiveServer(t)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{client, testkit.Group(t), testkit.Namespace(t, config)}
+	p := &lifecycle{client, testkit.Group(t), testkit.Namespace(t, config)}
 	ctx := t.Context()
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	grant := func(yaml string) {
 		t.Helper()
-		for _, o := range testkit.Parse(t, p.text(yaml)) {
+		for _, o := range testkit.Parse(t, p.expand(yaml)) {
 			resource := map[string]string{"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings"}[o.GetKind()]
 			_, err := client.Resource(rbac.WithResource(resource)).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"})
-			must(t, "grant", err)
+			noError(t, "grant", err)
 		}
 	}
 	grant(rights)
-	config.Impersonate.UserName = p.text("$ID-user")
+	config.Impersonate.UserName = p.expand("$ID-user")
 	c := run(t, config)
 	t.Cleanup(func() { p.clear(t) })
 
-	must(t, "healthy instances", p.born(ctx, t, "a"))
-	must(t, "a kind", p.apply(ctx, t, client.Resource(crds), barredKind))
-	must(t, "a definition", p.apply(ctx, t, client.Resource(definitions), mixed))
-	must(t, "a definition", await(ctx, client.Resource(definitions), p.text("$ID-mixed"), testkit.IsReady))
+	noError(t, "healthy instances", p.create(ctx, t, "a"))
+	noError(t, "a kind", p.apply(ctx, t, client.Resource(crds), barredKind))
+	noError(t, "a definition", p.apply(ctx, t, client.Resource(definitions), mixed))
+	noError(t, "a definition", await(ctx, client.Resource(definitions), p.expand("$ID-mixed"), testkit.IsReady))
 	mixes := client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "mixeds"}).Namespace(p.ns)
 	for i := range 20 {
-		must(t, "an instance", p.apply(ctx, t, mixes, fmt.Sprintf("apiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: m%d, namespace: $NS}\n", i)))
+		noError(t, "an instance", p.apply(ctx, t, mixes, fmt.Sprintf("apiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: m%d, namespace: $NS}\n", i)))
 	}
 	for i := range 20 {
 		name := fmt.Sprint("m", i)
-		must(t, "the node that can", await(ctx, p.notes(), name+"-mixed", exists))
-		must(t, "what is lacking", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
+		noError(t, "the node that can", await(ctx, p.notes(), name+"-mixed", exists))
+		noError(t, "what is lacking", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
 	}
 	for i := range 5 {
-		must(t, "a change of a healthy instance", p.answer(ctx, "a", fmt.Sprint("beside-", i)))
+		noError(t, "a change of a healthy instance", p.setStatus(ctx, "a", fmt.Sprint("beside-", i)))
 	}
 	// Roles are watched, so that a new one is noticed by its event.
-	must(t, "roles are watched", c.until(ctx, c.watchesRoles))
+	noError(t, "roles are watched", c.await(ctx, c.watchesRoles))
 	grant(lacking)
 	for i := range 20 {
-		must(t, "healed by the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
+		noError(t, "healed by the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
 	}
 }
 
-// watchesRoles checks that somebody watches roles.
+// watchesRoles checks that a user watches roles.
 func (c *controllers) watchesRoles() error {
 	watched := slices.ContainsFunc(c.Hub.Stats(), func(s watch.KindStats) bool {
 		return s.Kind.Group == "rbac.authorization.k8s.io" && s.Subscribers > 0

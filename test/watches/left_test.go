@@ -15,11 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestWhatLeavesByAnotherDoorIsForgottenToo ends lives in ways that no controller
-// has a say in, and looks whether anything of them stays watched.
-func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
-	cases := map[string]func(t *testing.T, p *place){
-		"a definition that leaves orphans": func(t *testing.T, p *place) {
+// TestWatchesEndForKindsDeletedDirectly ends lives in ways that no controller
+// has a say in, and checks whether anything of them stays watched.
+func TestWatchesEndForKindsDeletedDirectly(t *testing.T) {
+	cases := map[string]func(t *testing.T, p *lifecycle){
+		"a definition that leaves orphans": func(t *testing.T, p *lifecycle) {
 			patch := `{"metadata":{"annotations":{"kro.run/allow-orphans":"true"}}}`
 			if _, err := p.client.Resource(definitions).Patch(t.Context(), p.definitionName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
@@ -28,14 +28,14 @@ func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"instances whose finalizer somebody strips": func(t *testing.T, p *place) {
+		"instances whose finalizer somebody strips": func(t *testing.T, p *lifecycle) {
 			for _, name := range []string{"a", "b"} {
 				// Deleted first: a live one would get its finalizer back.
 				if err := remove(t.Context(), p.vpcs(), name, false); err != nil {
 					t.Fatal(err)
 				}
 				_, _ = p.vpcs().Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-				if err := gone(t.Context(), p.vpcs(), name, nobodyElse); err != nil {
+				if err := gone(t.Context(), p.vpcs(), name, anyIncarnation); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -43,7 +43,7 @@ func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"a kind that is gone with its objects, finalizers stripped": func(t *testing.T, p *place) {
+		"a kind that is gone with its objects, finalizers stripped": func(t *testing.T, p *lifecycle) {
 			if err := remove(t.Context(), p.client.Resource(definitions), p.definitionName(), false); err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
 			for _, name := range []string{"a", "b"} {
 				_, _ = p.vpcs().Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			}
-			if err := gone(t.Context(), p.client.Resource(definitions), p.definitionName(), nobodyElse); err != nil {
+			if err := gone(t.Context(), p.client.Resource(definitions), p.definitionName(), anyIncarnation); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -61,11 +61,11 @@ func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
 	p, c := home(t)
 	for name, end := range cases {
 		t.Run(name, func(t *testing.T) {
-			if err := p.born(t.Context(), t, "a", "b"); err != nil {
+			if err := p.create(t.Context(), t, "a", "b"); err != nil {
 				t.Fatal(err)
 			}
 			end(t, p)
-			err := c.until(t.Context(), func() error {
+			err := c.await(t.Context(), func() error {
 				for _, s := range c.Hub.Stats() {
 					if s.Subscribers > 0 && (strings.HasSuffix(s.Kind.Group, p.group) || s.Kind.Kind == "ConfigMap") {
 						return fmt.Errorf("%s (%s) has %d subscribers", s.Kind.Kind, s.Selection, s.Subscribers)
@@ -82,7 +82,7 @@ func TestWhatLeavesByAnotherDoorIsForgottenToo(t *testing.T) {
 }
 
 // clean removes what a life that didn't end properly left behind.
-func (p *place) clean(t *testing.T) {
+func (p *lifecycle) clean(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	for _, name := range []string{"a", "b"} {
@@ -109,7 +109,7 @@ func TestAVersionThatIsNotServedEndsNothing(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("i", i)
 	}
-	if err := p.born(ctx, t, names...); err != nil {
+	if err := p.create(ctx, t, names...); err != nil {
 		t.Fatal(err)
 	}
 	t.Log("the leaves are held, so that their instances wait for them")
@@ -139,7 +139,7 @@ func TestAVersionThatIsNotServedEndsNothing(t *testing.T) {
 			if o == nil {
 				return fmt.Errorf("was let go with a child left")
 			}
-			return reason("Deleting", "objects of kind Subnet: KindUnavailable: what is left of it can't be told")(o)
+			return reason("Deleting", "objects of kind Subnet: KindUnavailable: cannot determine which objects remain")(o)
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -150,7 +150,7 @@ func TestAVersionThatIsNotServedEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if err := served(ctx, func() error {
+		if err := retryUntilServed(ctx, func() error {
 			_, err := p.subnets().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			return err
 		}); err != nil {
@@ -158,7 +158,7 @@ func TestAVersionThatIsNotServedEndsNothing(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if err := gone(ctx, p.vpcs(), name, nobodyElse); err != nil {
+		if err := gone(ctx, p.vpcs(), name, anyIncarnation); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestAVersionThatIsNotServedEndsNothing(t *testing.T) {
 func TestADefinitionComesBackInAnotherScope(t *testing.T) {
 	p, c := home(t)
 	ctx := t.Context()
-	if err := p.born(ctx, t, "a"); err != nil {
+	if err := p.create(ctx, t, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if err := remove(ctx, p.vpcs(), "a", true); err != nil {
@@ -205,7 +205,7 @@ func TestADefinitionComesBackInAnotherScope(t *testing.T) {
 		if err := remove(ctx, of, "a", true); err != nil {
 			t.Fatal(err)
 		}
-		if err := gone(ctx, p.subnets(), "a", nobodyElse); err != nil {
+		if err := gone(ctx, p.subnets(), "a", anyIncarnation); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,9 +215,9 @@ func TestADefinitionComesBackInAnotherScope(t *testing.T) {
 	}
 }
 
-// TestADefinitionWaitsForInstancesThatNobodyCanRead stops serving the kind of a
+// TestADefinitionWaitsForUnreadableInstances stops serving the kind of a
 // deleted definition before its instance is gone.
-func TestADefinitionWaitsForInstancesThatNobodyCanRead(t *testing.T) {
+func TestADefinitionWaitsForUnreadableInstances(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
 	served := func(is bool) error {
@@ -225,44 +225,44 @@ func TestADefinitionWaitsForInstancesThatNobodyCanRead(t *testing.T) {
 		_, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
-	must(t, "born", p.born(ctx, t, "a"))
-	must(t, "delete", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
-	must(t, "it waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
-	must(t, "not served", served(false))
-	must(t, "it still waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesUnknown", "cannot determine whether instances of Vpc remain")))
-	must(t, "served again", served(true))
-	must(t, "it counts again", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
-	must(t, "the instance", remove(ctx, p.vpcs(), "a", true))
-	must(t, "the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
+	noError(t, "born", p.create(ctx, t, "a"))
+	noError(t, "delete", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
+	noError(t, "it waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
+	noError(t, "not served", served(false))
+	noError(t, "it still waits", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesUnknown", "cannot determine whether instances of Vpc remain")))
+	noError(t, "served again", served(true))
+	noError(t, "it counts again", await(ctx, p.client.Resource(definitions), p.definitionName(), reason("InstancesRemain", "1 instance of Vpc remains")))
+	noError(t, "the instance", remove(ctx, p.vpcs(), "a", true))
+	noError(t, "the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), anyIncarnation))
 }
 
-// TestADeletionGoesOnInAnotherVersion serves the leaf in another version than it
+// TestADeletionContinuesInAnotherVersion serves the leaf in another version than it
 // was made in, while its instance is being deleted.
-func TestADeletionGoesOnInAnotherVersion(t *testing.T) {
+func TestADeletionContinuesInAnotherVersion(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
-	must(t, "born", p.born(ctx, t, "a"))
+	noError(t, "born", p.create(ctx, t, "a"))
 	_, err := p.subnets().Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`), metav1.PatchOptions{})
-	must(t, "hold the leaf", err)
-	must(t, "delete the definition", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
-	must(t, "delete the instance", remove(ctx, p.vpcs(), "a", false))
-	must(t, "the leaf is asked to go", await(ctx, p.subnets(), "a", func(o *unstructured.Unstructured) error {
+	noError(t, "hold the leaf", err)
+	noError(t, "delete the definition", remove(ctx, p.client.Resource(definitions), p.definitionName(), false))
+	noError(t, "delete the instance", remove(ctx, p.vpcs(), "a", false))
+	noError(t, "the leaf is asked to go", await(ctx, p.subnets(), "a", func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetDeletionTimestamp() == nil {
 			return fmt.Errorf("is not being deleted")
 		}
 		return nil
 	}))
 	unserved := strings.Replace(leafKind, "served: true", "served: false", 1)
-	must(t, "serve no version", p.apply(ctx, t, p.client.Resource(crds), unserved))
-	must(t, "the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "KindUnavailable")))
+	noError(t, "serve no version", p.apply(ctx, t, p.client.Resource(crds), unserved))
+	noError(t, "the instance says so", await(ctx, p.vpcs(), "a", reason("Deleting", "KindUnavailable")))
 	const before = "    - name: v1alpha1\n"
 	other := strings.Replace(unserved, before, "    - {name: v1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"+before, 1)
-	must(t, "serve another", p.apply(ctx, t, p.client.Resource(crds), other))
+	noError(t, "serve another", p.apply(ctx, t, p.client.Resource(crds), other))
 	inOther := p.client.Resource(schema.GroupVersionResource{Group: "leaf." + p.group, Version: "v1", Resource: "subnets"}).Namespace(p.ns)
-	must(t, "let the leaf go", served(ctx, func() error {
+	noError(t, "let the leaf go", retryUntilServed(ctx, func() error {
 		_, err := inOther.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		return err
 	}))
-	must(t, "the instance", gone(ctx, p.vpcs(), "a", nobodyElse))
-	must(t, "the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), nobodyElse))
+	noError(t, "the instance", gone(ctx, p.vpcs(), "a", anyIncarnation))
+	noError(t, "the definition", gone(ctx, p.client.Resource(definitions), p.definitionName(), anyIncarnation))
 }

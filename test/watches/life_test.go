@@ -27,20 +27,19 @@ var (
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// place is where one life after the other is lived: kinds of the same names, in
-// the same group, come and go and come back.
-type place struct {
+// lifecycle creates and deletes kinds of the same names, in the same group, repeatedly.
+type lifecycle struct {
 	client    dynamic.Interface
 	group, ns string
 }
 
-func (p *place) text(yaml string) string {
+func (p *lifecycle) expand(yaml string) string {
 	id, _, _ := strings.Cut(p.group, ".")
 	return strings.NewReplacer("$GROUP", p.group, "$NS", p.ns, "$ID", id).Replace(yaml)
 }
 
 // leafKind is what the definition composes.
-var leafKind = strings.ReplaceAll(suite.SubnetKind, "$GROUP", "leaf.$GROUP")
+var leafKind = strings.ReplaceAll(suite.SubnetCRD, "$GROUP", "leaf.$GROUP")
 
 const vpcDefinition = `
 apiVersion: kro.run/v1alpha1
@@ -68,30 +67,30 @@ spec:
         data: {subnet: "${subnet.status.id}"}
 `
 
-func (p *place) vpcResource() schema.GroupVersionResource {
+func (p *lifecycle) vpcResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "vpcs"}
 }
 
-func (p *place) vpcs() dynamic.ResourceInterface {
+func (p *lifecycle) vpcs() dynamic.ResourceInterface {
 	return p.client.Resource(p.vpcResource()).Namespace(p.ns)
 }
 
-func (p *place) subnets() dynamic.ResourceInterface {
+func (p *lifecycle) subnets() dynamic.ResourceInterface {
 	return p.client.Resource(schema.GroupVersionResource{Group: "leaf." + p.group, Version: "v1alpha1", Resource: "subnets"}).Namespace(p.ns)
 }
 
-func (p *place) notes() dynamic.ResourceInterface {
+func (p *lifecycle) notes() dynamic.ResourceInterface {
 	return p.client.Resource(configMaps).Namespace(p.ns)
 }
 
 // names of the life's parts that have no namespace.
-func (p *place) leafName() string       { return p.text("subnets.leaf.$GROUP") }
-func (p *place) kindName() string       { return p.text("vpcs.$GROUP") }
-func (p *place) definitionName() string { return p.text("$ID-vpc") }
+func (p *lifecycle) leafName() string       { return p.expand("subnets.leaf.$GROUP") }
+func (p *lifecycle) kindName() string       { return p.expand("vpcs.$GROUP") }
+func (p *lifecycle) definitionName() string { return p.expand("$ID-vpc") }
 
-// born makes a life: the leaf's kind, the definition, and instances, which it
+// create makes a life: the leaf's kind, the definition, and instances, which it
 // sees come true with what the leaf's own controller says.
-func (p *place) born(ctx context.Context, t *testing.T, instances ...string) error {
+func (p *lifecycle) create(ctx context.Context, t *testing.T, instances ...string) error {
 	if err := p.apply(ctx, t, p.client.Resource(crds), leafKind); err != nil {
 		return fmt.Errorf("leaf kind: %w", err)
 	}
@@ -107,16 +106,16 @@ func (p *place) born(ctx context.Context, t *testing.T, instances ...string) err
 		}
 	}
 	for i, name := range instances {
-		if err := p.answer(ctx, name, fmt.Sprint("subnet-", i)); err != nil {
+		if err := p.setStatus(ctx, name, fmt.Sprint("subnet-", i)); err != nil {
 			return fmt.Errorf("instance %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// answer plays the leaf's own controller, and waits until the instance shows what
-// that says.
-func (p *place) answer(ctx context.Context, name, id string) error {
+// setStatus writes the leaf's status, as its controller does, and waits until the instance shows
+// it.
+func (p *lifecycle) setStatus(ctx context.Context, name, id string) error {
 	if err := await(ctx, p.subnets(), name, exists); err != nil {
 		return fmt.Errorf("leaf: %w", err)
 	}
@@ -143,11 +142,11 @@ func exists(o *unstructured.Unstructured) error {
 }
 
 // await waits, on a watch, until an object is as the check wants it. The check
-// gets nil while there is none, which is also so while its kind isn't served.
+// gets nil while there is none, which is also so while its kind is not served.
 func await(ctx context.Context, of dynamic.ResourceInterface, name string, check func(*unstructured.Unstructured) error) error {
 	var seen *unstructured.Unstructured
 	look := func() error {
-		return testkit.AwaitAny(ctx, of, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(objects map[string]*unstructured.Unstructured) error {
+		return testkit.AwaitList(ctx, of, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(objects map[string]*unstructured.Unstructured) error {
 			seen = nil
 			for _, o := range objects {
 				seen = o
@@ -155,19 +154,19 @@ func await(ctx context.Context, of dynamic.ResourceInterface, name string, check
 			return check(seen)
 		})
 	}
-	err := served(ctx, look)
+	err := retryUntilServed(ctx, look)
 	if apierrors.IsNotFound(err) && check(nil) == nil {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, testkit.Show(seen))
+		return fmt.Errorf("%w\n%s", err, testkit.JSON(seen))
 	}
 	return nil
 }
 
-// served repeats a request for as long as the API server doesn't serve the kind
+// retryUntilServed repeats a request for as long as the API server does not serve the kind
 // yet, which it does a moment after that is established.
-func served(ctx context.Context, do func() error) error {
+func retryUntilServed(ctx context.Context, do func() error) error {
 	var err error
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -178,9 +177,9 @@ func served(ctx context.Context, do func() error) error {
 	return err
 }
 
-func (p *place) apply(ctx context.Context, t *testing.T, to dynamic.ResourceInterface, yaml string) error {
-	for _, o := range testkit.Parse(t, p.text(yaml)) {
-		err := served(ctx, func() error {
+func (p *lifecycle) apply(ctx context.Context, t *testing.T, to dynamic.ResourceInterface, yaml string) error {
+	for _, o := range testkit.Parse(t, p.expand(yaml)) {
+		err := retryUntilServed(ctx, func() error {
 			_, err := to.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true})
 			return err
 		})
@@ -201,9 +200,9 @@ const (
 	instances  part = "instances"
 )
 
-// orders are all orders in which the parts can be deleted; the last names none,
+// deletionOrders are all orders in which the parts can be deleted; the last names none,
 // and so stands for all at once.
-func orders() [][]part {
+func deletionOrders() [][]part {
 	var out [][]part
 	var extend func(done, left []part)
 	extend = func(done, left []part) {
@@ -219,7 +218,7 @@ func orders() [][]part {
 }
 
 // drop deletes a part. Unless it waits for another, drop returns when it is gone.
-func (p *place) drop(ctx context.Context, which part, dropped []part) error {
+func (p *lifecycle) drop(ctx context.Context, which part, dropped []part) error {
 	switch which {
 	case leaf:
 		return remove(ctx, p.client.Resource(crds), p.leafName(), true)
@@ -257,14 +256,14 @@ func remove(ctx context.Context, of dynamic.ResourceInterface, name string, wait
 	if o.GetKind() == "CustomResourceDefinition" {
 		nudging, stop := context.WithCancel(ctx)
 		defer stop()
-		go testkit.Nudge(nudging, of, name)
+		go testkit.TouchCRD(nudging, of, name)
 	}
 	return gone(ctx, of, name, func(o *unstructured.Unstructured) bool { return o.GetUID() != uid })
 }
 
 func gone(ctx context.Context, of dynamic.ResourceInterface, name string, another func(*unstructured.Unstructured) bool) error {
 	var left *unstructured.Unstructured
-	err := testkit.AwaitAny(ctx, of, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(ctx, of, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(objects map[string]*unstructured.Unstructured) error {
 		for _, o := range objects {
 			if left = o; !another(o) {
 				return errors.New("is still there")
@@ -275,14 +274,14 @@ func gone(ctx context.Context, of dynamic.ResourceInterface, name string, anothe
 	if err == nil || apierrors.IsNotFound(err) { // with its kind
 		return nil
 	}
-	return fmt.Errorf("%w\n%s", err, testkit.Show(left))
+	return fmt.Errorf("%w\n%s", err, testkit.JSON(left))
 }
 
-// nobodyElse counts every incarnation as the one that is to go.
-func nobodyElse(*unstructured.Unstructured) bool { return false }
+// anyIncarnation accepts no other incarnation as a replacement.
+func anyIncarnation(*unstructured.Unstructured) bool { return false }
 
-// over waits until nothing of the life is left.
-func (p *place) over(ctx context.Context) error {
+// awaitGone waits until no object is left.
+func (p *lifecycle) awaitGone(ctx context.Context) error {
 	for _, part := range []struct {
 		of   dynamic.ResourceInterface
 		name string
@@ -293,7 +292,7 @@ func (p *place) over(ctx context.Context) error {
 		{p.notes(), "a-note"},
 		{p.notes(), "b-note"},
 	} {
-		if err := gone(ctx, part.of, part.name, nobodyElse); err != nil {
+		if err := gone(ctx, part.of, part.name, anyIncarnation); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}

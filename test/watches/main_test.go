@@ -55,14 +55,14 @@ func run(t *testing.T, config *rest.Config) *controllers {
 		}
 	})
 	t.Cleanup(c.stop)
-	if err := c.AwaitServing(t.Context()); err != nil {
+	if err := c.WaitStarted(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// until waits for something of the controllers' own, which no watch tells of.
-func (c *controllers) until(ctx context.Context, check func() error) error {
+// await waits for something of the controllers' own, which no watch reports.
+func (c *controllers) await(ctx context.Context, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -80,8 +80,8 @@ func (c *controllers) until(ctx context.Context, check func() error) error {
 	}
 }
 
-// must ends the test where a step of it fails.
-func must(t *testing.T, what string, err error) {
+// noError ends the test if a step failed.
+func noError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)

@@ -25,9 +25,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestTheAPIServerRestartsInTheMiddle lives many lives side by side while their
+// TestTheAPIServerRestartsInTheMiddle lives many lives concurrently while their
 // API server is stopped and started again, and again. What a person does is
-// repeated until it is accepted, as a person would; the controllers are left alone.
+// repeated until it is accepted, as a user does; the controllers are left alone.
 func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	restarts := testkit.Size(1, 3)
 	plane := ownPlane(t)
@@ -38,8 +38,8 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{client, testkit.Group(t), "default"}
-	if err := p.born(t.Context(), t, "a", "b"); err != nil {
+	p := &lifecycle{client, testkit.Group(t), "default"}
+	if err := p.create(t.Context(), t, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -53,7 +53,7 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 			again := time.NewTicker(20 * time.Millisecond)
 			defer again.Stop()
 			for i := 0; ctx.Err() == nil; i++ {
-				if p.answer(ctx, name, fmt.Sprint(name, " says ", i)) == nil {
+				if p.setStatus(ctx, name, fmt.Sprint(name, " says ", i)) == nil {
 					changes.Add(1)
 				}
 				<-again.C
@@ -63,7 +63,7 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	goesOn := func() {
 		t.Helper()
 		before := changes.Load()
-		if err := c.until(t.Context(), func() error {
+		if err := c.await(t.Context(), func() error {
 			if changes.Load() < before+10 {
 				return errors.New("nothing goes on")
 			}
@@ -86,17 +86,17 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	enough()
 	busy.Wait()
 	for i, name := range []string{"a", "b"} {
-		if err := p.answer(t.Context(), name, fmt.Sprint("after all ", i)); err != nil {
+		if err := p.setStatus(t.Context(), name, fmt.Sprint("after all ", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := p.end(t.Context(), []part{definition, leaf, instances, kind}); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.over(t.Context()); err != nil {
+	if err := p.awaitGone(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Say(t, "churn: the API server restarted %d times in the middle of %d changes, the last 10 of them within %.1f s of its return",
+	testkit.Report(t, "churn: the API server restarted %d times in the middle of %d changes, the last 10 of them within %.1f s of its return",
 		restarts, changes.Load(), resumed.Seconds())
 }
 
@@ -108,7 +108,7 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, c := home(t)
 			ctx := t.Context()
-			if err := p.born(ctx, t, "a", "b"); err != nil {
+			if err := p.create(ctx, t, "a", "b"); err != nil {
 				t.Fatal(err)
 			}
 			c.stop()
@@ -120,20 +120,20 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 			if _, err := p.client.Resource(crds).Patch(ctx, p.kindName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			must(t, "no revision to fall back to", p.forgetRevisions(ctx))
+			noError(t, "no revision to fall back to", p.forgetRevisions(ctx))
 			if !there {
 				if err := remove(ctx, p.client.Resource(crds), p.leafName(), true); err != nil {
 					t.Fatal(err)
 				}
 			}
 
-			config := testkit.Exclusive(t)
+			config := testkit.ExclusiveServer(t)
 			c = run(t, config)
 			wanted := map[string]int{"ConfigMap": 2, "Subnet": 2}
 			if !there {
 				delete(wanted, "Subnet") // its objects are gone with it
 			}
-			err := c.until(ctx, func() error {
+			err := c.await(ctx, func() error {
 				got := map[string]int{}
 				for _, s := range c.Hub.Stats() {
 					if s.Selection == watch.Managed().String() && s.State.Phase == watch.Synced && (s.Kind.Group == "" || s.Kind.Group == "leaf."+p.group) {
@@ -157,14 +157,14 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{"a", "b"} {
-				if err := p.answer(ctx, name, "after the restart"); err != nil {
+				if err := p.setStatus(ctx, name, "after the restart"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if err := p.end(ctx, []part{leaf, instances, definition, kind}); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.over(ctx); err != nil {
+			if err := p.awaitGone(ctx); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -172,7 +172,7 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 }
 
 // TestAKindThatCannotComeIsRefusedFromTheBeginning starts controllers beside a definition of
-// a kind that the API server isn't built with: that this one can't come has to be known
+// a kind that the API server is not built with: that this one cannot come has to be known
 // before the definition is looked at, or it would be accepted for a moment, and published.
 func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
 	p, c := home(t)
@@ -181,11 +181,11 @@ func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
 	if err := p.apply(t.Context(), t, p.client.Resource(definitions), misspelt); err != nil {
 		t.Fatal(err)
 	}
-	config := testkit.Exclusive(t)
+	config := testkit.ExclusiveServer(t)
 	slow := rest.CopyConfig(config)
 	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateAPIServices{next} })
 	run(t, slow)
-	o := testkit.NewWorld(t, config).Await(t, v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), "", p.definitionName(), func(o *unstructured.Unstructured) error {
+	o := testkit.NewCluster(t, config).Await(t, v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), "", p.definitionName(), func(o *unstructured.Unstructured) error {
 		if c, _ := condition.Read(o).Get(v1alpha1.DefinitionGraphAccepted); c.Status != condition.False || !strings.Contains(c.Message, `did you mean "ConfigMap"?`) {
 			return fmt.Errorf("it isn't refused: %+v", c)
 		}
@@ -197,7 +197,7 @@ func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
 	if _, err := p.client.Resource(crds).Get(t.Context(), p.kindName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("its kind was published: %v", err)
 	}
-	must(t, "it goes", remove(t.Context(), p.client.Resource(definitions), p.definitionName(), true))
+	noError(t, "it goes", remove(t.Context(), p.client.Resource(definitions), p.definitionName(), true))
 }
 
 // lateAPIServices has the controllers wait for what the API server says of its groups.
@@ -218,7 +218,7 @@ func (l lateAPIServices) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // forgetRevisions deletes the revisions of the place's definitions, while nobody runs who
 // could make others.
-func (p *place) forgetRevisions(ctx context.Context) error {
+func (p *lifecycle) forgetRevisions(ctx context.Context) error {
 	revisions := p.client.Resource(schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"})
 	list, err := revisions.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 )
 
 // home is one place, with controllers of its own.
-func home(t *testing.T) (*place, *controllers) {
+func home(t *testing.T) (*lifecycle, *controllers) {
 	t.Helper()
-	config := testkit.Exclusive(t)
+	config := testkit.ExclusiveServer(t)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, c := &place{client, testkit.Group(t), testkit.Namespace(t, config)}, run(t, config)
+	p, c := &lifecycle{client, testkit.Group(t), testkit.Namespace(t, config)}, run(t, config)
 	t.Cleanup(func() { p.clear(t) })
 	return p, c
 }
 
 // clear removes all of the place's kinds while controllers run, for the tests that
 // come next.
-func (p *place) clear(t *testing.T) {
+func (p *lifecycle) clear(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := p.client.Resource(definitions).List(ctx, metav1.ListOptions{})
@@ -75,13 +75,13 @@ spec:
         spec: {cidr: 192.168.0.0/16}
 `
 
-func (p *place) lans() dynamic.ResourceInterface {
+func (p *lifecycle) lans() dynamic.ResourceInterface {
 	return p.client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "lans"}).Namespace(p.ns)
 }
 
-// change edits the leaf of an instance as a person would, and waits until the
+// change edits the leaf of an instance as a user does, and waits until the
 // instance has put it back: it still hears of its leaf.
-func (p *place) change(ctx context.Context, name, want string) error {
+func (p *lifecycle) change(ctx context.Context, name, want string) error {
 	edited, err := p.subnets().Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"cidr":"1.2.3.4/32"}}`), metav1.PatchOptions{FieldManager: "somebody"})
 	if err != nil {
 		return err
@@ -103,17 +103,17 @@ func (p *place) change(ctx context.Context, name, want string) error {
 func TestTwoDefinitionsHearOfAKindInEachOfItsLives(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
-	must(t, "the first", p.born(ctx, t, "a"))
-	must(t, "the second definition", p.apply(ctx, t, p.client.Resource(definitions), second))
-	must(t, "the second definition", await(ctx, p.client.Resource(definitions), p.text("$ID-lan"), testkit.IsReady))
-	must(t, "its instance", p.apply(ctx, t, p.lans(), "apiVersion: $GROUP/v1alpha1\nkind: Lan\nmetadata: {name: b, namespace: $NS}\n"))
+	noError(t, "the first", p.create(ctx, t, "a"))
+	noError(t, "the second definition", p.apply(ctx, t, p.client.Resource(definitions), second))
+	noError(t, "the second definition", await(ctx, p.client.Resource(definitions), p.expand("$ID-lan"), testkit.IsReady))
+	noError(t, "its instance", p.apply(ctx, t, p.lans(), "apiVersion: $GROUP/v1alpha1\nkind: Lan\nmetadata: {name: b, namespace: $NS}\n"))
 	hear := func(life string) {
 		t.Helper()
 		for name, cidr := range map[string]string{"a": "10.0.0.0/8", "b": "192.168.0.0/16"} {
-			must(t, life+": the leaf of "+name, await(ctx, p.subnets(), name, exists))
-			must(t, life+": a change of the leaf of "+name, p.change(ctx, name, cidr))
+			noError(t, life+": the leaf of "+name, await(ctx, p.subnets(), name, exists))
+			noError(t, life+": a change of the leaf of "+name, p.change(ctx, name, cidr))
 		}
-		must(t, life+": a status", p.answer(ctx, "a", "id in "+life))
+		noError(t, life+": a status", p.setStatus(ctx, "a", "id in "+life))
 	}
 	hear("its first life")
 
@@ -126,26 +126,26 @@ func TestTwoDefinitionsHearOfAKindInEachOfItsLives(t *testing.T) {
 		"as it was":                  leafKind,
 	}
 	for _, life := range []string{"the same again", "with an older version", "with a newer field", "with another version alone", "as it was"} {
-		must(t, life, remove(ctx, p.client.Resource(crds), p.leafName(), true))
+		noError(t, life, remove(ctx, p.client.Resource(crds), p.leafName(), true))
 		for of, name := range map[dynamic.ResourceInterface]string{p.vpcs(): "a", p.lans(): "b"} {
-			must(t, life+": the instance says what it waits for", await(ctx, of, name, reason("WaitingForKind", "Subnet")))
+			noError(t, life+": the instance says what it waits for", await(ctx, of, name, reason("WaitingForKind", "Subnet")))
 		}
-		must(t, life, p.apply(ctx, t, p.client.Resource(crds), lives[life]))
+		noError(t, life, p.apply(ctx, t, p.client.Resource(crds), lives[life]))
 		if life == "with another version alone" {
-			must(t, life+": the instance waits for its own version", await(ctx, p.vpcs(), "a", reason("WaitingForKind", "v1alpha1")))
+			noError(t, life+": the instance waits for its own version", await(ctx, p.vpcs(), "a", reason("WaitingForKind", "v1alpha1")))
 			continue
 		}
 		hear(life)
 	}
 }
 
-// reason checks why an object isn't ready.
+// reason checks why an object is not ready.
 func reason(want string, contains ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return fmt.Errorf("does not exist")
 		}
-		got, message := testkit.ReasonOf(o, "Ready"), testkit.Message(o, "Ready")
+		got, message := testkit.ConditionReason(o, "Ready"), testkit.ConditionMessage(o, "Ready")
 		if got != want {
 			return fmt.Errorf("is not ready for the reason %q, not %q: %s", got, want, message)
 		}

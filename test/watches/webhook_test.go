@@ -26,11 +26,11 @@ spec:
 `
 
 // TestAConversionThatFailsHoldsUpOneVersionAlone has a kind whose second version
-// can't be read, since the webhook that converts to it doesn't answer.
+// cannot be read, since the webhook that converts to it does not answer.
 func TestAConversionThatFailsHoldsUpOneVersionAlone(t *testing.T) {
 	p, _ := home(t)
 	ctx := t.Context()
-	must(t, "instances of the stored version", p.born(ctx, t, "a"))
+	noError(t, "instances of the stored version", p.create(ctx, t, "a"))
 	const stored = "    - name: v1alpha1\n"
 	second := strings.Replace(leafKind, stored, "    - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"+stored, 1)
 	broken := second + `  conversion:
@@ -39,21 +39,21 @@ func TestAConversionThatFailsHoldsUpOneVersionAlone(t *testing.T) {
       conversionReviewVersions: [v1]
       clientConfig: {url: "https://127.0.0.1:1/convert"}
 `
-	must(t, "a second version", p.apply(ctx, t, p.client.Resource(crds), broken))
-	must(t, "a definition", p.apply(ctx, t, p.client.Resource(definitions), converted))
-	must(t, "a definition", await(ctx, p.client.Resource(definitions), p.text("$ID-converted"), testkit.IsReady))
+	noError(t, "a second version", p.apply(ctx, t, p.client.Resource(crds), broken))
+	noError(t, "a definition", p.apply(ctx, t, p.client.Resource(definitions), converted))
+	noError(t, "a definition", await(ctx, p.client.Resource(definitions), p.expand("$ID-converted"), testkit.IsReady))
 	instances := p.client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "converteds"}).Namespace(p.ns)
-	must(t, "an instance", p.apply(ctx, t, instances, "apiVersion: $GROUP/v1alpha1\nkind: Converted\nmetadata: {name: b, namespace: $NS}\n"))
-	must(t, "its other node", await(ctx, p.notes(), "b-converted", exists))
-	must(t, "what it waits for", await(ctx, instances, "b", reason("Unavailable", "subnet", "conversion webhook")))
+	noError(t, "an instance", p.apply(ctx, t, instances, "apiVersion: $GROUP/v1alpha1\nkind: Converted\nmetadata: {name: b, namespace: $NS}\n"))
+	noError(t, "its other node", await(ctx, p.notes(), "b-converted", exists))
+	noError(t, "what it waits for", await(ctx, instances, "b", reason("Unavailable", "subnet", "conversion webhook")))
 	for _, id := range []string{"one", "two"} {
-		must(t, "the stored version goes on", p.answer(ctx, "a", id))
+		noError(t, "the stored version goes on", p.setStatus(ctx, "a", id))
 	}
 
 	t.Log("the webhook is no longer needed")
 	none := `[{"op":"replace","path":"/spec/conversion","value":{"strategy":"None"}}]`
 	_, err := p.client.Resource(crds).Patch(ctx, p.leafName(), types.JSONPatchType, []byte(none), metav1.PatchOptions{})
-	must(t, "repair", err)
-	must(t, "healed", await(ctx, instances, "b", testkit.IsReady))
-	must(t, "the stored version goes on", p.answer(ctx, "a", "three"))
+	noError(t, "repair", err)
+	noError(t, "healed", await(ctx, instances, "b", testkit.IsReady))
+	noError(t, "the stored version goes on", p.setStatus(ctx, "a", "three"))
 }

@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Composition says what composites of a kind are composed of: what a pipeline of
-// functions makes of each.
+// Composition composes the composites of a kind with a pipeline of functions.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -30,17 +29,17 @@ type CompositionList struct {
 	Items           []Composition `json:"items"`
 }
 
-// CompositionSpec is what a composition consists of.
+// CompositionSpec is the spec of a composition.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Pipeline' && has(self.pipeline)",message="an array of pipeline steps is required in Pipeline mode"
 type CompositionSpec struct {
-	// CompositeTypeRef is the composite kind that the composition is for, in its
-	// referenceable version.
+	// CompositeTypeRef is the composite kind of the composition, in its referenceable
+	// version.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	CompositeTypeRef TypeReference `json:"compositeTypeRef"`
 
-	// Mode is Pipeline: there is no other any more.
+	// Mode is Pipeline, which is the only mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Pipeline
@@ -56,26 +55,25 @@ type CompositionSpec struct {
 	// +kubebuilder:validation:MaxItems=99
 	Pipeline []PipelineStep `json:"pipeline,omitempty"`
 
-	// WriteConnectionSecretsToNamespace is where the connection secrets of
-	// composites go that don't say where. Only composites of the older layout have
-	// any.
+	// WriteConnectionSecretsToNamespace is the default namespace of the connection secrets
+	// of composites, which only composites with scope LegacyCluster have.
 	//
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
 
-	// PublishConnectionDetailsWithStoreConfigRef has no effect: there are no secret
-	// stores any more. Older manifests have it.
+	// PublishConnectionDetailsWithStoreConfigRef has no effect: secret stores
+	// are not supported. Older manifests have it.
 	//
 	// +optional
 	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
 }
 
-// StoreConfigReference names a secret store, of which there are none any more.
+// StoreConfigReference names a secret store. Secret stores are not supported.
 type StoreConfigReference struct {
 	Name string `json:"name"`
 }
 
-// CompositionMode is how a composition composes.
+// CompositionMode is the mode of a composition.
 type CompositionMode string
 
 // PipelineMode composes by calling functions.
@@ -89,7 +87,7 @@ type PipelineStep struct {
 	// FunctionRef names the function to call.
 	FunctionRef FunctionReference `json:"functionRef"`
 
-	// Input is an object that is passed to the function as it is.
+	// Input is an object that is passed to the function unchanged.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -118,10 +116,10 @@ type FunctionReference struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.source != 'Secret' || has(self.secretRef)",message="the Secret source requires a secretRef"
 type FunctionCredentials struct {
-	// Name is by which the function knows them.
+	// Name is the name of the credentials in the request.
 	Name string `json:"name"`
 
-	// Source says where they come from.
+	// Source is where they are read from.
 	//
 	// +kubebuilder:validation:Enum=None;Secret
 	Source CredentialsSource `json:"source"`
@@ -132,7 +130,7 @@ type FunctionCredentials struct {
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 }
 
-// CredentialsSource says where a function's credentials come from.
+// CredentialsSource is where a function's credentials are read from.
 type CredentialsSource string
 
 // Sources of credentials.
@@ -141,7 +139,7 @@ const (
 	CredentialsSecret CredentialsSource = "Secret"
 )
 
-// FunctionRequirements are what a function wants to know before it is first called.
+// FunctionRequirements are read before a function is called for the first time.
 type FunctionRequirements struct {
 	// RequiredResources are objects of the cluster.
 	//
@@ -162,30 +160,30 @@ type FunctionRequirements struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.matchLabels))",message="name and matchLabels are mutually exclusive"
 type RequiredResource struct {
-	// RequirementName is by which the function finds the objects.
+	// RequirementName is the name of the objects in the request.
 	RequirementName string `json:"requirementName"`
 	APIVersion      string `json:"apiVersion"`
 	Kind            string `json:"kind"`
 
-	// Namespace is where the objects are, if they are in one.
+	// Namespace is the namespace of the objects, if their kind is namespaced.
 	//
 	// +optional
 	Namespace *string `json:"namespace,omitempty"`
 
-	// Name is that of the one object that is wanted.
+	// Name is the name of the one required object.
 	//
 	// +optional
 	Name *string `json:"name,omitempty"`
 
-	// MatchLabels are those that the wanted objects have.
+	// MatchLabels are labels that the required objects have.
 	//
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 }
 
-// RequiredSchema names a kind whose schema is wanted.
+// RequiredSchema names a kind whose schema is required.
 type RequiredSchema struct {
-	// RequirementName is by which the function finds the schema.
+	// RequirementName is the name of the schema in the request.
 	RequirementName string `json:"requirementName"`
 	APIVersion      string `json:"apiVersion"`
 	Kind            string `json:"kind"`

@@ -22,8 +22,8 @@ const (
 	ReasonMissingCapabilities = "MissingCapabilities"
 )
 
-// Types of conditions on composites and claims. They are the machinery's: a function
-// can't set them.
+// Types of conditions on composites and claims. Only the controllers set them: functions
+// cannot.
 const (
 	TypeReady      = "Ready"
 	TypeSynced     = "Synced"
@@ -46,8 +46,7 @@ const (
 	ReasonWatchCircuitClosed = "WatchCircuitClosed"
 )
 
-// IsSystemCondition says whether a condition of the type is the machinery's own, so
-// that no function may set it.
+// IsSystemCondition reports whether only the controllers set conditions of a type.
 func IsSystemCondition(kind string) bool {
 	switch kind {
 	case TypeReady, TypeSynced, TypeHealthy, TypeResponsive:

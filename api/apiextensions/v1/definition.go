@@ -33,7 +33,7 @@ type CompositeResourceDefinitionList struct {
 	Items           []CompositeResourceDefinition `json:"items"`
 }
 
-// DefinitionSpec is what a definition asks for.
+// DefinitionSpec is the spec of a definition.
 //
 // +kubebuilder:validation:XValidation:rule="self.scope == 'LegacyCluster' || !has(self.claimNames)",message="Only LegacyCluster composite resources can offer claims"
 // +kubebuilder:validation:XValidation:rule="self.scope == 'LegacyCluster' || !has(self.connectionSecretKeys)",message="Only LegacyCluster composite resources support connection secrets"
@@ -44,16 +44,15 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	Group string `json:"group"`
 
-	// Names are those of the composite kind.
+	// Names are the names of the composite kind.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	// +kubebuilder:validation:XValidation:rule="self.plural == self.plural.lowerAscii()",message="Plural name must be lowercase"
 	// +kubebuilder:validation:XValidation:rule="!has(self.singular) || self.singular == self.singular.lowerAscii()",message="Singular name must be lowercase"
 	Names extv1.CustomResourceDefinitionNames `json:"names"`
 
-	// Scope says whether composites live in a namespace. LegacyCluster is the older
-	// layout: cluster-scoped, with the machinery's fields beside the author's, and
-	// the only one that can be claimed.
+	// Scope is the scope of composites. LegacyCluster is cluster-scoped, has the system
+	// fields directly in spec, and is the only scope with claims.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=LegacyCluster;Namespaced;Cluster
@@ -61,8 +60,8 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	Scope Scope `json:"scope,omitempty"`
 
-	// ClaimNames are those of the namespaced kind that claims composites, if there
-	// is one. They may be added later, but not changed then.
+	// ClaimNames are the names of the namespaced kind of claims, if there is one. They may
+	// be added later, and are immutable once set.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
@@ -70,14 +69,13 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.singular) || self.singular == self.singular.lowerAscii()",message="Singular name must be lowercase"
 	ClaimNames *extv1.CustomResourceDefinitionNames `json:"claimNames,omitempty"`
 
-	// ConnectionSecretKeys are the only keys that a composite's connection secret
-	// may have; without any, all keys are published.
+	// ConnectionSecretKeys are the keys that are published in a composite's connection
+	// secret; by default all.
 	//
 	// +optional
 	ConnectionSecretKeys []string `json:"connectionSecretKeys,omitempty"`
 
-	// DefaultCompositeDeletePolicy is how a claim that doesn't say so has its
-	// composite deleted.
+	// DefaultCompositeDeletePolicy is the policy of claims that set none.
 	//
 	// +optional
 	// +kubebuilder:default=Background
@@ -89,35 +87,35 @@ type DefinitionSpec struct {
 	// +optional
 	DefaultCompositionRef *CompositionReference `json:"defaultCompositionRef,omitempty"`
 
-	// DefaultCompositionRevisionSelector selects among the composition's revisions
-	// for composites that don't.
+	// DefaultCompositionRevisionSelector selects the composition's revision for composites
+	// without a selector.
 	//
 	// +optional
 	DefaultCompositionRevisionSelector *metav1.LabelSelector `json:"defaultCompositionRevisionSelector,omitempty"`
 
-	// EnforcedCompositionRef names the composition of all composites, whatever they
-	// ask for.
+	// EnforcedCompositionRef names the composition of all composites, also of those that
+	// select another one.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	EnforcedCompositionRef *CompositionReference `json:"enforcedCompositionRef,omitempty"`
 
-	// DefaultCompositionUpdatePolicy is the policy of composites that have none.
+	// DefaultCompositionUpdatePolicy is the policy of composites that set none.
 	//
 	// +optional
 	// +kubebuilder:default=Automatic
 	DefaultCompositionUpdatePolicy *UpdatePolicy `json:"defaultCompositionUpdatePolicy,omitempty"`
 
-	// Versions are those that the kinds are served in.
+	// Versions are the versions of the kinds.
 	Versions []DefinitionVersion `json:"versions"`
 
-	// Conversion says how objects are converted between versions.
+	// Conversion is how objects are converted between versions.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.strategy != 'Webhook' || has(self.webhook)",message="Webhook configuration is required when conversion strategy is Webhook"
 	Conversion *extv1.CustomResourceConversion `json:"conversion,omitempty"`
 
-	// Metadata is for the CustomResourceDefinitions of the kinds.
+	// Metadata is added to the CustomResourceDefinitions of the kinds.
 	//
 	// +optional
 	Metadata *DefinitionMetadata `json:"metadata,omitempty"`
@@ -128,61 +126,61 @@ type CompositionReference struct {
 	Name string `json:"name"`
 }
 
-// DefinitionMetadata is put on the CustomResourceDefinitions of a definition's kinds.
+// DefinitionMetadata is added to the CustomResourceDefinitions of a definition's kinds.
 type DefinitionMetadata struct {
-	// Labels come on top of those of the definition.
+	// Labels are added to those of the definition.
 	//
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations are all that there are: those of the definition are not passed on.
+	// Annotations are set; the annotations of the definition are not copied.
 	//
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// DefinitionVersion is a version that the kinds are served in.
+// DefinitionVersion is a version of the kinds.
 type DefinitionVersion struct {
-	// Name is v1, v2beta1 and the like.
+	// Name is the name of the version, such as v2beta1.
 	Name string `json:"name"`
 
-	// Referenceable marks the one version that compositions are for and that
-	// objects are stored in.
+	// Referenceable marks the one version that compositions refer to and that objects are
+	// stored in.
 	Referenceable bool `json:"referenceable"`
 
-	// Served says whether the API server offers the version.
+	// Served is whether the API server serves the version.
 	Served bool `json:"served"`
 
-	// Deprecated makes the API server warn those who use the version.
+	// Deprecated makes the API server warn clients that use the version.
 	//
 	// +optional
 	Deprecated *bool `json:"deprecated,omitempty"`
 
-	// DeprecationWarning is what it warns with.
+	// DeprecationWarning is the text of the warning.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	DeprecationWarning *string `json:"deprecationWarning,omitempty"`
 
-	// Schema is that of the author's fields. Fields of the machinery are added, and
-	// take the place of others of their names.
+	// Schema is the schema of the author's fields. System fields are added, and replace
+	// fields of the same names.
 	//
 	// +optional
 	Schema *DefinitionSchema `json:"schema,omitempty"`
 
-	// AdditionalPrinterColumns come before those of the machinery.
+	// AdditionalPrinterColumns come before the system columns.
 	//
 	// +optional
 	AdditionalPrinterColumns []extv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns,omitempty"`
 
-	// Subresources are those besides status, which there always is.
+	// Subresources are added to status, which every kind has.
 	//
 	// +optional
 	Subresources *DefinitionSubresources `json:"subresources,omitempty"`
 }
 
-// DefinitionSubresources are subresources that an author can ask for.
+// DefinitionSubresources are subresources that an author can enable.
 type DefinitionSubresources struct {
-	// Scale lets autoscalers drive the kind.
+	// Scale enables the scale subresource, which autoscalers use.
 	//
 	// +optional
 	Scale *extv1.CustomResourceSubresourceScale `json:"scale,omitempty"`

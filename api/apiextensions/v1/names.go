@@ -1,7 +1,6 @@
 package v1
 
-// Labels, annotations and finalizers of composites, claims and what they are composed
-// of.
+// Labels, annotations and finalizers of composites, claims and composed resources.
 const (
 	// CompositeLabel names the composite at the root of a tree of composites.
 	CompositeLabel = "crossplane.io/composite"
@@ -9,7 +8,7 @@ const (
 	ClaimNameLabel      = "crossplane.io/claim-name"
 	ClaimNamespaceLabel = "crossplane.io/claim-namespace"
 
-	// CompositionResourceNameAnnotation is by which a pipeline knows a composed object.
+	// CompositionResourceNameAnnotation is the name of a composed resource in the pipeline.
 	CompositionResourceNameAnnotation = "crossplane.io/composition-resource-name"
 	// PausedAnnotation stops the reconciliation of an object while it is "true".
 	PausedAnnotation = "crossplane.io/paused"
@@ -18,8 +17,8 @@ const (
 	// kind, and the kind that claims it, are gone.
 	DefinitionFinalizer = "defined.apiextensions.crossplane.io"
 	OfferedFinalizer    = "offered.apiextensions.crossplane.io"
-	// CompositeFinalizer and ClaimFinalizer keep a composite and a claim until what
-	// they consist of is gone.
+	// CompositeFinalizer and ClaimFinalizer keep a composite until its composed resources are
+	// gone, and a claim until its composite is.
 	CompositeFinalizer = "composite.apiextensions.crossplane.io"
 	ClaimFinalizer     = "finalizer.apiextensions.crossplane.io"
 )

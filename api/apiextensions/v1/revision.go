@@ -10,12 +10,11 @@ import (
 const (
 	// CompositionNameLabel is the name of the revision's composition.
 	CompositionNameLabel = "crossplane.io/composition-name"
-	// CompositionHashLabel tells whether a revision is what its composition is now.
+	// CompositionHashLabel is a digest of the composition's spec.
 	CompositionHashLabel = "crossplane.io/composition-hash"
 )
 
-// CompositionRevision is what a composition was at some time. It is written by the
-// controller, and nobody else has to.
+// CompositionRevision is a snapshot of a composition. Only the controllers write it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -42,14 +41,14 @@ type CompositionRevisionList struct {
 	Items           []CompositionRevision `json:"items"`
 }
 
-// CompositionRevisionSpec is the composition's spec of that time, and its number.
+// CompositionRevisionSpec is the composition's spec and the number of the revision.
 type CompositionRevisionSpec struct {
-	// CompositeTypeRef is the composite kind that the composition is for.
+	// CompositeTypeRef is the composite kind of the composition.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	CompositeTypeRef TypeReference `json:"compositeTypeRef"`
 
-	// Mode is Pipeline: there is no other any more.
+	// Mode is Pipeline, which is the only mode.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Pipeline
@@ -63,24 +62,24 @@ type CompositionRevisionSpec struct {
 	// +listMapKey=step
 	Pipeline []PipelineStep `json:"pipeline,omitempty"`
 
-	// WriteConnectionSecretsToNamespace is where the connection secrets of
-	// composites go that don't say where.
+	// WriteConnectionSecretsToNamespace is the default namespace of the connection secrets
+	// of composites.
 	//
 	// +optional
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
 
-	// PublishConnectionDetailsWithStoreConfigRef has no effect: there are no secret
-	// stores any more. Older manifests have it.
+	// PublishConnectionDetailsWithStoreConfigRef has no effect: secret stores
+	// are not supported. Older manifests have it.
 	//
 	// +optional
 	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
 
-	// Revision is the higher the newer. It grows when a composition becomes again
-	// what it was: then its former revision is the newest once more.
+	// Revision is higher for newer revisions. It increases when a composition is reverted to
+	// the content of an older revision, which becomes the newest.
 	Revision int64 `json:"revision"`
 }
 
-// CompositionRevisionStatus is what became of a revision.
+// CompositionRevisionStatus is the status of a revision.
 type CompositionRevisionStatus struct {
 	// Conditions are ValidPipeline.
 	//
@@ -90,7 +89,7 @@ type CompositionRevisionStatus struct {
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 }
 
-// Composition is the spec of the composition that the revision was made of.
+// Composition returns the spec of the revision's composition.
 func (s *CompositionRevisionSpec) Composition() CompositionSpec {
 	return CompositionSpec{
 		CompositeTypeRef: s.CompositeTypeRef, Mode: s.Mode, Pipeline: s.Pipeline,

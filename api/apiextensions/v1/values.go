@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Scope says where composites live and how they are laid out.
+// Scope is the scope of composites and the layout of their fields.
 type Scope string
 
 // Scopes of composites.
@@ -17,7 +17,7 @@ const (
 	LegacyClusterScope Scope = "LegacyCluster"
 )
 
-// UpdatePolicy says whether a composite follows new revisions of its composition.
+// UpdatePolicy is whether a composite follows new revisions of its composition.
 //
 // +kubebuilder:validation:Enum=Automatic;Manual
 type UpdatePolicy string
@@ -28,7 +28,7 @@ const (
 	UpdateManual    UpdatePolicy = "Manual"
 )
 
-// DeletePolicy says whether a claim waits until its composite is gone.
+// DeletePolicy is whether a claim waits until its composite is gone.
 //
 // +kubebuilder:validation:Enum=Background;Foreground
 type DeletePolicy string
@@ -41,7 +41,7 @@ const (
 
 // DefinitionSchema is a schema as an author writes it.
 type DefinitionSchema struct {
-	// OpenAPIV3Schema has whatever is written: it is looked at when the kind is made.
+	// OpenAPIV3Schema may be any object: it is validated when the kind is created.
 	//
 	// +kubebuilder:pruning:PreserveUnknownFields
 	OpenAPIV3Schema runtime.RawExtension `json:"openAPIV3Schema,omitempty"`
@@ -69,29 +69,29 @@ type SecretReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// DefinitionStatus is what became of a definition.
+// DefinitionStatus is the status of a definition.
 type DefinitionStatus struct {
-	// Conditions are Established and, where composites can be claimed, Offered.
+	// Conditions are Established and, for definitions with claims, Offered.
 	//
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 
-	// Controllers tell which kinds are being reconciled.
+	// Controllers are the kinds that are being reconciled.
 	Controllers DefinitionControllers `json:"controllers,omitempty"`
 }
 
-// DefinitionControllers are the kinds that are reconciled for a definition, each in
-// the version in which that is done.
+// DefinitionControllers are the kinds that are reconciled for a definition, each with the
+// version that the controllers use.
 type DefinitionControllers struct {
 	// CompositeResourceType is the composite kind.
 	CompositeResourceType TypeReference `json:"compositeResourceType,omitempty"`
-	// CompositeResourceClaimType is the kind that claims composites.
+	// CompositeResourceClaimType is the kind of claims.
 	CompositeResourceClaimType TypeReference `json:"compositeResourceClaimType,omitempty"`
 }
 
-// Referenceable is the name of the version that compositions are for; "" if none is.
+// Referenceable returns the name of the referenceable version; empty if there is none.
 func (d *CompositeResourceDefinition) Referenceable() string {
 	for _, v := range d.Spec.Versions {
 		if v.Referenceable {
@@ -106,8 +106,8 @@ func (d *CompositeResourceDefinition) CompositeKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: d.Spec.Group, Version: d.Referenceable(), Kind: d.Spec.Names.Kind}
 }
 
-// ClaimKind is the kind that claims composites, in its referenceable version, if
-// there is one.
+// ClaimKind returns the kind of claims in its referenceable version; false if the definition
+// has none.
 func (d *CompositeResourceDefinition) ClaimKind() (kind schema.GroupVersionKind, offered bool) {
 	if d.Spec.ClaimNames == nil {
 		return schema.GroupVersionKind{}, false
@@ -115,7 +115,7 @@ func (d *CompositeResourceDefinition) ClaimKind() (kind schema.GroupVersionKind,
 	return schema.GroupVersionKind{Group: d.Spec.Group, Version: d.Referenceable(), Kind: d.Spec.ClaimNames.Kind}, true
 }
 
-// ScopeOrDefault is the scope, with what this version takes for one that isn't said.
+// ScopeOrDefault returns the scope or, if it is empty, the default of this version.
 func (d *CompositeResourceDefinition) ScopeOrDefault() Scope {
 	if d.Spec.Scope == "" {
 		return LegacyClusterScope

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds apiextensions.crossplane.io/v1alpha1: the first spellings of
-// EnvironmentConfig and Usage, which manifests have still. The API server turns one version
+// Package v1alpha1 holds apiextensions.crossplane.io/v1alpha1: the first versions of
+// EnvironmentConfig and Usage, which manifests still use. The API server turns one version
 // into the other by changing apiVersion alone, so both have the same fields.
 //
 // +kubebuilder:object:generate=true

@@ -15,7 +15,7 @@ type EnvironmentConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Data is whatever its readers understand.
+	// Data is any object; only functions interpret it.
 	//
 	// +optional
 	Data map[string]extv1.JSON `json:"data,omitempty"`

@@ -6,8 +6,7 @@ import (
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 )
 
-// Usage is the first spelling of protection.crossplane.io's ClusterUsage, with the same
-// fields.
+// Usage is the first version of protection.crossplane.io's ClusterUsage, with the same fields.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -8,8 +8,7 @@ import (
 // EnvironmentConfigKind is the kind of EnvironmentConfigs.
 const EnvironmentConfigKind = "EnvironmentConfig"
 
-// EnvironmentConfig is data for functions of pipelines, which read it as they read other
-// objects. Nothing else looks at it.
+// EnvironmentConfig is data for functions of pipelines. Only functions read it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -19,7 +18,7 @@ type EnvironmentConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Data is whatever its readers understand.
+	// Data is any object; only functions interpret it.
 	//
 	// +optional
 	Data map[string]extv1.JSON `json:"data,omitempty"`

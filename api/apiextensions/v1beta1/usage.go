@@ -14,15 +14,14 @@ var GroupVersion = schema.GroupVersion{Group: "apiextensions.crossplane.io", Ver
 // UsageKind is the kind of Usages.
 const UsageKind = "Usage"
 
-// AddToScheme makes the kinds known to a scheme.
+// AddToScheme adds the kinds to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Usage{}, &UsageList{}, &EnvironmentConfig{}, &EnvironmentConfigList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
 
-// Usage is the older spelling of protection.crossplane.io's ClusterUsage, with the
-// same fields.
+// Usage is an older version of protection.crossplane.io's ClusterUsage, with the same fields.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

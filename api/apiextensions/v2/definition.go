@@ -32,8 +32,8 @@ type CompositeResourceDefinitionList struct {
 	Items           []CompositeResourceDefinition `json:"items"`
 }
 
-// DefinitionSpec is what a definition asks for. The rules let those pass that were
-// written as v1, so that their owners can still edit them.
+// DefinitionSpec is the spec of a definition. Its validation rules accept definitions that were
+// created as v1, so that they can still be edited.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.claimNames) || self.scope == 'LegacyCluster'",message="Claims aren't supported in apiextensions.crossplane.io/v2"
 // +kubebuilder:validation:XValidation:rule="!has(self.connectionSecretKeys) || self.scope == 'LegacyCluster'",message="XR connection secrets aren't supported in apiextensions.crossplane.io/v2"
@@ -44,14 +44,14 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	Group string `json:"group"`
 
-	// Names are those of the composite kind.
+	// Names are the names of the composite kind.
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	// +kubebuilder:validation:XValidation:rule="self.plural == self.plural.lowerAscii()",message="Plural name must be lowercase"
 	// +kubebuilder:validation:XValidation:rule="!has(self.singular) || self.singular == self.singular.lowerAscii()",message="Singular name must be lowercase"
 	Names extv1.CustomResourceDefinitionNames `json:"names"`
 
-	// Scope says whether composites live in a namespace.
+	// Scope is the scope of composites.
 	//
 	// +kubebuilder:validation:Enum=Namespaced;Cluster
 	// +kubebuilder:default=Namespaced
@@ -64,53 +64,53 @@ type DefinitionSpec struct {
 	// +optional
 	DefaultCompositionRef *v1.CompositionReference `json:"defaultCompositionRef,omitempty"`
 
-	// DefaultCompositionRevisionSelector selects among the composition's revisions
-	// for composites that don't.
+	// DefaultCompositionRevisionSelector selects the composition's revision for composites
+	// without a selector.
 	//
 	// +optional
 	DefaultCompositionRevisionSelector *metav1.LabelSelector `json:"defaultCompositionRevisionSelector,omitempty"`
 
-	// EnforcedCompositionRef names the composition of all composites, whatever they
-	// ask for.
+	// EnforcedCompositionRef names the composition of all composites, also of those that
+	// select another one.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Value is immutable"
 	EnforcedCompositionRef *v1.CompositionReference `json:"enforcedCompositionRef,omitempty"`
 
-	// DefaultCompositionUpdatePolicy is the policy of composites that have none.
+	// DefaultCompositionUpdatePolicy is the policy of composites that set none.
 	//
 	// +optional
 	// +kubebuilder:default=Automatic
 	DefaultCompositionUpdatePolicy *v1.UpdatePolicy `json:"defaultCompositionUpdatePolicy,omitempty"`
 
-	// Versions are those that the kind is served in.
+	// Versions are the versions of the kind.
 	Versions []v1.DefinitionVersion `json:"versions"`
 
-	// Conversion says how objects are converted between versions.
+	// Conversion is how objects are converted between versions.
 	//
 	// +optional
 	Conversion *extv1.CustomResourceConversion `json:"conversion,omitempty"`
 
-	// Metadata is for the CustomResourceDefinition of the kind.
+	// Metadata is added to the CustomResourceDefinition of the kind.
 	//
 	// +optional
 	Metadata *v1.DefinitionMetadata `json:"metadata,omitempty"`
 
-	// ClaimNames is of definitions that were written as v1.
+	// ClaimNames is set in definitions that were created as v1.
 	//
-	// Deprecated: composites of this version can't be claimed.
+	// Deprecated: composites of this version have no claims.
 	//
 	// +optional
 	ClaimNames *extv1.CustomResourceDefinitionNames `json:"claimNames,omitempty"`
 
 	// DefaultCompositeDeletePolicy has no effect without claims.
 	//
-	// Deprecated: composites of this version can't be claimed.
+	// Deprecated: composites of this version have no claims.
 	//
 	// +optional
 	DefaultCompositeDeletePolicy *v1.DeletePolicy `json:"defaultCompositeDeletePolicy,omitempty"`
 
-	// ConnectionSecretKeys is of definitions that were written as v1.
+	// ConnectionSecretKeys is set in definitions that were created as v1.
 	//
 	// Deprecated: compose a Secret instead.
 	//

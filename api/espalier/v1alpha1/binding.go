@@ -5,17 +5,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Binding is the durable memory of one managed resource's external resource: whose
-// it is, what was asked of the external API, and what is known of the answer. It
-// is written before each call that changes something, and read after every crash.
-// Nobody but the runtime writes it, no policy of its managed resource gates it, and
-// it belongs to no owner that could take it away.
+// Binding is the durable record of one managed resource's external resource: its owner, the
+// operation in flight at the external API, and what is known of the result. The controllers
+// write it before each call that changes something, and read it after a crash. Only the
+// controllers write it, no policy of the managed resource applies to it, and it has no owner
+// reference, so that nothing deletes it with the managed resource.
 //
-// It is named by the key of the external resource, where its creator names that,
-// so that two managed resources can't be after the same one. Where the external API
-// assigns identities there are two for one external resource: the Binding, named by the
-// managed resource's UID, and, once the identity is known, a second one that reserves the
-// identity's key and has the label espalier.dev/reservation.
+// Its name is computed from the key of the external resource if the managed resource names
+// that, so that two managed resources cannot have the same external resource. If the external
+// API assigns identities, there are two Bindings: one named by the managed resource's UID and,
+// once the identity is known, one that reserves the key of the identity and has the label
+// espalier.dev/reservation.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=espalier,shortName=ebinding
@@ -43,87 +43,86 @@ type BindingList struct {
 	Items           []Binding `json:"items"`
 }
 
-// BindingSpec is what a Binding remembers.
+// BindingSpec is what a Binding records.
 type BindingSpec struct {
 	Key   BindingKey   `json:"key"`
 	Owner BindingOwner `json:"owner"`
 
-	// Shared says that the managed resource only observes or updates, so that its
-	// external resource may be others' as well.
+	// Shared is true if the managed resource only observes or updates, so that other
+	// managed resources may have the same external resource.
 	//
 	// +optional
 	Shared bool `json:"shared,omitempty"`
 
-	// Mark is the random ID that the external resource is marked with, where it can
-	// be.
+	// Mark is the random ID that the external resource is marked with, if the external API
+	// supports marks.
 	Mark string `json:"mark"`
 
-	// Explicit says that somebody named the external resource before there was one
-	// of ours: it may be taken on.
+	// Explicit is true if the managed resource named an external resource before the
+	// controllers created one: an existing one may be adopted.
 	//
 	// +optional
 	Explicit bool `json:"explicit,omitempty"`
 
 	Phase BindingPhase `json:"phase"`
 
-	// Ref is the identity of the external resource, once it is known. It never
-	// changes by itself.
+	// Ref is the identity of the external resource, once it is known. The controllers never
+	// change it.
 	//
 	// +optional
 	Ref string `json:"ref,omitempty"`
 
-	// Attempts counts the operations that were begun.
+	// Attempts counts the operations that have begun.
 	//
 	// +optional
 	Attempts int64 `json:"attempts,omitempty"`
 
-	// AbsentBefore says that there was no external resource of the key when the
-	// first creation was about to begin, so that one that has come since is ours.
+	// AbsentBefore is when no external resource of the key existed, before the first creation
+	// began: one that exists since then was created by this Binding.
 	//
 	// +optional
 	AbsentBefore *metav1.MicroTime `json:"absentBefore,omitempty"`
 
-	// Operation is the open operation: there is one at most.
+	// Operation is the operation in flight. There is at most one.
 	//
 	// +optional
 	Operation *BindingOperation `json:"operation,omitempty"`
 
-	// Ended is the operation that ended last, and well: for a while the external API
-	// may still show what was before it.
+	// Ended is the last operation that succeeded: the external API may show the state before
+	// it for a while.
 	//
 	// +optional
 	Ended *BindingEnded `json:"ended,omitempty"`
 
-	// Doubted is when a creation was bound whose call had to be made again, so that
-	// a late one may have made another resource: it is looked for once more.
+	// Doubted is when a creation succeeded whose call was repeated. A late call may have
+	// created a second resource, so the controllers search for one once more.
 	//
 	// +optional
 	Doubted *metav1.MicroTime `json:"doubted,omitempty"`
 
-	// Unresolved says since when, and why, it can't be told whether a creation has
-	// had its effect.
+	// Unresolved is since when, and why, it is unknown whether a creation had an effect.
 	//
 	// +optional
 	Unresolved *BindingUnresolved `json:"unresolved,omitempty"`
 
-	// AbsentSince is when the external resource was first found gone.
+	// AbsentSince is when the external resource was first observed to be gone.
 	//
 	// +optional
 	AbsentSince *metav1.MicroTime `json:"absentSince,omitempty"`
 
-	// Until is how long a tombstone keeps the key.
+	// Until is when a tombstone expires, which reserves the key.
 	//
 	// +optional
 	Until *metav1.MicroTime `json:"until,omitempty"`
 
-	// Retried is the value of the annotation that last asked for an unresolved
-	// creation to be tried again.
+	// Retried is the value of the annotation that last requested a retry of an unresolved
+	// creation.
 	//
 	// +optional
 	Retried string `json:"retried,omitempty"`
 }
 
-// BindingKey is the place that the external resource takes: see external.Key.
+// BindingKey identifies the external resource among all others.
 type BindingKey struct {
 	Scope string `json:"scope"`
 	Type  string `json:"type"`
@@ -141,86 +140,84 @@ type BindingOwner struct {
 	UID       types.UID `json:"uid"`
 }
 
-// BindingOperation is an operation that may have been begun: it is stored before
-// its call is made.
+// BindingOperation is an operation whose call may have been made: it is stored before the
+// call.
 type BindingOperation struct {
 	// Verb is Create, Update or Delete.
 	Verb    string `json:"verb"`
 	Attempt int64  `json:"attempt"`
-	// Token is sent with the call and is the same whenever it is repeated.
+	// Token is the idempotency token of the call: repeated calls have the same.
 	Token string `json:"token"`
-	// Request is the frozen content of the call.
+	// Request is the content of the call, which repeated calls have as well.
 	//
 	// +optional
 	Request []byte `json:"request,omitempty"`
-	// Generation is that of the managed resource that the request was made of.
+	// Generation is the generation of the managed resource that Request was computed from.
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// Resume is what the external API gave to go on with; empty until it has
-	// answered.
+	// Resume is the resume token of the external API; empty until it has responded.
 	//
 	// +optional
 	Resume string `json:"resume,omitempty"`
-	// Repeated says that the call was made again, because nobody had its answer.
+	// Repeated is true if the call was made again because its response was lost.
 	//
 	// +optional
 	Repeated bool `json:"repeated,omitempty"`
-	// RepeatedAt is when it was made again last.
+	// RepeatedAt is when the call was last made again.
 	//
 	// +optional
 	RepeatedAt *metav1.MicroTime `json:"repeatedAt,omitempty"`
-	// Failed is when a creation ended badly whose call was made once, so that nothing
-	// more comes of it, and what it has left can be looked for.
+	// Failed is when a creation failed whose call was made once: it has no more effects, and
+	// the controllers can search for what it has left behind.
 	//
 	// +optional
 	Failed *metav1.MicroTime `json:"failed,omitempty"`
-	// Ref is the identity of the external resource, where the external API gave it
-	// before the operation has ended.
+	// Ref is the identity of the external resource, if the external API returned it before
+	// the end of the operation.
 	//
 	// +optional
 	Ref       string           `json:"ref,omitempty"`
 	StartedAt metav1.MicroTime `json:"startedAt"`
 }
 
-// BindingEnded is an operation that has ended well.
+// BindingEnded is an operation that succeeded.
 type BindingEnded struct {
 	// Verb is Create, Update or Delete.
 	Verb string `json:"verb"`
-	// Request is the digest of the content of its call.
+	// Request is the digest of the content of the call.
 	//
 	// +optional
 	Request string           `json:"request,omitempty"`
 	At      metav1.MicroTime `json:"at"`
 }
 
-// BindingUnresolved is a creation of which nothing tells whether it has had its
-// effect.
+// BindingUnresolved is a creation of which it is unknown whether it had an effect.
 type BindingUnresolved struct {
 	Since   metav1.MicroTime `json:"since"`
 	Message string           `json:"message"`
 }
 
-// BindingPhase is where a binding is in its life.
+// BindingPhase is the phase of a binding.
 //
 // +kubebuilder:validation:Enum=Reserved;Creating;Bound;Updating;Deleting;Tombstone;Released;Orphaned
 type BindingPhase string
 
 // Phases of a binding.
 const (
-	// Reserved: the key is taken, and nothing was ever asked of the external API.
+	// Reserved: the key is reserved, and no call has been made to the external API.
 	BindingReserved BindingPhase = "Reserved"
-	// Creating, Updating, Deleting: an operation is open.
+	// Creating, Updating, Deleting: an operation is in flight.
 	BindingCreating BindingPhase = "Creating"
 	BindingUpdating BindingPhase = "Updating"
 	BindingDeleting BindingPhase = "Deleting"
-	// Bound: the external resource is there, or was when it was last looked at.
+	// Bound: the external resource existed when it was last observed.
 	BindingBound BindingPhase = "Bound"
-	// Tombstone: it was deleted; the key is kept until its name may be used again.
+	// Tombstone: it was deleted; the key is reserved until its name may be used again.
 	BindingTombstone BindingPhase = "Tombstone"
-	// Released: it was let go of.
+	// Released: the external resource was left in place, and the key is free.
 	BindingReleased BindingPhase = "Released"
-	// Orphaned: the managed resource was taken away by force; the key stays taken
-	// until somebody lets it go.
+	// Orphaned: the managed resource was removed by force; the key stays reserved until a
+	// person deletes the Binding.
 	BindingOrphaned BindingPhase = "Orphaned"
 )

@@ -1,4 +1,4 @@
-// Package v1alpha1 holds the kinds that are Espalier's own, espalier.dev/v1alpha1.
+// Package v1alpha1 holds Espalier's own kinds, espalier.dev/v1alpha1.
 //
 // +kubebuilder:object:generate=true
 // +groupName=espalier.dev

@@ -4,13 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Hold makes the controllers rest: while there is one, nothing is done about
-// instances, managed resources and Bindings, not even about those that are being
-// deleted. Definitions go on, so that kinds are served. An import puts one up before
-// it writes anything and takes it away when all is there; one that was left behind
-// by an import that died is taken over by the same import, run again.
+// Hold suspends the controllers: while one exists, instances, managed resources and Bindings
+// are not reconciled, not even those that are being deleted. Definitions are, so that kinds
+// are served. An import creates a Hold before it writes anything and deletes it when it is
+// complete; if an import is interrupted, running it again takes over its Hold.
 //
-// Deleting it by hand lets the controllers go on with whatever is there.
+// If you delete it, the controllers reconcile what exists by then.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=espalier
@@ -37,34 +36,33 @@ type HoldList struct {
 	Items           []Hold `json:"items"`
 }
 
-// HoldSpec says what a hold is for.
+// HoldSpec is the purpose of a hold.
 type HoldSpec struct {
-	// Reason tells people why nothing is done.
+	// Reason is why the controllers are suspended, for people.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Import is the id of the export that is being restored; empty for a hold of
-	// another purpose.
+	// Import is the id of the export that is being restored; empty for other purposes.
 	//
 	// +optional
 	Import string `json:"import,omitempty"`
-	// Holder is the process that restores it. Another that takes over puts itself
-	// in, and the former stops.
+	// Holder is the process that restores it. When another process takes over, it writes
+	// its own name here, and the former stops.
 	//
 	// +optional
 	Holder string `json:"holder,omitempty"`
 }
 
-// HoldStatus says whether a hold is obeyed.
+// HoldStatus is whether the controllers are suspended.
 type HoldStatus struct {
-	// RestingSince is when the last pass that was under way had ended: since then
-	// the controllers change nothing. Without controllers it stays empty.
+	// RestingSince is when the last reconcile in flight ended: since then the controllers
+	// write nothing. It stays empty if no controllers run.
 	//
 	// +optional
 	RestingSince *metav1.MicroTime `json:"restingSince,omitempty"`
 }
 
-// ImportAnnotation is on what an import has made: the name of its Hold and, after a
-// slash, its UID. Until that very Hold is known to have gone, nothing is done about
-// the object, also by a controller that hasn't heard of the Hold yet.
+// ImportAnnotation is on objects that an import has created: the name of its Hold and, after a
+// slash, the UID. The object is not reconciled until that Hold is known to be deleted, also by
+// a controller that has not observed the Hold yet.
 const ImportAnnotation = "espalier.dev/import"

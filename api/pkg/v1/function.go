@@ -33,20 +33,18 @@ type FunctionList struct {
 	Items           []Function `json:"items"`
 }
 
-// FunctionSpec says which function it is.
+// FunctionSpec is the spec of a function.
 type FunctionSpec struct {
-	// Package is the image that the function is distributed as.
+	// Package is the image of the function.
 	Package string `json:"package"`
 
-	// RevisionActivationPolicy says whether a new revision takes over by itself:
-	// Automatic or Manual.
+	// RevisionActivationPolicy is how a new revision becomes active: Automatic or Manual.
 	//
 	// +optional
 	// +kubebuilder:default=Automatic
 	RevisionActivationPolicy *ActivationPolicy `json:"revisionActivationPolicy,omitempty"`
 
-	// RevisionHistoryLimit is how many revisions besides the active one are kept; 0
-	// keeps all.
+	// RevisionHistoryLimit is how many inactive revisions are kept; 0 keeps all.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -56,7 +54,7 @@ type FunctionSpec struct {
 	RuntimeSettings `json:",inline"`
 }
 
-// ActivationPolicy says whether a new revision takes over by itself.
+// ActivationPolicy is how a new revision becomes active.
 type ActivationPolicy string
 
 // Policies for new revisions.
@@ -65,7 +63,7 @@ const (
 	ActivationManual    ActivationPolicy = "Manual"
 )
 
-// FunctionStatus is what became of a function.
+// FunctionStatus is the status of a function.
 type FunctionStatus struct {
 	// Conditions are Installed and Healthy.
 	//
@@ -77,7 +75,7 @@ type FunctionStatus struct {
 	// CurrentRevision is the name of the newest revision, active or not.
 	CurrentRevision string `json:"currentRevision,omitempty"`
 
-	// CurrentIdentifier is the package that the newest revision was made of.
+	// CurrentIdentifier is the package of the newest revision.
 	CurrentIdentifier string `json:"currentIdentifier,omitempty"`
 
 	// AppliedImageConfigRefs are the image configurations that were used.

@@ -8,8 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// FunctionRevision is a function as it was distributed at some time. The active one is
-// the one that is called.
+// FunctionRevision is a version of a function. The active one is called.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -40,34 +39,32 @@ type FunctionRevisionList struct {
 	Items           []FunctionRevision `json:"items"`
 }
 
-// FunctionRevisionSpec says what the revision is of and whether it is in use.
+// FunctionRevisionSpec is the spec of a revision.
 type FunctionRevisionSpec struct {
 	// DesiredState is Active or Inactive.
 	DesiredState DesiredState `json:"desiredState"`
 
-	// Image is what the function is distributed as.
+	// Image is the image of the function.
 	Image string `json:"image"`
 
-	// Revision is the higher the newer.
+	// Revision is higher for newer revisions.
 	Revision int64 `json:"revision"`
 
 	PackageSettings `json:",inline"`
 	RuntimeSettings `json:",inline"`
 
-	// TLSServerSecretName names the Secret with the certificate that the function
-	// shows.
+	// TLSServerSecretName names the Secret with the function's server certificate.
 	//
 	// +optional
 	TLSServerSecretName *string `json:"tlsServerSecretName,omitempty"`
 
-	// TLSClientSecretName names the Secret with the certificate that the package
-	// shows to others.
+	// TLSClientSecretName names the Secret with the package's client certificate.
 	//
 	// +optional
 	TLSClientSecretName *string `json:"tlsClientSecretName,omitempty"`
 }
 
-// DesiredState says whether a revision is in use.
+// DesiredState is whether a revision is active.
 type DesiredState string
 
 // States of a revision.
@@ -76,7 +73,7 @@ const (
 	RevisionInactive DesiredState = "Inactive"
 )
 
-// FunctionRevisionStatus is what became of a revision.
+// FunctionRevisionStatus is the status of a revision.
 type FunctionRevisionStatus struct {
 	// Conditions are RevisionHealthy, RuntimeHealthy and Verified.
 	//
@@ -85,7 +82,7 @@ type FunctionRevisionStatus struct {
 	// +optional
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 
-	// Endpoint is where the function is served.
+	// Endpoint is the address of the function.
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// ObjectRefs are the objects that the revision owns.
@@ -97,7 +94,7 @@ type FunctionRevisionStatus struct {
 	InstalledDependencies int64 `json:"installedDependencies,omitempty"`
 	InvalidDependencies   int64 `json:"invalidDependencies,omitempty"`
 
-	// PermissionRequests are what the package asks to be allowed.
+	// PermissionRequests are the permissions that the package requests.
 	PermissionRequests []rbacv1.PolicyRule `json:"permissionRequests,omitempty"`
 
 	// AppliedImageConfigRefs are the image configurations that were used.
@@ -106,7 +103,7 @@ type FunctionRevisionStatus struct {
 	// ResolvedImage is the image once an image configuration has rewritten it.
 	ResolvedImage string `json:"resolvedImage,omitempty"`
 
-	// Capabilities are what the package says that it can do.
+	// Capabilities are the capabilities that the package declares.
 	Capabilities []string `json:"capabilities,omitempty"`
 }
 

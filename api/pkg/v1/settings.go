@@ -2,41 +2,41 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// PackageSettings are about fetching a package.
+// PackageSettings configure how a package is fetched.
 type PackageSettings struct {
-	// PackagePullSecrets are for registries that ask who one is.
+	// PackagePullSecrets are the credentials for private registries.
 	//
 	// +optional
 	PackagePullSecrets []corev1.LocalObjectReference `json:"packagePullSecrets,omitempty"`
 
-	// PackagePullPolicy says when the package is fetched.
+	// PackagePullPolicy is when the package is fetched.
 	//
 	// +optional
 	// +kubebuilder:default=IfNotPresent
 	PackagePullPolicy *corev1.PullPolicy `json:"packagePullPolicy,omitempty"`
 
-	// IgnoreCrossplaneConstraints installs a package that asks for another version of
-	// the control plane.
+	// IgnoreCrossplaneConstraints installs a package that requires another version of
+	// Crossplane.
 	//
 	// +optional
 	// +kubebuilder:default=false
 	IgnoreCrossplaneConstraints *bool `json:"ignoreCrossplaneConstraints,omitempty"`
 
-	// SkipDependencyResolution installs a package without those that it needs.
+	// SkipDependencyResolution installs a package without its dependencies.
 	//
 	// +optional
 	// +kubebuilder:default=false
 	SkipDependencyResolution *bool `json:"skipDependencyResolution,omitempty"`
 
-	// CommonLabels are put on what is made for the package.
+	// CommonLabels are added to the objects of the package.
 	//
 	// +optional
 	CommonLabels map[string]string `json:"commonLabels,omitempty"`
 }
 
-// RuntimeSettings are about running a package.
+// RuntimeSettings configure how a package runs.
 type RuntimeSettings struct {
-	// ControllerConfigRef is how older versions named the configuration.
+	// ControllerConfigRef is the older name of the configuration.
 	//
 	// Deprecated: use runtimeConfigRef.
 	//

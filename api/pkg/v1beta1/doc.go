@@ -1,5 +1,4 @@
-// Package v1beta1 holds pkg.crossplane.io/v1beta1, the version in which functions were
-// first written. They are stored as v1, with the same fields.
+// Package v1beta1 holds pkg.crossplane.io/v1beta1, the first version of functions. They are stored as v1, with the same fields.
 //
 // +kubebuilder:object:generate=true
 // +groupName=pkg.crossplane.io

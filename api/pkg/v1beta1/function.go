@@ -11,7 +11,7 @@ import (
 // GroupVersion is the group and version of this package's kinds.
 var GroupVersion = schema.GroupVersion{Group: "pkg.crossplane.io", Version: "v1beta1"}
 
-// AddToScheme makes the kinds known to a scheme.
+// AddToScheme adds the kinds to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionRevision{}, &FunctionRevisionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
@@ -44,7 +44,7 @@ type FunctionList struct {
 	Items           []Function `json:"items"`
 }
 
-// FunctionRevision is a function as it was distributed at some time.
+// FunctionRevision is a version of a function.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Usage keeps an object from being deleted while another, of the usage's namespace,
-// uses it.
+// Usage protects an object from deletion while another object in the usage's namespace uses
+// it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -33,8 +33,7 @@ type UsageList struct {
 	Items           []Usage `json:"items"`
 }
 
-// ClusterUsage keeps an object from being deleted while another uses it; both are
-// cluster-scoped.
+// ClusterUsage protects a cluster-scoped object from deletion while another one uses it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -60,7 +59,7 @@ type ClusterUsageList struct {
 	Items           []ClusterUsage `json:"items"`
 }
 
-// UsageSpec says what is used, by what or why.
+// UsageSpec is the protected object, and its user or a reason.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
 // +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)",message="\"spec.by\" must be specified if \"spec.of.resourceRef.namespace\" is: nobody keeps another namespace's objects for a reason alone."
@@ -71,26 +70,25 @@ type UsageSpec struct {
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	Of NamespacedResource `json:"of"`
 
-	// By is the object that uses it. Without one, the usage lasts until it is deleted
-	// itself.
+	// By is the object that uses it. Without one, the usage protects until it is
+	// deleted.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	By *Resource `json:"by,omitempty"`
 
-	// Reason is told to whoever tries to delete the used object.
+	// Reason is in the error of a deletion that is refused.
 	//
 	// +optional
 	Reason *string `json:"reason,omitempty"`
 
-	// ReplayDeletion has a deletion that was refused made again once the usage is
-	// gone.
+	// ReplayDeletion repeats a refused deletion once the usage is gone.
 	//
 	// +optional
 	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
 }
 
-// ClusterUsageSpec says what is used, by what or why.
+// ClusterUsageSpec is the protected object, and its user or a reason.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
 type ClusterUsageSpec struct {
@@ -99,28 +97,27 @@ type ClusterUsageSpec struct {
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	Of Resource `json:"of"`
 
-	// By is the object that uses it. Without one, the usage lasts until it is deleted
-	// itself.
+	// By is the object that uses it. Without one, the usage protects until it is
+	// deleted.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	By *Resource `json:"by,omitempty"`
 
-	// Reason is told to whoever tries to delete the used object.
+	// Reason is in the error of a deletion that is refused.
 	//
 	// +optional
 	Reason *string `json:"reason,omitempty"`
 
-	// ReplayDeletion has a deletion that was refused made again once the usage is
-	// gone.
+	// ReplayDeletion repeats a refused deletion once the usage is gone.
 	//
 	// +optional
 	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
 }
 
-// UsageStatus is what became of a usage.
+// UsageStatus is the status of a usage.
 type UsageStatus struct {
-	// Conditions are Ready.
+	// Conditions has the type Ready.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -128,7 +125,7 @@ type UsageStatus struct {
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 }
 
-// Resource is an object where the usage is.
+// Resource is an object in the scope of the usage.
 type Resource struct {
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
@@ -138,7 +135,7 @@ type Resource struct {
 	//
 	// +optional
 	ResourceRef *ResourceRef `json:"resourceRef,omitempty"`
-	// ResourceSelector finds the object, unless it is named.
+	// ResourceSelector selects the object, unless ResourceRef names it.
 	//
 	// +optional
 	ResourceSelector *ResourceSelector `json:"resourceSelector,omitempty"`
@@ -149,11 +146,11 @@ type ResourceRef struct {
 	Name string `json:"name"`
 }
 
-// ResourceSelector finds an object.
+// ResourceSelector selects an object.
 type ResourceSelector struct {
-	// MatchLabels are those that the object has.
+	// MatchLabels are labels that the object has.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// MatchControllerRef asks for one with the same controller as the usage.
+	// MatchControllerRef requires the same controller as that of the usage.
 	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
 }
 
@@ -167,7 +164,7 @@ type NamespacedResource struct {
 	//
 	// +optional
 	ResourceRef *NamespacedResourceRef `json:"resourceRef,omitempty"`
-	// ResourceSelector finds the object, unless it is named.
+	// ResourceSelector selects the object, unless ResourceRef names it.
 	//
 	// +optional
 	ResourceSelector *NamespacedResourceSelector `json:"resourceSelector,omitempty"`
@@ -176,19 +173,19 @@ type NamespacedResource struct {
 // NamespacedResourceRef names an object.
 type NamespacedResourceRef struct {
 	Name string `json:"name"`
-	// Namespace is the usage's own, unless it is said.
+	// Namespace defaults to the usage's namespace.
 	//
 	// +optional
 	Namespace *string `json:"namespace,omitempty"`
 }
 
-// NamespacedResourceSelector finds an object.
+// NamespacedResourceSelector selects an object.
 type NamespacedResourceSelector struct {
-	// MatchLabels are those that the object has.
+	// MatchLabels are labels that the object has.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// MatchControllerRef asks for one with the same controller as the usage.
+	// MatchControllerRef requires the same controller as that of the usage.
 	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
-	// Namespace is the usage's own, unless it is said.
+	// Namespace defaults to the usage's namespace.
 	//
 	// +optional
 	Namespace *string `json:"namespace,omitempty"`

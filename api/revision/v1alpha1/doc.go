@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the kind of revisions of graph definitions, in the group where the
-// dialect's users find it.
+// Package v1alpha1 holds the kind of revisions of graph definitions, in the dialect's
+// group.
 //
 // +kubebuilder:object:generate=true
 // +groupName=internal.kro.run

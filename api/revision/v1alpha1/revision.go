@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// GraphRevision is what a graph definition was at a time. It never changes.
+// GraphRevision is an immutable snapshot of a graph definition.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -36,52 +36,54 @@ type GraphRevisionList struct {
 	Items           []GraphRevision `json:"items"`
 }
 
-// GraphRevisionSpec is a definition's content, with its number.
+// GraphRevisionSpec is a definition's content and the number of the revision.
 type GraphRevisionSpec struct {
-	// Revision counts the revisions of one definition, from 1. A number is never
-	// given twice.
+	// Revision is the number of the revision among those of one definition, from 1. No
+	// number is used twice.
 	//
 	// +kubebuilder:validation:Required
 	// +kubebuilder:validation:Minimum=1
 	Revision int64 `json:"revision"`
 
-	// Snapshot is the definition as it was.
+	// Snapshot is the content of the definition.
 	//
 	// +kubebuilder:validation:Required
 	Snapshot Snapshot `json:"snapshot"`
 }
 
-// Snapshot is a definition as it was.
+// Snapshot is the content of a definition at one generation.
 type Snapshot struct {
-	// Name is that of the definition: by it a revision is the definition's, whatever
-	// became of the definition in the meantime.
+	// Name is the name of the definition. It ties the revision to the definition, also after
+	// the definition is deleted and created again.
 	//
 	// +kubebuilder:validation:Required
 	Name string `json:"name"`
 
-	// Namespace is that of the definition; empty unless that is a ResourceGroup. It is
-	// an addition of Espalier's.
+	// Namespace is the namespace of the definition; empty unless it is a ResourceGroup. It
+	// is an addition of Espalier's.
 	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Generation is the definition's when the revision was made.
+	// Generation is the generation of the definition.
 	//
 	// +kubebuilder:validation:Required
 	Generation int64 `json:"generation"`
 
-	// Spec is the definition's, without what says how revisions are used.
+	// Spec is the spec of the definition without the fields that select and roll out
+	// revisions.
 	//
 	// +kubebuilder:validation:Required
 	Spec v1alpha1.DefinitionSpec `json:"spec"`
 }
 
-// GraphRevisionStatus is what became of a revision.
+// GraphRevisionStatus is the status of a revision.
 type GraphRevisionStatus struct {
-	// TopologicalOrder lists the nodes so that each comes after those it reads.
+	// TopologicalOrder lists the nodes in an order in which each comes after those that it
+	// reads.
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
-	// Conditions are Ready and what it is made of: GraphVerified.
+	// Conditions are Ready and GraphVerified, which Ready follows from.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -91,7 +93,7 @@ type GraphRevisionStatus struct {
 	Resources []v1alpha1.ResourceInformation `json:"resources,omitempty"`
 }
 
-// HashLabel tells a revision's content apart from that of others.
+// HashLabel is a digest of the revision's content.
 const HashLabel = v1alpha1.Prefix + "graph-revision-hash"
 
 // Types of conditions on revisions.

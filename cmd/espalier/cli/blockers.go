@@ -13,21 +13,21 @@ func newBlockers() *cobra.Command {
 	var flags instanceFlags
 	cmd := &cobra.Command{
 		Use:   "blockers KIND NAME",
-		Short: "Show what holds up the deletion of an instance, and what can be done",
-		Long: "Shows how far the deletion of an instance is and what holds it up, however deep\n" +
-			"below: each object with the reason, since when, the instances that it is part of,\n" +
-			"and what can be done about it. It also tells of objects that nothing in the\n" +
-			"instance wants any more and that aren't gone yet.\n\n" + kindNames + "\n\n" +
+		Short: "Show what blocks the deletion of an instance, and what can be done",
+		Long: "Shows the progress of the deletion of an instance and what blocks it, however deep\n" +
+			"below: each object with the reason, since when, the instances that it belongs to,\n" +
+			"and what can be done about it. It also shows objects that are no longer desired\n" +
+			"and are not gone yet.\n\n" + kindNames + "\n\n" +
 			"Exit codes:\n" +
-			"  0  nothing holds anything up\n" +
-			"  1  it could not be looked at, or there is no such object\n" +
-			"  2  the call can't be meant\n" +
-			"  3  something holds something up",
+			"  0  nothing is blocked\n" +
+			"  1  the object does not exist or cannot be read\n" +
+			"  2  the arguments are invalid\n" +
+			"  3  something is blocked",
 		Example: "  espalier blockers vpcs.kro.run main -n prod\n" +
 			"  espalier blockers vpc main -o json | jq '.blockers[].object'",
-		Args: kindAndName,
+		Args: requireKindAndName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, name, err := named(cmd.Name(), args)
+			kind, name, err := parseKindAndName(cmd.Name(), args)
 			if err != nil {
 				return err
 			}
@@ -39,13 +39,13 @@ func newBlockers() *cobra.Command {
 }
 
 func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error {
-	shown, world, err := flags.look(cmd.Context(), kind, name)
+	shown, state, err := flags.readTree(cmd.Context(), kind, name)
 	if err != nil {
 		return err
 	}
-	shown.tellHolds(cmd.Context(), cmd.ErrOrStderr())
+	shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
 	now := time.Now()
-	found := observe.HoldupOf(observe.Build(world, now))
+	found := observe.FindBlockers(observe.Build(state, now))
 	text := found.Text(now)
 	if flags.output == "json" {
 		text = string(found.JSON())

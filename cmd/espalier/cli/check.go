@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// checkRun prints what the controllers would do first. It fails if they wouldn't start.
+// checkRun prints what the controllers would install. It fails if they would not start.
 func checkRun(cmd *cobra.Command, options server.ManagerOptions) error {
 	found, err := server.Check(cmd.Context(), options)
 	if err != nil {
@@ -28,7 +28,7 @@ func checkRun(cmd *cobra.Command, options server.ManagerOptions) error {
 	return nil
 }
 
-// checkText is findings as text.
+// checkText formats findings.
 func checkText(found server.Findings) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -36,10 +36,10 @@ func checkText(found server.Findings) string {
 	for _, s := range found.Installs {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Action, s.Wanted.GetName(), observe.Printable(installDetail(s)))
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder never fails
 	var out strings.Builder
 	for line := range strings.Lines(b.String()) {
-		out.WriteString(strings.TrimRight(line, " \n") + "\n") // the padding of cells with nothing after them
+		out.WriteString(strings.TrimRight(line, " \n") + "\n") // removes the padding at the ends of lines
 	}
 	for _, note := range found.Notes {
 		out.WriteString("note: " + note + ".\n")
@@ -50,7 +50,8 @@ func checkText(found server.Findings) string {
 	return out.String()
 }
 
-// installDetail says what Espalier goes without where another program has installed a kind.
+// installDetail is what is missing in a CustomResourceDefinition that another program has
+// installed.
 func installDetail(s install.Step) string {
 	switch s.Action {
 	case install.Refused:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWithoutAKubeconfigItSaysWhereItHasLooked(t *testing.T) {
+func TestAMissingKubeconfigIsAnErrorWithThePathsTried(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", missing)

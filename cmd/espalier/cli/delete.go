@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// deleteFlags are how an instance is to be deleted, and what is to be seen of it.
+// deleteFlags are the flags of delete.
 type deleteFlags struct {
 	instanceFlags
 	watch   bool
@@ -21,7 +21,7 @@ type deleteFlags struct {
 	cascade string
 }
 
-// cascades are what can become of what an instance is made of.
+// cascades are the values of --cascade.
 var cascades = map[string]metav1.DeletionPropagation{
 	"background": metav1.DeletePropagationBackground,
 	"foreground": metav1.DeletePropagationForeground,
@@ -33,24 +33,24 @@ func newDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete KIND NAME",
 		Short: "Delete an instance, and watch it go",
-		Long: "Asks for the deletion of an instance. What it is made of goes before it, in\n" +
-			"reverse order. With --watch, its tree is shown with how far it is and what holds\n" +
-			"it up, until it is gone; whoever stops watching leaves the deletion going. Only\n" +
-			"the object that is there now is meant, never a later one of the same name.\n\n" + kindNames + "\n\n" +
+		Long: "Requests the deletion of an instance. Its children are deleted before it, in reverse\n" +
+			"order. With --watch, its tree is shown with the progress and the blockers, until it\n" +
+			"is gone; the deletion goes on if you stop watching. Only the object that exists now\n" +
+			"is deleted, never a later one of the same name.\n\n" + kindNames + "\n\n" +
 			"Exit codes:\n" +
-			"  0  it is gone; or, without --watch, its deletion was asked for\n" +
-			"  1  it could not be asked for, or not be watched to its end, or there is no such object\n" +
-			"  2  the call can't be meant\n" +
-			"  3  it is not gone within --timeout, and something holds it up, which is printed\n" +
-			"  4  it is not gone within --timeout, and nothing is known to hold it up",
+			"  0  it is gone; or, without --watch, its deletion was requested\n" +
+			"  1  it could not be requested or watched to the end, or the object does not exist\n" +
+			"  2  the arguments are invalid\n" +
+			"  3  it is not gone within --timeout; the blockers are printed\n" +
+			"  4  it is not gone within --timeout, and no blockers are known",
 		Example: "  espalier delete eksclusterwithvpc demo --watch\n" +
 			"  espalier delete vpcs.kro.run main -n prod --watch --timeout 5m -o json",
-		Args: kindAndName,
+		Args: requireKindAndName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := flags.check(); err != nil {
 				return &usageError{err}
 			}
-			kind, name, err := named(cmd.Name(), args)
+			kind, name, err := parseKindAndName(cmd.Name(), args)
 			if err != nil {
 				return err
 			}
@@ -58,9 +58,9 @@ func newDelete() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show how it goes, until it is gone")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "for how long to watch, such as 5m; by default until it is gone")
-	cmd.Flags().StringVar(&flags.cascade, "cascade", "background", "what becomes of what it is made of: with background or foreground it goes, with orphan it stays")
+	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show the progress until it is gone")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "how long to watch, such as 5m; by default until it is gone")
+	cmd.Flags().StringVar(&flags.cascade, "cascade", "background", "what happens to its children: background or foreground deletes them, orphan keeps them")
 	return cmd
 }
 
@@ -72,74 +72,74 @@ func (f *deleteFlags) check() error {
 	case f.timeout < 0:
 		return fmt.Errorf("--timeout can't be negative, such as %s", f.timeout)
 	case f.timeout > 0 && !f.watch:
-		return fmt.Errorf("--timeout is about --watch, which is missing")
+		return fmt.Errorf("--timeout needs --watch")
 	case f.output != "" && !f.watch:
-		return fmt.Errorf("--output is about --watch, which is missing")
+		return fmt.Errorf("--output needs --watch")
 	}
 	return nil
 }
 
 func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) error {
-	meant, err := flags.find(kind, name)
+	target, err := flags.find(kind, name)
 	if err != nil {
 		return err
 	}
-	meant.tellHolds(cmd.Context(), cmd.ErrOrStderr())
-	asked := request{instance: meant, cascade: cascades[flags.cascade]}
+	target.printHolds(cmd.Context(), cmd.ErrOrStderr())
+	request := deletionRequest{instance: target, cascade: cascades[flags.cascade]}
 	if flags.watch {
-		return watchDeletion(cmd, &asked, flags)
+		return watchDeletion(cmd, &request, flags)
 	}
-	root, err := asked.Of(asked.target).Get(cmd.Context(), name, metav1.GetOptions{})
+	root, err := request.ResourceClient(request.target).Get(cmd.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no %s", asked.target)
+		return fmt.Errorf("there is no %s", request.target)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", asked.target, err)
+		return fmt.Errorf("read %s: %w", request.target, err)
 	}
-	asked.target.UID = root.GetUID()
-	gone, err := asked.send(cmd.Context())
+	request.target.UID = root.GetUID()
+	gone, err := request.send(cmd.Context())
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(cmd.OutOrStdout(), asked.answer(root, gone, time.Now()))
+	fmt.Fprint(cmd.OutOrStdout(), request.message(root, gone, time.Now()))
 	return nil
 }
 
-// request asks for the deletion of one incarnation of an instance.
-type request struct {
+// deletionRequest requests the deletion of one object, never of a later one of its name.
+type deletionRequest struct {
 	instance
 	cascade metav1.DeletionPropagation
 }
 
-// send asks for the deletion, and says whether the object was gone by then.
-func (r *request) send(ctx context.Context) (gone bool, err error) {
-	err = r.Of(r.target).Delete(ctx, r.target.Name, metav1.DeleteOptions{
+// send requests the deletion. Gone is true if the object was gone already.
+func (r *deletionRequest) send(ctx context.Context) (gone bool, err error) {
+	err = r.ResourceClient(r.target).Delete(ctx, r.target.Name, metav1.DeleteOptions{
 		PropagationPolicy: &r.cascade,
 		Preconditions:     &metav1.Preconditions{UID: &r.target.UID},
 	})
 	if err == nil {
 		return false, nil
 	}
-	// Anybody may refuse with these codes, an admission webhook for example.
+	// An admission webhook may refuse with these codes as well.
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		now, look := r.Of(r.target).Get(ctx, r.target.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(look) || look == nil && now.GetUID() != r.target.UID {
+		now, getErr := r.ResourceClient(r.target).Get(ctx, r.target.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(getErr) || getErr == nil && now.GetUID() != r.target.UID {
 			return true, nil
 		}
 	}
 	return false, fmt.Errorf("delete %s: %w", r.target, err)
 }
 
-// answer says what was asked for, and how to go on from here.
-func (r *request) answer(root *unstructured.Unstructured, gone bool, now time.Time) string {
+// message says that the deletion was requested, and names the next commands.
+func (r *deletionRequest) message(root *unstructured.Unstructured, gone bool, now time.Time) string {
 	if gone {
-		return fmt.Sprintf("%s is gone already\n", r.target)
+		return fmt.Sprintf("%s is already gone\n", r.target)
 	}
-	text := fmt.Sprintf("the deletion of %s is asked for\n", r.target)
+	text := fmt.Sprintf("deletion of %s requested\n", r.target)
 	if since := root.GetDeletionTimestamp(); since != nil {
-		text = fmt.Sprintf("%s was being deleted already, since %s\n", r.target, observe.Age(now.Sub(since.Time)))
+		text = fmt.Sprintf("%s is already being deleted; started %s ago\n", r.target, observe.Age(now.Sub(since.Time)))
 	}
 	where := observe.Arguments(root)
-	return text + "follow it with:               espalier tree " + where + " --watch\n" +
-		"see what holds it up with:    espalier blockers " + where + "\n"
+	return text + "to follow it:            espalier tree " + where + " --watch\n" +
+		"to see what blocks it:   espalier blockers " + where + "\n"
 }

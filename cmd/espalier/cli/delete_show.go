@@ -10,55 +10,54 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// showDeletion shows what run tells: to programs, on a screen, or in lines.
-func showDeletion(ctx context.Context, to io.Writer, title, output string, run func(context.Context, func(moment) error) error) error {
+// showDeletion shows the states that run passes: as JSON documents, on a screen, or in lines.
+func showDeletion(ctx context.Context, to io.Writer, title, output string, run func(context.Context, func(deletionState) error) error) error {
 	screen, ok := terminal(to)
 	switch {
 	case output == "json":
 		out := documents{to: to}
-		return run(ctx, func(m moment) error { return out.write(documentOf(m, time.Now())) })
+		return run(ctx, func(m deletionState) error { return out.write(documentOf(m, time.Now())) })
 	case ok:
 		return deletionScreen(ctx, screen, title, run)
 	}
-	fmt.Fprintf(to, "Deleting %s; it goes on when this is interrupted\n\n", title)
+	fmt.Fprintf(to, "Deleting %s; the deletion goes on if you interrupt this\n\n", title)
 	lines := deletionLines{to: to}
-	return run(ctx, lines.tell)
+	return run(ctx, lines.print)
 }
 
-// deletionDocument is a moment for programs. Fields may be added, and none
-// changes its meaning or goes.
+// deletionDocument is the JSON of a state. Fields may be added, and no field changes its
+// meaning or disappears.
 type deletionDocument struct {
 	Gone     bool             `json:"gone"`
 	Progress observe.Progress `json:"progress"`
-	// Blockers are what holds the deletion up, and LeftBehind what it has let go
-	// of, which may exist still.
-	Blockers   []observe.Blocked `json:"blockers"`
-	LeftBehind []observe.Blocked `json:"leftBehind,omitempty"`
-	Tree       *observe.Node     `json:"tree,omitempty"`
+	// Blockers block the deletion; LeftBehind were left behind and may still exist.
+	Blockers   []observe.BlockedObject `json:"blockers"`
+	LeftBehind []observe.BlockedObject `json:"leftBehind,omitempty"`
+	Tree       *observe.Node           `json:"tree,omitempty"`
 }
 
-func documentOf(m moment, now time.Time) deletionDocument {
-	out := deletionDocument{Gone: m.world.Root == nil, Progress: m.progress, Blockers: []observe.Blocked{}, LeftBehind: m.left}
+func documentOf(m deletionState, now time.Time) deletionDocument {
+	out := deletionDocument{Gone: m.cluster.Root == nil, Progress: m.progress, Blockers: []observe.BlockedObject{}, LeftBehind: m.leftBehind}
 	if !out.Gone {
-		tree := observe.Build(m.world, now)
-		out.Tree, out.Blockers = &tree, observe.HoldupOf(tree).Blockers
+		tree := observe.Build(m.cluster, now)
+		out.Tree, out.Blockers = &tree, observe.FindBlockers(tree).Blockers
 	}
 	return out
 }
 
-// deletionLines tells a deletion in lines, one for each thing that happens.
+// deletionLines prints a deletion, one line for each change.
 type deletionLines struct {
 	to       io.Writer
-	tree     treeTeller
+	tree     treePrinter
 	progress observe.Progress
 	policy   report.Policy
 }
 
-func (l *deletionLines) tell(m moment) error {
+func (l *deletionLines) print(m deletionState) error {
 	now := time.Now()
-	text := l.tree.tell(m.world, now)
-	if m.world.Root != nil {
-		l.policy = policyOf(m.world)
+	text := l.tree.format(m.cluster, now)
+	if m.cluster.Root != nil {
+		l.policy = policyOf(m.cluster)
 	}
 	if m.progress != l.progress {
 		l.progress = m.progress
@@ -68,10 +67,10 @@ func (l *deletionLines) tell(m moment) error {
 	return err
 }
 
-// policyOf is what becomes of the children of a tree's top, as far as it tells.
-func policyOf(w observe.World) report.Policy {
-	if said := report.ReadDeletion(w.Root); said != nil {
-		return said.Policy
+// policyOf is the deletion policy in the status of a tree's root.
+func policyOf(w observe.ClusterState) report.Policy {
+	if deletion := report.ReadDeletion(w.Root); deletion != nil {
+		return deletion.Policy
 	}
 	return report.Background
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-func TestDeleteAsksAndSaysHowToGoOn(t *testing.T) {
+func TestDeleteRequestsAndPrintsNextSteps(t *testing.T) {
 	l := newLayers(t)
 	l.layer(t, "top", "")
 	where := "layer." + l.kind.Group + " top -n " + l.namespace
-	for _, says := range []string{"the deletion of Layer " + l.namespace + "/top is asked for", "was being deleted already"} {
+	for _, says := range []string{"deletion of Layer " + l.namespace + "/top requested", "is already being deleted"} {
 		code, out, errs := l.call(t, "delete", "top")
 		if code != 0 || !strings.Contains(out, says) || !strings.Contains(out, "espalier tree "+where+" --watch\n") || !strings.Contains(out, "espalier blockers "+where+"\n") {
 			t.Errorf("exit code %d, %q, %q; want %q", code, out, errs, says)
@@ -54,7 +54,7 @@ func TestDeleteWatchesUntilAllIsGone(t *testing.T) {
 	}
 }
 
-func TestDeleteNotDoneInTime(t *testing.T) {
+func TestDeleteTimesOut(t *testing.T) {
 	l := newLayers(t)
 	l.nest(t)
 	l.layer(t, "slow", "")
@@ -67,8 +67,8 @@ func TestDeleteNotDoneInTime(t *testing.T) {
 		out  string
 		errs string
 	}{
-		"something is in the way": {"top", 3, "in Layer " + l.namespace + "/top > Layer " + l.namespace + "/middle > Layer " + l.namespace + "/low\n", "/top is not gone within 100ms: 1 object is in the way\n"},
-		"nothing is in the way":   {"slow", 4, "nothing is known to hold it up\n", "/slow is not gone within 100ms, and nothing is known to hold it up\n"},
+		"something is in the way": {"top", 3, "in Layer " + l.namespace + "/top > Layer " + l.namespace + "/middle > Layer " + l.namespace + "/low\n", "/top is not gone within 100ms: 1 object is blocking it\n"},
+		"nothing is in the way":   {"slow", 4, "no blockers are known\n", "/slow is not gone within 100ms, and no blockers are known\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestDeleteNotDoneInTime(t *testing.T) {
 	})
 }
 
-func TestANameThatIsThereAgainIsSomebodyElse(t *testing.T) {
+func TestDeleteDoesNotDeleteALaterObjectOfTheSameName(t *testing.T) {
 	l := newLayers(t)
 	l.layer(t, "top", "")
 	first := l.Get(t, l.kind, l.namespace, "top").GetUID()
@@ -104,12 +104,12 @@ func TestANameThatIsThereAgainIsSomebodyElse(t *testing.T) {
 		t.Errorf("exit code %d, %q\n%s", code, errs, out)
 	}
 
-	flags := instanceFlags{where: clusterFlags{kubeconfig: l.file}, namespace: l.namespace}
+	flags := instanceFlags{cluster: clusterFlags{kubeconfig: l.file}, namespace: l.namespace}
 	meant, err := flags.find("layers."+l.kind.Group, "top")
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := request{instance: meant, cascade: cascades["background"]}
+	asked := deletionRequest{instance: meant, cascade: cascades["background"]}
 	asked.target.UID = first
 	if gone, err := asked.send(t.Context()); err != nil || !gone {
 		t.Errorf("the first is not known to be gone: %v", err)
@@ -123,7 +123,7 @@ func TestANameThatIsThereAgainIsSomebodyElse(t *testing.T) {
 	}
 }
 
-func TestWhoStopsWatchingLeavesTheDeletionGoing(t *testing.T) {
+func TestInterruptingTheWatchKeepsTheDeletionGoing(t *testing.T) {
 	l := newLayers(t)
 	l.layer(t, "top", "")
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -132,12 +132,12 @@ func TestWhoStopsWatchingLeavesTheDeletionGoing(t *testing.T) {
 	l.awaitDeletion(t, l.kind, "top")
 	interrupt()
 	code, _, errs := ended.result(t)
-	if want := "espalier: no longer watched; the deletion of Layer " + l.namespace + "/top goes on\n"; code != 1 || errs != want {
+	if want := "espalier: stopped watching; the deletion of Layer " + l.namespace + "/top goes on\n"; code != 1 || errs != want {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
 }
 
-func TestDeleteSaysWhatIsWrong(t *testing.T) {
+func TestDeleteErrors(t *testing.T) {
 	l := newLayers(t)
 	tests := map[string]struct {
 		args []string
@@ -147,9 +147,9 @@ func TestDeleteSaysWhatIsWrong(t *testing.T) {
 		"an object that isn't there":             {nil, 1, "there is no Layer " + l.namespace + "/nobody\n"},
 		"nor when it is to be watched":           {[]string{"--watch"}, 1, "there is no Layer " + l.namespace + "/nobody\n"},
 		"a cascade that isn't there":             {[]string{"--cascade", "up"}, 2, `not "up"`},
-		"a limit of watching without watching":   {[]string{"--timeout", "5m"}, 2, "--watch, which is missing"},
+		"a limit of watching without watching":   {[]string{"--timeout", "5m"}, 2, "needs --watch"},
 		"a limit before the beginning":           {[]string{"--watch", "--timeout", "-1s"}, 2, "can't be negative"},
-		"documents of watching without watching": {[]string{"-o", "json"}, 2, "--watch, which is missing"},
+		"documents of watching without watching": {[]string{"-o", "json"}, 2, "needs --watch"},
 		"an output that isn't there":             {[]string{"--watch", "-o", "xml"}, 2, `json, not "xml"`},
 	}
 	for name, tt := range tests {
@@ -180,7 +180,7 @@ func (l *layers) watched(t *testing.T, ctx context.Context, name string, more ..
 // saw waits until a line with the text has been printed.
 func (w *watching) saw(t *testing.T, text string) {
 	t.Helper()
-	for limit := time.After(testkit.Patience); ; {
+	for limit := time.After(testkit.Timeout); ; {
 		select {
 		case line := <-w.out.come:
 			if strings.Contains(line, text) {
@@ -199,7 +199,7 @@ func (w *watching) result(t *testing.T) (code int, stdout, stderr string) {
 	t.Helper()
 	select {
 	case code = <-w.ended:
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("it doesn't end")
 	}
 	return code, w.out.text.String(), w.errs.String()

@@ -13,36 +13,36 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-var errTooLate = errors.New("it took too long")
+var errTimeout = errors.New("timed out")
 
-// watchDeletion asks for a deletion and shows how it goes. It watches before it
-// asks, so that nothing is missed.
-func watchDeletion(cmd *cobra.Command, asked *request, flags deleteFlags) error {
-	begun, err := asked.Gather(cmd.Context(), asked.target)
+// watchDeletion requests a deletion and shows its progress. It starts to watch before it sends
+// the request, so that it misses no event.
+func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFlags) error {
+	begun, err := request.Gather(cmd.Context(), request.target)
 	if err != nil {
 		return err
 	}
-	asked.target.UID = begun.Root.GetUID()
-	course := &course{}
+	request.target.UID = begun.Root.GetUID()
+	progress := &deletionWatch{}
 	sent := false
-	err = asked.watch(cmd.Context(), func(ctx context.Context, worlds <-chan observe.World) error {
-		first, err := next(ctx, worlds)
+	err = request.watch(cmd.Context(), func(ctx context.Context, states <-chan observe.ClusterState) error {
+		first, err := next(ctx, states)
 		if err != nil {
 			return err
 		}
 		if first.Root != nil {
-			if _, err := asked.send(ctx); err != nil {
+			if _, err := request.send(ctx); err != nil {
 				return err
 			}
 		}
 		sent = true
 		if flags.timeout > 0 {
 			var stop context.CancelFunc
-			ctx, stop = context.WithTimeoutCause(ctx, flags.timeout, errTooLate)
+			ctx, stop = context.WithTimeoutCause(ctx, flags.timeout, errTimeout)
 			defer stop()
 		}
-		return showDeletion(ctx, cmd.OutOrStdout(), asked.target.String(), flags.output, func(ctx context.Context, show func(moment) error) error {
-			return course.run(ctx, first, worlds, show)
+		return showDeletion(ctx, cmd.OutOrStdout(), request.target.String(), flags.output, func(ctx context.Context, show func(deletionState) error) error {
+			return progress.run(ctx, first, states, show)
 		})
 	})
 	if !sent && err != nil {
@@ -50,76 +50,76 @@ func watchDeletion(cmd *cobra.Command, asked *request, flags deleteFlags) error 
 	}
 	to := cmd.OutOrStdout()
 	if flags.output == "json" {
-		to = io.Discard // the last document has said it
+		to = io.Discard // the last document says so
 	}
-	return course.outcome(to, asked.target.String(), flags.timeout, err)
+	return progress.result(to, request.target.String(), flags.timeout, err)
 }
 
-func next(ctx context.Context, worlds <-chan observe.World) (observe.World, error) {
+func next(ctx context.Context, states <-chan observe.ClusterState) (observe.ClusterState, error) {
 	select {
 	case <-ctx.Done():
-		return observe.World{}, context.Cause(ctx)
-	case w := <-worlds:
+		return observe.ClusterState{}, context.Cause(ctx)
+	case w := <-states:
 		return w, nil
 	}
 }
 
-// moment is what is known of a deletion at one time.
-type moment struct {
-	world    observe.World
-	progress observe.Progress
-	left     []observe.Blocked
+// deletionState is the state of a deletion at one time.
+type deletionState struct {
+	cluster    observe.ClusterState
+	progress   observe.Progress
+	leftBehind []observe.BlockedObject
 }
 
-// course is how a deletion went.
-type course struct {
-	tally observe.Tally
-	last  moment // with a tree
-	gone  bool
+// deletionWatch observes a deletion.
+type deletionWatch struct {
+	tracker observe.ProgressTracker
+	last    deletionState // with a tree
+	gone    bool
 }
 
-// run shows each moment of a deletion, from its first, until it is over.
-func (c *course) run(ctx context.Context, first observe.World, worlds <-chan observe.World, show func(moment) error) error {
-	if err := show(c.see(first)); err != nil || c.gone {
+// run shows each state of a deletion, beginning with first, until the instance is gone.
+func (c *deletionWatch) run(ctx context.Context, first observe.ClusterState, states <-chan observe.ClusterState, show func(deletionState) error) error {
+	if err := show(c.observe(first)); err != nil || c.gone {
 		return err
 	}
-	return eachWorld(ctx, worlds, func(w observe.World) error { return show(c.see(w)) })
+	return forEachState(ctx, states, func(w observe.ClusterState) error { return show(c.observe(w)) })
 }
 
-func (c *course) see(w observe.World) moment {
+func (c *deletionWatch) observe(w observe.ClusterState) deletionState {
 	if w.Root == nil {
 		c.gone = true
-		return moment{progress: c.tally.End(), left: c.last.left}
+		return deletionState{progress: c.tracker.Complete(), leftBehind: c.last.leftBehind}
 	}
 	tree := observe.Build(w, time.Now())
-	now := moment{world: w, progress: c.tally.See(tree), left: c.last.left}
-	for _, more := range observe.HoldupOf(tree).LeftBehind {
-		known := slices.ContainsFunc(now.left, func(b observe.Blocked) bool { return b.Object == more.Object })
+	now := deletionState{cluster: w, progress: c.tracker.Observe(tree), leftBehind: c.last.leftBehind}
+	for _, more := range observe.FindBlockers(tree).LeftBehind {
+		known := slices.ContainsFunc(now.leftBehind, func(b observe.BlockedObject) bool { return b.Object == more.Object })
 		if !known {
-			now.left = append(slices.Clip(now.left), more)
+			now.leftBehind = append(slices.Clip(now.leftBehind), more)
 		}
 	}
 	c.last = now
 	return now
 }
 
-// outcome says how the watching ended.
-func (c *course) outcome(to io.Writer, title string, limit time.Duration, err error) error {
+// result prints how the watch ended, and returns its error.
+func (c *deletionWatch) result(to io.Writer, title string, limit time.Duration, err error) error {
 	now := time.Now()
 	switch {
 	case c.gone:
 		fmt.Fprintln(to, title+" is gone")
-		fmt.Fprint(to, observe.LeftBehind(c.last.left, now))
+		fmt.Fprint(to, observe.LeftBehindText(c.last.leftBehind, now))
 		return nil
-	case errors.Is(err, errTooLate) && c.last.world.Root != nil:
-		found := observe.HoldupOf(observe.Build(c.last.world, now))
+	case errors.Is(err, errTimeout) && c.last.cluster.Root != nil:
+		found := observe.FindBlockers(observe.Build(c.last.cluster, now))
 		fmt.Fprint(to, "\n"+found.Text(now))
 		if len(found.Blockers) > 0 {
-			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, counted(len(found.Blockers), "object is", "objects are")+" in the way")}
+			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, counted(len(found.Blockers), "object is", "objects are")+" blocking it")}
 		}
-		return &codedError{exitUnfinished, fmt.Sprintf("%s is not gone within %s, and nothing is known to hold it up", title, limit)}
+		return &codedError{exitUnfinished, fmt.Sprintf("%s is not gone within %s, and no blockers are known", title, limit)}
 	case err == nil || errors.Is(err, context.Canceled):
-		return fmt.Errorf("no longer watched; the deletion of %s goes on", title)
+		return fmt.Errorf("stopped watching; the deletion of %s goes on", title)
 	}
-	return fmt.Errorf("the deletion of %s was asked for, but can't be watched: %w", title, err)
+	return fmt.Errorf("the deletion of %s was requested, but cannot be watched: %w", title, err)
 }

@@ -54,9 +54,9 @@ func readObjects(files fs.FS, pattern string) ([]*unstructured.Unstructured, err
 	return out, nil
 }
 
-// apply applies an object as kubectl would, once its kind is served.
+// apply waits until the kind is served, and applies an object as kubectl would.
 func (s *demoStory) apply(ctx context.Context, o *unstructured.Unstructured) error {
-	resource, err := s.served(ctx, o.GroupVersionKind())
+	resource, err := s.waitForKind(ctx, o.GroupVersionKind())
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *demoStory) apply(ctx context.Context, o *unstructured.Unstructured) err
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		select { // a kind is served a moment after it is said to be
+		select { // a kind is served a moment after Established
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(10 * time.Millisecond):
@@ -77,12 +77,12 @@ func (s *demoStory) apply(ctx context.Context, o *unstructured.Unstructured) err
 	}
 }
 
-// served waits until the API server serves a custom kind, and says where.
-func (s *demoStory) served(ctx context.Context, gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+// waitForKind waits until the API server serves a custom kind, and returns its resource.
+func (s *demoStory) waitForKind(ctx context.Context, gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
 	if gvk.Group == crdResource.Group {
 		return crdResource, nil
 	}
-	crd, err := until(ctx, s.cluster.Client.Resource(crdResource), "", func(o *unstructured.Unstructured) bool {
+	crd, err := waitForObject(ctx, s.cluster.Client.Resource(crdResource), "", func(o *unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
 		return group == gvk.Group && kind == gvk.Kind && condition.Read(o).IsTrue("Established")
@@ -96,12 +96,12 @@ func (s *demoStory) served(ctx context.Context, gvk schema.GroupVersionKind) (sc
 
 // awaitReady waits until an object is ready.
 func (s *demoStory) awaitReady(ctx context.Context, o *unstructured.Unstructured) error {
-	resource, err := s.served(ctx, o.GroupVersionKind())
+	resource, err := s.waitForKind(ctx, o.GroupVersionKind())
 	if err != nil {
 		return err
 	}
-	last := "it has not been looked at"
-	_, err = until(ctx, s.cluster.Client.Resource(resource).Namespace(o.GetNamespace()), o.GetName(), func(o *unstructured.Unstructured) bool {
+	last := "it was not observed"
+	_, err = waitForObject(ctx, s.cluster.Client.Resource(resource).Namespace(o.GetNamespace()), o.GetName(), func(o *unstructured.Unstructured) bool {
 		h := health.Instance(o)
 		last = h.Message
 		return h.Ready
@@ -112,8 +112,8 @@ func (s *demoStory) awaitReady(ctx context.Context, o *unstructured.Unstructured
 	return nil
 }
 
-// until watches objects, or the one of a name, until one is as wanted.
-func until(ctx context.Context, of dynamic.ResourceInterface, name string, wanted func(*unstructured.Unstructured) bool) (*unstructured.Unstructured, error) {
+// waitForObject watches objects, or the one of a name, until a condition holds for one of them.
+func waitForObject(ctx context.Context, of dynamic.ResourceInterface, name string, wanted func(*unstructured.Unstructured) bool) (*unstructured.Unstructured, error) {
 	only := func(o metav1.ListOptions) metav1.ListOptions {
 		if name != "" {
 			o.FieldSelector = "metadata.name=" + name

@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// scaledTo is how many nodes the cloud gives the cluster by itself.
+// scaledTo is the number of nodes that the cluster is scaled to in the cloud.
 const scaledTo = 5
 
 // applyDefinitions applies the three definitions, and waits until they are served.
@@ -43,7 +43,7 @@ func (s *demoStory) applyDefinitions(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d kinds, each made of the ones below", len(objects)), nil
 }
 
-// createTop creates one object, and waits until all that it stands for is there.
+// createTop creates one object, and waits until everything below it is ready.
 func (s *demoStory) createTop(ctx context.Context) (string, error) {
 	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/4-*.yaml")
 	if err != nil {
@@ -53,32 +53,32 @@ func (s *demoStory) createTop(ctx context.Context) (string, error) {
 	if err := s.apply(ctx, top); err != nil {
 		return "", err
 	}
-	mapping, err := s.cluster.Kinds.Serving(top.GroupVersionKind().GroupKind())
+	mapping, err := s.cluster.Kinds.RESTMapping(top.GroupVersionKind().GroupKind())
 	if err != nil {
 		return "", err
 	}
 	s.target = follow.Target{Mapping: mapping, Namespace: top.GetNamespace(), Name: top.GetName()}
-	s.growing = true
+	s.following = true
 	s.background(func(ctx context.Context) {
-		if err := s.cluster.Follow(ctx, s.target, s.worlds); err != nil && ctx.Err() == nil {
+		if err := s.cluster.Follow(ctx, s.target, s.states); err != nil && ctx.Err() == nil {
 			s.fail(err)
 		}
 	})
-	err = s.await(ctx, func(w observe.World) bool {
+	err = s.await(ctx, func(w observe.ClusterState) bool {
 		if w.Root == nil || !health.Instance(w.Root).Ready {
 			return false
 		}
-		// The last object's own news may be a moment behind what follows from it.
+		// The event of the last object may arrive after the instance is ready.
 		s.objects = observe.Build(w, time.Now()).Count()
 		return allReady(w)
 	})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d objects are there and ready", s.objects), nil
+	return fmt.Sprintf("%d objects are ready", s.objects), nil
 }
 
-func allReady(w observe.World) bool {
+func allReady(w observe.ClusterState) bool {
 	now := time.Now()
 	for _, r := range observe.Rows(observe.Build(w, now), now) {
 		if r.Ready != observe.True {
@@ -88,9 +88,9 @@ func allReady(w observe.World) bool {
 	return true
 }
 
-// changeBottom lets the cloud scale the cluster, three layers below, and asks for a
-// look at it; it takes the time from the answer to that to the event that shows the
-// change in the top's status.
+// changeBottom scales the cluster in the cloud, three layers below, and requests a reconcile of
+// it. It measures the time from the response to that request to the event with the change in
+// the status of the top.
 func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
 	events, err := s.watchTop(ctx)
 	if err != nil {
@@ -101,22 +101,22 @@ func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
 		return "", err
 	}
 	cluster := s.cluster.Client.Resource(sandbox.GroupVersion.WithResource("clusters")).Namespace(s.target.Namespace)
-	look := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
-	if _, err := cluster.Patch(ctx, s.target.Name, types.MergePatchType, look, metav1.PatchOptions{FieldManager: "espalier-demo"}); err != nil {
-		return "", fmt.Errorf("ask for a look at the cluster: %w", err)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
+	if _, err := cluster.Patch(ctx, s.target.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-demo"}); err != nil {
+		return "", fmt.Errorf("request a reconcile of the cluster: %w", err)
 	}
-	took := timed(ctx, events, func(e watch.Event) bool { return nodesOf(e) == scaledTo })
-	if err := s.await(ctx, func(w observe.World) bool { return shownNodes(w.Root) == scaledTo }); err != nil {
+	took := timeUntil(ctx, events, func(e watch.Event) bool { return nodesOf(e) == scaledTo })
+	if err := s.await(ctx, func(w observe.ClusterState) bool { return shownNodes(w.Root) == scaledTo }); err != nil {
 		return "", err
 	}
 	arrived := <-took
 	if arrived.err != nil {
 		return "", arrived.err
 	}
-	return fmt.Sprintf("in the top's status %s after a look", milliseconds(arrived.after)), nil
+	return fmt.Sprintf("in the status of the top %s after the reconcile request", milliseconds(arrived.after)), nil
 }
 
-// scale changes the cluster in the cloud, as somebody with an account there would.
+// scale changes the cluster in the cloud, behind the back of the controllers.
 func (s *demoStory) scale() error {
 	for _, r := range s.cloud.Admin().Resources() {
 		if r.Type == cloud.TypeCluster {
@@ -127,28 +127,28 @@ func (s *demoStory) scale() error {
 	return errors.New("there is no cluster in the cloud")
 }
 
-// deleteTop deletes the one object that was created, and shows how everything
-// below goes before it.
+// deleteTop deletes the object that was created, and waits until it and everything below it is
+// gone.
 func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
 	events, err := s.watchTop(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer events.Stop()
-	err = s.cluster.Of(s.target).Delete(ctx, s.target.Name, metav1.DeleteOptions{})
+	err = s.cluster.ResourceClient(s.target).Delete(ctx, s.target.Name, metav1.DeleteOptions{})
 	if err != nil {
 		return "", fmt.Errorf("delete %s: %w", s.target, err)
 	}
-	took := timed(ctx, events, func(e watch.Event) bool { return e.Type == watch.Deleted })
-	if err := s.await(ctx, func(w observe.World) bool { return w.Root == nil }); err != nil {
+	took := timeUntil(ctx, events, func(e watch.Event) bool { return e.Type == watch.Deleted })
+	if err := s.await(ctx, func(w observe.ClusterState) bool { return w.Root == nil }); err != nil {
 		return "", err
 	}
-	s.growing = false
+	s.following = false
 	gone := <-took
 	if gone.err != nil {
 		return "", gone.err
 	}
-	left, err := s.left(ctx)
+	left, err := s.countLeft(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -158,13 +158,12 @@ func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
 	return fmt.Sprintf("all %d objects are gone after %s", s.objects, milliseconds(gone.after)), nil
 }
 
-// left counts what is left of the example: objects, what is remembered of them, and
-// what they stood for in the cloud.
-func (s *demoStory) left(ctx context.Context) (int, error) {
+// countLeft counts what is left of the example: objects, Bindings and external resources.
+func (s *demoStory) countLeft(ctx context.Context) (int, error) {
 	count := len(s.cloud.Admin().Resources())
 	crds, err := s.cluster.Client.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("look what is left: %w", err)
+		return 0, fmt.Errorf("list what is left: %w", err)
 	}
 	for i := range crds.Items {
 		group, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "group")
@@ -172,22 +171,22 @@ func (s *demoStory) left(ctx context.Context) (int, error) {
 		if group != sandbox.GroupVersion.Group && kind != "Vpc" && kind != "EksCluster" {
 			continue
 		}
-		mapping, err := s.cluster.Kinds.Serving(schema.GroupKind{Group: group, Kind: kind})
+		mapping, err := s.cluster.Kinds.RESTMapping(schema.GroupKind{Group: group, Kind: kind})
 		if err != nil {
-			return 0, fmt.Errorf("look what is left: %w", err)
+			return 0, fmt.Errorf("list what is left: %w", err)
 		}
 		list, err := s.cluster.Client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return 0, fmt.Errorf("look what is left: %w", err)
+			return 0, fmt.Errorf("list what is left: %w", err)
 		}
 		count += len(list.Items)
 	}
 	return count, nil
 }
 
-// watchTop watches the top from as it is now.
+// watchTop watches the top from its current resourceVersion.
 func (s *demoStory) watchTop(ctx context.Context) (watch.Interface, error) {
-	of := s.cluster.Of(s.target)
+	of := s.cluster.ResourceClient(s.target)
 	now, err := of.Get(ctx, s.target.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.target, err)
@@ -195,14 +194,14 @@ func (s *demoStory) watchTop(ctx context.Context) (watch.Interface, error) {
 	return of.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + s.target.Name, ResourceVersion: now.GetResourceVersion()})
 }
 
-// arrival is when an event came, counted from a write's answer.
+// arrival is the time until an event arrived.
 type arrival struct {
 	after time.Duration
 	err   error
 }
 
-// timed takes the time from now to the event that is waited for.
-func timed(ctx context.Context, events watch.Interface, wanted func(watch.Event) bool) <-chan arrival {
+// timeUntil measures the time from now until the first event for which wanted is true.
+func timeUntil(ctx context.Context, events watch.Interface, wanted func(watch.Event) bool) <-chan arrival {
 	begun := time.Now()
 	out := make(chan arrival, 1)
 	go func() {
@@ -239,7 +238,7 @@ func shownNodes(o *unstructured.Unstructured) int64 {
 	return nodes
 }
 
-// milliseconds is a short time for people.
+// milliseconds formats a short duration.
 func milliseconds(d time.Duration) string {
 	if d >= time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())

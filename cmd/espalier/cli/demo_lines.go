@@ -9,22 +9,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// demoLines tells the demo in plain lines, one for each thing that happens.
+// demoLines prints the demo as plain lines, one for each change.
 type demoLines struct {
 	to     io.Writer
 	begun  time.Time // of the chapter
 	before []observe.Row
-	log    observe.Log
+	log    observe.ChangeLog
 	status string
 	ended  []chapterMsg
 }
 
-func (l *demoLines) tell(msg any) {
+func (l *demoLines) handle(msg any) {
 	switch msg := msg.(type) {
 	case chapterMsg:
 		l.chapter(msg)
-	case observe.World:
-		l.world(msg)
+	case observe.ClusterState:
+		l.printChanges(msg)
 	case cleaningMsg:
 		fmt.Fprintln(l.to, "\nStopping the API server and removing its data")
 	case endMsg:
@@ -53,13 +53,13 @@ func (l *demoLines) line(format string, args ...any) {
 	fmt.Fprintf(l.to, "%8.3f s  %s\n", time.Since(l.begun).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (l *demoLines) world(w observe.World) {
+func (l *demoLines) printChanges(w observe.ClusterState) {
 	now := time.Now()
 	var rows []observe.Row
 	if w.Root != nil {
 		rows = observe.Rows(observe.Build(w, now), now)
 	}
-	l.log.See(rows)
+	l.log.FitColumns(rows)
 	for _, change := range observe.Changes(l.before, rows) {
 		l.line("%s", l.log.Line(change))
 	}
@@ -76,6 +76,6 @@ func (l *demoLines) summary(msg endMsg) {
 		fmt.Fprintf(l.to, "%8.3f s  %-29s  %s\n", c.took.Seconds(), chapters[c.index].title, c.outcome())
 	}
 	if msg.err == nil {
-		fmt.Fprintf(l.to, "%8.3f s  in all; nothing of it is left\n", msg.took.Seconds())
+		fmt.Fprintf(l.to, "%8.3f s  in all; nothing is left behind\n", msg.took.Seconds())
 	}
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// demoModel is the demo on a screen: the chapters with what has become of them,
-// and the tree below.
+// demoModel is the demo on a screen: the chapters with their outcomes, and the tree below.
 type demoModel struct {
 	interrupt     func()
 	ended         []chapterMsg
 	current       int // -1 before the first
 	begun         time.Time
-	world         observe.World
+	cluster       observe.ClusterState
 	cleaning      bool
 	end           *endMsg
 	width, height int
@@ -29,7 +28,7 @@ func newDemoModel(interrupt func()) demoModel {
 	return demoModel{interrupt: interrupt, current: -1}
 }
 
-// frameMsg moves what shows that work goes on.
+// frameMsg animates the spinner.
 type frameMsg struct{}
 
 func frame() tea.Cmd {
@@ -55,8 +54,8 @@ func (m demoModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		} else {
 			m.current, m.begun = msg.index, time.Now()
 		}
-	case observe.World:
-		m.world = msg
+	case observe.ClusterState:
+		m.cluster = msg
 	case cleaningMsg:
 		m.cleaning = true
 	case endMsg:
@@ -66,17 +65,17 @@ func (m demoModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m demoModel) View() tea.View { return full(m.lines(m.height)) }
+func (m demoModel) View() tea.View { return fullScreen(m.lines(m.height)) }
 
 func (m demoModel) last() string { return strings.Join(m.lines(0), "\n") }
 
-// lines draws everything in the given height; 0 for as many as it takes.
+// lines draws everything in the given height; 0 means no limit.
 func (m demoModel) lines(height int) []string {
 	width := m.width
 	if width <= 0 {
 		width = 80
 	}
-	lines := []string{"", bold.Render("Espalier") + quiet.Render("  three layers of resources come alive, change and go"), ""}
+	lines := []string{"", bold.Render("Espalier") + faint.Render("  three layers of resources are created, changed and deleted"), ""}
 	for i := range chapters {
 		lines = append(lines, m.chapter(i, width))
 	}
@@ -89,45 +88,45 @@ func (m demoModel) lines(height int) []string {
 
 var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// chapter is a chapter's line: a mark, the title, what came of it, the time.
+// chapter draws the line of a chapter: a mark, the title, the outcome, the duration.
 func (m demoModel) chapter(i, width int) string {
 	const titleWidth, timeWidth = 29, 7
-	mark, title, note, took := quiet.Render("·"), quiet.Render(pad(chapters[i].title, titleWidth)), "", ""
+	mark, title, note, took := faint.Render("·"), faint.Render(pad(chapters[i].title, titleWidth)), "", ""
 	switch {
 	case i < len(m.ended) && m.ended[i].err != nil:
-		mark, title = bad.Render("✗"), bold.Render(pad(chapters[i].title, titleWidth))
+		mark, title = failing.Render("✗"), bold.Render(pad(chapters[i].title, titleWidth))
 		note, took = m.ended[i].outcome(), seconds(m.ended[i].took)
 	case i < len(m.ended):
-		mark, title = good.Render("✓"), pad(chapters[i].title, titleWidth)
+		mark, title = ready.Render("✓"), pad(chapters[i].title, titleWidth)
 		note, took = m.ended[i].outcome(), seconds(m.ended[i].took)
 	case i == m.current:
-		mark, title = soon.Render(spinner[m.frame%len(spinner)]), bold.Render(pad(chapters[i].title, titleWidth))
+		mark, title = pending.Render(spinner[m.frame%len(spinner)]), bold.Render(pad(chapters[i].title, titleWidth))
 		took = seconds(time.Since(m.begun))
 	}
 	room := min(width-titleWidth-timeWidth-6, 42)
-	return mark + " " + title + "  " + pad(observe.Cut(note, max(room, 0)), room) + "  " + quiet.Render(fmt.Sprintf("%*s", timeWidth, took))
+	return mark + " " + title + "  " + pad(observe.Truncate(note, max(room, 0)), room) + "  " + faint.Render(fmt.Sprintf("%*s", timeWidth, took))
 }
 
-// below is the tree while there is one (as it was, if the demo fails), and in
-// the end what there is to say.
+// below draws the tree while there is one, its last state if the demo fails, and the next steps
+// at the end.
 func (m demoModel) below(width, height int) []string {
 	switch {
 	case m.end != nil && m.end.err == nil:
 		return []string{
-			good.Render("Done") + fmt.Sprintf(" in %s; the API server is stopped and its data are removed.", seconds(m.end.took)),
-			"espalier up --sandbox" + quiet.Render(" runs the same to stay; what was applied is in ") + "examples/eks-with-vpc",
+			ready.Render("Done") + fmt.Sprintf(" in %s; the API server is stopped and its data are removed.", seconds(m.end.took)),
+			"espalier up --sandbox" + faint.Render(" runs the same permanently; the manifests are in ") + "examples/eks-with-vpc",
 		}
 	case m.cleaning && m.end == nil:
-		return []string{quiet.Render("Stopping the API server and removing its data …")}
-	case m.world.Root == nil && m.end == nil:
-		return []string{quiet.Render("Ctrl-C to stop")}
-	case m.world.Root == nil:
+		return []string{faint.Render("Stopping the API server and removing its data …")}
+	case m.cluster.Root == nil && m.end == nil:
+		return []string{faint.Render("Ctrl-C to stop")}
+	case m.cluster.Root == nil:
 		return nil
 	}
 	now := time.Now()
-	lines := drawRows(observe.Rows(observe.Build(m.world, now), now), width, height)
-	if status := topStatus(m.world.Root); status != "" {
-		lines = append(lines, "", quiet.Render("status of the top: ")+observe.Cut(status, max(width-19, 1)))
+	lines := drawRows(observe.Rows(observe.Build(m.cluster, now), now), width, height)
+	if status := topStatus(m.cluster.Root); status != "" {
+		lines = append(lines, "", faint.Render("status of the top: ")+observe.Truncate(status, max(width-19, 1)))
 	}
 	return lines
 }

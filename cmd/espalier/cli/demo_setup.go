@@ -17,29 +17,29 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// startPlane starts a control plane whose data are gone with it.
+// startPlane starts a control plane whose data are removed at the end.
 func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 	dir, err := os.MkdirTemp("", "espalier-demo-")
 	if err != nil {
-		return "", fmt.Errorf("a place for its data: %w", err)
+		return "", fmt.Errorf("create a data directory: %w", err)
 	}
-	s.later(func() { _ = os.RemoveAll(dir) }) // the system clears what can't be
+	s.addCleanup(func() { _ = os.RemoveAll(dir) }) // the system clears its temporary directory otherwise
 	s.dir = dir
 	s.plane, err = embedded.Start(ctx, embedded.Options{DataDir: dir, NoFsync: true, Log: s.log})
 	if err != nil {
 		return "", err
 	}
-	s.later(func() {
+	s.addCleanup(func() {
 		stopping, cancel := context.WithTimeout(context.Background(), stopLimit)
 		defer cancel()
-		_ = s.plane.Stop(stopping) // it is gone in any case
+		_ = s.plane.Stop(stopping) // it kills the process if need be
 	})
 	watching, stop := context.WithCancel(context.Background())
-	s.later(stop)
+	s.addCleanup(stop)
 	go func() {
 		select {
 		case <-s.plane.Done():
-			s.fail(errors.New("the API server ended by itself"))
+			s.fail(errors.New("the API server exited unexpectedly"))
 		case <-watching.Done():
 		}
 	}()
@@ -82,12 +82,12 @@ func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 	}
 }
 
-// background runs something until the story is over.
+// background runs a function until the demo is over.
 func (s *demoStory) background(run func(context.Context)) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { run(ctx) })
-	s.later(func() {
+	s.addCleanup(func() {
 		stop()
 		running.Wait()
 	})

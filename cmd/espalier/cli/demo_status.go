@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// topStatus tells what an author's fields in an instance's status say.
+// topStatus formats the author's fields in the status of an instance.
 func topStatus(o *unstructured.Unstructured) string {
 	if o == nil {
 		return ""

@@ -13,36 +13,36 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// pace is how long a screen shows a result before the story goes on.
+// pace is how long a screen shows a result before the demo goes on.
 const pace = 2500 * time.Millisecond
 
-// demoStory is the demo: chapters, one after the other, and what they share.
+// demoStory runs the chapters of the demo, one after the other.
 type demoStory struct {
 	log  io.Writer
-	tell func(any) // what happens, as a chapterMsg, view.World or endMsg
+	send func(any) // what happens, as a chapterMsg, observe.ClusterState or endMsg
 	pace time.Duration
 
-	fail    context.CancelCauseFunc
-	dir     string // for the data of all that is started
-	plane   *embedded.ControlPlane
-	cluster *follow.Cluster
-	cloud   *cloud.Cloud
-	target  follow.Target
-	worlds  chan observe.World
-	growing bool     // there is a tree to look at
-	objects int      // how many objects it had
-	closers []func() // take down what was set up, the last first
+	fail      context.CancelCauseFunc
+	dir       string // data directory
+	plane     *embedded.ControlPlane
+	cluster   *follow.Cluster
+	cloud     *cloud.Cloud
+	target    follow.Target
+	states    chan observe.ClusterState
+	following bool     // there is a tree to show
+	objects   int      // how many objects it had
+	closers   []func() // clean up, the last one first
 }
 
 func newDemoStory(log io.Writer, tell func(any), pace time.Duration) *demoStory {
-	return &demoStory{log: log, tell: tell, pace: pace, worlds: make(chan observe.World)}
+	return &demoStory{log: log, send: tell, pace: pace, states: make(chan observe.ClusterState)}
 }
 
 // chapter is one step of the story.
 type chapter struct {
 	title string
 	limit time.Duration
-	// run returns what there is to say about it.
+	// run returns a note on the outcome.
 	run func(*demoStory, context.Context) (note string, err error)
 }
 
@@ -55,7 +55,7 @@ var chapters = []chapter{
 	{"Delete the top", 20 * time.Second, (*demoStory).deleteTop},
 }
 
-// chapterMsg tells that a chapter has begun, or how it ended.
+// chapterMsg says that a chapter has begun or ended.
 type chapterMsg struct {
 	index int
 	ended bool
@@ -64,7 +64,7 @@ type chapterMsg struct {
 	err   error
 }
 
-// outcome is what there is to say of how a chapter ended.
+// outcome describes how a chapter ended.
 func (m chapterMsg) outcome() string {
 	switch {
 	case errors.Is(m.err, errInterrupted):
@@ -75,8 +75,7 @@ func (m chapterMsg) outcome() string {
 	return m.note
 }
 
-// cleaningMsg tells that the story is over and is being cleaned up after, endMsg
-// that nothing is left of it.
+// cleaningMsg says that the demo is over and cleans up, endMsg that it has cleaned up.
 type (
 	cleaningMsg struct{}
 	endMsg      struct {
@@ -85,21 +84,20 @@ type (
 	}
 )
 
-// run tells the story. Whatever happens, nothing of it runs on or is left when
-// it returns.
+// run runs the chapters. It always cleans up before it returns.
 func (s *demoStory) run(ctx context.Context) (err error) {
 	begun := time.Now()
 	ctx, s.fail = context.WithCancelCause(ctx)
 	ctx, stop := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("the demo is not done within %s", demoLimit))
 	defer func() {
-		s.tell(cleaningMsg{})
+		s.send(cleaningMsg{})
 		took := time.Since(begun)
 		for i := len(s.closers) - 1; i >= 0; i-- {
 			s.closers[i]()
 		}
 		s.fail(nil)
 		stop()
-		s.tell(endMsg{took, err})
+		s.send(endMsg{took, err})
 	}()
 	for i, c := range chapters {
 		if err := s.runChapter(ctx, i, c); err != nil {
@@ -110,35 +108,35 @@ func (s *demoStory) run(ctx context.Context) (err error) {
 }
 
 func (s *demoStory) runChapter(ctx context.Context, i int, c chapter) error {
-	s.tell(chapterMsg{index: i})
+	s.send(chapterMsg{index: i})
 	begun := time.Now()
 	limited, stop := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("not done within %s", c.limit))
 	defer stop()
 	note, err := c.run(s, limited)
 	if err != nil && limited.Err() != nil {
-		err = context.Cause(limited) // what a step says of its end is not why
+		err = context.Cause(limited) // the cause, and not what the step returned when it was cancelled
 	}
-	s.tell(chapterMsg{index: i, ended: true, took: time.Since(begun), note: note, err: err})
+	s.send(chapterMsg{index: i, ended: true, took: time.Since(begun), note: note, err: err})
 	switch {
 	case errors.Is(err, errInterrupted):
 		return err
 	case err != nil:
 		return fmt.Errorf("%s: %w", c.title, err)
 	}
-	return s.look(ctx)
+	return s.pauseForReader(ctx)
 }
 
-// later remembers how to take down what has just been set up.
-func (s *demoStory) later(takeDown func()) { s.closers = append(s.closers, takeDown) }
+// addCleanup adds a function that cleans up what has just been set up.
+func (s *demoStory) addCleanup(cleanup func()) { s.closers = append(s.closers, cleanup) }
 
-// await shows the tree as it changes until it is as wanted.
-func (s *demoStory) await(ctx context.Context, wanted func(observe.World) bool) error {
+// await shows the tree as it changes, until wanted is true.
+func (s *demoStory) await(ctx context.Context, wanted func(observe.ClusterState) bool) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case w := <-s.worlds:
-			s.tell(w)
+		case w := <-s.states:
+			s.send(w)
 			if wanted(w) {
 				return nil
 			}
@@ -146,18 +144,18 @@ func (s *demoStory) await(ctx context.Context, wanted func(observe.World) bool) 
 	}
 }
 
-// look gives whoever watches a screen the time to read it.
-func (s *demoStory) look(ctx context.Context) error {
-	if s.pace == 0 || !s.growing {
+// pauseForReader shows the tree on a screen for the length of pace.
+func (s *demoStory) pauseForReader(ctx context.Context) error {
+	if s.pace == 0 || !s.following {
 		return nil
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, s.pace, errLooked)
+	ctx, stop := context.WithTimeoutCause(ctx, s.pace, errPauseOver)
 	defer stop()
-	err := s.await(ctx, func(observe.World) bool { return false })
-	if errors.Is(err, errLooked) {
+	err := s.await(ctx, func(observe.ClusterState) bool { return false })
+	if errors.Is(err, errPauseOver) {
 		return nil
 	}
 	return err
 }
 
-var errLooked = errors.New("it was shown for long enough")
+var errPauseOver = errors.New("pause over")

@@ -31,12 +31,12 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("exit code %d: %s\n%s", code, errs, out)
 	}
 	for _, says := range []string{
-		"8 objects are there and ready",
+		"8 objects are ready",
 		"WaitingForField: vpc.status.privateSubnet1ID",
 		"nodes=5",
-		"in the top's status ",
+		"in the status of the top ",
 		"all 8 objects are gone after ",
-		"nothing of it is left",
+		"nothing is left behind",
 	} {
 		if !strings.Contains(out, says) {
 			t.Errorf("it doesn't say %q:\n%s", says, out)

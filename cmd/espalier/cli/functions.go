@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 )
 
-// functionFlags say how functions are served, and how they are called.
+// functionFlags configure how functions are served and called.
 type functionFlags struct {
 	given        []string
 	certificates string
@@ -28,17 +28,17 @@ type functionFlags struct {
 
 func (f *functionFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.given, "function", nil, "how a function is served, whatever the cluster says: NAME=./program is run here, NAME=HOST:PORT is called on this machine; repeatable")
-	flags.StringVar(&f.certificates, "function-certificates", "", "the directory of the ca.crt, tls.crt and tls.key with which functions of packages are called")
-	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(packages.PreferBuiltInAuto), "whether functions that are part of this program are called instead of packages of their names: "+
-		"true, false, or auto: where there are no certificates to call a package with, and it is the same function")
+	flags.StringArrayVar(&f.given, "function", nil, "how a function is served, instead of what the cluster says: NAME=./program runs a program, NAME=HOST:PORT calls an address on this machine; repeatable")
+	flags.StringVar(&f.certificates, "function-certificates", "", "the directory with ca.crt, tls.crt and tls.key for calls of packaged functions")
+	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(packages.PreferBuiltInAuto), "whether built-in functions are called instead of packages of the same name: "+
+		"true, false, or auto: if there are no certificates to call the package with, and it is the same function")
 	flags.Lookup("functions-prefer-builtin").NoOptDefVal = string(packages.PreferBuiltInAlways)
-	flags.StringVar(&f.secret, "function-certificates-secret", "", "the Secret with these, as NAMESPACE/NAME, instead of the directory")
+	flags.StringVar(&f.secret, "function-certificates-secret", "", "the Secret with these files, as NAMESPACE/NAME, instead of the directory")
 }
 
-// options are what the flags say; output takes what programs print.
+// options validates the flags. The programs of functions write to output.
 func (f *functionFlags) options(output io.Writer) (packages.Options, error) {
-	o := packages.Options{Given: map[string]packages.Given{}, PreferBuiltIn: packages.PreferBuiltIn(f.preferBuilt)}
+	o := packages.Options{Local: map[string]packages.LocalFunction{}, PreferBuiltIn: packages.PreferBuiltIn(f.preferBuilt)}
 	switch o.PreferBuiltIn {
 	case "", packages.PreferBuiltInAuto, packages.PreferBuiltInAlways, packages.PreferBuiltInNever:
 	default:
@@ -49,62 +49,62 @@ func (f *functionFlags) options(output io.Writer) (packages.Options, error) {
 		if err != nil {
 			return o, &usageError{fmt.Errorf("--function %s: %w", text, err)}
 		}
-		if _, twice := o.Given[name]; twice {
+		if _, twice := o.Local[name]; twice {
 			return o, &usageError{fmt.Errorf("--function %s: %s is given twice", text, name)}
 		}
-		o.Given[name] = given
+		o.Local[name] = given
 	}
 	namespace, name, named := strings.Cut(f.secret, "/")
 	switch {
 	case f.certificates != "" && f.secret != "":
-		return o, &usageError{errors.New("--function-certificates and --function-certificates-secret: one of both")}
+		return o, &usageError{errors.New("--function-certificates and --function-certificates-secret exclude each other")}
 	case f.certificates != "":
-		if _, err := pipeline.Directory(f.certificates)(); err != nil {
+		if _, err := pipeline.CertificatesFromDirectory(f.certificates)(); err != nil {
 			return o, &usageError{fmt.Errorf("--function-certificates: %w", err)}
 		}
-		o.Certificates = pipeline.Directory(f.certificates)
+		o.Certificates = pipeline.CertificatesFromDirectory(f.certificates)
 	case f.secret != "" && (!named || namespace == "" || name == ""):
 		return o, &usageError{fmt.Errorf("--function-certificates-secret must be NAMESPACE/NAME, not %s", f.secret)}
 	case f.secret != "":
 		o.CertificatesSecret = packages.SecretName{Namespace: namespace, Name: name}
 	}
-	lines := &prefixed{to: output}
-	o.Output = lines.as
+	lines := &prefixWriter{to: output}
+	o.Output = lines.forProgram
 	return o, nil
 }
 
 // parseFunction reads NAME=HOST:PORT or NAME=./program.
-func parseFunction(text string) (string, packages.Given, error) {
+func parseFunction(text string) (string, packages.LocalFunction, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || value == "" {
-		return "", packages.Given{}, errors.New("must be NAME=HOST:PORT or NAME=./program")
+		return "", packages.LocalFunction{}, errors.New("must be NAME=HOST:PORT or NAME=./program")
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", packages.Given{}, fmt.Errorf("%q can't be a Function's name: %s", name, problems[0])
+		return "", packages.LocalFunction{}, fmt.Errorf("%q can't be a Function's name: %s", name, problems[0])
 	}
 	if isAddress(value) {
 		if !pipeline.Loopback(value) {
-			return "", packages.Given{}, fmt.Errorf("%s is not on this machine, and calls of it could be read on the way. "+
+			return "", packages.LocalFunction{}, fmt.Errorf("%s is not on this machine, and calls of it are not encrypted. "+
 				"Run the program here (--function %s=./program), or forward a port of this machine to it and name that; "+
 				"or let the Function's annotations say that it is for development", value, name)
 		}
-		return name, packages.Given{Address: value}, nil
+		return name, packages.LocalFunction{Address: value}, nil
 	}
 	if !strings.ContainsRune(value, filepath.Separator) {
-		return "", packages.Given{}, fmt.Errorf("%s is no HOST:PORT, and a program is named by its path: ./%s", value, value)
+		return "", packages.LocalFunction{}, fmt.Errorf("%s is not HOST:PORT; for a program, give its path: ./%s", value, value)
 	}
 	path, err := filepath.Abs(value)
 	if err != nil {
-		return "", packages.Given{}, err
+		return "", packages.LocalFunction{}, err
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", packages.Given{}, err
+		return "", packages.LocalFunction{}, err
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return "", packages.Given{}, fmt.Errorf("%s is not a program", path)
+		return "", packages.LocalFunction{}, fmt.Errorf("%s is not a program", path)
 	}
-	return name, packages.Given{Program: path}, nil
+	return name, packages.LocalFunction{Program: path}, nil
 }
 
 func isAddress(value string) bool {
@@ -115,32 +115,34 @@ func isAddress(value string) bool {
 	return err == nil && port != "" && !strings.ContainsRune(value, filepath.Separator)
 }
 
-// prefixed lets several programs print to one place, by whole lines that say whose they
-// are.
-type prefixed struct {
+// prefixWriter merges the output of several programs: whole lines, prefixed with the program's
+// name.
+type prefixWriter struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-func (p *prefixed) as(name string) io.Writer { return &printer{prefixed: p, name: name} }
-
-// printer is what one program prints to.
-type printer struct {
-	*prefixed
-	name string
-	rest []byte // a line that isn't whole yet
+func (p *prefixWriter) forProgram(name string) io.Writer {
+	return &programWriter{prefixWriter: p, name: name}
 }
 
-// longestLine is for how long a line is waited for before it is printed in parts.
-const longestLine = 16 << 10
+// programWriter is the output of one program.
+type programWriter struct {
+	*prefixWriter
+	name string
+	rest []byte // an incomplete line
+}
 
-func (p *printer) Write(data []byte) (int, error) {
+// maxLine is the length in bytes beyond which a line is printed in parts.
+const maxLine = 16 << 10
+
+func (p *programWriter) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rest = append(p.rest, data...)
 	for {
 		end := bytes.IndexByte(p.rest, '\n')
-		if end < 0 && len(p.rest) < longestLine {
+		if end < 0 && len(p.rest) < maxLine {
 			return len(data), nil
 		}
 		line := p.rest

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-func TestFunctionsAreGiven(t *testing.T) {
+func TestFunctionFlags(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for name, mode := range map[string]os.FileMode{"program": 0o755, "text": 0o644} {
@@ -28,25 +28,25 @@ func TestFunctionsAreGiven(t *testing.T) {
 	}
 	cases := map[string]struct {
 		given []string
-		want  map[string]packages.Given
+		want  map[string]packages.LocalFunction
 		says  string
 	}{
-		"A program":                            {given: []string{"f=./program"}, want: map[string]packages.Given{"f": {Program: filepath.Join(dir, "program")}}},
-		"A program by its whole path":          {given: []string{"f=" + filepath.Join(dir, "program")}, want: map[string]packages.Given{"f": {Program: filepath.Join(dir, "program")}}},
-		"An address":                           {given: []string{"f=127.0.0.1:9443", "g=localhost:1"}, want: map[string]packages.Given{"f": {Address: "127.0.0.1:9443"}, "g": {Address: "localhost:1"}}},
-		"A socket":                             {given: []string{"f=unix:/run/f"}, want: map[string]packages.Given{"f": {Address: "unix:/run/f"}}},
-		"Another machine is refused":           {given: []string{"f=192.0.2.1:9443"}, says: "192.0.2.1:9443 is not on this machine, and calls of it could be read on the way. Run the program here (--function f=./program)"},
+		"A program":                            {given: []string{"f=./program"}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
+		"A program by its whole path":          {given: []string{"f=" + filepath.Join(dir, "program")}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
+		"An address":                           {given: []string{"f=127.0.0.1:9443", "g=localhost:1"}, want: map[string]packages.LocalFunction{"f": {Address: "127.0.0.1:9443"}, "g": {Address: "localhost:1"}}},
+		"A socket":                             {given: []string{"f=unix:/run/f"}, want: map[string]packages.LocalFunction{"f": {Address: "unix:/run/f"}}},
+		"Another machine is refused":           {given: []string{"f=192.0.2.1:9443"}, says: "192.0.2.1:9443 is not on this machine, and calls of it are not encrypted. Run the program here (--function f=./program)"},
 		"A name that poses as this machine's":  {given: []string{"f=localhost.example.org:9443"}, says: "is not on this machine"},
-		"A program without a path":             {given: []string{"f=program"}, says: "a program is named by its path: ./program"},
+		"A program without a path":             {given: []string{"f=program"}, says: "for a program, give its path: ./program"},
 		"A program that isn't there":           {given: []string{"f=./nothing"}, says: "no such file"},
 		"A file that isn't a program":          {given: []string{"f=./text"}, says: "is not a program"},
 		"A directory":                          {given: []string{"f=" + dir}, says: "is not a program"},
 		"A name that no Function can have":     {given: []string{"F_1=./program"}, says: `"F_1" can't be a Function's name`},
 		"No name":                              {given: []string{"./program"}, says: "must be NAME=HOST:PORT or NAME=./program"},
 		"A name twice":                         {given: []string{"f=./program", "f=127.0.0.1:1"}, says: "f is given twice"},
-		"A name of one that is built in":       {given: []string{"function-auto-ready=127.0.0.1:1"}, want: map[string]packages.Given{"function-auto-ready": {Address: "127.0.0.1:1"}}},
+		"A name of one that is built in":       {given: []string{"function-auto-ready=127.0.0.1:1"}, want: map[string]packages.LocalFunction{"function-auto-ready": {Address: "127.0.0.1:1"}}},
 		"A name that says nothing of where":    {given: []string{"f="}, says: "must be NAME=HOST:PORT"},
-		"Nothing is given if nothing is asked": {want: map[string]packages.Given{}},
+		"Nothing is given if nothing is asked": {want: map[string]packages.LocalFunction{}},
 		"A port without a host is no address":  {given: []string{"f=:9443"}, says: "is not on this machine"},
 	}
 	for name, tc := range cases {
@@ -58,7 +58,7 @@ func TestFunctionsAreGiven(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(tc.want, o.Given); err != nil || diff != "" {
+			if diff := cmp.Diff(tc.want, o.Local); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
@@ -73,7 +73,7 @@ func TestCertificatesForFunctions(t *testing.T) {
 		"A directory without any":          {functionFlags{certificates: t.TempDir()}, "no such file"},
 		"A Secret without a namespace":     {functionFlags{secret: "client"}, "must be NAMESPACE/NAME"},
 		"A preference that there isn't":    {functionFlags{preferBuilt: "maybe"}, "true, false or auto"},
-		"Both":                             {functionFlags{certificates: "x", secret: "a/b"}, "one of both"},
+		"Both":                             {functionFlags{certificates: "x", secret: "a/b"}, "exclude each other"},
 		"A Secret that may come to be yet": {functionFlags{secret: "a/b"}, ""},
 	}
 	for name, tc := range cases {
@@ -86,16 +86,16 @@ func TestCertificatesForFunctions(t *testing.T) {
 
 func TestProgramsPrintWholeLines(t *testing.T) {
 	var out bytes.Buffer
-	to := &prefixed{to: &out}
-	a, b := to.as("a"), to.as("b")
+	to := &prefixWriter{to: &out}
+	a, b := to.forProgram("a"), to.forProgram("b")
 	for _, part := range []string{"on", "e\ntwo\n", "three"} {
 		if n, err := a.Write([]byte(part)); n != len(part) || err != nil {
 			t.Fatal(n, err)
 		}
 		_, _ = b.Write([]byte("x\n"))
 	}
-	_, _ = b.Write(bytes.Repeat([]byte("y"), longestLine))
-	want := "b | x\na | one\na | two\nb | x\nb | x\nb | " + strings.Repeat("y", longestLine) + "\n"
+	_, _ = b.Write(bytes.Repeat([]byte("y"), maxLine))
+	want := "b | x\na | one\na | two\nb | x\nb | x\nb | " + strings.Repeat("y", maxLine) + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -146,15 +146,15 @@ func TestUpRunsFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := testkit.NewWorld(t, config)
+	w := testkit.NewCluster(t, config)
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: mine}, spec: {package: example.org/mine:v1}}")
 	o := w.Await(t, packages.FunctionKind, "", "mine", func(o *unstructured.Unstructured) error {
-		if got := testkit.ReasonOf(o, "Healthy"); got != "HealthyPackageRevision" {
+		if got := testkit.ConditionReason(o, "Healthy"); got != "HealthyPackageRevision" {
 			return &codedError{message: "Healthy is " + got}
 		}
 		return nil
 	})
-	if got := testkit.Message(o, "Installed"); !strings.Contains(got, os.Args[0]) {
+	if got := testkit.ConditionMessage(o, "Installed"); !strings.Contains(got, os.Args[0]) {
 		t.Errorf("it says %s", got)
 	}
 	testkit.Poll(t, "what the program prints is there", func() bool { return strings.Contains(failed.String(), "mine | at your service\n") })

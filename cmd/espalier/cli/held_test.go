@@ -9,7 +9,7 @@ import (
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 )
 
-func TestItIsToldThatTheControllersRest(t *testing.T) {
+func TestAHoldIsPrintedAsANote(t *testing.T) {
 	l := newLayers(t)
 	l.layer(t, "top", "")
 	raw, err := espalier.CRDs.ReadFile("crds/espalier.dev_holds.yaml")
@@ -29,7 +29,7 @@ func TestItIsToldThatTheControllersRest(t *testing.T) {
 	}
 	for _, verb := range []string{"tree", "blockers", "delete"} {
 		code, _, errs := l.call(t, verb, "top")
-		if code != 0 || !strings.Contains(errs, "note: the controllers rest, because of Hold "+h.GetName()+": a test\n") {
+		if code != 0 || !strings.Contains(errs, "note: the controllers are suspended by Hold "+h.GetName()+": a test\n") {
 			t.Errorf("%s: exit code %d, %q", verb, code, errs)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 )
 
-// importFlags are where an export is restored, and how.
+// importFlags are the flags of import.
 type importFlags struct {
 	where  clusterFlags
 	dryRun bool
@@ -25,19 +25,19 @@ func newImport() *cobra.Command {
 	var flags importFlags
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Restore what 'espalier export' wrote, with the controllers held until all is there",
-		Long: "Restores an export. The controllers, which should run, are held by a Hold, so that\n" +
-			"none acts on half of it; when all is there, they go on. If it is interrupted, they\n" +
-			"stay held: run it again, and it goes on where it was, or take back what it has made\n" +
-			"with --abort, which touches no external resource.\n\n" +
-			"Nothing that is there is overwritten. What is in the way is told all at once, and\n" +
-			"nothing is written then. FILE may be - for the standard input.\n\n" +
+		Short: "Restore an export, with the controllers suspended until it is complete",
+		Long: "Restores an export. A Hold suspends the controllers, which should run, so that none\n" +
+			"acts on half of it; they continue when it is complete. If the import is interrupted,\n" +
+			"they stay suspended: run it again to continue, or delete what it has created with\n" +
+			"--abort, which touches no external resource.\n\n" +
+			"No existing object is overwritten. If any is in the way, all are reported and nothing\n" +
+			"is written. FILE may be - for the standard input.\n\n" +
 			"Exit codes:\n" +
-			"  0  everything is there\n" +
+			"  0  everything is restored\n" +
 			"  1  it failed; run it again\n" +
-			"  2  the call can't be meant\n" +
-			"  3  something is in the way, and nothing was written\n" +
-			"  4  kinds weren't served in time; the controllers are held; run it again",
+			"  2  the arguments are invalid\n" +
+			"  3  existing objects are in the way; nothing was written\n" +
+			"  4  kinds were not served in time; the controllers stay suspended; run it again",
 		Example: "  espalier import --dry-run control-plane.yaml\n" +
 			"  espalier import control-plane.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -49,9 +49,9 @@ func newImport() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return restore(cmd, flags, args[0]) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "tell what would be created and kept, and what is in the way; write nothing")
-	cmd.Flags().BoolVar(&flags.abort, "abort", false, "take back what an import of FILE has made that didn't end")
-	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "for how long kinds are waited for that definitions in FILE define")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print what would be created and kept, and what is in the way; write nothing")
+	cmd.Flags().BoolVar(&flags.abort, "abort", false, "delete what an unfinished import of FILE has created")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long to wait for kinds that definitions in FILE define")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func restore(cmd *cobra.Command, flags importFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	i := &backup.Import{Cluster: to, File: file, Holder: holder(), Patience: flags.wait, Say: teller(cmd.ErrOrStderr())}
+	i := &backup.Import{Cluster: to, File: file, Holder: holder(), Patience: flags.wait, Progress: lineLogger(cmd.ErrOrStderr())}
 	switch {
 	case flags.abort:
 		err = i.Abort(cmd.Context())
@@ -88,7 +88,7 @@ func restore(cmd *cobra.Command, flags importFlags, path string) error {
 	return importError(err)
 }
 
-// importError gives what ends an import its exit code.
+// importError gives an import's error its exit code.
 func importError(err error) error {
 	var problems *backup.ProblemsError
 	var kinds *backup.KindsError
@@ -117,7 +117,7 @@ func readExport(stdin io.Reader, path string) (archive.File, error) {
 	return out, err
 }
 
-// holder names this very call.
+// holder identifies this process in the Hold.
 func holder() string {
 	host, err := os.Hostname()
 	if err != nil {

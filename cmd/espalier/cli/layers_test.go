@@ -23,7 +23,7 @@ var mapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 // layers is a kind whose instances a test makes, and whose controller it plays:
 // objects with the labels, finalizers and status that an engine would write.
 type layers struct {
-	*testkit.World
+	*testkit.Cluster
 	kind            schema.GroupVersionKind
 	namespace, file string
 }
@@ -48,17 +48,17 @@ func newLayers(t *testing.T) *layers {
 	t.Helper()
 	config := testkit.Server(t)
 	l := &layers{
-		World: testkit.NewWorld(t, config), namespace: testkit.Namespace(t, config), file: testkit.Kubeconfig(t, config),
+		Cluster: testkit.NewCluster(t, config), namespace: testkit.Namespace(t, config), file: testkit.Kubeconfig(t, config),
 		kind: schema.GroupVersionKind{Group: testkit.Group(t), Version: "v1", Kind: "Layer"},
 	}
 	l.Apply(t, fmt.Sprintf(layersKind, l.kind.Group))
-	of := l.Of(t, schema.GroupVersionKind{Group: crdResource.Group, Version: "v1", Kind: "CustomResourceDefinition"}, "")
+	of := l.Resource(t, schema.GroupVersionKind{Group: crdResource.Group, Version: "v1", Kind: "CustomResourceDefinition"}, "")
 	t.Cleanup(func() {
 		if err := of.Delete(context.Background(), "layers."+l.kind.Group, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	l.Of(t, l.kind, l.namespace) // once it is served
+	l.Resource(t, l.kind, l.namespace) // once it is served
 	return l
 }
 
@@ -93,9 +93,9 @@ metadata:
   labels: {%s}
   annotations: {applyset.kubernetes.io/contains-group-kinds: "ConfigMap,Layer.%s"}
 `, kind.GroupVersion(), kind.Kind, name, l.namespace, finalizer, strings.Join(labels, ", "), l.kind.Group))
-	of := l.Of(t, kind, l.namespace)
+	of := l.Resource(t, kind, l.namespace)
 	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), testkit.Patience)
+		ctx, stop := context.WithTimeout(context.Background(), testkit.Timeout)
 		defer stop()
 		_, err := of.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -117,12 +117,12 @@ func (l *layers) tell(t *testing.T, name string, removed, total int64, blockers 
 		StartedAt: report.At(time.Now()), Policy: report.Background, Removed: removed, Total: total, Remaining: total - removed,
 		Blocked: int64(len(blockers)), Blockers: blockers,
 	}}
-	l.SetStatus(t, l.kind, l.namespace, name, said.Render(nil, report.AllRoom))
+	l.SetStatus(t, l.kind, l.namespace, name, said.Render(nil, report.AllFields))
 }
 
 // blocker is one of a kind's objects that isn't going.
 func (l *layers) blocker(kind schema.GroupVersionKind, name string, reason report.Reason, message string) report.Blocker {
-	return report.Blocker{Node: "the-" + name, Hold: report.Hold{
+	return report.Blocker{Node: "the-" + name, BlockedObject: report.BlockedObject{
 		Object: report.Object{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: l.namespace, Name: name},
 		Reason: reason, Message: message, Since: report.At(time.Now()),
 	}}
@@ -142,7 +142,7 @@ func (l *layers) awaitDeletion(t *testing.T, kind schema.GroupVersionKind, name 
 // release takes the finalizers off an object.
 func (l *layers) release(t *testing.T, kind schema.GroupVersionKind, name string) {
 	t.Helper()
-	_, err := l.Of(t, kind, l.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err := l.Resource(t, kind, l.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (l *layers) nest(t *testing.T) {
 	l.layer(t, "middle", "top")
 	l.layer(t, "low", "middle")
 	l.make(t, mapKind, "data", "low", "example.com/guard")
-	held := l.blocker(mapKind, "data", report.HeldByFinalizer, "held by finalizer example.com/guard, put on by ops")
+	held := l.blocker(mapKind, "data", report.HeldByFinalizer, "held by finalizer example.com/guard, added by ops")
 	held.Finalizers = []report.Finalizer{{Name: "example.com/guard", Managers: []string{"ops"}}}
 	for _, name := range []string{"top", "middle", "low"} {
 		l.Delete(t, l.kind, l.namespace, name)

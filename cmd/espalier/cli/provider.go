@@ -19,7 +19,7 @@ import (
 func newProvider() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provider",
-		Short: "Begin a provider of managed resources",
+		Short: "Start a provider of managed resources",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -27,7 +27,7 @@ func newProvider() *cobra.Command {
 	return cmd
 }
 
-// providerFlags are what is said of a new provider, and where it goes.
+// providerFlags are the flags of provider new.
 type providerFlags struct {
 	dir     string
 	replace string
@@ -40,9 +40,8 @@ func newProviderNew() *cobra.Command {
 		Use:   "new NAME",
 		Short: "Write a provider that compiles, conforms and runs",
 		Long: "Writes a Go module with a provider of one kind, whose external resources are files\n" +
-			"in a directory, and with the test that sees whether its client conforms. Replace\n" +
-			"the directory by your external API, and the kind by yours. No file that is there\n" +
-			"is overwritten.",
+			"in a directory, and with the conformance test of its client. Replace the directory\n" +
+			"by your external API, and the kind by yours. No existing file is overwritten.",
 		Example: "  espalier provider new things --kind Bucket --group things.example.org \\\n" +
 			"    --module example.org/provider-things",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -56,11 +55,11 @@ func newProviderNew() *cobra.Command {
 			return newProviderIn(cmd.OutOrStdout(), flags)
 		},
 	}
-	cmd.Flags().StringVar(&flags.dir, "dir", "", "where to; provider-NAME by default")
+	cmd.Flags().StringVar(&flags.dir, "dir", "", "directory to write to; provider-NAME by default")
 	cmd.Flags().StringVar(&flags.Kind, "kind", "Note", "its kind, in CamelCase")
 	cmd.Flags().StringVar(&flags.Group, "group", "", "the API group of its kinds; NAME.example.org by default")
 	cmd.Flags().StringVar(&flags.Module, "module", "", "the path of the Go module; example.org/provider-NAME by default")
-	cmd.Flags().StringVar(&flags.replace, "replace", "", "a checkout of Espalier to compile against instead of a release")
+	cmd.Flags().StringVar(&flags.replace, "replace", "", "a checkout of Espalier to build against instead of a release")
 	return cmd
 }
 
@@ -92,11 +91,11 @@ func newProviderIn(to io.Writer, f providerFlags) error {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintln(to, filepath.Join(dir, path))
 	}
-	_, err = fmt.Fprintf(to, "\nNext:\n  cd %s\n  go mod tidy\n  go test ./...\nand then as README.md there says.\n", dir)
+	_, err = fmt.Fprintf(to, "\nNext:\n  cd %s\n  go mod tidy\n  go test ./...\nThen follow README.md in that directory.\n", dir)
 	return err
 }
 
-// checkout is the full path of a checkout of Espalier.
+// checkout returns the absolute path of a checkout of Espalier.
 func checkout(path string) (string, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -104,17 +103,17 @@ func checkout(path string) (string, error) {
 	}
 	mod, err := os.ReadFile(filepath.Join(full, "go.mod"))
 	if err != nil || !strings.HasPrefix(string(mod), "module github.com/espalier-dev/espalier\n") {
-		return "", fmt.Errorf("%s is no checkout of Espalier", full)
+		return "", fmt.Errorf("%s is not a checkout of Espalier", full)
 	}
 	return full, nil
 }
 
-// writeFiles writes new files; if one of them is there already, it writes none.
+// writeFiles writes new files, or none if one of them exists.
 func writeFiles(dir string, files map[string][]byte) error {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		switch _, err := os.Lstat(filepath.Join(dir, path)); {
 		case err == nil:
-			return fmt.Errorf("%s is there already, and nothing is overwritten; choose another --dir", filepath.Join(dir, path))
+			return fmt.Errorf("%s already exists; choose another --dir", filepath.Join(dir, path))
 		case !errors.Is(err, os.ErrNotExist):
 			return err
 		}

@@ -74,7 +74,7 @@ func TestProviderNewOverwritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, errs := call(t.Context(), "provider", "new", "things", "--dir", dir)
-	if code != exitFailed || !strings.Contains(errs, "main.go is there already") {
+	if code != exitFailed || !strings.Contains(errs, "main.go already exists") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	there, err := os.ReadDir(dir)
@@ -83,7 +83,7 @@ func TestProviderNewOverwritesNothing(t *testing.T) {
 	}
 }
 
-func TestProviderNewCalls(t *testing.T) {
+func TestProviderNewArguments(t *testing.T) {
 	cases := map[string]struct {
 		args []string
 		code int
@@ -93,7 +93,7 @@ func TestProviderNewCalls(t *testing.T) {
 		"with a name that can't be":            {[]string{"provider", "new", "My_Things"}, exitUsage, "the name"},
 		"with a kind that can't be":            {[]string{"provider", "new", "things", "--kind", "buckets"}, exitUsage, "the kind"},
 		"with a group that can't be":           {[]string{"provider", "new", "things", "--group", "things"}, exitUsage, "a domain of yours"},
-		"with a checkout of something else":    {[]string{"provider", "new", "things", "--replace", "/"}, exitFailed, "no checkout of Espalier"},
+		"with a checkout of something else":    {[]string{"provider", "new", "things", "--replace", "/"}, exitFailed, "not a checkout of Espalier"},
 		"with nothing to be done but the help": {[]string{"provider"}, exitDone, ""},
 	}
 	for name, tc := range cases {

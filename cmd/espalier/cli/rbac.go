@@ -24,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
-// rbacFlags are whose rights are asked for, and who is to have them.
+// rbacFlags are the flags of rbac.
 type rbacFlags struct {
 	where       clusterFlags
 	namespace   string
@@ -39,28 +39,28 @@ func newRBAC() *cobra.Command {
 	var flags rbacFlags
 	cmd := &cobra.Command{
 		Use:   "rbac DEFINITION | --controllers",
-		Short: "Print the smallest roles that a definition's instances, or the controllers, can do with",
-		Long: "Prints a ClusterRole with the rights that the instances of a definition of a graph are\n" +
-			"looked after with, and no others, and a ClusterRoleBinding to who does so: the service\n" +
-			"account that the definition names (spec.serviceAccount), or else the controllers. With\n" +
-			"an account, what the controllers need themselves comes in roles of its own. Nothing is\n" +
-			"changed.\n\n" +
+		Short: "Print the smallest roles that a definition's instances, or the controllers, need",
+		Long: "Prints a ClusterRole with exactly the permissions that reconciling the instances of a\n" +
+			"graph definition needs, and a ClusterRoleBinding to the service account that the\n" +
+			"definition names (spec.serviceAccount), or else to the controllers. With a service\n" +
+			"account, separate roles have the permissions that the controllers need themselves.\n" +
+			"Nothing is changed.\n\n" +
 			"With --controllers it prints what the controllers need in every cluster, before there\n" +
-			"is any definition. --serviceaccount or --user says who they run as; for a definition\n" +
-			"that is read from the ClusterRoleBinding " + rbac.ControllersRole + " otherwise.\n\n" +
-			"What grants rights in its turn (a RoleBinding in a template, say) needs more: Kubernetes\n" +
-			"lets nobody grant rights that they don't have. So do composites with what they are\n" +
-			"composed of, and what a Usage is about.",
+			"is any definition. --serviceaccount or --user names the account of the controllers; for\n" +
+			"a definition it is otherwise read from the ClusterRoleBinding " + rbac.ControllersRole + ".\n\n" +
+			"A template that grants permissions, such as a RoleBinding, needs more: Kubernetes lets\n" +
+			"no account grant permissions that it does not have. Composed resources of composites,\n" +
+			"and objects that a Usage protects, need more as well.",
 		Example: "  espalier rbac --controllers --serviceaccount espalier-system:espalier | kubectl apply -f -\n" +
 			"  espalier rbac webapps | kubectl apply -f -\n" +
 			"  espalier rbac -f definition.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error { return printRBAC(cmd, flags, args) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "where the definition is, if it is a ResourceGroup")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the definition, if it is a ResourceGroup")
 	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "the file with the definition, instead of one in the cluster; - for the standard input")
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account that the controllers run as: NAMESPACE:NAME")
-	cmd.Flags().StringVar(&flags.user, "user", "", "the user that they run as, if that is no service account")
+	cmd.Flags().StringVar(&flags.user, "user", "", "the user that the controllers run as, if it is not a service account")
 	cmd.Flags().BoolVar(&flags.controllers, "controllers", false, "print what the controllers need in every cluster")
 	flags.program.add(cmd)
 	return cmd
@@ -87,7 +87,7 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 		return err
 	}
 	if len(controllers) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: no binding to the controllers is printed, since it isn't known who they run as; say so by --serviceaccount NAMESPACE:NAME or --user NAME")
+		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: printed no binding for the controllers, because their account is unknown; set --serviceaccount NAMESPACE:NAME or --user NAME")
 	}
 	for i, object := range objects {
 		text, err := yaml.Marshal(object)
@@ -100,15 +100,15 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 	return nil
 }
 
-// subjects are who the controllers run as, if the flags say so.
+// subjects returns the subject that the controllers run as, if the flags name one.
 func (f rbacFlags) subjects() ([]rbacv1.Subject, error) {
 	switch {
 	case f.account != "" && f.user != "":
-		return nil, errors.New("--serviceaccount and --user: one of both")
+		return nil, errors.New("--serviceaccount and --user exclude each other")
 	case f.user != "":
-		return []rbacv1.Subject{rbac.User(f.user)}, nil
+		return []rbacv1.Subject{rbac.UserSubject(f.user)}, nil
 	case f.account != "":
-		account, err := rbac.ParseAccount(f.account)
+		account, err := rbac.ParseServiceAccount(f.account)
 		if err != nil {
 			return nil, fmt.Errorf("--serviceaccount %w, not %s", err, f.account)
 		}
@@ -117,8 +117,9 @@ func (f rbacFlags) subjects() ([]rbacv1.Subject, error) {
 	return nil, nil
 }
 
-// definitionRoles are the roles for a definition. It tells of kinds that aren't served yet,
-// and finds out who the controllers run as, unless that is known.
+// definitionRoles returns the roles for a definition, and the subjects of the controllers. It
+// prints the kinds that are not served, and reads the subjects from the cluster unless they are
+// given.
 func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subject, args []string) ([]any, []rbacv1.Subject, error) {
 	config, err := flags.where.config()
 	if err != nil {
@@ -140,32 +141,33 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	if len(controllers) == 0 {
 		controllers = boundControllers(cmd.Context(), cluster)
 	}
-	needs, err := neededFor(d, cluster.Kinds)
+	needs, err := requiredRights(d, cluster.Kinds)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, gvk := range needs.Unknown {
-		fmt.Fprintf(cmd.ErrOrStderr(), "espalier: the cluster serves no %s of %s yet; what is needed for it is left out\n", gvk.Kind, gvk.GroupVersion())
+	for _, gvk := range needs.UnresolvedKinds {
+		fmt.Fprintf(cmd.ErrOrStderr(), "espalier: no matches for kind %s in %s; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
 	}
 	return rolesFor(d, needs, controllers), controllers, nil
 }
 
-// boundControllers are who the controllers' own role is bound to; none if that can't be read.
+// boundControllers returns the subjects of the controllers' own ClusterRoleBinding; none if it
+// cannot be read.
 func boundControllers(ctx context.Context, cluster *follow.Cluster) []rbacv1.Subject {
 	binding := rbacv1.ClusterRoleBinding{}
 	target, err := cluster.Kinds.Target("ClusterRoleBinding.v1."+rbacv1.GroupName, "", rbac.ControllersRole)
 	if err != nil {
 		return nil
 	}
-	u, err := cluster.Of(target).Get(ctx, rbac.ControllersRole, metav1.GetOptions{})
+	u, err := cluster.ResourceClient(target).Get(ctx, rbac.ControllersRole, metav1.GetOptions{})
 	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &binding) != nil {
 		return nil
 	}
 	return binding.Subjects
 }
 
-// longestDefinition bounds what is read of a file.
-const longestDefinition = 4 << 20 // bytes: more than an API server stores
+// maxDefinition bounds how much of a file is read.
+const maxDefinition = 4 << 20 // bytes: more than an API server stores
 
 func definitionIn(stdin io.Reader, path string) (*v1alpha1.ResourceGraphDefinition, error) {
 	from := stdin
@@ -177,7 +179,7 @@ func definitionIn(stdin io.Reader, path string) (*v1alpha1.ResourceGraphDefiniti
 		defer file.Close()
 		from = file
 	}
-	raw, err := io.ReadAll(io.LimitReader(from, longestDefinition))
+	raw, err := io.ReadAll(io.LimitReader(from, maxDefinition))
 	if err != nil {
 		return nil, err
 	}
@@ -198,36 +200,36 @@ func definitionNamed(ctx context.Context, cluster *follow.Cluster, namespace, na
 		return nil, err
 	}
 	var u *unstructured.Unstructured
-	if u, err = cluster.Of(target).Get(ctx, name, metav1.GetOptions{}); err != nil {
+	if u, err = cluster.ResourceClient(target).Get(ctx, name, metav1.GetOptions{}); err != nil {
 		return nil, err
 	}
 	var d v1alpha1.ResourceGraphDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &d); err != nil {
-		return nil, fmt.Errorf("%s can't be read: %w", target, err)
+		return nil, fmt.Errorf("decode %s: %w", target, err)
 	}
 	return definition(&d)
 }
 
-// definition checks that it is one.
+// definition checks that an object is a graph definition.
 func definition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGraphDefinition, error) {
 	known := d.Kind == v1alpha1.ResourceGraphDefinitionKind || d.Kind == v1alpha1.ResourceGroupKind
 	if d.APIVersion != v1alpha1.GroupVersion.String() || !known || d.Spec.Schema == nil {
-		return nil, fmt.Errorf("%s %s of %s is no definition of a graph", d.Kind, d.Name, d.APIVersion)
+		return nil, fmt.Errorf("%s %s of %s is not a graph definition", d.Kind, d.Name, d.APIVersion)
 	}
 	return d, nil
 }
 
-// neededFor are the rights for a definition in a cluster.
-func neededFor(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.Rights, error) {
+// requiredRights returns the permissions that a definition needs in a cluster.
+func requiredRights(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.Permissions, error) {
 	var failed error
-	needs := graph.Needs(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
+	needs := graph.RequiredPermissions(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
 		if own := d.Spec.Schema.InstanceKind(); gvk == own {
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
 			return resource, true
 		}
-		mapping, err := kinds.Serving(gvk.GroupKind(), gvk.Version)
+		mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
-			if !follow.IsUnknown(err) {
+			if !follow.IsNoMatch(err) {
 				failed = err
 			}
 			return "", false
@@ -240,21 +242,21 @@ func neededFor(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.
 	return needs, nil
 }
 
-// rolesFor are the roles for a definition with their bindings: to the account that it names
-// and to the controllers, or, without an account, to these alone.
-func rolesFor(d *v1alpha1.ResourceGraphDefinition, needs graph.Rights, controllers []rbacv1.Subject) []any {
-	instances := rbac.Grant{Name: rbac.RoleOf(d.Namespace, d.Name), Needs: needs.Instances}
+// rolesFor returns the roles for a definition with their bindings: to the service account that
+// it names and to the controllers or, without a service account, to the controllers alone.
+func rolesFor(d *v1alpha1.ResourceGraphDefinition, needs graph.Permissions, controllers []rbacv1.Subject) []any {
+	instances := rbac.Grant{Name: rbac.RoleName(d.Namespace, d.Name), Permissions: needs.Instances}
 	account := d.Spec.ServiceAccount
 	if account == nil {
-		instances.Needs, instances.To = append(instances.Needs, needs.Controllers...), controllers
+		instances.Permissions, instances.Subjects = append(instances.Permissions, needs.Controllers...), controllers
 		return instances.Objects()
 	}
 	namespace := cmp.Or(account.Namespace, d.Namespace)
-	instances.To = []rbacv1.Subject{rbac.Account(namespace, account.Name)}
-	beside := rbac.Grant{
-		Name:  rbac.ControllersRoleOf(d.Namespace, d.Name),
-		Needs: append(needs.Controllers, rbac.Impersonate(namespace, account.Name)),
-		To:    controllers,
+	instances.Subjects = []rbacv1.Subject{rbac.ServiceAccount(namespace, account.Name)}
+	controllersGrant := rbac.Grant{
+		Name:        rbac.ControllersRoleName(d.Namespace, d.Name),
+		Permissions: append(needs.Controllers, rbac.Impersonate(namespace, account.Name)),
+		Subjects:    controllers,
 	}
-	return append(instances.Objects(), beside.Objects()...)
+	return append(instances.Objects(), controllersGrant.Objects()...)
 }

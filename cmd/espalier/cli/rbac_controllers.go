@@ -13,8 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// programFlags say with which flags the controllers run, as far as they need other rights
-// for it. They are called as those of run are.
+// programFlags are the flags of run that change which permissions the controllers need.
 type programFlags struct {
 	elect          bool
 	leaseNamespace string
@@ -28,16 +27,16 @@ type programFlags struct {
 func (f *programFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	const with = "with --controllers: "
-	flags.BoolVar(&f.elect, "leader-elect", true, with+"of several processes one works at a time")
-	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", with+"where the lease lives; by default the service account's namespace, or default")
-	flags.BoolVar(&f.webhook, "webhook", false, with+"the API server asks them (--webhook-bind-address)")
-	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"where the Secret with the webhook's certificate lives; by default the service account's namespace, or default")
+	flags.BoolVar(&f.elect, "leader-elect", true, with+"they elect a leader")
+	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", with+"namespace of the lease; by default the service account's namespace, or default")
+	flags.BoolVar(&f.webhook, "webhook", false, with+"they serve webhooks (--webhook-bind-address)")
+	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"namespace of the Secret with the webhook's certificate; by default the service account's namespace, or default")
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
 	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
 }
 
-// role is what the controllers need in every cluster.
+// role returns the ClusterRole, roles and bindings that the controllers need in every cluster.
 func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	home := "default"
 	if len(to) > 0 && to[0].Namespace != "" {
@@ -64,5 +63,5 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rbac.Grant{Name: rbac.ControllersRole, Needs: needs, To: to}.Objects(), nil
+	return rbac.Grant{Name: rbac.ControllersRole, Permissions: needs, Subjects: to}.Objects(), nil
 }

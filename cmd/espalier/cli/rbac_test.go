@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestWhatTheControllersNeed prints the roles of controllers that run with a webhook.
-func TestWhatTheControllersNeed(t *testing.T) {
+// TestRolesOfTheControllers prints the roles of controllers that run with a webhook.
+func TestRolesOfTheControllers(t *testing.T) {
 	var out, errs bytes.Buffer
 	arguments := []string{"rbac", "--controllers", "--serviceaccount", "espalier-system:espalier", "--webhook"}
 	if code := Main(t.Context(), arguments, &out, &errs); code != exitDone || errs.Len() > 0 {
@@ -25,7 +25,7 @@ func TestWhatTheControllersNeed(t *testing.T) {
 	golden.Compare(t, "testdata/rbac-controllers.yaml", out.String())
 }
 
-func TestCallsOfRBAC(t *testing.T) {
+func TestRBACArguments(t *testing.T) {
 	cases := map[string]struct {
 		arguments []string
 		code      int
@@ -33,9 +33,9 @@ func TestCallsOfRBAC(t *testing.T) {
 	}{
 		"Without anything":               {nil, exitUsage, "takes the name of a definition"},
 		"Of controllers and another":     {[]string{"--controllers", "webapps"}, exitUsage, "takes no definition"},
-		"For two at once":                {[]string{"--controllers", "--user", "a", "--serviceaccount", "b:c"}, exitUsage, "one of both"},
+		"For two at once":                {[]string{"--controllers", "--user", "a", "--serviceaccount", "b:c"}, exitUsage, "exclude each other"},
 		"For an account of nowhere":      {[]string{"--controllers", "--serviceaccount", "espalier"}, exitUsage, "must be NAMESPACE:NAME, not espalier"},
-		"For nobody who is known":        {[]string{"--controllers"}, exitDone, "no binding to the controllers is printed"},
+		"For nobody who is known":        {[]string{"--controllers"}, exitDone, "printed no binding for the controllers"},
 		"For somebody who is no account": {[]string{"--controllers", "--user", "jane"}, exitDone, ""},
 	}
 	for name, tc := range cases {
@@ -54,14 +54,14 @@ func TestCallsOfRBAC(t *testing.T) {
 	}
 }
 
-// TestWhoIsGrantedWhatADefinitionNeeds prints the roles of definitions with and without an
+// TestSubjectsOfADefinitionsRoles prints the roles of definitions with and without an
 // account, in a namespace and in none.
-func TestWhoIsGrantedWhatADefinitionNeeds(t *testing.T) {
-	needs := graph.Rights{
-		Instances:   append(rbac.Of("example.com", "sites", "get", "patch"), rbac.Of("", "configmaps", "create")...),
-		Controllers: rbac.Of("example.com", "sites", "list", "watch"),
+func TestSubjectsOfADefinitionsRoles(t *testing.T) {
+	needs := graph.Permissions{
+		Instances:   append(rbac.PermissionsFor("example.com", "sites", "get", "patch"), rbac.PermissionsFor("", "configmaps", "create")...),
+		Controllers: rbac.PermissionsFor("example.com", "sites", "list", "watch"),
 	}
-	controllers := []rbacv1.Subject{rbac.Account("espalier-system", "espalier")}
+	controllers := []rbacv1.Subject{rbac.ServiceAccount("espalier-system", "espalier")}
 	var out strings.Builder
 	for _, of := range []struct {
 		name, namespace string

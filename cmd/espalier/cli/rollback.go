@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// rollbackFlags are which definition goes back, and where to.
+// rollbackFlags are the flags of rollback.
 type rollbackFlags struct {
 	where     clusterFlags
 	namespace string
@@ -35,12 +35,12 @@ func newRollback() *cobra.Command {
 	var flags rollbackFlags
 	cmd := &cobra.Command{
 		Use:   "rollback DEFINITION",
-		Short: "Let the instances of a definition go back to an earlier revision",
-		Long: "Has all instances of a definition composed by an earlier revision of it, at once, but\n" +
-			"for those that ask for a revision themselves. The definition stays as it is: the\n" +
-			"rollback is an annotation on it, and holds until there is a revision that is newer\n" +
-			"than the newest now, or until it is ended. During a rollout it ends that: instances\n" +
-			"that were reached go back to the revision that serves.\n\n" +
+		Short: "Roll the instances of a definition back to an earlier revision",
+		Long: "Composes all instances of a definition with an earlier revision of it, at once, except\n" +
+			"those that select a revision themselves. The definition stays unchanged: the rollback\n" +
+			"is an annotation on it, and lasts until a newer revision than the newest one exists, or\n" +
+			"until --end. It ends a rollout in progress: instances that were updated go back to the\n" +
+			"serving revision.\n\n" +
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
 			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'.",
 		Example: "  espalier rollback shop --to 3\n" +
@@ -54,7 +54,7 @@ func newRollback() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch to := cmd.Flags().Changed("to"); {
 			case to && flags.end:
-				return &usageError{fmt.Errorf("--to begins a rollback and --end ends one: only one can be meant")}
+				return &usageError{fmt.Errorf("--to and --end exclude each other")}
 			case to && flags.to < 1:
 				return &usageError{fmt.Errorf("--to takes the number of a revision, such as 3, not %d", flags.to)}
 			}
@@ -63,8 +63,8 @@ func newRollback() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
-	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before that which serves or, during a rollout, the one that serves")
-	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: the definition is followed again")
+	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before the serving revision or, during a rollout, the serving revision")
+	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: instances follow the definition again")
 	return cmd
 }
 
@@ -92,13 +92,13 @@ func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name stri
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
-	plan := turn{End: true}
+	plan := rollbackPlan{End: true}
 	if !flags.end {
 		all, err := revisionsOf(ctx, client, object.Definition{Name: name, Namespace: flags.namespace})
 		if err != nil {
 			return err
 		}
-		if plan, err = turnBack(definition, all, flags.to); err != nil {
+		if plan, err = planRollback(definition, all, flags.to); err != nil {
 			return fmt.Errorf("%s %s: %w", kind, name, err)
 		}
 	}
@@ -113,7 +113,7 @@ func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name stri
 	return nil
 }
 
-// revisionsOf reads the revisions of a definition, in their order.
+// revisionsOf lists the revisions of a definition, in their order.
 func revisionsOf(ctx context.Context, client dynamic.Interface, d object.Definition) ([]*rev.GraphRevision, error) {
 	list, err := client.Resource(rev.GroupVersion.WithResource("graphrevisions")).List(ctx, metav1.ListOptions{
 		LabelSelector: labels.Set{v1alpha1.DefinitionNameLabel: object.LabelValue(d.Name)}.String(),
@@ -135,24 +135,24 @@ func revisionsOf(ctx context.Context, client dynamic.Interface, d object.Definit
 	return out, nil
 }
 
-// turn is the beginning of a rollback, or the end of one. Rolling is the revision whose rollout
-// it ends, if there is one under way.
-type turn struct {
+// rollbackPlan begins or ends a rollback. Rolling is the revision of the rollout that it ends, if
+// one is in progress.
+type rollbackPlan struct {
 	To, From, Serving, Rolling int64
 	End                        bool
 }
 
-// turnBack decides on a rollback to a revision; 0 is the one before that which is rolled out or,
-// if none is, before that which serves.
-func turnBack(definition *unstructured.Unstructured, all []*rev.GraphRevision, to int64) (turn, error) {
+// planRollback plans a rollback to a revision. With 0 it is the serving revision during a
+// rollout, and otherwise the one before the serving revision.
+func planRollback(definition *unstructured.Unstructured, all []*rev.GraphRevision, to int64) (rollbackPlan, error) {
 	newest := revision.Newest(all)
 	if newest == nil {
-		return turn{}, fmt.Errorf("it has no revision")
+		return rollbackPlan{}, fmt.Errorf("it has no revision")
 	}
 	serving, _, _ := unstructured.NestedInt64(definition.Object, "status", "servingRevision")
-	out := turn{To: to, From: newest.Spec.Revision, Serving: serving, Rolling: rolling(definition)}
+	out := rollbackPlan{To: to, From: newest.Spec.Revision, Serving: serving, Rolling: rollingRevision(definition)}
 	if to == 0 && out.Rolling != 0 {
-		out.To = serving // it composes whom the rollout hasn't reached
+		out.To = serving // the revision of the instances that the rollout has not updated
 	} else if to == 0 {
 		for _, one := range all {
 			if one.DeletionTimestamp == nil && one.Spec.Revision < serving {
@@ -160,21 +160,21 @@ func turnBack(definition *unstructured.Unstructured, all []*rev.GraphRevision, t
 			}
 		}
 		if out.To == 0 {
-			return turn{}, fmt.Errorf("there is no revision before %d, which serves; there are %s", serving, revision.List(all))
+			return rollbackPlan{}, fmt.Errorf("there is no revision before the serving revision %d; there are %s", serving, revision.ListNumbers(all))
 		}
 	}
-	one := revision.Numbered(all, out.To)
+	one := revision.FindNumber(all, out.To)
 	if one == nil {
-		return turn{}, fmt.Errorf("there is no revision %d; there are %s", out.To, revision.List(all))
+		return rollbackPlan{}, fmt.Errorf("there is no revision %d; there are %s", out.To, revision.ListNumbers(all))
 	}
 	if verified, _ := condition.Set(one.Status.Conditions).Get(rev.GraphVerified); verified.Status == condition.False {
-		return turn{}, fmt.Errorf("revision %d can't serve: %s", out.To, verified.Message)
+		return rollbackPlan{}, fmt.Errorf("revision %d cannot serve: %s", out.To, verified.Message)
 	}
 	return out, nil
 }
 
-// rolling is the revision that is being rolled out; 0 for none.
-func rolling(definition *unstructured.Unstructured) int64 {
+// rollingRevision is the revision that is being rolled out; 0 for none.
+func rollingRevision(definition *unstructured.Unstructured) int64 {
 	phase, _, _ := unstructured.NestedString(definition.Object, "status", "rollout", "phase")
 	n, _, _ := unstructured.NestedInt64(definition.Object, "status", "rollout", "revision")
 	if v1alpha1.RolloutPhase(phase) == v1alpha1.RolloutComplete {
@@ -183,8 +183,8 @@ func rolling(definition *unstructured.Unstructured) int64 {
 	return n
 }
 
-// patch is what is to be changed of the incarnation that was read.
-func (t turn) patch(uid types.UID) map[string]any {
+// patch is the merge patch of the definition with the given UID.
+func (t rollbackPlan) patch(uid types.UID) map[string]any {
 	annotations := map[string]any{v1alpha1.RollbackAnnotation: nil, v1alpha1.RollbackFromAnnotation: nil}
 	if !t.End {
 		annotations[v1alpha1.RollbackAnnotation] = strconv.FormatInt(t.To, 10)
@@ -193,15 +193,15 @@ func (t turn) patch(uid types.UID) map[string]any {
 	return map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}}
 }
 
-// String says it to people.
-func (t turn) String() string {
+// String describes the plan as the predicate of a sentence about the definition.
+func (t rollbackPlan) String() string {
 	switch {
 	case t.End:
-		return "isn't rolled back any more"
+		return "is no longer rolled back"
 	case t.To == t.Serving && t.Rolling != 0:
-		return fmt.Sprintf("goes from revision %d, which was being rolled out, back to %d, until there is one after %d", t.Rolling, t.To, t.From)
+		return fmt.Sprintf("rolls back from revision %d, which was being rolled out, to %d, until there is a revision after %d", t.Rolling, t.To, t.From)
 	case t.To == t.Serving:
-		return fmt.Sprintf("stays at revision %d until there is one after %d", t.To, t.From)
+		return fmt.Sprintf("stays at revision %d until there is a revision after %d", t.To, t.From)
 	}
-	return fmt.Sprintf("goes from revision %d to %d, until there is one after %d", t.Serving, t.To, t.From)
+	return fmt.Sprintf("rolls back from revision %d to %d, until there is a revision after %d", t.Serving, t.To, t.From)
 }

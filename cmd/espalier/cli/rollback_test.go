@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-func TestWhereARollbackGoes(t *testing.T) {
+func TestPlanRollback(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
 		// rolling is the revision that is being rolled out; one below zero has been.
@@ -20,18 +20,18 @@ func TestWhereARollbackGoes(t *testing.T) {
 		invalid int64
 		want    string
 	}{
-		"To the one that is named":               {5, 0, 3, []int64{3, 4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
-		"To the one before, if none is":          {5, 0, 0, []int64{3, 4, 5}, 0, "goes from revision 5 to 4, until there is one after 5"},
-		"Before what serves, not the newest":     {4, 0, 0, []int64{3, 4, 5}, 0, "goes from revision 4 to 3, until there is one after 5"},
-		"Past one that is being deleted":         {5, 0, 0, []int64{3, -4, 5}, 0, "goes from revision 5 to 3, until there is one after 5"},
-		"Also where it is already":               {3, 0, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is one after 5"},
+		"To the one that is named":               {5, 0, 3, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 3, until there is a revision after 5"},
+		"To the one before, if none is":          {5, 0, 0, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 4, until there is a revision after 5"},
+		"Before what serves, not the newest":     {4, 0, 0, []int64{3, 4, 5}, 0, "rolls back from revision 4 to 3, until there is a revision after 5"},
+		"Past one that is being deleted":         {5, 0, 0, []int64{3, -4, 5}, 0, "rolls back from revision 5 to 3, until there is a revision after 5"},
+		"Also where it is already":               {3, 0, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is a revision after 5"},
 		"Not to one that isn't there":            {5, 0, 1, []int64{3, 4, 5}, 0, "there is no revision 1; there are 3, 4 and 5"},
-		"Not to one that can't serve":            {5, 0, 3, []int64{3, 5}, 3, "revision 3 can't serve: no such field"},
-		"Not where nothing was before":           {5, 0, 0, []int64{5}, 0, "there is no revision before 5, which serves; there are 5"},
-		"A first rollout ends at what serves":    {1, 2, 0, []int64{1, 2}, 0, "goes from revision 2, which was being rolled out, back to 1, until there is one after 2"},
-		"A later one too":                        {5, 6, 0, []int64{3, 4, 5, 6}, 0, "goes from revision 6, which was being rolled out, back to 5, until there is one after 6"},
-		"Further if that is named":               {5, 6, 4, []int64{3, 4, 5, 6}, 0, "goes from revision 5 to 4, until there is one after 6"},
-		"A rollout that is complete is over":     {5, -5, 0, []int64{3, 4, 5}, 0, "goes from revision 5 to 4, until there is one after 5"},
+		"Not to one that can't serve":            {5, 0, 3, []int64{3, 5}, 3, "revision 3 cannot serve: no such field"},
+		"Not where nothing was before":           {5, 0, 0, []int64{5}, 0, "there is no revision before the serving revision 5; there are 5"},
+		"A first rollout ends at what serves":    {1, 2, 0, []int64{1, 2}, 0, "rolls back from revision 2, which was being rolled out, to 1, until there is a revision after 2"},
+		"A later one too":                        {5, 6, 0, []int64{3, 4, 5, 6}, 0, "rolls back from revision 6, which was being rolled out, to 5, until there is a revision after 6"},
+		"Further if that is named":               {5, 6, 4, []int64{3, 4, 5, 6}, 0, "rolls back from revision 5 to 4, until there is a revision after 6"},
+		"A rollout that is complete is over":     {5, -5, 0, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 4, until there is a revision after 5"},
 		"Not to what serves if that isn't there": {1, 2, 0, []int64{2}, 0, "there is no revision 1; there are 2"},
 		"Not where there has never been a one":   {0, 0, 0, nil, 0, "it has no revision"},
 	}
@@ -55,7 +55,7 @@ func TestWhereARollbackGoes(t *testing.T) {
 			status["rollout"] = map[string]any{"revision": -tc.rolling, "phase": "Complete"}
 		}
 		d := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-		plan, err := turnBack(d, all, tc.to)
+		plan, err := planRollback(d, all, tc.to)
 		got := plan.String()
 		if err != nil {
 			got = err.Error()
@@ -66,7 +66,7 @@ func TestWhereARollbackGoes(t *testing.T) {
 	}
 }
 
-func TestRollbacksThatCantBeMeant(t *testing.T) {
+func TestInvalidRollbacks(t *testing.T) {
 	for _, args := range [][]string{{"rollback"}, {"rollback", "a", "b"}, {"rollback", "a", "--to", "0"}, {"rollback", "a", "--to", "1", "--end"}} {
 		if code, _, errs := call(t.Context(), args...); code != exitUsage {
 			t.Errorf("%v: exit code %d, %q", args, code, errs)

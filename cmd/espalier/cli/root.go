@@ -12,11 +12,11 @@ import (
 
 // Exit codes. Scripts rely on them: none changes its meaning.
 const (
-	exitDone       = 0 // what was asked for is done
-	exitFailed     = 1 // it isn't
-	exitUsage      = 2 // the call can't be meant
-	exitBlocked    = 3 // something is in the way of a deletion, or of an import that wrote nothing
-	exitUnfinished = 4 // a deletion or an import takes longer than it may, and nothing is in its way
+	exitDone       = 0 // success
+	exitFailed     = 1 // failure
+	exitUsage      = 2 // invalid arguments
+	exitBlocked    = 3 // a deletion is blocked, or an import is and wrote nothing
+	exitUnfinished = 4 // a deletion or an import timed out, and nothing blocks it
 )
 
 // Main runs the program with the given arguments and returns its exit code.
@@ -29,12 +29,12 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	if said := err.Error(); said != "" {
-		fmt.Fprintf(stderr, "espalier: %s\n", said)
+	if message := err.Error(); message != "" {
+		fmt.Fprintf(stderr, "espalier: %s\n", message)
 	}
 	code := codeOf(err)
 	if code == exitUsage {
-		fmt.Fprintln(stderr, "Run 'espalier help' for the calls there are.")
+		fmt.Fprintln(stderr, "Run 'espalier help' for usage.")
 	}
 	return code
 }
@@ -51,8 +51,8 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-// codedError ends a call with an exit code of its own. Without a message, what
-// there is to say has been printed.
+// codedError is an error with an exit code of its own. An empty message means that everything
+// has been printed.
 type codedError struct {
 	code    int
 	message string
@@ -60,7 +60,7 @@ type codedError struct {
 
 func (e *codedError) Error() string { return e.message }
 
-// usageError is a call that can't be meant.
+// usageError is an error in the arguments.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -71,8 +71,8 @@ func newRoot() *cobra.Command {
 		Use:   "espalier",
 		Short: "A control plane for platform APIs: define a kind as a graph of resources",
 		Long: "Espalier serves platform APIs on Kubernetes. A definition describes a kind as a\n" +
-			"graph of resources; Espalier serves it, keeps each instance true, tells the\n" +
-			"truth about it in its status, and takes it apart in order when it is deleted.",
+			"graph of resources; Espalier serves it, keeps each instance as desired, reports its\n" +
+			"state in its status, and deletes its children in order when it is deleted.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

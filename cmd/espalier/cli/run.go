@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// controllerFlags are what up and run have in common.
+// controllerFlags are the flags that up and run have in common.
 type controllerFlags struct {
 	health, metrics  string
 	introspection    string
@@ -42,22 +42,22 @@ type controllerDefaults struct {
 
 func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "where /healthz and /readyz are served; 0 for nowhere")
-	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "where /metrics is served; 0 for nowhere")
-	flags.StringVar(&f.introspection, "introspection-socket", "", "where 'espalier watches' asks: a socket in a directory of mode 0700; by default one for this user and cluster, 0 for none")
-	flags.IntVar(&f.workers, "workers", 16, "how many objects are worked on side by side")
-	flags.DurationVar(&f.poll, "poll", provider.Poll, "how often external resources are looked at that nothing happens to")
+	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "address of /metrics; 0 for none")
+	flags.StringVar(&f.introspection, "introspection-socket", "", "the socket that 'espalier watches' connects to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
+	flags.IntVar(&f.workers, "workers", 16, "number of concurrent reconciles")
+	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
-	flags.BoolVar(&f.postgresql, "postgresql", false, "serve kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
+	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
 	f.functions.add(cmd)
-	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which keep what is in use; where they are installed they are served anyway")
-	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "have kubectl get show of served kinds how far a deletion has come, and with -o wide why an instance isn't ready; otherwise it shows the dialects' columns")
+	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
+	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "add columns to kubectl get for served kinds: the progress of a deletion, and with -o wide why an instance is not ready")
 	flags.StringVar(&f.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
-	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "how much is logged: 0 to 3")
+	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "verbosity of the log: 0 to 3")
 }
 
-// programName is how the controllers present themselves.
+// programName is the name of the controllers in their lease and their user agent.
 const programName = "espalier"
 
 func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served packages.Options) server.ManagerOptions {
@@ -72,7 +72,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 	}
 }
 
-// providers are those that were asked for.
+// providers returns the enabled providers.
 func (f *controllerFlags) providers() []managed.Provider {
 	if f.postgresql {
 		return []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: f.localServers})}
@@ -80,11 +80,11 @@ func (f *controllerFlags) providers() []managed.Provider {
 	return nil
 }
 
-// socket is where this program can be asked what it watches.
+// socket is the path of the introspection socket; empty for none.
 func (f *controllerFlags) socket(config *rest.Config) string {
 	switch f.introspection {
 	case "":
-		return introspect.SocketFor(config)
+		return introspect.SocketPath(config)
 	case "0":
 		return ""
 	}
@@ -111,19 +111,19 @@ func (f *controllerFlags) check() error {
 
 func newRun() *cobra.Command {
 	var (
-		flags          controllerFlags
-		where          clusterFlags
-		hook           webhookFlags
-		dialects       dialectFlag
-		elect, check   bool
-		leaseNamespace string
-		lease          time.Duration
+		flags              controllerFlags
+		cluster            clusterFlags
+		hook               webhookFlags
+		dialects           dialectFlag
+		leaderElect, check bool
+		leaseNamespace     string
+		lease              time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the controllers against a cluster",
 		Long: "Runs the controllers against the cluster of the kubeconfig, or, inside a pod, the\n" +
-			"pod's own. Of several processes one works at a time.",
+			"pod's own. Of several processes one is the leader.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
@@ -133,7 +133,7 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config, err := where.config()
+			config, err := cluster.config()
 			if err != nil {
 				return err
 			}
@@ -145,10 +145,10 @@ func newRun() *cobra.Command {
 			if check {
 				return checkRun(cmd, options)
 			}
-			options.LeaderElection = elect
+			options.LeaderElection = leaderElect
 			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
-			if elect && leaseNamespace == "" {
-				options.LeaderElectionNamespace = manager.OwnNamespace()
+			if leaderElect && leaseNamespace == "" {
+				options.LeaderElectionNamespace = manager.PodNamespace()
 			}
 			m, err := server.NewManager(options)
 			if err != nil {
@@ -160,15 +160,15 @@ func newRun() *cobra.Command {
 	flags.add(cmd, controllerDefaults{health: ":8081", metrics: ":8080"})
 	cmd.Flags().Var(&dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
 	hook.add(cmd)
-	where.add(cmd)
-	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed, and what keeps the controllers from starting, and change nothing")
-	cmd.Flags().BoolVar(&elect, "leader-elect", true, "let one of several processes work at a time")
-	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
-	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
+	cluster.add(cmd)
+	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed and what prevents the controllers from starting; change nothing")
+	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "leaderElect a leader, so that one of several processes runs the controllers")
+	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
+	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's namespace, or default")
 	return cmd
 }
 
-// clusterFlags say which cluster is meant.
+// clusterFlags select a cluster.
 type clusterFlags struct{ kubeconfig, context string }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
@@ -181,7 +181,7 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Loader()
 }
 
-// config is how to reach the cluster, without throttling on this side.
+// config returns the configuration for the cluster, without client-side throttling.
 func (f *clusterFlags) config() (*rest.Config, error) {
 	config, err := manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Config()
 	if err != nil {

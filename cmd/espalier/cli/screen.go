@@ -12,8 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal says whether what is printed goes to somebody's screen, where it can
-// be redrawn.
+// terminal reports whether output goes to a terminal that can be redrawn.
 func terminal(to io.Writer) (*os.File, bool) {
 	file, ok := to.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) {
@@ -22,7 +21,7 @@ func terminal(to io.Writer) (*os.File, bool) {
 	return file, true
 }
 
-// widthOf is how wide the screen is that something is printed to; 0 for what isn't a screen.
+// widthOf is the width of the terminal that output goes to; 0 if it is not a terminal.
 func widthOf(to io.Writer) int {
 	file, ok := to.(*os.File)
 	if !ok {
@@ -35,16 +34,16 @@ func widthOf(to io.Writer) int {
 	return max(width, 0)
 }
 
-// scene is a model that fills the screen and leaves something behind on it.
-type scene interface {
+// screenModel is a model that fills the screen while it runs, and prints its last state after.
+type screenModel interface {
 	tea.Model
-	// last is what stays when the screen is left, at the width it had.
+	// last is the text that stays after the screen is left.
 	last() string
 }
 
-// play shows a scene until it quits or the context ends. Feed runs beside it and
-// tells it what happens.
-func play(ctx context.Context, screen *os.File, opening scene, feed func(ctx context.Context, tell func(tea.Msg))) error {
+// runScreen runs a model until it quits or the context ends. Feed runs concurrently and sends
+// messages to the model; its context ends with the screen.
+func runScreen(ctx context.Context, screen *os.File, model screenModel, feed func(ctx context.Context, send func(tea.Msg))) error {
 	options := []tea.ProgramOption{
 		tea.WithOutput(screen),
 		tea.WithoutSignalHandler(), // signals end the context
@@ -52,7 +51,7 @@ func play(ctx context.Context, screen *os.File, opening scene, feed func(ctx con
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		options = append(options, tea.WithInput(nil))
 	}
-	program := tea.NewProgram(opening, options...)
+	program := tea.NewProgram(model, options...)
 	ctx, stop := context.WithCancel(ctx)
 	fed := make(chan struct{})
 	go func() {
@@ -60,31 +59,31 @@ func play(ctx context.Context, screen *os.File, opening scene, feed func(ctx con
 		feed(ctx, program.Send)
 	}()
 	quit := context.AfterFunc(ctx, program.Quit)
-	ending, err := program.Run()
+	final, err := program.Run()
 	quit()
 	stop()
 	<-fed
-	if left, ok := ending.(scene); ok {
-		_, _ = lipgloss.Fprintln(screen, left.last()) // with the colours that it has
+	if m, ok := final.(screenModel); ok {
+		_, _ = lipgloss.Fprintln(screen, m.last()) // in the colours of the terminal
 	}
 	return err
 }
 
-// full makes lines the content of the whole screen.
-func full(lines []string) tea.View {
+// fullScreen returns a view of lines that fills the screen.
+func fullScreen(lines []string) tea.View {
 	v := tea.NewView(strings.Join(lines, "\n"))
 	v.AltScreen = true
 	return v
 }
 
-// tickMsg lets ages go on.
+// tickMsg updates the ages each second.
 type tickMsg time.Time
 
 func tick() tea.Cmd {
 	return tea.Every(time.Second, func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
-// isQuit says whether a key asks to end.
+// isQuit reports whether a key ends the program.
 func isQuit(key tea.KeyPressMsg) bool {
 	switch key.String() {
 	case "ctrl+c", "q", "esc":

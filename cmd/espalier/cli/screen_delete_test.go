@@ -26,7 +26,7 @@ metadata:
 // screenOf plays a deletion of a top with many parts on a screen.
 func screenOf(t *testing.T, width, height int) deleteModel {
 	t.Helper()
-	w := observe.World{Root: testkit.Parse(t, goingTop)[0], Children: map[string][]*unstructured.Unstructured{}}
+	w := observe.ClusterState{Root: testkit.Parse(t, goingTop)[0], Children: map[string][]*unstructured.Unstructured{}}
 	for i := range 30 {
 		part := &unstructured.Unstructured{}
 		part.SetAPIVersion("v1")
@@ -36,7 +36,7 @@ func screenOf(t *testing.T, width, height int) deleteModel {
 	}
 	var m tea.Model = deleteModel{treeModel: treeModel{title: "ConfigMap prod/top"}}
 	m, _ = m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	m, _ = m.Update(moment{world: w, progress: observe.Progress{Removed: 10, Total: 40, Percent: 25}})
+	m, _ = m.Update(deletionState{cluster: w, progress: observe.Progress{Removed: 10, Total: 40, Percent: 25}})
 	return m.(deleteModel)
 }
 
@@ -64,7 +64,7 @@ func TestTheScreenOfADeletion(t *testing.T) {
 		}
 	})
 	t.Run("is over when all is gone", func(t *testing.T) {
-		m, then := screenOf(t, 80, 12).Update(moment{progress: observe.Progress{Removed: 40, Total: 40, Percent: 100}})
+		m, then := screenOf(t, 80, 12).Update(deletionState{progress: observe.Progress{Removed: 40, Total: 40, Percent: 100}})
 		if then == nil {
 			t.Fatal("it goes on")
 		}

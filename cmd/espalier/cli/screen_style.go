@@ -9,37 +9,36 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// The terminal's own sixteen colours: its owner has chosen them to be readable
-// on its background, light or dark. What is said in colour is said in words too.
+// The sixteen colours of the terminal, which its user has chosen to be readable. No information
+// is in colours alone.
 var (
-	bold  = lipgloss.NewStyle().Bold(true)
-	quiet = lipgloss.NewStyle().Faint(true)
-	good  = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
-	soon  = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
-	bad   = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
-	going = lipgloss.NewStyle().Foreground(lipgloss.Color("5"))
+	bold     = lipgloss.NewStyle().Bold(true)
+	faint    = lipgloss.NewStyle().Faint(true)
+	ready    = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
+	pending  = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
+	failing  = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
+	removing = lipgloss.NewStyle().Foreground(lipgloss.Color("5"))
 )
 
-// drawRows renders rows for a screen of the given size; what doesn't fit is
-// counted.
+// drawRows renders rows for a screen of the given size, and counts the rows that do not fit.
 func drawRows(rows []observe.Row, width, height int) []string {
-	cells := observe.Cells(rows, max(width-1, 0)) // the last column of a terminal is best left alone
+	cells := observe.Cells(rows, max(width-1, 0)) // writing into the last column may wrap the line
 	titles := make([]string, len(cells[0]))
 	for i, title := range cells[0] {
 		titles[i] = strings.TrimSpace(title)
 	}
-	lines := []string{quiet.Render(strings.TrimRight(strings.Join(cells[0], "  "), " "))}
+	lines := []string{faint.Render(strings.TrimRight(strings.Join(cells[0], "  "), " "))}
 	for i, r := range rows {
 		if height > 0 && len(lines) == height-1 && i < len(rows)-1 {
-			return append(lines, quiet.Render(fmt.Sprintf("… and %d more", len(rows)-i)))
+			return append(lines, faint.Render(fmt.Sprintf("… and %d more", len(rows)-i)))
 		}
 		lines = append(lines, drawRow(r, titles, cells[i+1]))
 	}
 	return lines
 }
 
-// drawNotes renders what the rows' table has cut, below an empty line, as far as there is
-// room below the lines that are drawn already; with a height of 0 there is for everything.
+// drawNotes renders the texts that the table truncates, below an empty line, as far as they fit
+// below the lines that are drawn already; a height of 0 means no limit.
 func drawNotes(rows []observe.Row, width, height, drawn int) []string {
 	notes := observe.Notes(rows, max(width-1, 0))
 	room := len(notes)
@@ -64,20 +63,20 @@ func drawNotes(rows []observe.Row, width, height, drawn int) []string {
 
 // drawRow colours the cells of a row by the titles of their columns.
 func drawRow(r observe.Row, titles, cells []string) string {
-	tone := toneOf(r)
+	tone := styleOf(r)
 	out := make([]string, len(cells))
 	for i, cell := range cells {
 		switch title := titles[i]; {
 		case title == observe.KindColumn:
 			rest := strings.TrimPrefix(cell, r.Branch)
 			if !r.Exists {
-				rest = quiet.Render(rest)
+				rest = faint.Render(rest)
 			}
-			out[i] = quiet.Render(r.Branch) + rest
+			out[i] = faint.Render(r.Branch) + rest
 		case title == observe.ReadyColumn, title == observe.ReasonColumn:
 			out[i] = tone.Render(cell)
-		case title == observe.AgeColumn, title == observe.NamespaceColumn, title == observe.DetailColumn && !r.Troubled:
-			out[i] = quiet.Render(cell)
+		case title == observe.AgeColumn, title == observe.NamespaceColumn, title == observe.DetailColumn && !r.NeedsAction:
+			out[i] = faint.Render(cell)
 		default:
 			out[i] = cell
 		}
@@ -85,16 +84,16 @@ func drawRow(r observe.Row, titles, cells []string) string {
 	return strings.Join(out, "  ")
 }
 
-func toneOf(r observe.Row) lipgloss.Style {
+func styleOf(r observe.Row) lipgloss.Style {
 	switch {
-	case r.Troubled:
-		return bad
-	case r.Going:
-		return going
+	case r.NeedsAction:
+		return failing
+	case r.Removing:
+		return removing
 	case r.Ready == observe.True:
-		return good
-	case r.Exists && r.Ready == observe.Unsaid:
-		return quiet
+		return ready
+	case r.Exists && r.Ready == observe.NotReported:
+		return faint
 	}
-	return soon
+	return pending
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// treeScreen shows a tree that lives, until it is gone or somebody quits.
-func treeScreen(ctx context.Context, screen *os.File, title string, worlds <-chan observe.World) error {
-	return play(ctx, screen, treeModel{title: title}, func(ctx context.Context, tell func(tea.Msg)) {
-		_ = eachWorld(ctx, worlds, func(w observe.World) error { // ends with the context or the tree
-			tell(w)
+// treeScreen shows a tree as it changes, until it is gone or the user quits.
+func treeScreen(ctx context.Context, screen *os.File, title string, states <-chan observe.ClusterState) error {
+	return runScreen(ctx, screen, treeModel{title: title}, func(ctx context.Context, send func(tea.Msg)) {
+		_ = forEachState(ctx, states, func(w observe.ClusterState) error { // ends with the context or the tree
+			send(w)
 			return nil
 		})
 	})
@@ -24,7 +24,7 @@ func treeScreen(ctx context.Context, screen *os.File, title string, worlds <-cha
 // treeModel is a tree on a screen.
 type treeModel struct {
 	title         string
-	world         observe.World
+	cluster       observe.ClusterState
 	begun, gone   bool
 	width, height int
 }
@@ -41,19 +41,19 @@ func (m treeModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if isQuit(msg) {
 			return m, tea.Quit
 		}
-	case observe.World:
+	case observe.ClusterState:
 		if msg.Gone() {
 			m.gone = true
 			return m, tea.Quit
 		}
-		m.world, m.begun = msg, true
+		m.cluster, m.begun = msg, true
 	}
 	return m, nil
 }
 
 func (m treeModel) View() tea.View {
-	lines := append(m.lines(max(m.height-2, 3)), "", quiet.Render("q to quit"))
-	return full(lines)
+	lines := append(m.lines(max(m.height-2, 3)), "", faint.Render("q to quit"))
+	return fullScreen(lines)
 }
 
 func (m treeModel) last() string { return strings.Join(m.lines(0), "\n") }
@@ -65,9 +65,9 @@ func (m treeModel) lines(height int) []string {
 	case !m.begun:
 		return nil
 	}
-	rows := rowsOf(m.world, time.Now())
+	rows := rowsOf(m.cluster, time.Now())
 	if len(rows) == 0 {
-		return []string{quiet.Render("there are none: " + m.title)}
+		return []string{faint.Render("no objects found: " + m.title)}
 	}
 	lines := drawRows(rows, m.width, height)
 	return append(lines, drawNotes(rows, m.width, height, len(lines))...)

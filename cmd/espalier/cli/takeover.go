@@ -16,9 +16,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/takeover"
+	"github.com/espalier-dev/espalier/internal/takeover/migrate"
 )
 
-// takeoverFlags are what is to be taken over, or to be given back.
+// takeoverFlags are the flags of takeover.
 type takeoverFlags struct {
 	where     clusterFlags
 	dialects  dialectFlag
@@ -34,13 +35,13 @@ func newTakeover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "takeover",
 		Short: "Show what taking over from Crossplane or kro would change, or give objects back to them",
-		Long: "With --plan, shows for each object what 'espalier run' would change of what Crossplane\n" +
-			"or kro has made, and writes nothing: the controllers run over the cluster once, and the\n" +
-			"API server checks what they write without storing it. The takeover itself is\n" +
-			"'espalier run'; docs/migration.md has all steps.\n\n" +
+		Long: "With --plan, shows what 'espalier run' would change of each object that Crossplane or kro\n" +
+			"has created, and stores nothing: the controllers reconcile the cluster once with\n" +
+			"dry-run requests. The takeover itself is 'espalier run'; docs/migration.md has all\n" +
+			"steps.\n\n" +
 			"With --back-to, gives the objects of a dialect back to the engine that served it before:\n" +
 			"field managers, owner references, labels and annotations become what that engine needs\n" +
-			"to go on. The controllers must be stopped. If it is interrupted, run it again.",
+			"to continue. The controllers must be stopped. If it is interrupted, run it again.",
 		Example: "  espalier takeover --plan\n" +
 			"  espalier takeover --back-to crossplane --plan\n" +
 			"  espalier takeover --back-to crossplane",
@@ -53,11 +54,11 @@ func newTakeover() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config.WarningHandler = rest.NoWarnings{} // they are for those who write the objects
+			config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
 			if flags.backTo != "" {
-				return flags.giveBack(cmd, config)
+				return flags.release(cmd, config)
 			}
-			return flags.show(cmd, config)
+			return flags.printPlan(cmd, config)
 		},
 	}
 	flags.where.add(cmd)
@@ -65,8 +66,8 @@ func newTakeover() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.plan, "plan", false, "show what would change, and write nothing")
 	cmd.Flags().StringVar(&flags.backTo, "back-to", "", "give objects back to this engine: crossplane or kro")
 	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are taken over; by default those whose definitions are installed")
-	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "for how long the controllers may be at work for the plan")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "json, for programs")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json")
 	return cmd
 }
 
@@ -84,8 +85,8 @@ func (f *takeoverFlags) check() error {
 	return nil
 }
 
-// show shows what the controllers would change.
-func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
+// printPlan prints what the controllers would change.
+func (f *takeoverFlags) printPlan(cmd *cobra.Command, config *rest.Config) error {
 	functions, err := f.functions.options(cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
 		}
 	}
 	if len(dialects) == 0 {
-		return errors.New("there is nothing to take over: the cluster has neither Crossplane's definitions nor kro's")
+		return errors.New("nothing to take over: the cluster has no definitions of Crossplane or kro")
 	}
 	found, err := server.PlanTakeover(cmd.Context(), server.ManagerOptions{
 		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
@@ -125,7 +126,8 @@ func (f *takeoverFlags) show(cmd *cobra.Command, config *rest.Config) error {
 	return nil
 }
 
-// installNotes say what Espalier goes without, since another program has installed a kind.
+// installNotes lists what is missing in CustomResourceDefinitions that another program has
+// installed.
 func installNotes(steps []install.Step) []string {
 	var out []string
 	for _, s := range steps {
@@ -136,14 +138,14 @@ func installNotes(steps []install.Step) []string {
 	return out
 }
 
-// giveBack gives objects back to an engine.
-func (f *takeoverFlags) giveBack(cmd *cobra.Command, config *rest.Config) error {
+// release returns the objects to the engine of --back-to.
+func (f *takeoverFlags) release(cmd *cobra.Command, config *rest.Config) error {
 	var observed []takeover.Observed
-	err := server.Release(cmd.Context(), server.ReleaseOptions{
+	err := migrate.Release(cmd.Context(), migrate.ReleaseOptions{
 		Config: config, Engine: managedfields.Engine(f.backTo), DryRun: f.plan, Lease: manager.LeaseName(programName), Now: time.Now,
 		Each: func(o takeover.Observed) { observed = append(observed, o) },
 	})
-	var running *server.Running
+	var running *migrate.RunningError
 	if errors.As(err, &running) {
 		return &codedError{exitBlocked, err.Error()}
 	}
@@ -163,12 +165,12 @@ func (f *takeoverFlags) print(to io.Writer, plan takeover.Plan) error {
 		return encoder.Encode(plan)
 	}
 	width := widthOf(to)
-	if width <= 0 || width > widest {
-		width = widest
+	if width <= 0 || width > maxPlanWidth {
+		width = maxPlanWidth
 	}
 	_, err := io.WriteString(to, plan.Text(width))
 	return err
 }
 
-// widest is how long the lines of a plan are at most.
-const widest = 80
+// maxPlanWidth is the greatest width of a plan, in characters.
+const maxPlanWidth = 80

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTakeoverTakesWhatCanBeMeant(t *testing.T) {
+func TestTakeoverArguments(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
 		says string

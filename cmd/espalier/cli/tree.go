@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// treeFlags are which trees are to be shown, and how.
+// treeFlags are the flags of tree.
 type treeFlags struct {
 	instanceFlags
 	watch         bool
@@ -25,25 +25,25 @@ func newTree() *cobra.Command {
 	var flags treeFlags
 	cmd := &cobra.Command{
 		Use:   "tree KIND [NAME]",
-		Short: "Show an instance, what it is made of, and what that waits for",
-		Long: "Shows an instance and all that it is made of, down to the last object, with what\n" +
-			"is there, what is ready, and what the rest waits for or what is wrong with it; and\n" +
-			"of what is to go, how far it is and what holds it up.\n\n" +
-			"Of a definition, its instances are shown below it: those of all namespaces, or those\n" +
+		Short: "Show an instance, its children, and what they wait for",
+		Long: "Shows an instance with all objects below it: which exist, which are ready, and what\n" +
+			"the others wait for or which problem they have; for objects that are being removed,\n" +
+			"the progress and the blockers.\n\n" +
+			"For a definition, its instances are shown below it: those of all namespaces, or those\n" +
 			"of --namespace. Without a name, all objects of the kind are shown.\n\n" + kindNames,
 		Example: "  espalier tree eksclusterwithvpc/demo\n" +
 			"  espalier tree vpcs.kro.run main -n prod --watch\n" +
 			"  espalier tree vpc --all-namespaces\n" +
 			"  espalier tree rgd vpc",
 		Args: func(cmd *cobra.Command, args []string) error {
-			_, name, err := named(cmd.Name(), args)
+			_, name, err := parseKindAndName(cmd.Name(), args)
 			if err == nil && name != "" && flags.allNamespaces {
-				err = &usageError{errors.New("--all-namespaces is about all objects of a kind; leave out the name, or name the namespace")}
+				err = &usageError{errors.New("--all-namespaces excludes a name; omit one of them")}
 			}
 			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, name, err := named(cmd.Name(), args)
+			kind, name, err := parseKindAndName(cmd.Name(), args)
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func newTree() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "keep showing what changes")
+	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show changes until interrupted")
 	cmd.Flags().BoolVarP(&flags.allNamespaces, "all-namespaces", "A", false, "without a name: the objects of all namespaces")
 	return cmd
 }
@@ -67,22 +67,22 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	if flags.allNamespaces {
 		shown.target.Namespace = ""
 	}
-	world, err := shown.Gather(cmd.Context(), shown.target)
+	state, err := shown.Gather(cmd.Context(), shown.target)
 	if err != nil {
 		return err
 	}
-	shown.tellHolds(cmd.Context(), cmd.ErrOrStderr())
+	shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
 	if !flags.watch {
-		return printTree(cmd, shown.target, world, flags.output)
+		return printTree(cmd, shown.target, state, flags.output)
 	}
 	err = watchTree(cmd, shown, flags.output)
 	if errors.Is(err, context.Canceled) {
-		return nil // that is how watching ends
+		return nil // interrupted by the user
 	}
 	return err
 }
 
-func printTree(cmd *cobra.Command, of follow.Target, w observe.World, output string) error {
+func printTree(cmd *cobra.Command, of follow.Target, w observe.ClusterState, output string) error {
 	now := time.Now()
 	to := cmd.OutOrStdout()
 	if output == "json" {
@@ -91,7 +91,7 @@ func printTree(cmd *cobra.Command, of follow.Target, w observe.World, output str
 	}
 	rows := rowsOf(w, now)
 	if len(rows) == 0 {
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are none: %s\n", of)
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no objects found: %s\n", of)
 		return err
 	}
 	width := widthOf(to)
@@ -103,35 +103,35 @@ func printTree(cmd *cobra.Command, of follow.Target, w observe.World, output str
 	return err
 }
 
-// rowsOf are the rows of a world's tree, or of its trees.
-func rowsOf(w observe.World, now time.Time) []observe.Row {
+// rowsOf returns the rows of the tree or, with AllOfKind, of all trees.
+func rowsOf(w observe.ClusterState, now time.Time) []observe.Row {
 	switch {
 	case w.Gone():
 		return nil
-	case w.Many:
+	case w.AllOfKind:
 		return observe.RowsOf(observe.BuildAll(w, now), now)
 	}
 	return observe.Rows(observe.Build(w, now), now)
 }
 
-// treeJSON is a world's tree as a document, or a list of its trees.
-func treeJSON(w observe.World, now time.Time) []byte {
-	if w.Many {
+// treeJSON returns the tree as JSON or, with AllOfKind, all trees as a list.
+func treeJSON(w observe.ClusterState, now time.Time) []byte {
+	if w.AllOfKind {
 		return observe.JSONOf(observe.BuildAll(w, now))
 	}
 	return observe.Build(w, now).JSON()
 }
 
-// watchTree shows a tree until it is gone or nobody wants to look any longer.
+// watchTree shows a tree until it is gone or the user interrupts.
 func watchTree(cmd *cobra.Command, shown instance, output string) error {
-	return shown.watch(cmd.Context(), func(ctx context.Context, worlds <-chan observe.World) error {
+	return shown.watch(cmd.Context(), func(ctx context.Context, states <-chan observe.ClusterState) error {
 		screen, ok := terminal(cmd.OutOrStdout())
 		switch {
 		case output == "json":
-			return treeDocuments(ctx, cmd.OutOrStdout(), worlds)
+			return treeDocuments(ctx, cmd.OutOrStdout(), states)
 		case ok:
-			return treeScreen(ctx, screen, shown.target.String(), worlds)
+			return treeScreen(ctx, screen, shown.target.String(), states)
 		}
-		return treeLines(ctx, cmd.OutOrStdout(), worlds)
+		return treeLines(ctx, cmd.OutOrStdout(), states)
 	})
 }

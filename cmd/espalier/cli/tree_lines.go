@@ -11,28 +11,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// clock is how lines tell the time.
+// clock is the format of the time at the beginning of a line.
 const clock = "15:04:05.000"
 
-// treeLines prints a tree, and then a line for each thing that changes in it.
-func treeLines(ctx context.Context, to io.Writer, worlds <-chan observe.World) error {
-	var teller treeTeller
-	return eachWorld(ctx, worlds, func(w observe.World) error {
-		_, err := io.WriteString(to, teller.tell(w, time.Now()))
+// treeLines prints a tree, and then a line for each change.
+func treeLines(ctx context.Context, to io.Writer, states <-chan observe.ClusterState) error {
+	var printer treePrinter
+	return forEachState(ctx, states, func(w observe.ClusterState) error {
+		_, err := io.WriteString(to, printer.format(w, time.Now()))
 		return err
 	})
 }
 
-// treeTeller tells a tree in lines: all of it, and from then on what changes.
-type treeTeller struct {
+// treePrinter formats a tree: first all of it, then its changes.
+type treePrinter struct {
 	begun  bool
 	before []observe.Row
-	log    observe.Log
+	log    observe.ChangeLog
 }
 
-func (t *treeTeller) tell(w observe.World, now time.Time) string {
+func (t *treePrinter) format(w observe.ClusterState, now time.Time) string {
 	rows := rowsOf(w, now)
-	t.log.See(rows)
+	t.log.FitColumns(rows)
 	text := ""
 	if t.begun {
 		for _, change := range observe.Changes(t.before, rows) {
@@ -45,31 +45,31 @@ func (t *treeTeller) tell(w observe.World, now time.Time) string {
 	return text
 }
 
-// treeDocuments prints a tree as JSON, one line each time that something changes.
-func treeDocuments(ctx context.Context, to io.Writer, worlds <-chan observe.World) error {
+// treeDocuments prints a tree as JSON, one line for each change.
+func treeDocuments(ctx context.Context, to io.Writer, states <-chan observe.ClusterState) error {
 	out := documents{to: to}
-	return eachWorld(ctx, worlds, func(w observe.World) error {
+	return forEachState(ctx, states, func(w observe.ClusterState) error {
 		switch {
 		case w.Gone():
 			return nil
-		case w.Many:
+		case w.AllOfKind:
 			return out.write(observe.BuildAll(w, time.Now()))
 		}
 		return out.write(observe.Build(w, time.Now()))
 	})
 }
 
-// documents prints values as JSON, each on one line, and none twice in a row.
+// documents prints values as JSON, each on one line, and no value twice in a row.
 type documents struct {
 	to   io.Writer
 	last []byte
 }
 
-func (d *documents) write(what any) error {
+func (d *documents) write(v any) error {
 	var line bytes.Buffer
 	document := json.NewEncoder(&line)
 	document.SetEscapeHTML(false) // people read messages too
-	if err := document.Encode(what); err != nil || bytes.Equal(line.Bytes(), d.last) {
+	if err := document.Encode(v); err != nil || bytes.Equal(line.Bytes(), d.last) {
 		return err
 	}
 	d.last = line.Bytes()

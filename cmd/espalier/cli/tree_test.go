@@ -34,11 +34,11 @@ var age = regexp.MustCompile(`\d+s`)
 func TestTree(t *testing.T) {
 	config := testkit.Server(t)
 	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
-	testkit.NewWorld(t, config).Apply(t, nested(namespace))
+	testkit.NewCluster(t, config).Apply(t, nested(namespace))
 
 	want := strings.ReplaceAll(`KIND            NAMESPACE  NAME    READY    REASON  AGE  WAITS FOR
 ConfigMap       NS         top     Unknown          0s
-├─ ConfigMap    NS         middle  Unknown          0s   it has not been looked at yet
+├─ ConfigMap    NS         middle  Unknown          0s   it has not been reconciled yet
 │  └─ Secret    NS         low     True             0s
 └─ Secret       NS         last    True             0s
 `, "NS", namespace)
@@ -99,7 +99,7 @@ func squeeze(text string) string {
 	return regexp.MustCompile(` {2,}`).ReplaceAllString(text, "  ")
 }
 
-func TestTreeSaysWhatIsWrong(t *testing.T) {
+func TestTreeErrors(t *testing.T) {
 	config := testkit.Server(t)
 	file, namespace := testkit.Kubeconfig(t, config), testkit.Namespace(t, config)
 	tests := map[string]struct {
@@ -108,13 +108,13 @@ func TestTreeSaysWhatIsWrong(t *testing.T) {
 		says string
 	}{
 		"an object that isn't there":          {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "there is no ConfigMap " + namespace + "/nobody"},
-		"a kind that the server doesn't know": {[]string{"tree", "unicorn", "x"}, 1, `the server knows no kind "unicorn"`},
+		"a kind that the server doesn't know": {[]string{"tree", "unicorn", "x"}, 1, `no matches for kind "unicorn"`},
 		"a kind is missing":                   {[]string{"tree"}, 2, "a kind and a name"},
 		"a name is missing after the slash":   {[]string{"tree", "cm/"}, 2, "KIND/NAME"},
 		"two names":                           {[]string{"tree", "cm/x", "y"}, 2, "KIND/NAME"},
-		"a name in all namespaces":            {[]string{"tree", "cm/x", "-A"}, 2, "all objects of a kind"},
-		"a name is missing for a deletion":    {[]string{"delete", "cm"}, 2, "there is no name"},
-		"none of a kind":                      {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "there are none: all of kind ConfigMap in namespace no-such-namespace"},
+		"a name in all namespaces":            {[]string{"tree", "cm/x", "-A"}, 2, "--all-namespaces excludes a name"},
+		"a name is missing for a deletion":    {[]string{"delete", "cm"}, 2, "the name is missing"},
+		"none of a kind":                      {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "no objects found: all of kind ConfigMap in namespace no-such-namespace"},
 		"an output that isn't there":          {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
 	}
 	for name, tt := range tests {

@@ -26,10 +26,10 @@ const (
 
 func newUp() *cobra.Command {
 	var (
-		flags   controllerFlags
-		options embedded.Options
-		sky     bool
-		hook    bool
+		flags       controllerFlags
+		options     embedded.Options
+		withSandbox bool
+		withWebhook bool
 	)
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -46,19 +46,19 @@ func newUp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return up(cmd, flags, options, sky, hook, served)
+			return up(cmd, flags, options, withSandbox, withWebhook, served)
 		},
 	}
 	flags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true})
-	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "where the control plane keeps its data")
-	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "where the kubeconfig is written; by default in the data directory")
-	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the one it had before, or any that is free")
-	cmd.Flags().BoolVar(&hook, "webhook", true, "let the API server refuse to delete what a Usage or ClusterUsage keeps, and convert instances between versions")
-	cmd.Flags().BoolVar(&sky, "sandbox", false, "serve kinds of sandbox.espalier.dev, whose external resources are in a small cloud in the data directory")
+	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
+	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
+	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the previous one, or any free one")
+	cmd.Flags().BoolVar(&withWebhook, "webhook", true, "serve the admission webhook for Usages and ClusterUsages and the conversion webhook")
+	cmd.Flags().BoolVar(&withSandbox, "sandbox", false, "serve the kinds of sandbox.espalier.dev, whose external resources are in a simulated cloud in the data directory")
 	return cmd
 }
 
-// defaultDataDir is a directory that outlives reboots.
+// defaultDataDir is a directory that survives reboots.
 func defaultDataDir() string {
 	if home, err := os.UserHomeDir(); err == nil {
 		return filepath.Join(home, ".local", "share", "espalier")
@@ -66,7 +66,7 @@ func defaultDataDir() string {
 	return ".espalier"
 }
 
-func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky, hook bool, served packages.Options) (err error) {
+func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, withSandbox, withWebhook bool, served packages.Options) (err error) {
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	options.Log = cmd.ErrOrStderr()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
@@ -74,7 +74,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 	cancel()
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // interrupted while starting: that is a way to stop
+			return nil // interrupted while starting
 		}
 		return err
 	}
@@ -90,17 +90,17 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 	go func() {
 		select {
 		case <-plane.Done():
-			stop() // without its API server there is nothing to control
+			stop() // the controllers cannot run without the API server
 		case <-running.Done():
 		}
 	}()
 	ready := make(chan struct{})
 	managed := flags.options(plane.Config(), flags.logger(cmd), served)
 	managed.Ready = ready
-	if hook {
+	if withWebhook {
 		managed.Webhook = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook"))}
 	}
-	if sky {
+	if withSandbox {
 		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.Usual()})
 		if err != nil {
 			return fmt.Errorf("open the sandbox cloud: %w", err)
@@ -120,7 +120,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, sky
 	}()
 	err = m.Run(running)
 	if ctx.Err() == nil && err == nil {
-		return errors.New("the control plane ended by itself; its log is in the data directory")
+		return errors.New("the control plane exited unexpectedly; see its log in the data directory")
 	}
 	return err
 }

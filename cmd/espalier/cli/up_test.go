@@ -88,15 +88,15 @@ spec: {schema: {apiVersion: v1alpha1, kind: Kept}}
 	})
 }
 
-func TestWrongCallsAreToldFromFailures(t *testing.T) {
+func TestUsageErrorsHaveTheirOwnExitCode(t *testing.T) {
 	cases := map[string]struct {
 		args []string
 		code int
 		says string
 	}{
-		"A flag that doesn't exist is a wrong call": {args: []string{"run", "--wrokers", "3"}, code: 2, says: "unknown flag: --wrokers"},
-		"No workers can't be meant":                 {args: []string{"run", "--workers", "0"}, code: 2, says: "--workers must be at least 1"},
-		"A kubeconfig that isn't there is told":     {args: []string{"run", "--kubeconfig", "/nowhere/at/all"}, code: 1, says: "/nowhere/at/all"},
+		"An unknown flag is a usage error":  {args: []string{"run", "--wrokers", "3"}, code: 2, says: "unknown flag: --wrokers"},
+		"No workers are a usage error":      {args: []string{"run", "--workers", "0"}, code: 2, says: "--workers must be at least 1"},
+		"A missing kubeconfig is a failure": {args: []string{"run", "--kubeconfig", "/nowhere/at/all"}, code: 1, says: "/nowhere/at/all"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 )
 
-// watchesFlags are whom to ask, and how to show the answer.
+// watchesFlags are the flags of watches.
 type watchesFlags struct {
 	where  clusterFlags
 	socket string
@@ -22,18 +22,18 @@ func newWatches() *cobra.Command {
 	var flags watchesFlags
 	cmd := &cobra.Command{
 		Use:   "watches",
-		Short: "Show what the running controllers watch, and what they can't",
-		Long: "Asks the espalier that runs for the cluster what it watches: which kinds, for how\n" +
-			"many, whether it sees them, and if not, why. It must run on this machine, or in\n" +
-			"this container, as this user; the kubeconfig says which one is meant.",
+		Short: "Show what the running controllers watch, and what they cannot watch",
+		Long: "Shows the watches of the running espalier: each kind with its subscribers, its state\n" +
+			"and, if it cannot be watched, why. The program must run on this machine, or in this\n" +
+			"container, as this user; it is found by the cluster of the kubeconfig.",
 		Example: "  espalier watches\n" +
 			"  kubectl exec -n espalier deploy/espalier -- espalier watches -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return watches(cmd, flags) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringVar(&flags.socket, "socket", "", "the socket to ask on, where the program was told one with --introspection-socket")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "json, for programs")
+	cmd.Flags().StringVar(&flags.socket, "socket", "", "the socket of the program, if it runs with --introspection-socket")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json")
 	return cmd
 }
 
@@ -41,14 +41,14 @@ func watches(cmd *cobra.Command, flags watchesFlags) error {
 	if flags.output != "" && flags.output != "json" {
 		return &usageError{fmt.Errorf("--output can be json, not %q", flags.output)}
 	}
-	socket, whose, err := flags.place()
+	socket, program, err := flags.socketPath()
 	if err != nil {
 		return err
 	}
-	all, err := introspect.Ask(cmd.Context(), socket)
-	var nobody *introspect.NobodyError
-	if errors.As(err, &nobody) {
-		return fmt.Errorf("nobody listens on %s: 'espalier up' or 'espalier run' must be running on this machine as this user %s", nobody.Socket, whose)
+	all, err := introspect.ListWatches(cmd.Context(), socket)
+	var notListening *introspect.NotListeningError
+	if errors.As(err, &notListening) {
+		return fmt.Errorf("no program listens on %s: 'espalier up' or 'espalier run' must be running on this machine as this user %s", notListening.Socket, program)
 	}
 	if err != nil {
 		return err
@@ -56,9 +56,9 @@ func watches(cmd *cobra.Command, flags watchesFlags) error {
 	return printWatches(cmd.OutOrStdout(), all, flags.output)
 }
 
-// place is the socket to ask on, and of whom: with a socket that is named, it
-// doesn't matter which cluster that works for.
-func (f watchesFlags) place() (socket, whose string, err error) {
+// socketPath returns the socket to connect to, and a description of the program that should
+// listen on it. With --socket no cluster is needed.
+func (f watchesFlags) socketPath() (socket, program string, err error) {
 	if f.socket != "" {
 		return f.socket, "with --introspection-socket " + f.socket, nil
 	}
@@ -66,7 +66,7 @@ func (f watchesFlags) place() (socket, whose string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	return introspect.SocketFor(config), "for the cluster at " + config.Host + ", and be the one that leads", nil
+	return introspect.SocketPath(config), "for the cluster at " + config.Host + ", and be the leader", nil
 }
 
 func printWatches(to io.Writer, all []introspect.Watch, output string) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// narrowWatches is watches as text for a narrow screen: kinds below their group and version,
-// without the columns that are for a closer look, and what is wrong below the table.
+// narrowWatches formats watches for a narrow screen: kinds below their group and version, with
+// fewer columns, and why watches are unavailable below the table.
 func narrowWatches(all []introspect.Watch, width int) string {
 	if len(all) == 0 {
 		return ""
@@ -26,14 +26,14 @@ func narrowWatches(all []introspect.Watch, width int) string {
 	for i, x := range all {
 		if gv := (schema.GroupVersion{Group: x.Group, Version: x.Version}).String(); gv != group {
 			group = gv
-			line(observe.Cut(group, width))
+			line(observe.Truncate(group, width))
 		}
 		line(strings.Join(table[i+1], "  "))
 	}
 	for _, x := range all {
 		if x.Unavailable() {
 			line("")
-			line(observe.Cut(observe.Printable(fullKind(x)+": "+x.Reason), width))
+			line(observe.Truncate(observe.Printable(fullKind(x)+": "+x.Reason), width))
 			for _, text := range observe.Wrap(observe.Printable(x.Message), "  ", width) {
 				line(text)
 			}
@@ -43,8 +43,8 @@ func narrowWatches(all []introspect.Watch, width int) string {
 	return out.String()
 }
 
-// narrowCells are a header and a line for each watch, padded to columns; selections are cut
-// where there is too little room.
+// narrowCells returns a header and a line for each watch, padded to columns; selections are
+// truncated to fit.
 func narrowCells(all []introspect.Watch, width int) [][]string {
 	const selection, indent = 1, "  "
 	table := [][]string{{"KIND", "SELECTION", "STATE", "OBJECTS", "AGE"}}
@@ -69,7 +69,7 @@ func narrowCells(all []introspect.Watch, width int) [][]string {
 	room := width - taken - len(indent)*(len(widths)-1)
 	widths[selection] = min(widths[selection], max(room, len(table[0][selection])))
 	for _, cells := range table {
-		cells[selection] = observe.Cut(cells[selection], widths[selection])
+		cells[selection] = observe.Truncate(cells[selection], widths[selection])
 		for column := range cells {
 			cells[column] = pad(cells[column], widths[column])
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// watchesText is watches as text for a screen of the given width, with a line that sums up; a
-// width of 0 has room for everything.
+// watchesText formats watches for a screen of the given width, with a summary; a width of 0
+// means no limit.
 func watchesText(all []introspect.Watch, width int) string {
 	text := watchesTable(all)
 	for line := range strings.Lines(text) {
@@ -28,7 +28,7 @@ func watchesText(all []introspect.Watch, width int) string {
 	return text + watchesSummary(all) + "\n"
 }
 
-// watchesTable is watches as a table: a line for each, in their order.
+// watchesTable formats watches as a table with one line each, in their order.
 func watchesTable(all []introspect.Watch) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -39,9 +39,9 @@ func watchesTable(all []introspect.Watch) string {
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	impersonated := slices.ContainsFunc(all, func(x introspect.Watch) bool { return x.As != "" })
-	as := func(cells []string, whom string) []string {
+	as := func(cells []string, user string) []string {
 		if impersonated {
-			return slices.Insert(cells, 2, whom)
+			return slices.Insert(cells, 2, user)
 		}
 		return cells
 	}
@@ -55,15 +55,15 @@ func watchesTable(all []introspect.Watch) string {
 			observe.Age(time.Duration(x.AgeSeconds) * time.Second), x.Message,
 		}, strings.TrimPrefix(x.As, "system:serviceaccount:"))...)
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder never fails
 	var out strings.Builder
 	for line := range strings.Lines(b.String()) {
-		out.WriteString(strings.TrimRight(line, " \n") + "\n") // the padding of cells with nothing after them
+		out.WriteString(strings.TrimRight(line, " \n") + "\n") // removes the padding at the ends of lines
 	}
 	return out.String()
 }
 
-// fullKind names a kind as kubectl takes it, and its version: Vpc.kro.run/v1.
+// fullKind is a kind with its group and version: Vpc.kro.run/v1.
 func fullKind(w introspect.Watch) string {
 	return schema.GroupKind{Group: w.Group, Kind: w.Kind}.String() + "/" + w.Version
 }

@@ -29,10 +29,10 @@ func TestWatchesGoldens(t *testing.T) {
 			if err := printWatches(&text, all, output); err != nil {
 				t.Fatal(err)
 			}
-			a.Got(output, text.String())
+			a.Record(output, text.String())
 		}
 		narrow := watchesText(all, 80)
-		a.Got("narrow", narrow)
+		a.Record("narrow", narrow)
 		for line := range strings.Lines(narrow) {
 			if n := utf8.RuneCountInString(line); n > 81 {
 				t.Errorf("a line has %d characters: %s", n, line)
@@ -41,10 +41,10 @@ func TestWatchesGoldens(t *testing.T) {
 	})
 }
 
-func TestWatchesSaysWhatIsWrong(t *testing.T) {
+func TestWatchesErrors(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	file := testkit.Kubeconfig(t, &rest.Config{Host: "https://here.example.com:6443"})
-	tried := introspect.SocketFor(&rest.Config{Host: "https://here.example.com:6443"})
+	tried := introspect.SocketPath(&rest.Config{Host: "https://here.example.com:6443"})
 	open := filepath.Join(t.TempDir(), "it.sock")
 	if err := os.Chmod(filepath.Dir(open), 0o755); err != nil {
 		t.Fatal(err)
@@ -56,14 +56,14 @@ func TestWatchesSaysWhatIsWrong(t *testing.T) {
 	}{
 		"Nobody listens: which socket was tried, and what must run where": {
 			[]string{"--kubeconfig", file}, 1,
-			"espalier: nobody listens on " + tried + ": 'espalier up' or 'espalier run' must be running on this machine as this user for the cluster at https://here.example.com:6443, and be the one that leads\n",
+			"espalier: no program listens on " + tried + ": 'espalier up' or 'espalier run' must be running on this machine as this user for the cluster at https://here.example.com:6443, and be the leader\n",
 		},
 		"Nobody listens on the socket that was named, for which no cluster is needed": {
 			[]string{"--socket", "/nowhere/it.sock", "--kubeconfig", "/nowhere/at/all"}, 1,
-			"espalier: nobody listens on /nowhere/it.sock: 'espalier up' or 'espalier run' must be running on this machine as this user with --introspection-socket /nowhere/it.sock\n",
+			"espalier: no program listens on /nowhere/it.sock: 'espalier up' or 'espalier run' must be running on this machine as this user with --introspection-socket /nowhere/it.sock\n",
 		},
 		"A socket where anybody could answer": {[]string{"--socket", open}, 1, "is open to others"},
-		"A path that no socket can have":      {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have 107 bytes"},
+		"A path that no socket can have":      {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have at most 107 bytes"},
 		"An output that isn't there":          {[]string{"-o", "xml", "--kubeconfig", file}, 2, `json, not "xml"`},
 		"A kubeconfig that isn't there":       {[]string{"--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere/at/all"},
 		"An argument, of which it takes none": {[]string{"vpcs"}, 1, "vpcs"},
@@ -78,10 +78,10 @@ func TestWatchesSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhereTheProgramIsAsked(t *testing.T) {
+func TestIntrospectionSocket(t *testing.T) {
 	config := &rest.Config{Host: "https://here.example.com:6443"}
 	for name, tt := range map[string]struct{ flag, want string }{
-		"by default where the cluster's address says": {"", introspect.SocketFor(config)},
+		"by default where the cluster's address says": {"", introspect.SocketPath(config)},
 		"where it is told":                            {"/run/it.sock", "/run/it.sock"},
 		"nowhere, if told with 0":                     {"0", ""},
 	} {

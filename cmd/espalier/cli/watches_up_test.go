@@ -68,7 +68,7 @@ func TestWatchesOfUp(t *testing.T) {
 	}
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	for limit := time.After(testkit.Patience); len(unsynced()) > 0; {
+	for limit := time.After(testkit.Timeout); len(unsynced()) > 0; {
 		select {
 		case <-again.C:
 		case <-limit:
@@ -93,7 +93,7 @@ func TestWatchesOfUp(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(sockets, "espalier", "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-	if code, _, errs := call(t.Context(), "watches"); code != 1 || !strings.Contains(errs, "nobody listens") {
+	if code, _, errs := call(t.Context(), "watches"); code != 1 || !strings.Contains(errs, "no program listens") {
 		t.Errorf("exit code %d after the end: %s", code, errs)
 	}
 }

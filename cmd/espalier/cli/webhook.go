@@ -12,24 +12,23 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// webhookFlags say whether and where the API server of a cluster asks before it deletes
-// what is in use, and has instances converted between versions.
+// webhookFlags configure the admission webhook for Usages and the conversion webhook.
 type webhookFlags struct {
 	address, service, url, namespace string
-	// replace asks for the configuration of a former Crossplane to be deleted.
+	// replace deletes the webhook configuration that Crossplane has left behind.
 	replace bool
 }
 
 func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "webhook-bind-address", "0", "where the API server asks, over TLS, before it deletes what a Usage or ClusterUsage keeps, and for instances in another version; 0 for nowhere")
-	flags.StringVar(&f.service, "webhook-service", "", "the service by which the API server reaches that address: namespace/name, or namespace/name:port")
-	flags.StringVar(&f.url, "webhook-url", "", "the URL by which it does, where this program runs outside the cluster")
-	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "where the Secret espalier-webhook with the certificate lives; by default the pod's namespace, or default")
-	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false, "delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which keeps what is in use from being deleted when Crossplane doesn't run any more")
+	flags.StringVar(&f.address, "webhook-bind-address", "0", "address of the admission webhook for Usages and ClusterUsages and of the conversion webhook, over TLS; 0 for none")
+	flags.StringVar(&f.service, "webhook-service", "", "the Service by which the API server reaches the webhooks: namespace/name, or namespace/name:port")
+	flags.StringVar(&f.url, "webhook-url", "", "the URL by which the API server reaches the webhooks, if this program runs outside the cluster")
+	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "namespace of the Secret espalier-webhook with the certificate; by default the pod's namespace, or default")
+	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false, "delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which blocks deletions of objects in use when Crossplane is stopped")
 }
 
-// options are nil where the API server isn't to ask.
+// options returns nil if no webhook is served.
 func (f *webhookFlags) options() (*webhook.Options, error) {
 	if f.address == "0" || f.address == "" {
 		if f.service != "" || f.url != "" {
@@ -39,7 +38,7 @@ func (f *webhookFlags) options() (*webhook.Options, error) {
 	}
 	o := &webhook.Options{Address: f.address, URL: f.url, Namespace: f.namespace}
 	if o.Namespace == "" {
-		o.Namespace = manager.OwnNamespace()
+		o.Namespace = manager.PodNamespace()
 	}
 	if (f.service == "") == (f.url == "") {
 		return nil, &usageError{errors.New("--webhook-bind-address needs one of --webhook-service and --webhook-url")}

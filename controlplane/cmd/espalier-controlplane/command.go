@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/controlplane/internal/plane"
 )
 
-// command is the program's command line.
+// command returns the command line of the program.
 func command() *cobra.Command {
 	var (
 		options     plane.Options
@@ -23,8 +23,8 @@ func command() *cobra.Command {
 		Short: "Serve a Kubernetes API on the loopback interface",
 		Long: `Serve a Kubernetes API on the loopback interface.
 
-Once the API answers, one line is printed: "ready https://127.0.0.1:PORT". The process then
-serves until SIGINT or SIGTERM, and exits 0. Everything it knows is in the data directory;
+Once the API is ready, one line is printed: "ready https://127.0.0.1:PORT". The process then
+serves until SIGINT or SIGTERM, and exits with 0. All its data is in the data directory;
 started again on the same directory, it serves the same objects on the same port.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -42,23 +42,23 @@ started again on the same directory, it serves the same objects on the same port
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.DataDir, "data-dir", "",
-		"directory of everything that is kept: the objects, certificates, kubeconfig and log; made with mode 0700")
+		"directory of all data: objects, certificates, kubeconfig and log; created with mode 0700")
 	flags.StringVar(&options.Kubeconfig, "write-kubeconfig", "",
 		"file to write the administrator's kubeconfig to (default DATA-DIR/kubeconfig)")
 	flags.IntVar(&options.Port, "port", 0,
-		"port to serve on; 0 takes the port of the previous start if it is free, else any free one")
+		"port to serve on; 0 is the port of the previous start if it is free, and otherwise any free one")
 	flags.BoolVar(&options.Fsync, "fsync", true,
-		"make every write durable before it is answered; without it a power failure may lose data, and tests are faster")
+		"make every write durable before the response; without it a power failure may lose data, and tests are faster")
 	flags.StringVar(&options.LogFile, "log-file", "",
 		"file that the components log to (default DATA-DIR/controlplane.log)")
 	flags.BoolVar(&parentWatch, "parent-watch", false,
-		"stop when standard input is closed, hence when the process that holds its other end is gone")
+		"stop when standard input is closed, hence when the parent process has exited")
 	_ = cmd.MarkFlagRequired("data-dir") // fails only for a flag that does not exist
 	return cmd
 }
 
-// untilClosed returns a context that ends with ctx, or when r has been read to its end. The other
-// end of a pipe closes when its holder dies, in whatever way it dies; no signal promises as much.
+// untilClosed returns a context that ends with ctx or at the end of r. A pipe is closed when the
+// process at its other end exits, however it exits; no signal guarantees that.
 func untilClosed(ctx context.Context, r io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -1,6 +1,6 @@
 // Command espalier-controlplane serves a whole Kubernetes API from one process: etcd, kube-apiserver,
-// and the two controllers without which deletion would not end, those of garbage collection and of
-// namespaces. It runs no workloads; it keeps objects.
+// and the two controllers that deletions need, the garbage collector and the namespace controller.
+// It stores objects and runs no workloads.
 package main
 
 import (

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	authorityLife = 20 * 365 * 24 * time.Hour
-	leafLife      = 5 * 365 * 24 * time.Hour
+	authorityValidity = 20 * 365 * 24 * time.Hour
+	leafValidity      = 5 * 365 * 24 * time.Hour
 
-	// margin is how long a certificate must still be good to be kept at a start.
-	margin = 90 * 24 * time.Hour
+	// renewBefore is how long a certificate must still be valid at a start; otherwise it is renewed.
+	renewBefore = 90 * 24 * time.Hour
 
-	// skew lets a certificate begin before now, for readers whose clock is a little behind.
+	// skew makes a certificate valid before now, for clients whose clock is a little behind.
 	skew = time.Hour
 )
 
@@ -27,9 +27,9 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// keepAuthority reads the authority of files, or makes a new one there.
-func keepAuthority(files Pair, now time.Time) (authority, error) {
-	if cert, key, err := readPair(files); err == nil && cert.IsCA && outlasts(cert, now) {
+// loadOrCreateAuthority reads the authority from files, or creates one there.
+func loadOrCreateAuthority(files Pair, now time.Time) (authority, error) {
+	if cert, key, err := readPair(files); err == nil && cert.IsCA && isCurrent(cert, now) {
 		return authority{cert, key}, nil
 	}
 	template := &x509.Certificate{
@@ -43,23 +43,24 @@ func keepAuthority(files Pair, now time.Time) (authority, error) {
 		return authority{}, err
 	}
 	self := authority{template, key}
-	cert, err := self.sign(template, key, now, authorityLife)
+	cert, err := self.sign(template, key, now, authorityValidity)
 	if err != nil {
 		return authority{}, err
 	}
 	return authority{cert, key}, writePair(files, cert, key)
 }
 
-// keep makes sure that files hold a certificate of this authority that does what request asks.
-func (a authority) keep(files Pair, request *x509.Certificate, now time.Time) error {
-	if cert, _, err := readPair(files); err == nil && a.signed(cert) && covers(cert, request) && outlasts(cert, now) {
+// ensure writes a certificate of this authority to files, unless they have one that covers request and
+// does not expire soon.
+func (a authority) ensure(files Pair, request *x509.Certificate, now time.Time) error {
+	if cert, _, err := readPair(files); err == nil && a.signed(cert) && covers(cert, request) && isCurrent(cert, now) {
 		return nil
 	}
 	key, err := newKey()
 	if err != nil {
 		return err
 	}
-	cert, err := a.sign(request, key, now, leafLife)
+	cert, err := a.sign(request, key, now, leafValidity)
 	if err != nil {
 		return err
 	}
@@ -70,14 +71,14 @@ func (a authority) signed(cert *x509.Certificate) bool {
 	return cert.CheckSignatureFrom(a.cert) == nil
 }
 
-// sign returns the certificate that template describes, for key's holder and for life from now.
-func (a authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey, now time.Time, life time.Duration) (*x509.Certificate, error) {
+// sign returns a certificate of template for key, valid from now for the given time.
+func (a authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey, now time.Time, validity time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
 	}
 	template.SerialNumber = serial
-	template.NotBefore, template.NotAfter = now.Add(-skew), now.Add(life)
+	template.NotBefore, template.NotAfter = now.Add(-skew), now.Add(validity)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return nil, err
@@ -85,8 +86,8 @@ func (a authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey, now t
 	return x509.ParseCertificate(der)
 }
 
-func outlasts(cert *x509.Certificate, now time.Time) bool {
-	return now.After(cert.NotBefore) && now.Add(margin).Before(cert.NotAfter)
+func isCurrent(cert *x509.Certificate, now time.Time) bool {
+	return now.After(cert.NotBefore) && now.Add(renewBefore).Before(cert.NotAfter)
 }
 
 func newKey() (*ecdsa.PrivateKey, error) {

@@ -37,8 +37,8 @@ func writePair(files Pair, cert *x509.Certificate, key *ecdsa.PrivateKey) error 
 	return writePEM(files.CertFile, certBlock, cert.Raw, 0o644)
 }
 
-// keepKey makes sure that file holds a private key.
-func keepKey(file string) error {
+// ensureKey writes a private key to file, unless it has one.
+func ensureKey(file string) error {
 	if data, err := os.ReadFile(file); err == nil {
 		if block, _ := pem.Decode(data); block != nil {
 			if _, err := x509.ParseECPrivateKey(block.Bytes); err == nil {

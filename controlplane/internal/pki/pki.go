@@ -1,5 +1,5 @@
-// Package pki keeps the keys and certificates of one control plane in a directory: its own
-// authority, a certificate for the server, one for the administrator, and the key that signs
+// Package pki manages the keys and certificates of one control plane in a directory: its own
+// certificate authority, a certificate for the server, one for the administrator, and the key that signs
 // service account tokens.
 package pki
 
@@ -16,7 +16,7 @@ type Pair struct {
 	KeyFile  string
 }
 
-// Set names all files. Those who hold the admin's key hold the control plane.
+// Set names all files. The admin's key gives full access to the control plane.
 type Set struct {
 	Authority          Pair
 	Server             Pair
@@ -24,10 +24,10 @@ type Set struct {
 	ServiceAccountFile string
 }
 
-// Keep returns the set in dir. What is missing, unreadable, not of this authority or about to
-// expire is made anew; everything else stays byte for byte, so that a kubeconfig made from the
-// set outlives restarts. The directory has mode 0700, private keys 0600.
-func Keep(dir string, now time.Time) (Set, error) {
+// LoadOrCreate returns the set in dir. It creates the files that are missing, unreadable, of another
+// authority or about to expire; the others stay byte for byte, so that a kubeconfig with these
+// certificates survives restarts. The directory has mode 0700, private keys 0600.
+func LoadOrCreate(dir string, now time.Time) (Set, error) {
 	set := Set{
 		Authority:          pairIn(dir, "ca"),
 		Server:             pairIn(dir, "server"),
@@ -37,17 +37,17 @@ func Keep(dir string, now time.Time) (Set, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Set{}, err
 	}
-	authority, err := keepAuthority(set.Authority, now)
+	authority, err := loadOrCreateAuthority(set.Authority, now)
 	if err != nil {
 		return Set{}, fmt.Errorf("certificate authority: %w", err)
 	}
-	if err := authority.keep(set.Server, serverRequest(), now); err != nil {
+	if err := authority.ensure(set.Server, serverRequest(), now); err != nil {
 		return Set{}, fmt.Errorf("server certificate: %w", err)
 	}
-	if err := authority.keep(set.Admin, adminRequest(), now); err != nil {
+	if err := authority.ensure(set.Admin, adminRequest(), now); err != nil {
 		return Set{}, fmt.Errorf("administrator's certificate: %w", err)
 	}
-	if err := keepKey(set.ServiceAccountFile); err != nil {
+	if err := ensureKey(set.ServiceAccountFile); err != nil {
 		return Set{}, fmt.Errorf("service account key: %w", err)
 	}
 	return set, nil

@@ -11,7 +11,7 @@ import (
 
 var now = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-func TestKeep(t *testing.T) {
+func TestLoadOrCreate(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		between func(t *testing.T, dir string)
@@ -26,7 +26,7 @@ func TestKeep(t *testing.T) {
 		},
 		"a certificate about to expire is renewed": {
 			reason:  "a process may run for weeks, and must not end with an expired certificate",
-			later:   leafLife - margin + time.Hour,
+			later:   leafValidity - renewBefore + time.Hour,
 			renewed: []string{"server.crt", "admin.crt"},
 			kept:    []string{"ca.crt", "service-account.key"},
 		},
@@ -52,12 +52,12 @@ func TestKeep(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			mustKeep(t, dir, now)
+			mustLoad(t, dir, now)
 			before := readAll(t, dir)
 			if tc.between != nil {
 				tc.between(t, dir)
 			}
-			mustKeep(t, dir, now.Add(tc.later))
+			mustLoad(t, dir, now.Add(tc.later))
 			after := readAll(t, dir)
 			for _, file := range tc.kept {
 				if before[file] != after[file] {
@@ -74,7 +74,7 @@ func TestKeep(t *testing.T) {
 }
 
 func TestCertificatesAreTrustedForTheirPurpose(t *testing.T) {
-	set := mustKeep(t, t.TempDir(), now)
+	set := mustLoad(t, t.TempDir(), now)
 	ca, err := os.ReadFile(set.Authority.CertFile)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestCertificatesAreTrustedForTheirPurpose(t *testing.T) {
 }
 
 func TestPrivateKeysAreForTheirOwnerOnly(t *testing.T) {
-	set := mustKeep(t, filepath.Join(t.TempDir(), "pki"), now)
+	set := mustLoad(t, filepath.Join(t.TempDir(), "pki"), now)
 	for file, want := range map[string]os.FileMode{
 		filepath.Dir(set.Admin.KeyFile): 0o700,
 		set.Authority.KeyFile:           0o600,
@@ -123,9 +123,9 @@ func TestPrivateKeysAreForTheirOwnerOnly(t *testing.T) {
 	}
 }
 
-func mustKeep(t *testing.T, dir string, now time.Time) Set {
+func mustLoad(t *testing.T, dir string, now time.Time) Set {
 	t.Helper()
-	set, err := Keep(dir, now)
+	set, err := LoadOrCreate(dir, now)
 	if err != nil {
 		t.Fatal(err)
 	}

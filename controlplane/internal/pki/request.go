@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// serverRequest asks for a server certificate that is good for every name of the loopback
-// interface, and for the names under which programs inside a cluster know the API.
+// serverRequest is the template of a server certificate for all names of the loopback interface,
+// and for the names of the API inside a cluster.
 func serverRequest() *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
@@ -19,7 +19,8 @@ func serverRequest() *x509.Certificate {
 	}
 }
 
-// adminRequest asks for a client certificate that the API server's authorizers let do anything.
+// adminRequest is the template of a client certificate in the group system:masters, which may do
+// everything.
 func adminRequest() *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
@@ -28,7 +29,7 @@ func adminRequest() *x509.Certificate {
 	}
 }
 
-// covers reports whether cert already has the subject, purposes and names that request asks for.
+// covers reports whether cert has the subject, usages and names of request.
 func covers(cert, request *x509.Certificate) bool {
 	return cert.Subject.String() == request.Subject.String() &&
 		slices.Equal(cert.ExtKeyUsage, request.ExtKeyUsage) &&

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/controlplane/internal/pki"
 )
 
-// drain is how long a stopping API server may take to answer what it has begun to answer.
+// drain is how long a stopping API server may take to finish requests in flight.
 const drain = 5 * time.Second
 
 // api is a running kube-apiserver.
@@ -24,13 +24,13 @@ type api struct {
 	err    error
 }
 
-// startAPI returns at once; the server is up some seconds later. What connects before then waits.
+// startAPI returns at once; the server is ready some seconds later. Connections wait until then.
 func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, error) {
 	anonymous, err := writeAuthentication(h.file("authentication.yaml"))
 	if err != nil {
 		return nil, err
 	}
-	// The server's own clients read deprecated kinds as well, and would say so in every log.
+	// The server's own clients read deprecated kinds as well; their warnings would fill the log.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
 	o := options.NewServerRunOptions()
@@ -63,7 +63,7 @@ func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, err
 	return a, nil
 }
 
-// stop lets requests in flight and watches end in an orderly way, but not for longer than drain.
+// stop shuts down gracefully, and returns after drain at the latest.
 func (a *api) stop() {
 	a.cancel()
 	select {

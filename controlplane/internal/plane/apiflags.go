@@ -9,12 +9,12 @@ import (
 	"github.com/espalier-dev/espalier/controlplane/internal/pki"
 )
 
-// withoutController names the admission plugins that refuse or hold objects until a controller
-// that does not run here has done its part.
+// withoutController names the admission plugins that block objects until a controller acts that
+// does not run here.
 var withoutController = []string{
-	"ServiceAccount",               // refuses a pod until its account exists; nobody makes the default one
-	"ResourceQuota",                // refuses objects while a quota's status is empty; nobody fills it
-	"StorageObjectInUseProtection", // adds a finalizer to claims and volumes; nobody removes it
+	"ServiceAccount",               // refuses a pod until its account exists; no controller creates the default one
+	"ResourceQuota",                // refuses objects while a quota's status is empty; no controller writes it
+	"StorageObjectInUseProtection", // adds a finalizer to claims and volumes; no controller removes it
 }
 
 // apiFlags are the command line of the API server.
@@ -26,7 +26,7 @@ func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string
 		fmt.Sprint("--secure-port=", portOf(addr)),
 		"--tls-cert-file=" + keys.Server.CertFile,
 		"--tls-private-key-file=" + keys.Server.KeyFile,
-		// A program that watches much over one connection opens streams faster than the server ends them.
+		// A program with many watches on one connection opens streams faster than the server ends them.
 		"--http2-max-streams-per-connection=2000",
 		// No endpoints of the service "kubernetes": a loopback address may not be one.
 		"--advertise-address=127.0.0.1",
@@ -44,8 +44,8 @@ func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string
 		"--allow-privileged=true",
 		"--watch-cache=true",
 		"--profiling=false",
-		// There are no other servers to be told apart from, or to forward to: without these two, no
-		// lease is renewed every ten seconds, and what is idle writes nothing.
+		// There is only one server. Without these two features it does not renew a lease every ten
+		// seconds, and writes nothing while it is idle.
 		"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false",
 		// A stop ends the watches that are open, instead of waiting a minute for them to end.
 		"--shutdown-send-retry-after=true",
@@ -56,7 +56,7 @@ func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string
 	}
 }
 
-// writeAuthentication writes the rule that only health may be asked for without credentials.
+// writeAuthentication writes the configuration that allows anonymous requests for health only.
 func writeAuthentication(file string) (string, error) {
 	const rule = `apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration

@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// newKinds is how long the collector may take to learn of a kind that was added. The usual
-	// thirty seconds are too long where kinds come and go as fast as instances do.
+	// newKinds is how often the garbage collector discovers kinds. The default of thirty seconds
+	// is too long if kinds are added and removed as fast as instances.
 	newKinds = 5 * time.Second
 
-	// resync makes the controllers look again at what they believe they have done.
+	// resync is how often the controllers reconcile objects without events.
 	resync = 10 * time.Minute
 
 	workers = 10
 )
 
-// controllers are the two without which a deletion would not end: the garbage collector, for
-// objects whose owners are gone, and the namespace controller, for what is in a namespace.
+// controllers are the two controllers that deletions need: the garbage collector, for objects
+// whose owners are gone, and the namespace controller, for the objects of a namespace.
 type controllers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// startControllers returns at once; the controllers are at work when their caches are filled.
+// startControllers returns at once; the controllers work once their caches have synced.
 func startControllers(admin *rest.Config) (*controllers, error) {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(admin), "controllers"))
 	if err != nil {
@@ -61,7 +61,7 @@ func startControllers(admin *rest.Config) (*controllers, error) {
 		cancel()
 		return nil, err
 	}
-	// The collector's look at the kinds must not share the cache of its mapper, which it resets.
+	// The collector's discovery must not share the cache of its mapper, which it resets.
 	kinds, err := discovery.NewDiscoveryClientForConfig(admin)
 	if err != nil {
 		cancel()
@@ -80,7 +80,7 @@ func startControllers(admin *rest.Config) (*controllers, error) {
 	return c, nil
 }
 
-// stop returns when none of them writes any more.
+// stop returns when both have ended.
 func (c *controllers) stop() {
 	c.cancel()
 	c.running.Wait()

@@ -11,14 +11,14 @@ import (
 // maxSocketPath is the longest path that a unix socket may have on every system we run on.
 const maxSocketPath = 100
 
-// home is a data directory that this process has for itself.
+// home is a data directory that this process has locked.
 type home struct {
 	dir  string
 	lock *os.File
 	temp string // directory of the socket, when dir's own path is too long for one
 }
 
-// openHome makes the directory if need be, and fails if another process runs on it.
+// openHome creates the directory if it does not exist, and fails if another process has locked it.
 func openHome(dir string) (*home, error) {
 	if dir == "" {
 		return nil, errors.New("a data directory is required")
@@ -30,7 +30,7 @@ func openHome(dir string) (*home, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// The directory may have been there, with a wider mode; whoever can read it is administrator.
+	// The directory may have been there, with a wider mode; read access to it is administrator access.
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (h *home) file(name string) string {
 	return filepath.Join(h.dir, name)
 }
 
-// or returns path, or the file of that name in the directory where path is empty.
+// or returns path or, if it is empty, the file of the given name in the directory.
 func (h *home) or(path, name string) string {
 	if path != "" {
 		return path
@@ -69,7 +69,7 @@ func (h *home) socket(name string) (string, error) {
 		h.temp = temp
 		path = filepath.Join(temp, name)
 	}
-	// A killed process leaves its socket behind; the lock says that nobody listens on it.
+	// A killed process leaves its socket behind; the lock says that no program listens on it.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // writeKubeconfig writes the administrator's credentials to file with mode 0600, and returns them
-// as a client's configuration without a limit of its own. The file holds the certificates
-// themselves, so that it can be copied.
+// as a client's configuration without client-side throttling. The file contains the certificates, so that it can
+// be copied.
 func writeKubeconfig(file string, addr net.Addr, keys pki.Set) (*rest.Config, error) {
 	config, err := adminConfig("https://"+addr.String(), keys)
 	if err != nil {
@@ -59,7 +59,7 @@ func adminConfig(url string, keys pki.Set) (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// replace writes a private file as a whole, also over one that had a wider mode.
+// replace replaces a file atomically, with mode 0600 whatever mode it had.
 func replace(file string, data []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// listen opens the port to serve on and remembers it in file, so that the kubeconfigs that people
-// copied keep working after a restart. A port that was asked for by number is used or is an error;
-// the remembered one yields to whoever took it meanwhile.
+// listen opens the port to serve on and stores its number in file, so that copies of the kubeconfig
+// work after a restart. A given port that is in use is an error; if the stored one is in use, any
+// free port is taken.
 func listen(file string, port int) (net.Listener, error) {
 	if port != 0 {
 		return listenOn(file, port)
 	}
-	if last, ok := remembered(file); ok {
+	if last, ok := storedPort(file); ok {
 		if listener, err := listenOn(file, last); err == nil {
 			return listener, nil
 		}
@@ -36,8 +36,8 @@ func listenOn(file string, port int) (net.Listener, error) {
 	return listener, nil
 }
 
-// remembered reads the port in file. A file that makes no sense counts as none.
-func remembered(file string) (port int, ok bool) {
+// storedPort reads the port in file. It is false if the file is missing or invalid.
+func storedPort(file string) (port int, ok bool) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return 0, false

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLog is the size at which a start begins the log file again.
+// maxLog is the size in bytes from which a start truncates the log file.
 const maxLog = 32 << 20
 
-// logTo makes file the process's standard error until restore is called. What the components log
-// through a library of their own goes there as well as a panic's stack, and nothing of it to the
-// terminal, where only our own last word belongs.
+// logTo redirects the standard error of the process to file until restore is called. So the logs
+// of all libraries and the stack of a panic go to the file, and only our own error goes to the
+// terminal.
 func logTo(file string) (restore func(), err error) {
 	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	if info, err := os.Stat(file); err == nil && info.Size() > maxLog {

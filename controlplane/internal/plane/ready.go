@@ -16,8 +16,8 @@ const (
 	readyTimeout = 2 * time.Minute
 )
 
-// waitReady returns when the API server calls itself ready and the namespaces are there that
-// everyone takes for granted. It fails at once if the server ends before.
+// waitReady waits until the API server is ready and the namespaces default and kube-system exist. It
+// fails at once if the server exits before.
 func waitReady(ctx context.Context, admin *rest.Config, a *api) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -29,7 +29,7 @@ func waitReady(ctx context.Context, admin *rest.Config, a *api) error {
 	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-a.done:
-			return false, fmt.Errorf("the API server ended: %w", a.err)
+			return false, fmt.Errorf("the API server exited: %w", a.err)
 		default:
 		}
 		last = probe(ctx, client)

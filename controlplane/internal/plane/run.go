@@ -9,24 +9,24 @@ import (
 	"github.com/espalier-dev/espalier/controlplane/internal/pki"
 )
 
-// Options say where a control plane keeps its data and how it is reached.
+// Options configure a control plane.
 type Options struct {
-	// DataDir holds everything that outlives the process. Required.
+	// DataDir contains everything that survives the process. Required.
 	DataDir string
 	// Kubeconfig is the file that the administrator's credentials are written to.
 	// Empty means "kubeconfig" in DataDir.
 	Kubeconfig string
 	// LogFile is what the components log to. Empty means "controlplane.log" in DataDir.
 	LogFile string
-	// Port on 127.0.0.1. Zero takes the port of the previous start if it is free, else any.
+	// Port on 127.0.0.1. Zero is the port of the previous start if it is free, and otherwise any.
 	Port int
-	// Fsync makes every write durable before it is answered.
+	// Fsync makes every write durable before the response.
 	Fsync bool
 }
 
 // Run serves until ctx ends, and returns nil then. It calls ready once, as soon as the API is
-// served and its first namespaces exist. One process at a time may run on a data directory, and
-// runs once: when Run fails, what it had started goes on until the process ends.
+// served and its first namespaces exist. Only one process may use a data directory, and a
+// process may call Run once: after an error, what it has started runs until the process ends.
 func Run(ctx context.Context, o Options, ready func(url string)) error {
 	home, err := openHome(o.DataDir)
 	if err != nil {
@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 	if err != nil {
 		return err
 	}
-	keys, err := pki.Keep(home.file("pki"), time.Now())
+	keys, err := pki.LoadOrCreate(home.file("pki"), time.Now())
 	if err != nil {
 		return err
 	}
@@ -60,12 +60,12 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 	if err != nil {
 		return fmt.Errorf("API server: %w", err)
 	}
-	// An API server that is told to stop while it starts calls that fatal. So until it is ready both
-	// are left to the end of the process, which etcd survives as it does any crash.
+	// An API server that is stopped during its start exits with a fatal error. So until it is ready,
+	// neither is stopped: they end with the process, which etcd survives like any crash.
 	if err := waitReady(ctx, admin, api); err != nil {
 		return unlessDone(ctx, err)
 	}
-	// What started later needs what started before, so they stop in the opposite order.
+	// They stop in the reverse order, since each depends on those that started before.
 	defer store.stop()
 	defer api.stop()
 	controllers, err := startControllers(admin)
@@ -79,14 +79,14 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 	case <-ctx.Done():
 		return nil
 	case err := <-store.failed():
-		return fmt.Errorf("etcd ended: %w", err)
+		return fmt.Errorf("etcd exited: %w", err)
 	case <-api.done:
-		return fmt.Errorf("the API server ended: %w", api.err)
+		return fmt.Errorf("the API server exited: %w", api.err)
 	}
 }
 
-// unlessDone forgets an error that only says that ctx ended: to be stopped is not a failure, not
-// even before being ready.
+// unlessDone drops an error if ctx has ended: an interrupt is not a failure, also before the
+// control plane is ready.
 func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// store is an etcd of one member that only this process reaches.
+// store is an etcd with one member that only this process can reach.
 type store struct {
 	etcd     *embed.Etcd
 	endpoint string
 }
 
-// startStore returns when etcd answers. It listens on a unix socket in a private directory and
-// nowhere else: there is neither a port nor a credential to lose.
+// startStore returns when etcd is ready. It listens only on a unix socket in a private directory, so
+// that it needs neither a port nor credentials.
 func startStore(h *home, fsync bool) (*store, error) {
 	socket, err := h.socket("etcd.sock")
 	if err != nil {
@@ -54,8 +54,8 @@ func startStore(h *home, fsync bool) (*store, error) {
 	}
 }
 
-// failed delivers the error with which etcd ended by itself.
+// failed delivers the error with which etcd exited.
 func (s *store) failed() <-chan error { return s.etcd.Err() }
 
-// stop returns when everything is written and the files are closed.
+// stop returns when etcd has written everything and closed its files.
 func (s *store) stop() { s.etcd.Close() }

@@ -1,6 +1,6 @@
-// Package archive holds what an export is: which objects are in it, in which order,
-// what is taken off them, and what is put back when they are imported. Everything
-// here is a function from values to values; internal/backup reads and writes.
+// Package archive defines the content of an export: which objects are in it, in which order,
+// which fields are removed, and which are restored by an import. Package backup does the
+// reading and writing.
 //
 // Pure: it decides from values alone.
 package archive
@@ -43,13 +43,13 @@ type Header struct {
 	Version      string `json:"version"`
 	// Selection is what was asked for; empty for everything.
 	Selection Selection `json:"selection,omitzero"`
-	// Counts are how many objects of each kind follow: a stream that was cut off is
-	// told by them.
+	// Counts are the numbers of objects of each kind that follow. They show whether a stream
+	// was cut off.
 	Counts map[string]int `json:"counts"`
-	// Requires are kinds that definitions here compose and that aren't defined here:
-	// whoever imports installs them first.
+	// Requires are the kinds that the export's definitions compose and do not define. They
+	// have to be installed before an import.
 	Requires []Kind `json:"requires,omitempty"`
-	// Notes are what somebody who restores this should know.
+	// Notes are remarks for the person who imports the export.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -78,9 +78,8 @@ func NewHeader(id string, at time.Time, installation, version string) Header {
 	}
 }
 
-// Section is a part of an export. Sections are restored in their order: what an
-// object needs goes before it, and what would be made anew goes before what would
-// make it.
+// Section is a part of an export. Sections are imported in their order: what an object
+// requires goes before it, and so do the objects that a controller would create for it.
 type Section int
 
 // Sections.

@@ -38,8 +38,8 @@ func TestGolden(t *testing.T) {
 		if exported.GetKind() == "Binding" {
 			imported = For(imported, "new-uid")
 		}
-		a.Got("exported", encoded(t, exported))
-		a.Got("imported", encoded(t, imported))
+		a.Record("exported", encoded(t, exported))
+		a.Record("imported", encoded(t, imported))
 	})
 }
 

@@ -29,14 +29,14 @@ func OwnerKind(b *unstructured.Unstructured) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(version, kind)
 }
 
-// Phase is where a Binding is in its life.
+// Phase is the phase of a Binding.
 func Phase(b *unstructured.Unstructured) espalier.BindingPhase {
 	phase, _, _ := unstructured.NestedString(b.Object, "spec", "phase")
 	return espalier.BindingPhase(phase)
 }
 
-// KeepsKey says that a Binding without a managed resource still keeps the place of
-// its external resource for somebody, so that it is exported all the same.
+// KeepsKey reports whether a Binding without a managed resource still reserves its key, so that
+// it is exported anyway.
 func KeepsKey(b *unstructured.Unstructured) bool {
 	switch Phase(b) {
 	case espalier.BindingReserved, espalier.BindingReleased:
@@ -46,8 +46,7 @@ func KeepsKey(b *unstructured.Unstructured) bool {
 	}
 }
 
-// Ends says that a Binding tells of the end of its external resource: its managed
-// resource is being deleted, or has been.
+// Ends reports whether the managed resource of a Binding is being deleted, or was deleted.
 func Ends(b *unstructured.Unstructured) bool {
 	switch Phase(b) {
 	case espalier.BindingDeleting, espalier.BindingTombstone, espalier.BindingReleased:
@@ -72,12 +71,11 @@ func For(b *unstructured.Unstructured, uid types.UID) *unstructured.Unstructured
 	return out
 }
 
-// IsNamedByUID says whether a Binding's name depends on the incarnation.
+// IsNamedByUID reports whether a Binding's name derives from its managed resource's UID.
 func IsNamedByUID(b *unstructured.Unstructured) bool { return strings.HasPrefix(b.GetName(), ofUID) }
 
-// Agree says whether a Binding that is there says the same of a managed resource's
-// external resource as one that is to be imported: whose it is, and, where both know,
-// which.
+// Agree reports whether an existing Binding has the same owner as an imported one and, if both
+// have an identity, the same identity.
 func Agree(there, wanted *unstructured.Unstructured) bool {
 	a, _ := Owner(there)
 	b, _ := Owner(wanted)

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Check tells all that is wrong with an export in itself.
+// Check returns all inconsistencies within an export.
 func (f File) Check() []string {
 	var out []string
 	counts, seen := map[string]int{}, map[object.Key]bool{}

@@ -47,11 +47,11 @@ func (f File) Objects() []*unstructured.Unstructured {
 	return out
 }
 
-// ErrNotAnExport is about a stream that doesn't begin as an export.
+// ErrNotAnExport is returned for a stream that does not begin with an export's header.
 var ErrNotAnExport = errors.New("this is not an export of espalier's: it doesn't begin with a document of kind Export")
 
-// Decode reads an export. What is wrong with it as a whole is an error; what is wrong
-// with what is in it, Check tells.
+// Decode reads an export. It returns an error if the stream is no valid export; Check finds
+// problems of its content.
 func Decode(r io.Reader) (File, error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(r))
 	f := File{Sections: map[Section][]*unstructured.Unstructured{}}

@@ -112,7 +112,7 @@ func Settled(compositions, revisions []*unstructured.Unstructured) bool {
 	return !slices.ContainsFunc(compositions, func(o *unstructured.Unstructured) bool {
 		var c v1.Composition
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c)
-		return err == nil && xrd.NextRevision(&c, history) != (xrd.Next{})
+		return err == nil && xrd.NextRevision(&c, history) != (xrd.RevisionChange{})
 	})
 }
 

@@ -112,7 +112,7 @@ func uses(d *unstructured.Unstructured) []schema.GroupVersionKind {
 	if err != nil {
 		return nil
 	}
-	return graph.Uses(spec)
+	return graph.UsedKinds(spec)
 }
 
 // Requires are the kinds that definitions compose, and those that composites are known to

@@ -1,5 +1,5 @@
-// Package claim keeps claims: a claim is a graph of one node, the composite that it
-// stands for, and, if it asks for one, a Secret with that one's connection details.
+// Package claim composes claims: the children of a claim are its composite and, if the
+// claim requests it, a Secret with a copy of the composite's connection details.
 package claim
 
 import (
@@ -35,109 +35,109 @@ var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
 // Composer composes the claims of a kind. It is immutable.
 type Composer struct {
-	// Definition offers the claims.
+	// Definition is the definition that offers the claims.
 	Definition *v1.CompositeResourceDefinition
 }
 
-// Written are composites, and Secrets.
-func (c *Composer) Written() []schema.GroupVersionKind {
+// Written are the composite kind and Secrets.
+func (c *Composer) ChildKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{c.Definition.CompositeKind(), secretKind}
 }
 
-// Depth has the Secret after the composite.
+// Depth is 2: the Secret comes after the composite.
 func (c *Composer) Depth() int { return 2 }
 
-// Room is what the author's status leaves.
-func (c *Composer) Room() report.Room { return xrd.Room(c.Definition) }
+// Room is which of the engine's status fields the author's schema leaves free.
+func (c *Composer) StatusFields() report.FieldSet { return xrd.Room(c.Definition) }
 
-// Defaults has nothing: the dialect knows no limits of deletion.
+// Defaults is empty: the dialect has no deletion timeouts.
 func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
 
-// Untyped is no kind.
-func (c *Composer) Untyped(schema.GroupVersionKind) bool { return false }
+// Untyped is false for all kinds.
+func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
-// Compose wants the composite to be what the claim says, and the claim to show what
-// became of it.
-func (c *Composer) Compose(_ context.Context, facts plan.Facts, world instance.ClusterState) (plan.Desired, error) {
-	claim := xrd.At(facts.Instance, xrd.ClaimPlaces())
+// Compose desires the composite and the connection Secret, and computes the claim's status
+// from the composite's.
+func (c *Composer) Compose(_ context.Context, facts plan.Facts, cluster instance.ClusterState) (plan.Desired, error) {
+	claim := xrd.NewInstance(facts.Instance, xrd.ClaimLayout())
 	kind := c.Definition.CompositeKind()
-	name, bound := nameOf(claim, facts.Owned[compositeNode])
+	name, bound := compositeName(claim, facts.Owned[compositeNode])
 	observed := facts.Object(compositeNode, kind, "", name)
-	composite := xrd.At(&unstructured.Unstructured{Object: map[string]any{}}, xrd.PlacesOf(v1.LegacyClusterScope))
+	composite := xrd.NewInstance(&unstructured.Unstructured{Object: map[string]any{}}, xrd.LayoutOf(v1.LegacyClusterScope))
 	if observed != nil {
-		composite = xrd.At(observed, composite.Places())
+		composite = xrd.NewInstance(observed, composite.Layout())
 	}
 	node := plan.Node{
 		ID: compositeNode, Kind: kind, AdoptUnowned: bound,
-		Object: c.object(claim, composite, name), Observed: observed,
+		Object: c.compositeObject(claim, composite, name), Observed: observed,
 	}
 	if observed != nil {
 		node.Ready, node.Unready = readiness(observed)
 	}
 	desired := plan.Desired{Nodes: []plan.Node{node}, Status: map[string]any{}}
-	switch blind, unread := facts.UnreadableKind(kind); {
+	switch unreadable, unread := facts.UnreadableKind(kind); {
 	case observed != nil:
 		desired.Status = xrd.StatusForClaim(composite, c.Definition)
-		desired.Conditions = shown(composite)
-	case unread: // it is as it was, as far as anybody knows
-		desired.Status, desired.Problem = xrd.StatusForClaim(claim, c.Definition), blind.Problem
+		desired.Conditions = claimConditions(composite)
+	case unread: // keep the last known status
+		desired.Status, desired.Problem = xrd.StatusForClaim(claim, c.Definition), unreadable.Problem
 	}
-	if secret, wanted := c.secret(claim, composite, facts, world); wanted {
+	if secret, wanted := c.secretNode(claim, composite, facts, cluster); wanted {
 		desired.Nodes = append(desired.Nodes, secret)
 	}
 	if composite.LastPublished() != "" {
-		claim.Places().LastPublishedTime.Put(desired.Status, composite.LastPublished())
+		claim.Layout().LastPublishedTime.SetInStatus(desired.Status, composite.LastPublished())
 	}
-	desired.Fields = c.fields(claim, composite, name)
+	desired.Fields = c.claimFields(claim, composite, name)
 	return desired, nil
 }
 
-// nameOf is the name of the claim's composite: of the one that it has, whatever somebody
-// has made of the reference to it; or else the one that the claim names; or one that
-// follows from what it is, so that it is the same after a crash.
-func nameOf(claim xrd.Instance, has []*unstructured.Unstructured) (name string, bound bool) {
-	ref, bound := claim.Composite()
+// compositeName is the name of the claim's composite: of the composite that the claim owns,
+// even if the claim's reference was changed; or else of the one that the claim references;
+// or else a name generated from the claim's name and UID, which is the same after a crash.
+func compositeName(claim xrd.Instance, owned []*unstructured.Unstructured) (name string, bound bool) {
+	ref, bound := claim.CompositeRef()
 	isReferred := func(o *unstructured.Unstructured) bool { return bound && o.GetName() == ref.Name }
 	switch {
-	case len(has) > 0 && !slices.ContainsFunc(has, isReferred):
-		return slices.MinFunc(has, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) }).GetName(), true
+	case len(owned) > 0 && !slices.ContainsFunc(owned, isReferred):
+		return slices.MinFunc(owned, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) }).GetName(), true
 	case bound:
 		return ref.Name, true
 	}
 	o := claim.Object()
-	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), longestName-suffixLength-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffixLength], false
+	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), maxNameLength-suffixLength-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffixLength], false
 }
 
-// The suffix tells apart the composites of claims of one name in ten thousand namespaces:
-// whoever finds the name taken has no other.
+// The suffix is long enough for claims of one name in ten thousand namespaces: there is no
+// fallback for a name that is taken.
 const (
-	suffixLength = 12
-	longestName  = 63
+	suffixLength  = 12
+	maxNameLength = 63
 )
 
-// object is the composite as the claim wants it.
-func (c *Composer) object(claim, composite xrd.Instance, name string) *unstructured.Unstructured {
-	if selector, applies := xrd.DefaultRevisionSelector(claim, c.Definition); applies { // the claim is about to say so
-		claim = xrd.At(claim.Object().DeepCopy(), claim.Places())
+// compositeObject is the desired composite.
+func (c *Composer) compositeObject(claim, composite xrd.Instance, name string) *unstructured.Unstructured {
+	if selector, applies := xrd.DefaultRevisionSelector(claim, c.Definition); applies { // claimFields writes it to the claim
+		claim = xrd.NewInstance(claim.Object().DeepCopy(), claim.Layout())
 		claim.SetRevisionSelector(selector)
 	}
 	spec := xrd.SpecFromClaim(claim, composite)
 	if c.Definition.Spec.EnforcedCompositionRef != nil {
-		delete(spec, "compositionSelector") // the composite has what is enforced, whatever the claim asks for
-		leave(spec, composite, "compositionRef")
+		delete(spec, "compositionSelector") // the composite uses the enforced composition
+		leaveToComposite(spec, composite, "compositionRef")
 	}
-	if xrd.Policy(claim, composite) == v1.UpdateAutomatic {
-		leave(spec, composite, "compositionRevisionRef")
+	if xrd.EffectiveUpdatePolicy(claim, composite) == v1.UpdateAutomatic {
+		leaveToComposite(spec, composite, "compositionRevisionRef")
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	o.SetGroupVersionKind(c.Definition.CompositeKind())
 	o.SetName(name)
-	labels := passedOn(claim.Object().GetLabels())
+	labels := propagated(claim.Object().GetLabels())
 	labels[v1.CompositeLabel] = object.LabelValue(name)
 	o.SetLabels(labels)
-	annotations := passedOn(claim.Object().GetAnnotations())
-	if external := composite.Object().GetAnnotations()[externalName]; external != "" {
-		annotations[externalName] = external // the composite's, once it has one
+	annotations := propagated(claim.Object().GetAnnotations())
+	if external := composite.Object().GetAnnotations()[externalNameAnnotation]; external != "" {
+		annotations[externalNameAnnotation] = external // the composite's goes before the claim's
 	}
 	if len(annotations) > 0 {
 		o.SetAnnotations(annotations)
@@ -145,23 +145,23 @@ func (c *Composer) object(claim, composite xrd.Instance, name string) *unstructu
 	return o
 }
 
-// leave leaves a field to the composite's own say. One that the claim has had set stays as
-// it is until the composite sets it: taking it away would leave a null, for both have had a
-// hand in it.
-func leave(spec map[string]any, composite xrd.Instance, field string) {
+// leaveToComposite removes a field from the desired spec, so that the composite's own
+// controller sets it. If only the claim's controller manages the field, the current value
+// stays: removing it by server-side apply would leave a null.
+func leaveToComposite(spec map[string]any, composite xrd.Instance, field string) {
 	delete(spec, field)
-	is, has, _ := unstructured.NestedMap(composite.Object().Object, "spec", field)
-	ours := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{field: is}}}
-	if has && len(plan.Lost(ours, composite.Object(), v1alpha1.ChildManager)) == 0 {
-		spec[field] = is
+	value, found, _ := unstructured.NestedMap(composite.Object().Object, "spec", field)
+	applied := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{field: value}}}
+	if found && len(plan.LostFields(applied, composite.Object(), v1alpha1.ChildManager)) == 0 {
+		spec[field] = value
 	}
 }
 
-const externalName = "crossplane.io/external-name"
+const externalNameAnnotation = "crossplane.io/external-name"
 
-// passedOn are the labels or annotations of a claim that its composite gets: all but
-// what is Kubernetes' own and what says how the claim itself is kept.
-func passedOn(all map[string]string) map[string]string {
+// propagated are the labels or annotations that are propagated from a claim to its
+// composite: all except those of Kubernetes and those that control the claim itself.
+func propagated(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range all {
 		domain, _, _ := strings.Cut(key, "/")
@@ -179,21 +179,21 @@ func passedOn(all map[string]string) map[string]string {
 	return out
 }
 
-// readiness is the composite's own word, of its present generation.
+// readiness is the composite's readiness, by its conditions for the current generation.
 func readiness(o *unstructured.Unstructured) (bool, plan.Problem) {
 	h := health.Instance(o)
 	if h.Ready && o.GetDeletionTimestamp() == nil {
 		return true, plan.Problem{}
 	}
 	message := h.Message
-	if complaint := health.Complaint(o); complaint != "" {
+	if complaint := health.SyncProblem(o); complaint != "" {
 		message = complaint
 	}
 	return false, plan.Problem{Reason: plan.NotReady, Message: message}
 }
 
-// shown are those of the composite's conditions that its claim shows as well.
-func shown(composite xrd.Instance) []v1alpha1.Condition {
+// claimConditions are the composite's conditions that its claim shows as well.
+func claimConditions(composite xrd.Instance) []v1alpha1.Condition {
 	types := composite.ClaimConditionTypes()
 	var out condition.Set
 	for _, c := range composite.Conditions() {
@@ -205,63 +205,65 @@ func shown(composite xrd.Instance) []v1alpha1.Condition {
 	return out
 }
 
-// fields are what the claim says of its composite, and what the composite has found out
-// for it.
-func (c *Composer) fields(claim, composite xrd.Instance, name string) []inventory.Field {
-	next := xrd.At(claim.Object().DeepCopy(), claim.Places())
+// claimFields are the changes of the claim's spec and metadata: the reference to the
+// composite, and the composition, revision and external name that the composite has.
+func (c *Composer) claimFields(claim, composite xrd.Instance, name string) []inventory.Field {
+	next := xrd.NewInstance(claim.Object().DeepCopy(), claim.Layout())
 	apiVersion, kind := c.Definition.CompositeKind().ToAPIVersionAndKind()
-	next.SetComposite(xrd.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: name})
-	if chosen := composite.Composition(); chosen != "" && (claim.Composition() == "" || c.Definition.Spec.EnforcedCompositionRef != nil) {
-		next.SetComposition(chosen)
+	next.SetCompositeRef(xrd.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: name})
+	if chosen := composite.CompositionName(); chosen != "" && (claim.CompositionName() == "" || c.Definition.Spec.EnforcedCompositionRef != nil) {
+		next.SetCompositionName(chosen)
 	}
-	if composite.Revision() != "" && (xrd.Policy(claim, composite) == v1.UpdateAutomatic || claim.Revision() == "") {
-		next.SetRevision(composite.Revision())
+	if composite.RevisionName() != "" && (xrd.EffectiveUpdatePolicy(claim, composite) == v1.UpdateAutomatic || claim.RevisionName() == "") {
+		next.SetRevisionName(composite.RevisionName())
 	}
 	if selector, applies := xrd.DefaultRevisionSelector(claim, c.Definition); applies {
 		next.SetRevisionSelector(selector)
 	}
-	fields := next.Fields(claim)
-	if external := composite.Object().GetAnnotations()[externalName]; external != "" && external != claim.Object().GetAnnotations()[externalName] {
-		fields = append(fields, inventory.Field{Path: []string{"metadata", "annotations", externalName}, Value: external})
+	fields := next.ChangedFields(claim)
+	if external := composite.Object().GetAnnotations()[externalNameAnnotation]; external != "" && external != claim.Object().GetAnnotations()[externalNameAnnotation] {
+		fields = append(fields, inventory.Field{Path: []string{"metadata", "annotations", externalNameAnnotation}, Value: external})
 	}
 	return fields
 }
 
-// secret wants the connection details of the composite in a Secret beside the claim, if
-// the claim asks for that and the composite has some, or had: it may be made anew.
-func (c *Composer) secret(claim, composite xrd.Instance, facts plan.Facts, world instance.ClusterState) (plan.Node, bool) {
-	ref, wanted := claim.ConnectionSecret()
+// secretNode is the Secret with the composite's connection details in the claim's
+// namespace, if the claim requests it and the composite has published details. If the
+// composite's Secret is gone, for example while it is recreated, the data stays.
+func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, cluster instance.ClusterState) (plan.Node, bool) {
+	ref, wanted := claim.ConnectionSecretRef()
 	if !wanted {
 		return plan.Node{}, false
 	}
 	var source *unstructured.Unstructured
-	from, published := composite.ConnectionSecret()
+	from, published := composite.ConnectionSecretRef()
 	if published {
-		source = world.Object(plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name}).Object
+		source = cluster.Object(plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name}).Object
 	}
 	namespace := claim.Object().GetNamespace()
 	observed := facts.Object(secretNode, secretKind, namespace, ref.Name)
-	node := plan.Node{ID: secretNode, Kind: secretKind, Layer: 1, DependsOn: []string{compositeNode}, Observed: observed, Ready: observed != nil, Conceals: true}
+	node := plan.Node{ID: secretNode, Kind: secretKind, Layer: 1, DependsOn: []string{compositeNode}, Observed: observed, Ready: observed != nil, Sensitive: true}
 	o := &unstructured.Unstructured{Object: map[string]any{"type": "connection.crossplane.io/v1alpha1"}}
 	o.SetGroupVersionKind(secretKind)
 	o.SetNamespace(namespace)
 	o.SetName(ref.Name)
 	node.Object = o
 	switch {
-	case source != nil && isOf(source, composite):
+	case source != nil && isConnectionSecretOf(source, composite):
 		data, _, _ := unstructured.NestedMap(source.Object, "data")
 		o.Object["data"] = maps.Clone(data)
 	case source != nil:
-		node.Refused = plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf("Secret %s/%s isn't the composite's, and isn't copied", from.Namespace, from.Name)}
+		node.Refusal = plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf("Secret %s/%s isn't owned by the composite and is not copied", from.Namespace, from.Name)}
 	case observed == nil:
-		return plan.Node{}, false // there is nothing to tell yet
+		return plan.Node{}, false // no connection details yet
 	default:
-		o.Object["data"] = observed.Object["data"] // as it was, until there is something again
+		o.Object["data"] = observed.Object["data"] // keep the last data until there is new data
 	}
 	return node, true
 }
 
-// isOf says whether a Secret is a composite's own: nobody gets another's by naming it.
-func isOf(secret *unstructured.Unstructured, composite xrd.Instance) bool {
+// isConnectionSecretOf says whether a Secret is owned by a composite. Without this check, a
+// claim could read any Secret through a composite that names it.
+func isConnectionSecretOf(secret *unstructured.Unstructured, composite xrd.Instance) bool {
 	return inventory.OwnerOf(composite.Object(), object.Definition{Dialect: object.CompositeDialect}, "").Owns(secret)
 }

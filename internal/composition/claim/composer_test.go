@@ -151,14 +151,14 @@ func TestWhatAClaimShows(t *testing.T) {
 		shows      map[string]any
 		conditions []string
 	}{
-		"nothing yet": {status: "{}}", why: "not been looked at", shows: map[string]any{}},
+		"nothing yet": {status: "{}}", why: "not been reconciled", shows: map[string]any{}},
 		"what is of this generation": {
 			status: "{address: here, conditions: [{type: Ready, status: 'True', reason: Available, observedGeneration: 3}]}}",
 			ready:  true, shows: map[string]any{"address": "here"},
 		},
 		"what is of an older generation isn't ready": {
 			status: "{address: here, conditions: [{type: Ready, status: 'True', reason: Available, observedGeneration: 2}]}}",
-			why:    "generation 2, it is at 3", shows: map[string]any{"address": "here"},
+			why:    "generation 2, not 3", shows: map[string]any{"address": "here"},
 		},
 		"why it isn't ready": {
 			status: "{conditions: [{type: Ready, status: 'False', reason: Creating, message: 'db: slowly', observedGeneration: 3}]}}",
@@ -237,8 +237,8 @@ func TestAClaimGetsTheSecretOfItsCompositeOnly(t *testing.T) {
 				return
 			}
 			got := nodes[1]
-			if got.Refused.Reason != tc.refused || !got.Conceals || got.Object.GetNamespace() != "a" || got.Object.GetName() != "mine" {
-				t.Errorf("it wants %v, refused: %+v", got.Object, got.Refused)
+			if got.Refusal.Reason != tc.refused || !got.Sensitive || got.Object.GetNamespace() != "a" || got.Object.GetName() != "mine" {
+				t.Errorf("it wants %v, refused: %+v", got.Object, got.Refusal)
 			}
 			if data, _, _ := unstructured.NestedString(got.Object.Object, "data", "password"); (data == "c2VjcmV0") != (tc.refused == "") {
 				t.Errorf("its data are %v", got.Object.Object["data"])

@@ -13,52 +13,52 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Dialect is how claims say how they are.
+// Dialect computes the conditions and references of claims.
 type Dialect struct {
 	composite.Dialect
-	// Composite is the kind that is claimed.
+	// Composite is the composite kind.
 	Composite schema.GroupVersionKind
 }
 
-// reasonWaiting is why a claim isn't ready whose composite isn't.
+// reasonWaiting is the reason of Ready on a claim whose composite isn't ready.
 const reasonWaiting = "Waiting"
 
-// Refers is the composite that the claim names, of which kind isn't for the claim to say,
-// and its Secret, once somebody has written that. While the claim is being deleted a
-// Secret without the engine's marks is left to the garbage collector.
+// References are the composite that the claim references, whose kind the definition
+// determines, and the connection Secret, once it is published. While the claim is being
+// deleted, a Secret without the engine's labels is left to the garbage collector.
 func (d Dialect) References(o *unstructured.Unstructured) []instance.Reference {
 	var out []instance.Reference
-	claim := xrd.At(o, xrd.ClaimPlaces())
-	if ref, bound := claim.Composite(); bound {
+	claim := xrd.NewInstance(o, xrd.ClaimLayout())
+	if ref, bound := claim.CompositeRef(); bound {
 		out = append(out, instance.Reference{Node: compositeNode, Need: plan.Need{Kind: d.Composite, Name: ref.Name}})
 	}
-	ref, wanted := claim.ConnectionSecret()
+	ref, wanted := claim.ConnectionSecretRef()
 	if wanted && claim.LastPublished() != "" && o.GetDeletionTimestamp() == nil {
 		out = append(out, instance.Reference{Node: secretNode, Need: plan.Need{Kind: secretKind, Namespace: o.GetNamespace(), Name: ref.Name}})
 	}
 	return out
 }
 
-// Resting is a claim while it is paused.
+// Suspended is why the claim isn't reconciled: it is paused.
 func (Dialect) Suspended(claim *unstructured.Unstructured) string { return composite.Paused(claim) }
 
-// Live says whether the claim's composite could be asked for, and whether it is ready.
+// LiveConditions sets Synced and Ready, and the composite's conditions that the claim shows.
 func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
-	set := composite.Synced(before, s, at)
+	set := composite.MarkSynced(before, s, at)
 	ready := v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable}
 	if s.Unready != "" {
 		ready.Status, ready.Reason = condition.False, reasonWaiting
 		ready.Message = "Claim is waiting for composite resource to become Ready: " + s.Unready
 	}
 	set = at.Mark(set, ready)
-	var theirs condition.Set
+	var fromComposite condition.Set
 	for _, c := range desired.Conditions {
-		theirs = append(theirs, c)
+		fromComposite = append(fromComposite, c)
 		set = at.Mark(set, c)
 	}
 	for _, c := range set {
-		if _, told := theirs.Get(c.Type); !told && desired.Problem.Reason == "" && !composite.IsSystem(c) {
-			set = set.Drop(c.Type)
+		if _, current := fromComposite.Get(c.Type); !current && desired.Problem.Reason == "" && !composite.IsSystemCondition(c) {
+			set = set.Remove(c.Type)
 		}
 	}
 	return set

@@ -25,7 +25,7 @@ func TestClaimsOfOneNameHaveCompositesOfTheirOwn(t *testing.T) {
 		claim.SetNamespace(fmt.Sprintf("team-%d", i))
 		claim.SetName("database")
 		claim.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)))
-		name, _ := nameOf(xrd.At(claim, xrd.ClaimPlaces()), nil)
+		name, _ := compositeName(xrd.NewInstance(claim, xrd.ClaimLayout()), nil)
 		if seen[name] {
 			t.Fatalf("two have the name %s", name)
 		}
@@ -55,15 +55,15 @@ func TestTheNameOfAComposite(t *testing.T) {
 			claim := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 			claim.SetName("claim")
 			if tc.ref != "" {
-				xrd.At(claim, xrd.ClaimPlaces()).SetComposite(xrd.ObjectRef{APIVersion: "a/v1", Kind: "X", Name: tc.ref})
+				xrd.NewInstance(claim, xrd.ClaimLayout()).SetCompositeRef(xrd.ObjectRef{APIVersion: "a/v1", Kind: "X", Name: tc.ref})
 			}
-			if got, _ := nameOf(xrd.At(claim, xrd.ClaimPlaces()), tc.has); got != tc.want {
+			if got, _ := compositeName(xrd.NewInstance(claim, xrd.ClaimLayout()), tc.has); got != tc.want {
 				t.Errorf("%s: want %s, got %s", tc.reason, tc.want, got)
 			}
 		})
 	}
 	long := composite(strings.Repeat("a.", 120) + "z")
-	if got, _ := nameOf(xrd.At(long, xrd.ClaimPlaces()), nil); len(got) > 63 || len(validation.IsDNS1123Subdomain(got)) > 0 {
+	if got, _ := compositeName(xrd.NewInstance(long, xrd.ClaimLayout()), nil); len(got) > 63 || len(validation.IsDNS1123Subdomain(got)) > 0 {
 		t.Errorf("a long name makes %s", got)
 	}
 }

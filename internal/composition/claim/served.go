@@ -5,10 +5,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 )
 
-// Served serves the claims of one kind.
+// Served reconciles the claims of one kind.
 type Served struct{ *instance.Reconciler }
 
-// Use has them be what the definition says now.
-func (s *Served) Use(snapshot xrd.Snapshot) {
+// SetSnapshot sets the definition that claims are composed by.
+func (s *Served) SetSnapshot(snapshot xrd.Snapshot) {
 	s.SetComposer(&Composer{Definition: snapshot.Definition})
 }

@@ -1,6 +1,7 @@
-// Package composite composes composites: it runs the pipeline of the composition that a
-// composite is composed by, once for what is known now, and says what the functions
-// want in the engine's terms. How the composite itself says how it is, is here too.
+// Package composite composes composites: it selects a composite's composition and
+// revision, runs the revision's pipeline once on the observed state and converts the
+// desired state to nodes of the instance engine. It also computes the composite's
+// conditions and references.
 package composite
 
 import (
@@ -19,112 +20,113 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Composer composes the composites of a kind by what its definition and compositions
-// are at one time. It is immutable.
+// Composer composes the composites of a kind with one snapshot of its definition and
+// compositions. It is immutable.
 type Composer struct {
 	xrd.Snapshot
 	Runner pipeline.Runner
 	Now    func() time.Time
 }
 
-// Written is not known before the pipeline has run.
-func (c *Composer) Written() []schema.GroupVersionKind { return nil }
+// Written is nil: the kinds of the children are only known after the pipeline has run.
+func (c *Composer) ChildKinds() []schema.GroupVersionKind { return nil }
 
-// Depth is how often what functions see may let them want more, in one pass.
+// Depth is the maximum number of rounds in one reconcile: each round lets functions see
+// what the last one applied.
 func (c *Composer) Depth() int { return 8 }
 
-// Room is what the author's status leaves.
-func (c *Composer) Room() report.Room { return xrd.Room(c.Definition) }
+// Room is which of the engine's status fields the author's schema leaves free.
+func (c *Composer) StatusFields() report.FieldSet { return xrd.Room(c.Definition) }
 
-// Defaults has nothing: the dialect knows no limits of deletion.
+// Defaults is empty: the dialect has no deletion timeouts.
 func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
 
-// Untyped is no kind: functions render without schemas.
-func (c *Composer) Untyped(schema.GroupVersionKind) bool { return false }
+// Untyped is false for all kinds: functions render without schemas.
+func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
-// memory is what is remembered of a composite between passes.
+// memory is kept for a composite between reconciles.
 type memory struct {
-	// good is what the functions wanted when they last all ran.
-	good *pipeline.Desired
-	// required is what each step last required.
+	// lastDesired is the desired state of the last pipeline run that succeeded.
+	lastDesired *pipeline.Desired
+	// required are the last requirements of each step.
 	required map[string]*requirements
-	// chance is what was said of the choice of a composition that could have been another,
-	// in this pass: from then on the composite names the one that was chosen.
-	chance string
-	// published is when the connection details were last written, and unpublished says that
-	// those that are wanted haven't been.
-	published   string
-	unpublished bool
-	// status is what functions have wanted the author's part of the status to be in an
-	// earlier turn of the same pass; nil in the first.
+	// ambiguity is the message about an ambiguous choice of a composition in this reconcile.
+	// Later rounds no longer see the ambiguity: the composite references the chosen one.
+	ambiguity string
+	// publishedAt is when the connection details were last written. publishPending is set
+	// while the desired details are not written yet.
+	publishedAt    string
+	publishPending bool
+	// status is the desired author's part of the status from an earlier round of the same
+	// reconcile; nil in the first round.
 	status map[string]any
 }
 
-// sitting is one composition of one composite.
-type sitting struct {
+// compositeState is the state of one Compose of one composite.
+type compositeState struct {
 	*Composer
-	xr     xrd.Instance
-	facts  plan.Facts
-	world  instance.ClusterState
-	memory *memory
-	// named are the names in the composition by which the composite refers to objects.
-	named map[where]string
+	xr      xrd.Instance
+	facts   plan.Facts
+	cluster instance.ClusterState
+	memory  *memory
+	// resourceNames has the resource name of each of the composite's resourceRefs.
+	resourceNames map[objectRef]string
 }
 
-// Compose chooses the composition and runs its pipeline. What it can't find out or what
-// fails leaves what was last wanted in place.
-func (c *Composer) Compose(ctx context.Context, facts plan.Facts, world instance.ClusterState) (plan.Desired, error) {
-	s := &sitting{
-		Composer: c, facts: facts, world: world, memory: remembered(world),
-		xr: xrd.At(facts.Instance, xrd.PlacesOf(c.Definition.ScopeOrDefault())),
+// Compose selects the composition and its revision and runs the pipeline. If something
+// cannot be read or fails, the last desired state stays.
+func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instance.ClusterState) (plan.Desired, error) {
+	s := &compositeState{
+		Composer: c, facts: facts, cluster: cluster, memory: memoryOf(cluster),
+		xr: xrd.NewInstance(facts.Instance, xrd.LayoutOf(c.Definition.ScopeOrDefault())),
 	}
-	s.named = map[where]string{}
-	for _, ref := range s.xr.Composed() {
-		s.named[whereIs(ref)] = ref.ResourceName
+	s.resourceNames = map[objectRef]string{}
+	for _, ref := range s.xr.ResourceRefs() {
+		s.resourceNames[objectRefOf(ref)] = ref.ResourceName
 	}
-	if world.Round() == 0 {
-		s.memory.status, s.memory.chance = nil, ""
+	if cluster.Round() == 0 {
+		s.memory.status, s.memory.ambiguity = nil, ""
 	}
-	choice := xrd.Select(c.Compositions, s.xr, c.Definition)
-	if choice.Lack != "" {
-		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
+	choice := xrd.SelectComposition(c.Compositions, s.xr, c.Definition)
+	if choice.Problem != "" {
+		return s.keepLast(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
 	}
-	chosen := xrd.Revision(c.Revisions, choice.Name, s.xr, c.Definition)
-	switch chosen.Lack {
+	chosen := xrd.SelectRevision(c.Revisions, choice.Name, s.xr, c.Definition)
+	switch chosen.Problem {
 	case "":
-	case xrd.NoneYet:
-		return s.stay(plan.Problem{Reason: plan.WaitingForRevision, Message: chosen.String()}), nil
+	case xrd.NoRevision:
+		return s.keepLast(plan.Problem{Reason: plan.WaitingForRevision, Message: chosen.String()}), nil
 	default:
-		return s.stay(plan.Problem{Reason: plan.CompositionMissing, Message: chosen.String()}), nil
+		return s.keepLast(plan.Problem{Reason: plan.CompositionMissing, Message: chosen.String()}), nil
 	}
-	steps, problem := s.steps(chosen.Revision)
+	steps, problem := s.pipelineSteps(chosen.Revision)
 	if problem.Reason != "" {
-		return s.stay(problem), nil
+		return s.keepLast(problem), nil
 	}
-	observations, problem := s.observations(s.observed())
+	observations, problem := s.observations(s.observedResources())
 	if problem.Reason != "" {
-		return s.stay(problem), nil
+		return s.keepLast(problem), nil
 	}
-	state, err := pipeline.Observed(s.composite(), observations)
+	state, err := pipeline.Observed(s.compositeObservation(), observations)
 	if err != nil {
-		return s.stay(plan.Problem{Reason: plan.PipelineFailed, Message: "what is observed can't be told to functions: " + err.Error()}), nil
+		return s.keepLast(plan.Problem{Reason: plan.PipelineFailed, Message: "cannot encode the observed state for functions: " + err.Error()}), nil
 	}
-	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{world}}
-	outcome := run.Run(ctx, steps, pipeline.Request{Observed: state})
-	s.memory.note(outcome)
-	desired := s.conclude(outcome)
-	desired.Fields = s.fields(choice, chosen, desired.Nodes)
-	if choice.Ambiguous() {
-		s.memory.chance = choice.String()
+	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster}}
+	result := run.Run(ctx, steps, pipeline.Request{Observed: state})
+	s.memory.recordRequirements(result)
+	desired := s.desiredOf(result)
+	desired.Fields = s.desiredFields(choice, chosen, desired.Nodes)
+	if choice.IsAmbiguous() {
+		s.memory.ambiguity = choice.String()
 	}
-	if s.memory.chance != "" {
-		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.chance})
+	if s.memory.ambiguity != "" {
+		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.ambiguity})
 	}
 	return desired, nil
 }
 
-func remembered(world instance.ClusterState) *memory {
-	slot := world.Memory()
+func memoryOf(cluster instance.ClusterState) *memory {
+	slot := cluster.Memory()
 	m, ok := (*slot).(*memory)
 	if !ok {
 		m = &memory{}
@@ -133,85 +135,85 @@ func remembered(world instance.ClusterState) *memory {
 	return m
 }
 
-// conclude says in the engine's terms how a run ended.
-func (s *sitting) conclude(outcome pipeline.Outcome) plan.Desired {
+// desiredOf converts the result of a pipeline run to the engine's desired state.
+func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 	var desired plan.Desired
 	switch {
-	case outcome.Failure != nil:
-		desired = s.stay(failed(outcome.Failure))
-		if outcome.Failure.Passing() {
-			desired.Failure = outcome.Failure
+	case result.Failure != nil:
+		desired = s.keepLast(failureProblem(result.Failure))
+		if result.Failure.IsTransient() {
+			desired.Failure = result.Failure
 		} else {
-			desired.Again = slowly
+			desired.RequeueAfter = fatalRetryInterval
 		}
-	case outcome.Desired != nil:
-		s.memory.good = outcome.Desired
-		desired = plan.Desired{Nodes: s.nodes(outcome.Desired), Again: atLeast(outcome.TTL)}
-		desired.Ready = ready(outcome.Desired.Ready)
-		desired.Status = s.status(outcome)
-		desired.Unsettled = s.settleStatus(outcome)
+	case result.Desired != nil:
+		s.memory.lastDesired = result.Desired
+		desired = plan.Desired{Nodes: s.nodes(result.Desired), RequeueAfter: requeueAfterTTL(result.TTL)}
+		desired.Ready = readyOf(result.Desired.Ready)
+		desired.Status = s.desiredStatus(result)
+		desired.Unsettled = s.recordStatus(result)
 	default:
-		desired = s.stay(waiting(outcome.Waiting))
+		desired = s.keepLast(pendingProblem(result.Pending))
 	}
-	desired.Conditions, desired.Results = conditions(outcome), results(outcome)
+	desired.Conditions, desired.Results = resultConditions(result), functionResults(result)
 	return desired
 }
 
-// atLeast is after how long a pipeline is run again that wants to be: functions mean
-// that something may have changed by then, not that nothing else is to be done.
-func atLeast(ttl time.Duration) time.Duration {
+// requeueAfterTTL is the requeue interval for a TTL, at least a second. A TTL says that
+// something may have changed by then; it isn't a request for a busy loop.
+func requeueAfterTTL(ttl time.Duration) time.Duration {
 	if ttl > 0 {
 		return max(ttl, time.Second)
 	}
 	return 0
 }
 
-// slowly is when a pipeline is run again whose function says that it can't do its work:
-// it may look at what nobody here can watch.
-const slowly = time.Minute
+// fatalRetryInterval is when a pipeline runs again after a permanent failure, such as a
+// Fatal result: the function may depend on something that cannot be watched.
+const fatalRetryInterval = time.Minute
 
-// stay wants what was last wanted, as far as that is known, with a problem that keeps the
-// rest from being touched.
-func (s *sitting) stay(problem plan.Problem) plan.Desired {
+// keepLast returns the last desired nodes, if there are any, and the current status, with a
+// problem. Because of the problem, the engine neither deletes children nor changes the rest.
+func (s *compositeState) keepLast(problem plan.Problem) plan.Desired {
 	status, _, _ := unstructured.NestedMap(s.facts.Instance.Object, "status")
 	desired := plan.Desired{Problem: problem, Status: status}
-	if s.memory.good != nil {
-		desired.Nodes = s.nodes(s.memory.good)
+	if s.memory.lastDesired != nil {
+		desired.Nodes = s.nodes(s.memory.lastDesired)
 	}
 	return desired
 }
 
-// fields are what the composite has to say before anything is made for it: by what it is
-// composed, and of what.
-func (s *sitting) fields(choice xrd.Choice, chosen xrd.RevisionChoice, nodes []plan.Node) []inventory.Field {
-	next := xrd.At(s.facts.Instance.DeepCopy(), s.xr.Places())
-	if next.Composition() != choice.Name {
-		next.SetComposition(choice.Name)
+// desiredFields are the changes of the composite's spec: its composition, its revision and
+// its resourceRefs. The engine writes them before it creates children.
+func (s *compositeState) desiredFields(choice xrd.CompositionChoice, chosen xrd.RevisionChoice, nodes []plan.Node) []inventory.Field {
+	next := xrd.NewInstance(s.facts.Instance.DeepCopy(), s.xr.Layout())
+	if next.CompositionName() != choice.Name {
+		next.SetCompositionName(choice.Name)
 	}
-	if next.Revision() != chosen.Name {
-		next.SetRevision(chosen.Name)
+	if next.RevisionName() != chosen.Name {
+		next.SetRevisionName(chosen.Name)
 	}
-	_, claimed := s.xr.Claim()
-	if selector, applies := xrd.DefaultRevisionSelector(s.xr, s.Definition); applies && !claimed { // a claim says it to its composite
+	_, claimed := s.xr.ClaimRef()
+	if selector, applies := xrd.DefaultRevisionSelector(s.xr, s.Definition); applies && !claimed { // a claim sets it on its composite
 		next.SetRevisionSelector(selector)
 	}
-	if s.memory.good != nil { // otherwise nobody knows of what
-		if refs := s.refs(nodes); !s.refersTo(refs, nodes) {
-			next.SetComposed(refs)
+	if s.memory.lastDesired != nil { // otherwise the resources are unknown
+		if refs := s.refs(nodes); !s.sameRefs(refs, nodes) {
+			next.SetResourceRefs(refs)
 		}
 	}
-	if ref, wanted := s.secretFor(chosen.Revision); wanted {
-		next.SetConnectionSecret(ref)
+	if ref, wanted := s.defaultSecretRef(chosen.Revision); wanted {
+		next.SetConnectionSecretRef(ref)
 	}
-	return next.Fields(s.xr)
+	return next.ChangedFields(s.xr)
 }
 
-// secretFor is where the connection details of a claimed composite go that doesn't say
-// where.
-func (s *sitting) secretFor(revision *v1.CompositionRevision) (xrd.SecretRef, bool) {
-	_, has := s.xr.ConnectionSecret()
+// defaultSecretRef is the connection Secret of a composite that names none, in the namespace
+// that the composition sets.
+func (s *compositeState) defaultSecretRef(revision *v1.CompositionRevision) (xrd.SecretRef, bool) {
+	_, has := s.xr.ConnectionSecretRef()
 	namespace := revision.Spec.WriteConnectionSecretsToNamespace
-	if has || namespace == nil || *namespace == "" || len(s.xr.Places().ConnectionSecretRef) == 0 {
+	if has || namespace == nil || *namespace == "" || len(s.xr.Layout().ConnectionSecretRef) == 0 {
 		return xrd.SecretRef{}, false
 	}
 	return xrd.SecretRef{Namespace: *namespace, Name: string(s.facts.Instance.GetUID())}, true

@@ -58,7 +58,7 @@ func (r *recorder) Run(_ context.Context, _ string, request *fnv1.RunFunctionReq
 	}
 	slices.Sort(saw)
 	r.saw = append(r.saw, saw)
-	object, err := structs.To(r.wants)
+	object, err := structs.ToStruct(r.wants)
 	return &fnv1.RunFunctionResponse{Desired: &fnv1.State{Resources: map[string]*fnv1.Resource{"store": {Resource: object}}}}, err
 }
 
@@ -83,7 +83,7 @@ func instanceOf(refs ...xrd.ComposedRef) *unstructured.Unstructured {
 	o.SetNamespace("prod")
 	o.SetName("shop")
 	o.SetUID("1")
-	xrd.At(o, xrd.PlacesOf(v1.NamespacedScope)).SetComposed(refs)
+	xrd.NewInstance(o, xrd.LayoutOf(v1.NamespacedScope)).SetResourceRefs(refs)
 	return o
 }
 
@@ -197,10 +197,10 @@ func TestNamesFollowFromWhatIsKnown(t *testing.T) {
 		for _, composite := range []string{"shop", "shop-a", "a-very-long-name-that-is-as-long-as-a-name-of-a-composite-may-be"} {
 			instance := instanceOf()
 			instance.SetName(composite)
-			s := &sitting{facts: plan.Facts{Instance: instance}}
+			s := &compositeState{facts: plan.Facts{Instance: instance}}
 			o := part("ConfigMap", "prod", "", resource)
-			name := s.name(resource, o, nil, xrd.ComposedRef{})
-			if s.name(resource, o, nil, xrd.ComposedRef{}) != name {
+			name := s.generateName(resource, o, nil, xrd.ComposedRef{})
+			if s.generateName(resource, o, nil, xrd.ComposedRef{}) != name {
 				t.Errorf("%s of %s has two names", resource, composite)
 			}
 			if len(name) > 63 {

@@ -11,29 +11,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Dialect is how composites say how they are.
+// Dialect computes the conditions and references of composites.
 type Dialect struct {
-	// Places are where those of the kind do.
-	Places xrd.Places
+	// Layout is the layout of the composite kind.
+	Layout xrd.Layout
 }
 
-// Refers lists the objects that another implementation of the dialect has made: the
-// composite refers to them without the names that they have in the composition, which
-// they carry themselves; and its Secret, once somebody has written that. While the
-// composite is being deleted a Secret without the engine's marks is left to the garbage
-// collector.
+// References are the objects that Crossplane created for the composite: its resourceRefs
+// without a resource name (the objects carry it as an annotation), and its connection
+// Secret, once it is published. While the composite is being deleted, a Secret without the
+// engine's labels is left to the garbage collector.
 func (d Dialect) References(composite *unstructured.Unstructured) []instance.Reference {
 	var out []instance.Reference
-	xr := xrd.At(composite, d.Places)
-	if ref, wanted := xr.ConnectionSecret(); wanted && ref.Namespace != "" && xr.LastPublished() != "" && composite.GetDeletionTimestamp() == nil {
+	xr := xrd.NewInstance(composite, d.Layout)
+	if ref, wanted := xr.ConnectionSecretRef(); wanted && ref.Namespace != "" && xr.LastPublished() != "" && composite.GetDeletionTimestamp() == nil {
 		out = append(out, instance.Reference{Node: secretNode, Need: plan.Need{Kind: secretKind, Namespace: ref.Namespace, Name: ref.Name}})
 	}
-	for _, ref := range xr.Composed() {
+	for _, ref := range xr.ResourceRefs() {
 		if ref.ResourceName != "" || ref.Name == "" {
 			continue
 		}
 		namespace := ref.Namespace
-		if d.Places.Namespaced {
+		if d.Layout.Namespaced {
 			namespace = composite.GetNamespace()
 		}
 		out = append(out, instance.Reference{Need: plan.Need{Kind: ref.GroupVersionKind(), Namespace: namespace, Name: ref.Name}})
@@ -41,26 +40,27 @@ func (d Dialect) References(composite *unstructured.Unstructured) []instance.Ref
 	return out
 }
 
-// Resting is a composite while it is paused.
+// Suspended is why the composite isn't reconciled: it is paused.
 func (Dialect) Suspended(xr *unstructured.Unstructured) string { return Paused(xr) }
 
-// Paused says that somebody has asked for an object of the dialect to be left alone.
+// Paused is the message for a composite or claim whose reconciliation is paused by the
+// annotation crossplane.io/paused; "" if it isn't paused.
 func Paused(o *unstructured.Unstructured) string {
 	if o.GetAnnotations()[v1.PausedAnnotation] != "true" {
 		return ""
 	}
 	if o.GetDeletionTimestamp() != nil {
-		return "its deletion waits: reconciliation is paused by the annotation " + v1.PausedAnnotation
+		return "deletion waits: reconciliation is paused by the annotation " + v1.PausedAnnotation
 	}
 	return "reconciliation is paused by the annotation " + v1.PausedAnnotation
 }
 
-// Rest says that it is paused.
+// SuspendedConditions sets Synced to False with the reason ReconcilePaused.
 func (Dialect) SuspendedConditions(before condition.Set, why string, at instance.Moment) condition.Set {
 	return at.Mark(before, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.False, Reason: v1.ReasonReconcilePaused, Message: why})
 }
 
-// Trouble is why the composite couldn't be composed.
+// Problem is the composite's reconcile error, from Synced.
 func (Dialect) Problem(set condition.Set) (reason, message string) {
 	if c, _ := set.Get(v1.TypeSynced); c.Status == condition.False && c.Reason == v1.ReasonReconcileError {
 		return c.Reason, c.Message
@@ -68,44 +68,45 @@ func (Dialect) Problem(set condition.Set) (reason, message string) {
 	return "", ""
 }
 
-// State has no word in this dialect.
+// State is empty: the dialect has no status.state.
 func (Dialect) State(v1alpha1.InstanceState) v1alpha1.InstanceState { return "" }
 
-// Live says whether the composite could be composed, and whether what it is composed of is
-// ready. While it isn't known what is wanted, it is as ready as it was.
+// LiveConditions sets Synced and Ready, and the functions' conditions. While the desired
+// state is unknown, Ready keeps its status.
 func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
-	set := Synced(before, s, at)
-	said, ok := before.Get(v1.TypeReady)
+	set := MarkSynced(before, s, at)
+	current, ok := before.Get(v1.TypeReady)
 	switch {
-	case s.Unready != "" && !overruled(desired.Ready, true):
-		set = at.Mark(set, Unready("Unready resources: "+s.Unready))
-	case overruled(desired.Ready, false):
-		set = at.Mark(set, Unready("a function of the pipeline says that the composite isn't ready"))
-	case desired.Problem.Reason == "" && s.Unclaimed.Reason == "":
+	case s.Unready != "" && !readyOverride(desired.Ready, true):
+		set = at.Mark(set, UnreadyCondition("Unready resources: "+s.Unready))
+	case readyOverride(desired.Ready, false):
+		set = at.Mark(set, UnreadyCondition("a function of the pipeline set the composite unready"))
+	case desired.Problem.Reason == "" && s.ClaimProblem.Reason == "":
 		set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable})
-	case !ok && s.Unclaimed.Reason != "":
-		set = at.Mark(set, Unready(s.Unclaimed.Message))
-	case !ok || said.Reason == v1.ReasonDeleting:
-		set = at.Mark(set, Unready(desired.Problem.Message))
+	case !ok && s.ClaimProblem.Reason != "":
+		set = at.Mark(set, UnreadyCondition(s.ClaimProblem.Message))
+	case !ok || current.Reason == v1.ReasonDeleting:
+		set = at.Mark(set, UnreadyCondition(desired.Problem.Message))
 	}
-	return authors(set, desired, at)
+	return markAuthorConditions(set, desired, at)
 }
 
-func overruled(by *bool, as bool) bool { return by != nil && *by == as }
+func readyOverride(by *bool, as bool) bool { return by != nil && *by == as }
 
-// Unready is the condition of what isn't ready yet.
-func Unready(message string) v1alpha1.Condition {
+// UnreadyCondition is the condition Ready of an object that isn't ready yet.
+func UnreadyCondition(message string) v1alpha1.Condition {
 	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: v1.ReasonCreating, Message: message}
 }
 
-// Synced says whether what is wanted could be asked for. What was asked for and isn't
-// ready is no failure. What another implementation said of its watches is no longer so.
-func Synced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set {
-	set = set.Drop(v1.TypeResponsive)
+// MarkSynced sets Synced: True if the desired state could be computed and applied, even if
+// children aren't ready. It drops Responsive, which is about the watches of Crossplane, and
+// sets or drops Stalled.
+func MarkSynced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set {
+	set = set.Remove(v1.TypeResponsive)
 	c := v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess}
 	switch {
-	case s.Unclaimed.Reason != "":
-		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Unclaimed.Message
+	case s.ClaimProblem.Reason != "":
+		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.ClaimProblem.Message
 	case s.Reason.IsError():
 		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Message
 	case s.Failed != "":
@@ -113,46 +114,46 @@ func Synced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set
 	}
 	set = at.Mark(set, c)
 	if s.Stalled == "" {
-		return unstalled(set)
+		return dropStalled(set)
 	}
 	return at.Mark(set, v1alpha1.Condition{Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: string(plan.WaitTimeout), Message: s.Stalled})
 }
 
-// unstalled takes the engine's word that something takes too long out of a set. Functions
-// have conditions of that type as well.
-func unstalled(set condition.Set) condition.Set {
-	if c, _ := set.Get(v1alpha1.InstanceStalled); IsSystem(c) {
-		return set.Drop(v1alpha1.InstanceStalled)
+// dropStalled drops the engine's Stalled condition from a set. A condition of that type
+// that a function has set stays.
+func dropStalled(set condition.Set) condition.Set {
+	if c, _ := set.Get(v1alpha1.InstanceStalled); IsSystemCondition(c) {
+		return set.Remove(v1alpha1.InstanceStalled)
 	}
 	return set
 }
 
-// authors puts the functions' conditions into the set. Those that no function sets any
-// more go; those that a failure has kept functions from setting are unknown.
-func authors(set condition.Set, desired plan.Desired, at instance.Moment) condition.Set {
-	var mine condition.Set
+// markAuthorConditions sets the functions' conditions. Conditions that no function sets any
+// more are dropped; if the pipeline failed, they become Unknown.
+func markAuthorConditions(set condition.Set, desired plan.Desired, at instance.Moment) condition.Set {
+	var fromFunctions condition.Set
 	for _, c := range desired.Conditions {
-		mine = append(mine, c)
+		fromFunctions = append(fromFunctions, c)
 		set = at.Mark(set, c)
 	}
 	for _, c := range set {
-		_, said := mine.Get(c.Type)
+		_, current := fromFunctions.Get(c.Type)
 		switch {
-		case said || IsSystem(c):
+		case current || IsSystemCondition(c):
 		case desired.Problem.Reason == "":
-			set = set.Drop(c.Type)
+			set = set.Remove(c.Type)
 		case desired.Problem.Reason == plan.PipelineFailed:
 			set = at.Mark(set, v1alpha1.Condition{
 				Type: c.Type, Status: condition.Unknown, Reason: "FatalError",
-				Message: "the pipeline failed before a function could say how this is",
+				Message: "the pipeline failed before a function could set this condition",
 			})
 		}
 	}
 	return set
 }
 
-// IsSystem says whether a condition is none that a function has set.
-func IsSystem(c v1alpha1.Condition) bool {
+// IsSystemCondition says whether a condition belongs to the engine and not to a function.
+func IsSystemCondition(c v1alpha1.Condition) bool {
 	switch c.Type {
 	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive:
 		return true
@@ -162,14 +163,15 @@ func IsSystem(c v1alpha1.Condition) bool {
 	return false
 }
 
-// Leave says that the composite is going, and what holds it up.
+// DeletionConditions sets the conditions of a composite that is being deleted, with what
+// blocks the deletion.
 func (Dialect) DeletionConditions(set condition.Set, removal plan.Removal, at instance.Moment) condition.Set {
-	return Leave(set, removal, at)
+	return MarkDeleting(set, removal, at)
 }
 
-// Leave is what composites and claims say while they are being deleted.
-func Leave(set condition.Set, removal plan.Removal, at instance.Moment) condition.Set {
-	set = set.Drop(v1.TypeResponsive)
+// MarkDeleting sets the conditions of composites and claims that are being deleted.
+func MarkDeleting(set condition.Set, removal plan.Removal, at instance.Moment) condition.Set {
+	set = set.Remove(v1.TypeResponsive)
 	set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: v1.ReasonDeleting, Message: plan.DeletionMessage(removal)})
 	set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess})
 	return instance.Stalled(set, removal, at)

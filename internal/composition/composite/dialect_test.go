@@ -51,7 +51,7 @@ func TestConditionsTellOfNow(t *testing.T) {
 		},
 		"all is ready, and a function says that it isn't": {
 			desired: plan.Desired{Ready: new(false)},
-			want:    []v1alpha1.Condition{synced, said("Ready", "False", "Creating", "a function of the pipeline says that the composite isn't ready")},
+			want:    []v1alpha1.Condition{synced, said("Ready", "False", "Creating", "a function of the pipeline set the composite unready")},
 		},
 		"the pipeline fails": {
 			reason: "it is as ready as it was",
@@ -76,17 +76,17 @@ func TestConditionsTellOfNow(t *testing.T) {
 		"a failure has kept functions from setting it": {
 			before: condition.Set{available, backedUp}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
 			want: []v1alpha1.Condition{
-				available, said("BackedUp", "Unknown", "FatalError", "the pipeline failed before a function could say how this is"),
+				available, said("BackedUp", "Unknown", "FatalError", "the pipeline failed before a function could set this condition"),
 				said("Synced", "False", "ReconcileError", failed.Message),
 			},
 		},
 		"it can't be claimed": {
 			reason: "nothing is asked for, and it is as ready as it was",
-			before: condition.Set{available, synced}, summary: plan.Summary{Unclaimed: refused},
+			before: condition.Set{available, synced}, summary: plan.Summary{ClaimProblem: refused},
 			want: []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", refused.Message)},
 		},
 		"it can't be claimed from the start": {
-			summary: plan.Summary{Unclaimed: refused},
+			summary: plan.Summary{ClaimProblem: refused},
 			want:    []v1alpha1.Condition{said("Synced", "False", "ReconcileError", refused.Message), said("Ready", "False", "Creating", refused.Message)},
 		},
 		"it will be known in a moment": {

@@ -13,31 +13,31 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// fetcher reads what functions require from caches. What it has looked at wakes the
-// composite when it changes.
+// fetcher reads required resources and schemas from caches. A change of what it has read
+// enqueues the composite.
 type fetcher struct{ instance.ClusterState }
 
 func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
 	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
 	namespace := s.GetNamespace()
 	if namespaced, known := f.Namespaced(kind); known && !namespaced {
-		namespace = "" // which functions may say of everything
+		namespace = "" // functions may set one for any kind
 	}
 	var (
-		found []*unstructured.Unstructured
-		blind *plan.Unreadable
+		found      []*unstructured.Unstructured
+		unreadable *plan.Unreadable
 	)
 	if name := s.GetMatchName(); name != "" {
-		look := f.Object(plan.Need{Kind: kind, Namespace: namespace, Name: name})
-		blind = look.Unreadable
-		if look.Object != nil {
-			found = append(found, look.Object)
+		lookup := f.Object(plan.Need{Kind: kind, Namespace: namespace, Name: name})
+		unreadable = lookup.Unreadable
+		if lookup.Object != nil {
+			found = append(found, lookup.Object)
 		}
 	} else {
-		found, blind = f.Matching(kind, namespace, labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
+		found, unreadable = f.Matching(kind, namespace, labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
 	}
-	if blind != nil {
-		return nil, false, unreadable(*blind)
+	if unreadable != nil {
+		return nil, false, fetchError(*unreadable)
 	}
 	for _, o := range found {
 		objects = append(objects, o.Object)
@@ -45,12 +45,12 @@ func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects
 	return objects, true, nil
 }
 
-// unreadable is why something can't be read, unless it will be in a moment.
-func unreadable(blind plan.Unreadable) error {
-	if blind.Reason == plan.Syncing {
+// fetchError is the error of an unreadable object; nil while its cache is syncing.
+func fetchError(unreadable plan.Unreadable) error {
+	if unreadable.Reason == plan.Syncing {
 		return nil
 	}
-	return errors.New(blind.Message)
+	return errors.New(unreadable.Message)
 }
 
 func (f fetcher) Schema(_ context.Context, s *fnv1.SchemaSelector) (doc map[string]any, known bool, err error) {

@@ -21,13 +21,13 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// nodes are what the functions want, one node for each resource, in the order of their
-// names; the composite's connection details come last.
-func (s *sitting) nodes(d *pipeline.Desired) []plan.Node {
-	referred := s.referred(d)
+// nodes are the desired resources, one node for each, sorted by name. The Secret with the
+// composite's connection details comes last.
+func (s *compositeState) nodes(d *pipeline.Desired) []plan.Node {
+	refs := s.refsByResource(d)
 	var nodes []plan.Node
 	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
-		nodes = append(nodes, s.node(name, d.Resources[name], referred[name]))
+		nodes = append(nodes, s.node(name, d.Resources[name], refs[name]))
 	}
 	if node, wanted := s.secretNode(d); wanted {
 		nodes = append(nodes, node)
@@ -35,24 +35,24 @@ func (s *sitting) nodes(d *pipeline.Desired) []plan.Node {
 	return nodes
 }
 
-func (s *sitting) node(name string, r pipeline.Resource, ref xrd.ComposedRef) plan.Node {
+func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.ComposedRef) plan.Node {
 	o := &unstructured.Unstructured{Object: r.Object}
 	o = o.DeepCopy()
 	at := inventory.PlaceOf(o)
 	node := plan.Node{
 		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: true,
 		DependsOn: at.DependsOn, DeleteAfter: at.DeleteAfter, OnDelete: at.OnDelete,
-		Conceals: o.GroupVersionKind().GroupKind() == secretKind.GroupKind(),
+		Sensitive: o.GroupVersionKind().GroupKind() == secretKind.GroupKind(),
 	}
-	if at.Layer < mostLayers {
+	if at.Layer < maxLayers {
 		node.Layer = at.Layer
 	}
-	clean(o)
-	node.Refused = s.settle(o)
-	node.Observed = s.that(name, o) // of another kind or name it goes when the new one is there
+	removeServerFields(o)
+	node.Refusal = s.setNamespace(o)
+	node.Observed = s.findObserved(name, o) // an object of another kind or name is deleted once the new one exists
 	s.setNames(name, o, node.Observed, ref)
-	if why := s.impossible(name, o); why != "" {
-		node.Refused = plan.Problem{Reason: plan.Rejected, Message: why}
+	if why := s.cycleProblem(name, o); why != "" {
+		node.Refusal = plan.Problem{Reason: plan.Rejected, Message: why}
 	}
 	if node.Observed != nil {
 		node.Ready, node.Unready = readiness(name, r.Ready, node.Observed)
@@ -60,29 +60,29 @@ func (s *sitting) node(name string, r pipeline.Resource, ref xrd.ComposedRef) pl
 	return node
 }
 
-// impossible is why an object can't be a part of the composite, if it can't: neither of
-// two could ever be deleted.
-func (s *sitting) impossible(name string, o *unstructured.Unstructured) string {
+// cycleProblem is why an object cannot be a child of the composite, or "": if two objects
+// owned each other, neither could be deleted.
+func (s *compositeState) cycleProblem(name string, o *unstructured.Unstructured) string {
 	key, self := object.KeyOf(o), s.facts.Instance
 	owner := metav1.GetControllerOf(self)
 	switch {
 	case name == secretNode:
-		return "the name is that of the composite's own connection details"
+		return "the name is reserved for the composite's connection details"
 	case key == object.KeyOf(self):
-		return "it is the composite itself, which can't be composed of itself"
+		return "a composite cannot compose itself"
 	case owner == nil:
 	case key.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() && key.Name == owner.Name && (key.Namespace == "" || key.Namespace == self.GetNamespace()):
-		return "it is what the composite itself is a part of"
+		return "a composite cannot compose its own controller"
 	}
 	return ""
 }
 
-// mostLayers bounds what a function may say of the order of deletion.
-const mostLayers = 1000
+// maxLayers bounds the layer that a function may set for the order of deletion.
+const maxLayers = 1000
 
-// clean takes off what isn't for functions to say: an observed object that a function has
-// passed on carries the server's fields as well.
-func clean(o *unstructured.Unstructured) {
+// removeServerFields removes the fields that functions cannot set. Functions may return an
+// observed object as desired, with the fields that the server sets.
+func removeServerFields(o *unstructured.Unstructured) {
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
@@ -96,50 +96,50 @@ func clean(o *unstructured.Unstructured) {
 	}
 }
 
-// settle puts an object where it belongs: what a composite of a namespace is composed of
-// is in that namespace.
-func (s *sitting) settle(o *unstructured.Unstructured) plan.Problem {
-	namespaced, known := s.world.Namespaced(o.GroupVersionKind())
+// setNamespace sets an object's namespace: children of a namespaced composite are in its
+// namespace, and cluster-scoped objects have none.
+func (s *compositeState) setNamespace(o *unstructured.Unstructured) plan.Problem {
+	namespaced, known := s.cluster.Namespaced(o.GroupVersionKind())
 	own := s.facts.Instance.GetNamespace()
 	switch {
 	case known && !namespaced && own != "":
-		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is cluster-scoped; a composite of a namespace can be composed of objects of that namespace only", o.GetKind())}
+		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is cluster-scoped; a namespaced composite can only compose objects in its namespace", o.GetKind())}
 	case known && !namespaced:
 		o.SetNamespace("")
 	case own != "":
 		o.SetNamespace(own)
 	case known && o.GetNamespace() == "":
-		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is namespaced, and nothing says which namespace it is for; the composite is cluster-scoped, so the composition has to (metadata.namespace)", o.GetKind())}
+		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is namespaced and has no namespace; the composite is cluster-scoped, so the composition must set metadata.namespace", o.GetKind())}
 	}
 	return plan.Problem{}
 }
 
-// setNames settles the name of an object, and the prefix of which the name was generated
-// where no function gives one. The prefix is of the object's creation: what is there keeps
-// that which it has, if it has any.
-func (s *sitting) setNames(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) {
+// setNames sets an object's name, and its generateName if no function sets a name. An
+// existing object keeps its generateName, which is only used for its creation.
+func (s *compositeState) setNames(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) {
 	generated := o.GetName() == ""
 	if generated {
-		o.SetName(s.name(resource, o, observed, ref))
+		o.SetName(s.generateName(resource, o, observed, ref))
 	}
 	switch {
-	case observed != nil: // patch-and-transform returns the name of what is there, without the prefix
+	case observed != nil: // patch-and-transform returns the observed name without generateName
 		o.SetGenerateName(observed.GetGenerateName())
 	case generated:
-		o.SetGenerateName(s.prefix(o))
+		o.SetGenerateName(s.namePrefix(o))
 	}
 }
 
-// prefix begins the name of an object that nobody names.
-func (s *sitting) prefix(o *unstructured.Unstructured) string {
+// namePrefix is the prefix of a generated name.
+func (s *compositeState) namePrefix(o *unstructured.Unstructured) string {
 	prefix := cmp.Or(o.GetGenerateName(), inventory.RootOf(s.facts.Instance)+"-")
-	return strings.ToLower(prefix[:min(len(prefix), longestName-suffixLength)])
+	return strings.ToLower(prefix[:min(len(prefix), maxNameLength-suffixLength)])
 }
 
-// name is that of an object that nobody names: the one that it has; or the one that the
-// composite refers to it by, since that was written down before it was to be made; or one
-// that follows from names, and so is the same after a crash.
-func (s *sitting) name(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) string {
+// generateName is the name of an object for which no function sets one: its observed name,
+// or the name in the composite's reference, which was written before the object was to be
+// created, or else a name computed from the composite and the resource, so that it is the
+// same after a crash.
+func (s *compositeState) generateName(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) string {
 	switch {
 	case observed != nil:
 		return observed.GetName()
@@ -147,17 +147,17 @@ func (s *sitting) name(resource string, o, observed *unstructured.Unstructured, 
 		return ref.Name
 	}
 	suffix := object.Digest([]string{object.KeyOf(s.facts.Instance).String(), s.facts.Instance.GroupVersionKind().Group, resource})[:suffixLength]
-	return s.prefix(o) + suffix
+	return s.namePrefix(o) + suffix
 }
 
 const (
-	suffixLength = 12
-	longestName  = 63
+	suffixLength  = 12
+	maxNameLength = 63
 )
 
-// readiness is what the functions say, unless the object's own word on it is of an older
-// generation than it has.
-func readiness(name string, said fnv1.Ready, o *unstructured.Unstructured) (bool, plan.Problem) {
+// readiness is the readiness that the functions set, except that an object isn't ready while
+// it is being deleted or its status is for an older generation.
+func readiness(name string, desired fnv1.Ready, o *unstructured.Unstructured) (bool, plan.Problem) {
 	unready := func(why string) (bool, plan.Problem) {
 		return false, plan.Problem{Reason: plan.NotReady, Message: name + ": " + why}
 	}
@@ -165,33 +165,33 @@ func readiness(name string, said fnv1.Ready, o *unstructured.Unstructured) (bool
 	case o.GetDeletionTimestamp() != nil:
 		return unready("it is being deleted")
 	case health.Stale(o):
-		return unready(fmt.Sprintf("its status tells of an older generation than %d", o.GetGeneration()))
-	case said == fnv1.Ready_READY_TRUE:
+		return unready(fmt.Sprintf("its status is for an older generation than %d", o.GetGeneration()))
+	case desired == fnv1.Ready_READY_TRUE:
 		return true, plan.Problem{}
 	}
-	return unready(whyUnready(o))
+	return unready(unreadyReason(o))
 }
 
-// whyUnready is the deepest cause that an object tells itself.
-func whyUnready(o *unstructured.Unstructured) string {
-	complaint := diag.Shorten(health.Complaint(o), longestComplaint)
-	said, ok := health.Says(o)
+// unreadyReason is the cause that the object's own status has, the most specific one.
+func unreadyReason(o *unstructured.Unstructured) string {
+	complaint := diag.TruncateMiddle(health.SyncProblem(o), maxEchoedMessage)
+	said, ok := health.ReadyConditionOf(o)
 	switch {
 	case complaint != "":
 		return complaint
 	case ok && said.Status != "True":
-		return cmp.Or(diag.Shorten(said.Message, longestComplaint), said.Reason)
+		return cmp.Or(diag.TruncateMiddle(said.Message, maxEchoedMessage), said.Reason)
 	}
 	if h := health.Of(o); !h.Ready {
-		return diag.Shorten(h.Message, longestComplaint)
+		return diag.TruncateMiddle(h.Message, maxEchoedMessage)
 	}
-	return "no function of the pipeline says that it is ready"
+	return "no function of the pipeline set it ready"
 }
 
-// longestComplaint bounds what is passed on of it, in bytes.
-const longestComplaint = 500
+// maxEchoedMessage bounds how much of an object's message is repeated, in bytes.
+const maxEchoedMessage = 500
 
-func ready(r fnv1.Ready) *bool {
+func readyOf(r fnv1.Ready) *bool {
 	switch r {
 	case fnv1.Ready_READY_TRUE:
 		return new(true)

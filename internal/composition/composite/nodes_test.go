@@ -58,7 +58,7 @@ func TestNamesFollowFromNames(t *testing.T) {
 	}
 }
 
-func TestTheGeneratedPartOfANameIsTold(t *testing.T) {
+func TestGenerateNameIsSet(t *testing.T) {
 	const (
 		named    = "{apiVersion: v1, kind: ConfigMap, metadata: {name: chosen}}"
 		prefixed = "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: Some-}}"
@@ -163,13 +163,13 @@ func TestEverythingIsInItsNamespace(t *testing.T) {
 			f.wants("it", tc.object, yes)
 			node := f.node(t)
 			if tc.refused != "" {
-				if node.Refused.Reason != plan.Rejected || !strings.Contains(node.Refused.Message, tc.refused) {
-					t.Errorf("it is refused: %+v", node.Refused)
+				if node.Refusal.Reason != plan.Rejected || !strings.Contains(node.Refusal.Message, tc.refused) {
+					t.Errorf("it is refused: %+v", node.Refusal)
 				}
 				return
 			}
-			if node.Refused.Reason != "" || node.Object.GetNamespace() != tc.want {
-				t.Errorf("it is in %q, refused: %+v", node.Object.GetNamespace(), node.Refused)
+			if node.Refusal.Reason != "" || node.Object.GetNamespace() != tc.want {
+				t.Errorf("it is in %q, refused: %+v", node.Object.GetNamespace(), node.Refusal)
 			}
 		})
 	}
@@ -257,8 +257,8 @@ func TestAFailureKeepsWhatWasWanted(t *testing.T) {
 		passes bool
 	}{
 		"a function that is away":              {&pipeline.CallError{Code: "Unavailable", Message: "away"}, true},
-		"a function that nobody knows":         {&pipeline.UnknownError{Function: "f"}, false},
-		"an answer that makes no sense":        {&pipeline.AnswerError{What: "is nonsense"}, false},
+		"a function that nobody knows":         {&pipeline.UnknownFunctionError{Function: "f"}, false},
+		"an answer that makes no sense":        {&pipeline.ResponseError{Problem: "is nonsense"}, false},
 		"something that nobody has thought of": {errors.New("who knows"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAFailureKeepsWhatWasWanted(t *testing.T) {
 			if tc.passes != (got.Failure != nil) {
 				t.Errorf("it is tried again: %t", got.Failure != nil)
 			}
-			if got.Failure == nil && got.Again == 0 {
+			if got.Failure == nil && got.RequeueAfter == 0 {
 				t.Error("it is never run again")
 			}
 		})

@@ -14,34 +14,34 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// refs refer to what the composite is composed of: what is wanted, and what is there
-// still. The latter has no name where a wanted one takes its place, or where nothing but
-// the reference tells that it is there.
-func (s *sitting) refs(nodes []plan.Node) []xrd.ComposedRef {
+// refs are the composite's resourceRefs: the desired children and those that are still
+// there. One of the latter has no resource name if a desired child has that name, or if only
+// the composite's reference, and no label, makes the object a child.
+func (s *compositeState) refs(nodes []plan.Node) []xrd.ComposedRef {
 	var refs []xrd.ComposedRef
-	seen, taken := map[where]bool{}, map[string]bool{}
+	seen, desired := map[objectRef]bool{}, map[string]bool{}
 	add := func(name string, o *unstructured.Unstructured, dependsOn []string) {
-		ref := s.refTo(o)
-		if seen[whereIs(ref)] {
+		ref := s.refOf(o)
+		if seen[objectRefOf(ref)] {
 			return
 		}
-		seen[whereIs(ref)] = true
+		seen[objectRefOf(ref)] = true
 		ref.ResourceName, ref.DependsOn = name, dependsOn
 		refs = append(refs, ref)
 	}
 	for _, node := range nodes {
-		if node.Refused.Reason == "" && node.ID != secretNode {
+		if node.Refusal.Reason == "" && node.ID != secretNode {
 			add(node.ID, node.Object, node.DependsOn)
-			taken[node.ID] = true
+			desired[node.ID] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.facts.Owned)) {
 		for _, o := range s.owned(name) {
-			called := name
-			if taken[name] || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] == "" {
-				called = ""
+			resourceName := name
+			if desired[name] || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] == "" {
+				resourceName = ""
 			}
-			add(called, o, nil)
+			add(resourceName, o, nil)
 		}
 	}
 	slices.SortFunc(refs, func(a, b xrd.ComposedRef) int {
@@ -50,46 +50,46 @@ func (s *sitting) refs(nodes []plan.Node) []xrd.ComposedRef {
 	return refs
 }
 
-// refersTo says whether the composite refers to the same objects already, as another
-// implementation writes it, and all of them are there. The names that they have in the
-// composition, which they carry themselves, are added with the next reference that changes:
-// for them alone the generation of a composite doesn't rise, which would make it unready
+// sameRefs says whether the composite's resourceRefs, as Crossplane wrote them, without
+// resource names, already refer to the same objects, and all of these exist. The resource
+// names, which the objects carry as annotations, are added with the next change of the
+// references: adding only them would raise the composite's generation and make it unready
 // until its status is written.
-func (s *sitting) refersTo(refs []xrd.ComposedRef, nodes []plan.Node) bool {
-	before := s.xr.Composed()
-	has := make(map[where]string, len(before))
+func (s *compositeState) sameRefs(refs []xrd.ComposedRef, nodes []plan.Node) bool {
+	before := s.xr.ResourceRefs()
+	versions := make(map[objectRef]string, len(before))
 	for _, ref := range before {
 		if ref.ResourceName != "" || len(ref.DependsOn) > 0 || ref.Name == "" {
 			return false
 		}
-		has[whereIs(ref)] = ref.APIVersion
+		versions[objectRefOf(ref)] = ref.APIVersion
 	}
-	same := len(before) == len(refs) && len(has) == len(refs)
+	same := len(before) == len(refs) && len(versions) == len(refs)
 	for _, ref := range refs {
-		same = same && has[whereIs(ref)] == ref.APIVersion
+		same = same && versions[objectRefOf(ref)] == ref.APIVersion
 	}
-	there := func(n plan.Node) bool { return n.ID == secretNode || n.Refused.Reason != "" || n.Observed != nil }
-	return same && !slices.ContainsFunc(nodes, func(n plan.Node) bool { return !there(n) })
+	exists := func(n plan.Node) bool { return n.ID == secretNode || n.Refusal.Reason != "" || n.Observed != nil }
+	return same && !slices.ContainsFunc(nodes, func(n plan.Node) bool { return !exists(n) })
 }
 
-// referred are the references of the composite by the names of resources. One of another
-// implementation's, which tells no name, is that of the only resource of its kind that isn't
-// there, if it is the only one to no object that is.
-func (s *sitting) referred(d *pipeline.Desired) map[string]xrd.ComposedRef {
+// refsByResource are the composite's resourceRefs by resource name. A reference without a
+// resource name, as Crossplane writes it, is matched by kind: if exactly one desired
+// resource of the kind doesn't exist, and exactly one reference of the kind has no object.
+func (s *compositeState) refsByResource(d *pipeline.Desired) map[string]xrd.ComposedRef {
 	out := map[string]xrd.ComposedRef{}
-	there := map[where]bool{}
+	existing := map[objectRef]bool{}
 	for _, objects := range s.facts.Owned {
 		for _, o := range objects {
-			there[whereIs(s.refTo(o))] = true
+			existing[objectRefOf(s.refOf(o))] = true
 		}
 	}
-	free := map[schema.GroupKind][]xrd.ComposedRef{}
-	for _, ref := range s.xr.Composed() {
+	unmatched := map[schema.GroupKind][]xrd.ComposedRef{}
+	for _, ref := range s.xr.ResourceRefs() {
 		switch kind := ref.GroupVersionKind().GroupKind(); {
 		case ref.ResourceName != "":
 			out[ref.ResourceName] = ref
-		case ref.Name != "" && !there[whereIs(ref)]:
-			free[kind] = append(free[kind], ref)
+		case ref.Name != "" && !existing[objectRefOf(ref)]:
+			unmatched[kind] = append(unmatched[kind], ref)
 		}
 	}
 	missing := map[schema.GroupKind][]string{}
@@ -101,8 +101,8 @@ func (s *sitting) referred(d *pipeline.Desired) map[string]xrd.ComposedRef {
 		}
 	}
 	for kind, names := range missing {
-		if len(names) == 1 && len(free[kind]) == 1 {
-			out[names[0]] = free[kind][0]
+		if len(names) == 1 && len(unmatched[kind]) == 1 {
+			out[names[0]] = unmatched[kind][0]
 		}
 	}
 	return out

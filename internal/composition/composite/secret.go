@@ -13,24 +13,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// secretNode is the node of the Secret with a composite's connection details. It is
-// nothing that the composition names.
+// secretNode is the node ID of the Secret with a composite's connection details. No
+// resource of the composition has this name.
 const secretNode = "crossplane.io/connection-details"
 
-// secretType is what kind of Secret it is.
+// secretType is the type of connection Secrets.
 const secretType = "connection.crossplane.io/v1alpha1"
 
-// secret is the composite's Secret as it is, if it is there.
-func (s *sitting) secret() *unstructured.Unstructured {
-	ref, _ := s.xr.ConnectionSecret()
+// observedSecret is the composite's observed connection Secret, or nil.
+func (s *compositeState) observedSecret() *unstructured.Unstructured {
+	ref, _ := s.xr.ConnectionSecretRef()
 	return s.facts.Object(secretNode, secretKind, ref.Namespace, ref.Name)
 }
 
-// secretNode wants the Secret, if the composite says where it is to be and there is
-// something to put into it, or was: what the details come from may be made anew.
-func (s *sitting) secretNode(d *pipeline.Desired) (plan.Node, bool) {
-	ref, wanted := s.xr.ConnectionSecret()
-	details, observed := s.published(d), s.secret()
+// secretNode is the node of the connection Secret, if the composite has a
+// writeConnectionSecretToRef and there are connection details. If the details are gone, for
+// example while their source is recreated, the Secret keeps its data.
+func (s *compositeState) secretNode(d *pipeline.Desired) (plan.Node, bool) {
+	ref, wanted := s.xr.ConnectionSecretRef()
+	details, observed := s.publishedDetails(d), s.observedSecret()
 	if len(details) == 0 && observed != nil {
 		details, _, _ = unstructured.NestedMap(observed.Object, "data")
 	}
@@ -41,11 +42,11 @@ func (s *sitting) secretNode(d *pipeline.Desired) (plan.Node, bool) {
 	o.SetGroupVersionKind(secretKind)
 	o.SetNamespace(ref.Namespace)
 	o.SetName(ref.Name)
-	return plan.Node{ID: secretNode, Kind: secretKind, Object: o, Observed: observed, Ready: observed != nil, Conceals: true}, true
+	return plan.Node{ID: secretNode, Kind: secretKind, Object: o, Observed: observed, Ready: observed != nil, Sensitive: true}, true
 }
 
-// published are the connection details that the definition lets out.
-func (s *sitting) published(d *pipeline.Desired) map[string]any {
+// publishedDetails are the connection details whose keys the definition publishes.
+func (s *compositeState) publishedDetails(d *pipeline.Desired) map[string]any {
 	keys := s.Definition.Spec.ConnectionSecretKeys
 	out := map[string]any{}
 	for key, value := range d.ConnectionDetails {
@@ -56,9 +57,9 @@ func (s *sitting) published(d *pipeline.Desired) map[string]any {
 	return out
 }
 
-// publishedAt is when the connection details were last written as they are; empty where
-// they weren't.
-func (s *sitting) publishedAt(d *pipeline.Desired) string {
+// publishedAt is when the connection details were last written, in RFC 3339; empty if they
+// were never written.
+func (s *compositeState) publishedAt(d *pipeline.Desired) string {
 	node, wanted := s.secretNode(d)
 	if !wanted {
 		return ""
@@ -66,11 +67,11 @@ func (s *sitting) publishedAt(d *pipeline.Desired) string {
 	before := s.xr.LastPublished()
 	written := node.Observed != nil && object.Digest(node.Observed.Object["data"]) == object.Digest(node.Object.Object["data"])
 	switch {
-	case !written: // yet: the next turn sees it
-		s.memory.unpublished = true
+	case !written: // the next round sees it written
+		s.memory.publishPending = true
 		return before
-	case s.memory.unpublished, before == "" && s.memory.published == "":
-		s.memory.unpublished, s.memory.published = false, s.Now().UTC().Format(time.RFC3339)
+	case s.memory.publishPending, before == "" && s.memory.publishedAt == "":
+		s.memory.publishPending, s.memory.publishedAt = false, s.Now().UTC().Format(time.RFC3339)
 	}
-	return cmp.Or(s.memory.published, before)
+	return cmp.Or(s.memory.publishedAt, before)
 }

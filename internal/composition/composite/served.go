@@ -8,28 +8,30 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 )
 
-// Served serves the composites of one kind.
+// Served reconciles the composites of one kind.
 type Served struct {
 	*instance.Reconciler
 	Runner pipeline.Runner
 
-	calls atomic.Pointer[map[string]bool]
+	// functions are those that the compositions of the snapshot call.
+	functions atomic.Pointer[map[string]bool]
 }
 
-// Use has them composed by what the definition and its compositions are now.
-func (s *Served) Use(snapshot xrd.Snapshot) {
+// SetSnapshot sets the definition and the compositions that composites are composed by.
+func (s *Served) SetSnapshot(snapshot xrd.Snapshot) {
 	calls := map[string]bool{}
 	for _, r := range snapshot.Revisions {
 		for _, step := range r.Spec.Pipeline {
 			calls[step.FunctionRef.Name] = true
 		}
 	}
-	s.calls.Store(&calls)
+	s.functions.Store(&calls)
 	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now})
 }
 
-// Calls says whether a function is called for some of them, as far as is known.
-func (s *Served) Calls(function string) bool {
-	calls := s.calls.Load()
+// CallsFunction says whether a composition of the snapshot calls a function. It is false
+// before the first snapshot.
+func (s *Served) CallsFunction(function string) bool {
+	calls := s.functions.Load()
 	return calls != nil && (*calls)[function]
 }

@@ -13,73 +13,72 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// status is what the functions want the composite's status to be, with what the machinery
-// has in it beside conditions.
-func (s *sitting) status(outcome pipeline.Outcome) map[string]any {
-	wanted, _ := outcome.Desired.Composite["status"].(map[string]any)
+// desiredStatus is the composite's desired status without conditions: the author's part, as
+// functions set it, and Crossplane's fields.
+func (s *compositeState) desiredStatus(result pipeline.Result) map[string]any {
+	wanted, _ := result.Desired.Composite["status"].(map[string]any)
 	status := xrd.AuthorStatus(wanted, s.Definition)
-	places := s.xr.Places()
-	if at := s.publishedAt(outcome.Desired); at != "" {
-		places.LastPublishedTime.Put(status, at)
+	places := s.xr.Layout()
+	if at := s.publishedAt(result.Desired); at != "" {
+		places.LastPublishedTime.SetInStatus(status, at)
 	}
 	var types []any
-	for _, c := range outcome.Conditions {
-		if c.Claim {
+	for _, c := range result.Conditions {
+		if c.ForClaim {
 			types = append(types, c.Type)
 		}
 	}
 	if len(types) > 0 {
 		slices.SortFunc(types, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
-		places.ClaimConditionTypes.Put(status, types)
+		places.ClaimConditionTypes.SetInStatus(status, types)
 	}
 	return status
 }
 
-// settleStatus notes what the functions want of the author's part of the status, which
-// they see in the next turn, and reports whether it is something else than they have seen
-// in this one.
-func (s *sitting) settleStatus(outcome pipeline.Outcome) (changed bool) {
+// recordStatus remembers the author's part of the desired status, which functions see in
+// the next round, and returns whether it differs from what they saw in this round.
+func (s *compositeState) recordStatus(result pipeline.Result) (changed bool) {
 	seen := s.memory.status
 	if seen == nil {
 		status, _ := s.facts.Instance.Object["status"].(map[string]any)
 		seen = xrd.AuthorStatus(status, s.Definition)
 	}
-	wanted, _ := outcome.Desired.Composite["status"].(map[string]any)
+	wanted, _ := result.Desired.Composite["status"].(map[string]any)
 	s.memory.status = xrd.AuthorStatus(wanted, s.Definition)
 	return object.Digest(seen) != object.Digest(s.memory.status)
 }
 
-// conditions are those that functions set.
-func conditions(outcome pipeline.Outcome) []v1alpha1.Condition {
+// resultConditions are the conditions that functions set.
+func resultConditions(result pipeline.Result) []v1alpha1.Condition {
 	var out []v1alpha1.Condition
-	for _, c := range outcome.Conditions {
+	for _, c := range result.Conditions {
 		out = append(out, v1alpha1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
 	}
 	return out
 }
 
-// results are what functions have people told.
-func results(outcome pipeline.Outcome) []plan.Result {
+// functionResults are the results of functions, a Fatal one included.
+func functionResults(result pipeline.Result) []plan.Result {
 	var out []plan.Result
-	for _, r := range outcome.Results {
-		out = append(out, plan.Result{Warning: r.Warning, Reason: r.Reason, Message: r.String(), Claim: r.Claim})
+	for _, r := range result.Results {
+		out = append(out, plan.Result{Warning: r.Warning, Reason: r.Reason, Message: r.String(), Claim: r.ForClaim})
 	}
 	var fatal *pipeline.FatalError
-	if outcome.Failure != nil && errors.As(outcome.Failure, &fatal) {
-		out = append(out, plan.Result{Warning: true, Reason: fatal.Reason, Message: outcome.Failure.Error(), Claim: fatal.Claim})
+	if result.Failure != nil && errors.As(result.Failure, &fatal) {
+		out = append(out, plan.Result{Warning: true, Reason: fatal.Reason, Message: result.Failure.Error(), Claim: fatal.ForClaim})
 	}
 	return out
 }
 
-func failed(f *pipeline.Failure) plan.Problem {
+func failureProblem(f *pipeline.Failure) plan.Problem {
 	return plan.Problem{Reason: plan.PipelineFailed, Message: "cannot compose resources: " + f.Error()}
 }
 
-// waiting says what a run lacks that will be known in a moment.
-func waiting(wants []pipeline.Want) plan.Problem {
+// pendingProblem names the requirements that are not read yet.
+func pendingProblem(pending []pipeline.PendingRequirement) plan.Problem {
 	var texts []string
-	for _, w := range wants {
-		texts = append(texts, fmt.Sprintf("step %q requires %s", w.Step, w.Key))
+	for _, p := range pending {
+		texts = append(texts, fmt.Sprintf("step %q requires %s", p.Step, p.Key))
 	}
 	return plan.Problem{Reason: plan.Syncing, Message: "reading what functions require: " + strings.Join(texts, "; ")}
 }

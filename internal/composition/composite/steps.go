@@ -18,18 +18,18 @@ type requirements = fnv1.Requirements
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
-// steps are the steps of a revision's pipeline, with the credentials that they are given.
-func (s *sitting) steps(revision *v1.CompositionRevision) ([]pipeline.Step, plan.Problem) {
+// pipelineSteps are the steps of a revision's pipeline, with their credentials.
+func (s *compositeState) pipelineSteps(revision *v1.CompositionRevision) ([]pipeline.Step, plan.Problem) {
 	steps := make([]pipeline.Step, 0, len(revision.Spec.Pipeline))
 	for _, p := range revision.Spec.Pipeline {
 		step := pipeline.Step{
 			Name: p.Step, Function: p.FunctionRef.Name,
-			Requirements: required(p.Requirements), Expected: s.memory.required[p.Step],
+			Requirements: stepRequirements(p.Requirements), LastRequirements: s.memory.required[p.Step],
 		}
 		if p.Input != nil && len(p.Input.Raw) > 0 {
-			input, err := structs.Text(p.Input.Raw)
+			input, err := structs.FromJSON(p.Input.Raw)
 			if err != nil {
-				return nil, stepProblem(p.Step, fmt.Sprintf("its input can't be read: %v", err))
+				return nil, stepProblem(p.Step, fmt.Sprintf("cannot read its input: %v", err))
 			}
 			step.Input = input
 		}
@@ -46,26 +46,26 @@ func stepProblem(step, what string) plan.Problem {
 	return plan.Problem{Reason: plan.PipelineFailed, Message: fmt.Sprintf("cannot compose resources: step %q: %s", step, what)}
 }
 
-// credentials reads the Secrets that a step is given.
-func (s *sitting) credentials(p v1.PipelineStep) (map[string]map[string][]byte, plan.Problem) {
+// credentials reads the Secrets of a step's credentials.
+func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][]byte, plan.Problem) {
 	out := map[string]map[string][]byte{}
 	for _, c := range p.Credentials {
 		if c.Source != v1.CredentialsSecret || c.SecretRef == nil {
 			continue
 		}
-		look := s.world.Object(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
+		secret := s.cluster.Object(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
 		switch {
-		case look.Unreadable != nil:
-			return nil, plan.Problem{Reason: look.Unreadable.Reason, Message: fmt.Sprintf("step %q: its credentials can't be read: %s", p.Step, look.Unreadable.Message)}
-		case look.Object == nil:
-			return nil, stepProblem(p.Step, fmt.Sprintf("its credentials %s are in Secret %s/%s, which isn't there; it goes on when that is made", c.Name, c.SecretRef.Namespace, c.SecretRef.Name))
+		case secret.Unreadable != nil:
+			return nil, plan.Problem{Reason: secret.Unreadable.Reason, Message: fmt.Sprintf("step %q: cannot read its credentials: %s", p.Step, secret.Unreadable.Message)}
+		case secret.Object == nil:
+			return nil, stepProblem(p.Step, fmt.Sprintf("Secret %[2]s/%[3]s of its credentials %[1]s doesn't exist; create it", c.Name, c.SecretRef.Namespace, c.SecretRef.Name))
 		}
-		out[c.Name] = secretData(look.Object)
+		out[c.Name] = secretData(secret.Object)
 	}
 	return out, plan.Problem{}
 }
 
-// secretData is what a Secret holds.
+// secretData is the decoded data of a Secret.
 func secretData(secret *unstructured.Unstructured) map[string][]byte {
 	data, _, _ := unstructured.NestedMap(secret.Object, "data")
 	out := make(map[string][]byte, len(data))
@@ -78,8 +78,8 @@ func secretData(secret *unstructured.Unstructured) map[string][]byte {
 	return out
 }
 
-// required are the requirements that a step has from the start.
-func required(r *v1.FunctionRequirements) *requirements {
+// stepRequirements are the requirements that the composition states for a step.
+func stepRequirements(r *v1.FunctionRequirements) *requirements {
 	if r == nil {
 		return nil
 	}
@@ -100,13 +100,13 @@ func required(r *v1.FunctionRequirements) *requirements {
 	return out
 }
 
-// note remembers what the steps of a run required.
-func (m *memory) note(outcome pipeline.Outcome) {
-	if outcome.Desired == nil {
+// recordRequirements remembers the requirements of the steps of a run that succeeded.
+func (m *memory) recordRequirements(result pipeline.Result) {
+	if result.Desired == nil {
 		return
 	}
-	m.required = make(map[string]*requirements, len(outcome.Progress))
-	for _, p := range outcome.Progress {
+	m.required = make(map[string]*requirements, len(result.Progress))
+	for _, p := range result.Progress {
 		m.required[p.Step] = p.Requirements
 	}
 }

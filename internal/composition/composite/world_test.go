@@ -145,8 +145,8 @@ func (f *fixture) has(name, text string) *unstructured.Unstructured {
 
 // refers has the composite refer to objects.
 func (f *fixture) refers(refs ...xrd.ComposedRef) {
-	xr := xrd.At(f.facts.Instance, xrd.PlacesOf(f.composer.Definition.ScopeOrDefault()))
-	xr.SetComposed(refs)
+	xr := xrd.NewInstance(f.facts.Instance, xrd.LayoutOf(f.composer.Definition.ScopeOrDefault()))
+	xr.SetResourceRefs(refs)
 }
 
 func (f *fixture) compose(t *testing.T) plan.Desired {

@@ -15,29 +15,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// CompositionCache has the compositions and their revisions by the kind that they are for, as the
-// watch tells of them, so that a change of one concerns one definition. It is safe for
-// concurrent use.
+// CompositionCache indexes compositions and their revisions by composite kind, from watch
+// events, so that a change of one only enqueues one definition. It is safe for concurrent
+// use.
 type CompositionCache struct {
 	hub *watch.Hub
-	// changed is told of a kind that something has changed for, and of the empty kind when
-	// it is the library as a whole.
+	// changed is called with the composite kind of a change, or with the empty kind if the
+	// whole cache changed.
 	changed func(schema.GroupKind)
 
-	// mu is held while an object is looked up and shelved, so that of two events of one
-	// object the later look counts.
+	// mu is held from the read of an object to its update here, so that of two concurrent
+	// events of one object the newer read wins.
 	mu           sync.Mutex
 	compositions index[*v1.Composition]
 	revisions    index[*v1.CompositionRevision]
 }
 
-// Kinds of what is in the library.
+// The kinds in the cache.
 var (
 	compositionKind = v1.GroupVersion.WithKind(v1.CompositionKind)
 	revisionKind    = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
 )
 
-// NewCompositionCache returns a library that follows the hub.
+// NewCompositionCache returns a cache that follows the hub.
 func NewCompositionCache(hub *watch.Hub, changed func(schema.GroupKind)) *CompositionCache {
 	l := &CompositionCache{
 		hub: hub, changed: changed,
@@ -55,14 +55,14 @@ func NewCompositionCache(hub *watch.Hub, changed func(schema.GroupKind)) *Compos
 	return l
 }
 
-// decode reads an object; one that can't be read is as good as none.
+// decode decodes an object; it returns false if the object is invalid.
 func decode[T any](o *unstructured.Unstructured) (*T, bool) {
 	out := new(T)
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out)
 	return out, err == nil
 }
 
-// digestIf tells contents apart; it is "" for what could not be read.
+// digestIf is the digest of an object's content; "" if it could not be decoded.
 func digestIf(ok bool, content ...any) string {
 	if !ok {
 		return ""
@@ -70,7 +70,7 @@ func digestIf(ok bool, content ...any) string {
 	return object.Digest(content)
 }
 
-// conditionsOf is what of a revision's conditions counts: not when that was found.
+// conditionsOf are a revision's conditions without their times.
 func conditionsOf(r *v1.CompositionRevision) []string {
 	var out []string
 	for _, c := range r.Status.Conditions {
@@ -80,12 +80,12 @@ func conditionsOf(r *v1.CompositionRevision) []string {
 }
 
 func serveKind[T any](l *CompositionCache, s *index[T], gvk schema.GroupVersionKind) {
-	l.hub.Serve(gvk, func(key object.Key, _ watch.Cause) { update(l, s, gvk, key) })
-	update(l, s, gvk, object.Key{}) // it may have been watched before, and is in sync
+	l.hub.WatchKind(gvk, func(key object.Key, _ watch.Cause) { update(l, s, gvk, key) })
+	update(l, s, gvk, object.Key{}) // the kind may be watched and synced already
 }
 
-// update takes note of an object, or of all where the key has no name: what the state of the
-// watch is may have changed, and so may everything.
+// update reads one object from the hub, or all if the key has no name: then the state of the
+// watch has changed.
 func update[T any](l *CompositionCache, s *index[T], gvk schema.GroupVersionKind, key object.Key) {
 	if key.Name == "" {
 		l.mu.Lock()
@@ -101,15 +101,15 @@ func update[T any](l *CompositionCache, s *index[T], gvk schema.GroupVersionKind
 	}
 	l.mu.Lock()
 	o, _ := l.hub.Served(gvk, key.Namespace, key.Name)
-	concerned := s.put(key.Name, o)
+	affected := s.put(key.Name, o)
 	l.mu.Unlock()
-	for _, gk := range concerned {
+	for _, gk := range affected {
 		l.changed(gk)
 	}
 }
 
-// compositionsFor returns what there is for a kind, and what tells that apart from what there was. It is
-// not complete while not everything has been read yet.
+// compositionsFor returns the compositions and revisions for a kind, with a digest. It is not
+// complete until both kinds are synced.
 func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []*v1.Composition, revisions []*v1.CompositionRevision, mark string, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,10 +121,9 @@ func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []
 	return compositions, revisions, object.Digest([]any{first, second}), true
 }
 
-// index holds objects by name and by the kind that they are for.
+// index has objects by name and by composite kind.
 type index[T any] struct {
-	// read decodes an object; the mark tells its content apart, and is "" where it can't be
-	// read.
+	// read decodes an object; mark is the digest of its content, or "" if it is invalid.
 	read     func(*unstructured.Unstructured) (decoded T, kind schema.GroupKind, mark string)
 	byName   map[string]indexed[T]
 	byKind   map[schema.GroupKind]map[string]struct{}
@@ -137,9 +136,8 @@ type indexed[T any] struct {
 	mark   string
 }
 
-// put shelves an object, nil for one that is gone, and returns the kinds that this changes
-// something for.
-func (s *index[T]) put(name string, o *unstructured.Unstructured) (concerned []schema.GroupKind) {
+// put sets an object, or removes it if it is nil, and returns the affected composite kinds.
+func (s *index[T]) put(name string, o *unstructured.Unstructured) (affected []schema.GroupKind) {
 	was, had := s.byName[name]
 	is := indexed[T]{}
 	if o != nil {
@@ -153,10 +151,10 @@ func (s *index[T]) put(name string, o *unstructured.Unstructured) (concerned []s
 		if delete(s.byKind[was.kind], name); len(s.byKind[was.kind]) == 0 {
 			delete(s.byKind, was.kind)
 		}
-		concerned = append(concerned, was.kind)
+		affected = append(affected, was.kind)
 	}
 	if is.mark == "" {
-		return concerned
+		return affected
 	}
 	if s.byName == nil {
 		s.byName, s.byKind = map[string]indexed[T]{}, map[schema.GroupKind]map[string]struct{}{}
@@ -167,27 +165,27 @@ func (s *index[T]) put(name string, o *unstructured.Unstructured) (concerned []s
 	s.byName[name] = is
 	s.byKind[is.kind][name] = struct{}{}
 	if !had || was.kind != is.kind {
-		concerned = append(concerned, is.kind)
+		affected = append(affected, is.kind)
 	}
-	return concerned
+	return affected
 }
 
-// replace shelves what there is, and nothing else.
+// replace replaces all objects.
 func (s *index[T]) replace(all []*unstructured.Unstructured) {
-	there := map[string]struct{}{}
+	existing := map[string]struct{}{}
 	for _, o := range all {
-		there[o.GetName()] = struct{}{}
+		existing[o.GetName()] = struct{}{}
 		s.put(o.GetName(), o)
 	}
 	for name := range s.byName {
-		if _, ok := there[name]; !ok {
+		if _, ok := existing[name]; !ok {
 			s.put(name, nil)
 		}
 	}
 	s.complete = true
 }
 
-// of lists, by name, what there is for a kind, with the marks.
+// of lists the objects for a kind, sorted by name, with their digests.
 func (s *index[T]) of(gk schema.GroupKind) (objects []T, marks []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byKind[gk])) {
 		v := s.byName[name]

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// ownerOf names the definition that controls a CustomResourceDefinition, in whatever
-// incarnation, if one does.
+// ownerOf is the name of the definition that controls a CustomResourceDefinition, whatever
+// its UID, or "".
 func ownerOf(c *extv1.CustomResourceDefinition) (name string, owned bool) {
 	owner := metav1.GetControllerOfNoCopy(c)
 	if owner == nil || owner.Kind != v1.DefinitionKind || groupOf(owner.APIVersion) != Kind.Group {
@@ -31,7 +31,7 @@ func groupOf(apiVersion string) string {
 // ownedCRDs lists the CustomResourceDefinitions that a definition controls: that of its
 // composites, which has its name, and those of claims.
 func (r *Dialect) ownedCRDs(v *session) (composite, claim *extv1.CustomResourceDefinition) {
-	for _, c := range r.Config.Kinds.Where(func(c *extv1.CustomResourceDefinition) bool {
+	for _, c := range r.Config.Kinds.ListCRDs(func(c *extv1.CustomResourceDefinition) bool {
 		owner, owned := ownerOf(c)
 		return owned && owner == v.Key.Name
 	}) {
@@ -44,12 +44,12 @@ func (r *Dialect) ownedCRDs(v *session) (composite, claim *extv1.CustomResourceD
 	return composite, claim
 }
 
-// Categories by which a CustomResourceDefinition that nobody controls can be told to have
-// been a definition's once: one whose deletion has left it behind, say.
+// Categories that identify a CustomResourceDefinition without a controller as a former one of
+// a definition, for example one that was orphaned by the definition's deletion.
 var categories = []string{"composite", "claim"}
 
-// otherOwner says whose a CustomResourceDefinition is that a definition can't have; empty if it can
-// have it.
+// otherOwner is the owner of a CustomResourceDefinition that a definition cannot take over;
+// empty if it can.
 func otherOwner(c *extv1.CustomResourceDefinition, definition string) string {
 	name, owned := ownerOf(c)
 	_, signed := c.Annotations[v1alpha1.AppliedAnnotation]
@@ -72,8 +72,8 @@ func otherOwner(c *extv1.CustomResourceDefinition, definition string) string {
 	return "exists already and is not from a definition"
 }
 
-// workingVersion is the kind of a CustomResourceDefinition in the version that is worked in: the
-// one that objects are stored in, or else the first that is served.
+// workingVersion is the kind of a CustomResourceDefinition in the version that is reconciled:
+// the storage version if it is served, or else the first served version.
 func workingVersion(c *extv1.CustomResourceDefinition) (kind schema.GroupVersionKind, served bool) {
 	for _, v := range c.Spec.Versions {
 		switch {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhoseAKindIs(t *testing.T) {
+func TestOtherOwner(t *testing.T) {
 	controlled := func(apiVersion, kind, name string) func(*extv1.CustomResourceDefinition) {
 		return func(c *extv1.CustomResourceDefinition) {
 			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, Controller: new(true)}}

@@ -8,26 +8,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 )
 
-// Kinds makes what serves the kinds of a definition: one Served for each time that a kind
-// begins to be served. The definition is the one that the kind was last published for;
-// kind has the version that is worked in. Wake asks for another pass over the definition:
-// it is for an object that is gone, which a deleted definition may wait for.
+// Kinds makes the reconcilers of the kinds of a definition: one Served each time that a
+// kind begins to be served. The definition is the one that the kind was last published for;
+// kind has the version that is reconciled. wake enqueues the definition; call it when an
+// object of the kind is gone, since a deleted definition may wait for that.
 type Kinds interface {
 	Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) Served
 	Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) Served
 }
 
-// Served serves the objects of one kind.
+// Served reconciles the objects of one kind.
 //
-// Its Reconcile may be called before the first Use, while it isn't known yet which
-// compositions there are: then objects that are being deleted are taken apart, and others
-// are left as they are. After a Use that brings something new all objects are asked for
-// again, as the least urgent work there is.
+// Reconcile may be called before the first SetSnapshot, while compositions are not read yet:
+// then it deletes the children of objects that are being deleted, and leaves other objects
+// unchanged. After a SetSnapshot with a change, all objects are enqueued with low priority.
 type Served interface {
 	queue.Reconciler
-	// Use gives it the world of its kind as it is now. It is called while passes run,
-	// which finish with what they began with. It must not block.
-	Use(Snapshot)
+	// SetSnapshot sets the definition and the compositions of the kind. Running reconciles
+	// finish with the snapshot that they began with. It must not block.
+	SetSnapshot(Snapshot)
 }
 
 // Snapshot is a definition as its kinds are served by, with all compositions that are for

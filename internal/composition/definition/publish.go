@@ -57,7 +57,7 @@ func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 		return nil
 	}
 	d := &v1.CompositeResourceDefinition{}
-	if !install.Noted(composite, &d.Spec) {
+	if !install.ReadAccepted(composite, &d.Spec) {
 		return nil
 	}
 	d.SetGroupVersionKind(Kind)

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving"
 )
 
-// Registry is what is known of all definitions. It is safe for concurrent use.
+// Registry has the state of all definitions. It is safe for concurrent use.
 type Registry struct {
 	*serving.Registry[*memory]
 }
@@ -20,26 +20,26 @@ func NewRegistry() *Registry {
 	return &Registry{serving.NewRegistry(func() *memory { return &memory{} })}
 }
 
-// memory is what is kept of one definition between reconciles, to which it belongs.
+// memory is kept for one definition between reconciles. Only its reconcile uses it.
 type memory struct {
 	validated validation
-	// good is the definition as its composite kind was last published for; goodMark tells
-	// that apart from what it was before.
+	// good is the definition that its composite kind was last published for; goodMark is its
+	// digest.
 	good             *v1.CompositeResourceDefinition
 	goodMark         string
 	composite, claim running
 }
 
-// running is what serves one of a definition's kinds.
+// running is the controller of one of a definition's kinds.
 type running struct {
 	serving.Running
 	served Served
-	// compositionsMark tells apart what served was last given.
+	// compositionsMark is the digest of the last snapshot of served.
 	compositionsMark string
 }
 
 // Concerned lists, sorted, the definitions that a change of a CustomResourceDefinition
-// concerns: the one that controls it, and those that want its kind or its name.
+// affects: the one that controls it, and those that define its kind or its name.
 func (g *Registry) Concerned(c *extv1.CustomResourceDefinition) []object.Key {
 	out := g.Registry.Concerned(c)
 	if name, owned := ownerOf(c); owned {

@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// mostNamed bounds the objects that a message names, and mostTold those of which it says
-// what keeps them.
+// mostNamed bounds the objects that a message names, and mostTold those whose blockers it
+// names.
 const (
 	mostNamed = 5
 	mostTold  = 3
 )
 
-// remainingText says how many there are, the first of them, and what keeps them.
+// remainingText has the number of remaining objects, the first names, and what blocks them.
 func remainingText(n *serving.Remaining) string {
 	if !n.Known() {
 		return fmt.Sprintf("cannot determine whether objects of kind %s remain: %s", n.Kind, n.State.Message)
@@ -36,13 +36,13 @@ func remainingText(n *serving.Remaining) string {
 	if more := len(n.Objects) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	for _, held := range blockedTexts(n) {
-		text += "; " + held
+	for _, blocked := range blockedTexts(n) {
+		text += "; " + blocked
 	}
 	return text
 }
 
-// blockedTexts say of the first objects that are held up what by.
+// blockedTexts are what blocks the deletion of the first blocked objects.
 func blockedTexts(n *serving.Remaining) []string {
 	var out []string
 	for _, o := range n.Objects {
@@ -56,7 +56,7 @@ func blockedTexts(n *serving.Remaining) []string {
 	return out
 }
 
-// blockedText says what keeps an object; empty if nothing is known to.
+// blockedText is what blocks the deletion of an object; empty if nothing is known.
 func blockedText(n *serving.Remaining, o *unstructured.Unstructured) string {
 	if refused := n.Refused[o.GetUID()]; refused != "" {
 		return "can't be deleted: " + refused
@@ -67,7 +67,7 @@ func blockedText(n *serving.Remaining, o *unstructured.Unstructured) string {
 	if deletion := report.ReadDeletion(o); deletion != nil && len(deletion.Blockers) > 0 {
 		first := deletion.Blockers[0]
 		text := fmt.Sprintf("waits for %s (%s: %s)", first.Object, first.Reason, first.Message)
-		if deepest := first.Deepest(); deepest.Object != first.Object {
+		if deepest := first.RootCause(); deepest.Object != first.Object {
 			text = fmt.Sprintf("waits for %s (%s: %s)", deepest.Object, deepest.Reason, deepest.Message)
 		}
 		return text

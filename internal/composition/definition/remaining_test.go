@@ -44,7 +44,7 @@ func hold(kind, name, message string) map[string]any {
 	}
 }
 
-func TestWhatRemainsIsTold(t *testing.T) {
+func TestRemainingText(t *testing.T) {
 	nested := hold("Nest", "a", "see there")
 	nested["cause"] = hold("Bucket", "logs", "it isn't empty")
 	synced := watch.State{Phase: watch.Synced}

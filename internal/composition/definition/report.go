@@ -25,7 +25,7 @@ const ReasonInvalid = "InvalidDefinition"
 // longestMessage is what a condition's message may hold.
 const longestMessage = 32768
 
-// kindStatus is a kind as a condition tells of it.
+// kindStatus is the state of a kind that its condition reports.
 type kindStatus struct {
 	readiness serving.Readiness
 	// serving says that it is served, and state how its watch goes.
@@ -35,7 +35,7 @@ type kindStatus struct {
 	good string
 }
 
-// condition says how a kind is.
+// condition is the condition of a kind, without its type.
 func (a kindStatus) condition(problems diag.List, notes string) v1alpha1.Condition {
 	no := func(reason, message string) v1alpha1.Condition {
 		return v1alpha1.Condition{Status: condition.False, Reason: reason, Message: message}
@@ -70,19 +70,20 @@ func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
 	return out
 }
 
-// report writes the definition's status, if it says anything new.
+// report writes the definition's status if it changed.
 func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
 	set := condition.Read(v.Unstructured)
 	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
 	if v.offersClaim() || v.memory.claim.Controller != nil {
 		set = r.mark(set, v, v1.TypeOffered, v.memory.claim.status(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
 	} else {
-		set = set.Drop(v1.TypeOffered)
+		set = set.Remove(v1.TypeOffered)
 	}
 	return r.writeStatus(ctx, v, set)
 }
 
-// ReportEnding says how far a deleted definition is: what is left of a kind, or that only its CustomResourceDefinition is.
+// ReportEnding reports the progress of a definition's deletion: the remaining objects of a
+// kind, or that only its CustomResourceDefinition remains.
 func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Result {
 	text := fmt.Sprintf("waiting for CustomResourceDefinition %s to be deleted", e.CRD.Name)
 	if left != nil {
@@ -91,12 +92,12 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *ser
 	return v.r.writeStatus(ctx, v, v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text))
 }
 
-// endingConditions say where a deletion is: claims go first.
+// endingConditions are the conditions during a deletion. Claims are deleted first.
 func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condition.Set {
 	set := condition.Read(v.Unstructured)
 	composites, claims := text, "no claim remains"
 	if ofClaims {
-		composites, claims = "composites go once their claims have gone", text
+		composites, claims = "composites are deleted after their claims", text
 	}
 	set = r.mark(set, v, v1.TypeEstablished, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingComposite, Message: composites})
 	if _, offered := set.Get(v1.TypeOffered); offered || ofClaims {
@@ -106,12 +107,12 @@ func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condi
 }
 
 func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Condition) condition.Set {
-	c.Type, c.Message, c.ObservedGeneration = kind, diag.Cut(c.Message, longestMessage), v.GetGeneration()
+	c.Type, c.Message, c.ObservedGeneration = kind, diag.Truncate(c.Message, longestMessage), v.GetGeneration()
 	return set.Mark(c, r.Now())
 }
 
-// writeStatus writes the definition's status, if it says anything new, and tells of
-// transitions as events.
+// writeStatus writes the definition's status if it changed, and records transitions as
+// events.
 func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Result {
 	var status v1.DefinitionStatus
 	if c := v.memory.composite.Controller; c != nil {
@@ -142,7 +143,8 @@ var eventReasons = map[string]struct{ serve, end string }{
 	v1.TypeOffered:     {"OfferClaim", "RedactClaim"},
 }
 
-// recordTransitions tells of transitions: that a kind is served, that it isn't, and that it ends.
+// recordTransitions records events: that a kind is served, that it isn't, and that it is
+// being deleted.
 func (r *Dialect) recordTransitions(v *session, before, after condition.Set) {
 	for _, kind := range []string{v1.TypeEstablished, v1.TypeOffered} {
 		was, _ := before.Get(kind)

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving"
 )
 
-func TestHowAKindIsTold(t *testing.T) {
+func TestKindCondition(t *testing.T) {
 	ready, good := serving.Readiness{Ready: true}, v1.ReasonWatchingComposite
 	var problems diag.List
 	problems.Addf("spec.group", "is wrong")

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/ending"
 )
 
-// Endings delete the claims and then the composites, of all namespaces, and then their kinds. Both stay served for that:
-// claims take their composites down.
+// Endings delete the claims, then the composites, of all namespaces, and then their CRDs.
+// Both kinds stay served meanwhile, since claims delete their composites.
 func (v *session) Endings(context.Context) []*serving.Ending {
 	composite, claim := v.r.ownedCRDs(v)
 	serveComposites := func(context.Context) { v.r.serve(v, &v.memory.composite, composite, v.r.Runners.Composite) }

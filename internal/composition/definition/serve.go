@@ -12,13 +12,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// newServed makes what serves a kind.
+// newServed makes the reconciler of a kind.
 type newServed = func(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) Served
 
-// serve sees to it that a kind of the definition's is served, once the API server serves
-// it: in the version that is worked in, and for this incarnation of the definition.
+// serve starts the controller of a kind once the API server serves it, in the working
+// version and for the current UID of the definition.
 func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinition, make newServed) {
-	if c == nil || !crd.Established(c) {
+	if c == nil || !crd.IsEstablished(c) {
 		return
 	}
 	kind, served := workingVersion(c)
@@ -42,20 +42,20 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 	}
 }
 
-// setCompositions gives what serves a kind the compositions as they are now, if they have changed.
+// setCompositions sets the compositions of a kind's reconciler, if they have changed.
 func (r *Dialect) setCompositions(m *running, d *v1.CompositeResourceDefinition, mark string) (changed bool) {
-	compositions, revisions, shelved, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
-	if !complete || m.compositionsMark == mark+shelved {
+	compositions, revisions, cacheMark, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
+	if !complete || m.compositionsMark == mark+cacheMark {
 		return false
 	}
-	m.compositionsMark = mark + shelved
-	m.served.Use(Snapshot{Definition: d, Compositions: compositions, Revisions: revisions})
+	m.compositionsMark = mark + cacheMark
+	m.served.SetSnapshot(Snapshot{Definition: d, Compositions: compositions, Revisions: revisions})
 	return true
 }
 
-// servedBy is the definition that the kinds are served by, with what tells it apart from
-// others. One whose last good state is not known is as it is: its objects must be looked
-// after, and taking apart needs no more than their kind.
+// servedBy is the definition that the kinds are served by, with its digest: the last good one.
+// If that is unknown, it is the definition itself, even if it is invalid: its objects must be
+// reconciled, and their deletion only needs their kind.
 func (r *Dialect) servedBy(v *session) (d *v1.CompositeResourceDefinition, mark string) {
 	if d := r.lastGood(v); d != nil {
 		return d, v.memory.goodMark

@@ -12,51 +12,52 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// validation is what a definition comes to by itself. It is remembered: rules are compiled
-// for it, and passes are for all kinds of reasons.
+// validation is the result of the validation of a definition by itself. It is cached between
+// reconciles, since it compiles the schema's rules.
 type validation struct {
-	// of tells apart what was judged.
+	// of is the digest of the validated input.
 	of       string
 	problems diag.List
-	// composite and claim are the kinds of a definition without problems, notes what it
-	// says in vain.
+	// composite and claim are the CRDs of a valid definition. notes are warnings about parts
+	// without effect.
 	composite, claim *extv1.CustomResourceDefinition
 	notes            string
 }
 
-// validate validates the definition, by itself and against what is served. All problems are
-// told at once.
+// validate validates the definition, by itself and against its last good state. It collects
+// all problems.
 func (r *Dialect) validate(v *session) error {
 	if v.definition == nil {
 		return nil
 	}
-	// Labels are passed on to the kinds, and don't count for the generation.
+	// Labels are copied to the CRDs and don't change the generation.
 	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels})
 	if v.memory.validated.of != of {
-		judged, err := validationOf(v.definition, xrd.Options{MoreColumns: r.MoreColumns})
+		result, err := validationOf(v.definition, xrd.Options{MoreColumns: r.MoreColumns})
 		if err != nil {
 			return err
 		}
-		judged.of, v.memory.validated = of, judged
+		result.of, v.memory.validated = of, result
 	}
 	v.problems = slices.Clone(v.memory.validated.problems)
 	if before := r.lastGood(v); before != nil {
-		v.problems.Add(xrd.Changed(before, v.definition)...)
+		v.problems.Add(xrd.ValidateUpdate(before, v.definition)...)
 	}
 	v.problems = v.problems.Sorted()
 	return nil
 }
 
 func validationOf(d *v1.CompositeResourceDefinition, o xrd.Options) (validation, error) {
-	composite, problems := xrd.Composite(d, o)
+	composite, problems := xrd.CompositeCRD(d, o)
 	if len(problems) > 0 {
 		return validation{problems: problems}, nil
 	}
-	claim, _ := xrd.Claim(d, o) // its problems are the same
+	claim, _ := xrd.ClaimCRD(d, o) // its problems are the same
 	out := validation{composite: composite, claim: claim}
-	if notes := xrd.Notes(d); len(notes) > 0 {
+	if notes := xrd.Warnings(d); len(notes) > 0 {
 		out.notes = notes.Err().Error()
 	}
-	// After a restart it tells what to serve the kinds by if the definition is broken then.
-	return out, install.Note(composite, d.Spec)
+	// The note has the last good spec, for serving after a restart if the definition is invalid
+	// by then.
+	return out, install.SetAccepted(composite, d.Spec)
 }

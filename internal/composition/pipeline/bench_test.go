@@ -44,7 +44,7 @@ func BenchmarkPipeline(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { _ = function.Serve(ctx, listener, mirror, function.Insecure()) }()
-	far := pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: listener.Addr().String(), Plain: true}}}})
+	far := pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: listener.Addr().String(), Insecure: true}}}})
 	defer far.Close()
 
 	for name, runner := range map[string]pipeline.Runner{

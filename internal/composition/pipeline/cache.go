@@ -12,54 +12,52 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Cache remembers what functions answered, for as long as they say, so that an equal
-// request to the same revision of a function costs no call; and it makes equal calls
-// that come at the same time once. Equal are requests of one tag, as the protocol has
-// it; one without a tag passes through. Failures are never remembered.
+// Cache caches the responses of functions for their TTL, by function, revision and request
+// tag, and merges equal calls that are in flight at the same time. Requests without a tag
+// bypass it. Errors and Fatal results are never cached. It is safe for concurrent use.
 type Cache struct {
 	next     Runner
 	revision func(name string) string
 	now      func() time.Time
-	limit    int
+	maxBytes int
 
-	mu      sync.Mutex
-	answers map[cacheKey]*list.Element
-	order   *list.List // of *remembered; the front was used last
-	bytes   int
-	flights map[cacheKey]*flight
-	stats   CacheStats
+	mu       sync.Mutex
+	entries  map[cacheKey]*list.Element
+	order    *list.List // of *cacheEntry, most recently used first
+	bytes    int
+	inflight map[cacheKey]*inflightCall
+	stats    CacheStats
 }
 
-// CacheStats are what a cache has done and what it holds.
+// CacheStats are the counters and the size of a cache.
 type CacheStats struct {
-	// Hits were answered from memory, Joined by a call that was under way, and Misses
-	// by a call of their own.
+	// Hits are calls with a cached response, Joined those that shared a call in flight, and
+	// Misses those that called the function.
 	Hits, Joined, Misses uint64
-	// Entries and Bytes are what is remembered now.
+	// Entries and Bytes are the current size.
 	Entries, Bytes int
 }
 
 type cacheKey struct{ function, revision, tag string }
 
-type remembered struct {
+type cacheEntry struct {
 	key      cacheKey
 	response *fnv1.RunFunctionResponse
-	until    time.Time
+	expires  time.Time
 	bytes    int
 }
 
-// NewCache makes a cache in front of a runner that holds at most so many bytes.
-// revision says which revision of a function would be called; a new one's answers are
-// not its predecessor's.
+// NewCache makes a cache of at most that many bytes in front of a runner. revision returns
+// the current revision of a function: the responses of one revision are not used for
+// another.
 func NewCache(next Runner, revision func(name string) string, bytes int, now func() time.Time) *Cache {
 	return &Cache{
-		next: next, revision: revision, now: now, limit: bytes,
-		answers: map[cacheKey]*list.Element{}, order: list.New(), flights: map[cacheKey]*flight{},
+		next: next, revision: revision, now: now, maxBytes: bytes,
+		entries: map[cacheKey]*list.Element{}, order: list.New(), inflight: map[cacheKey]*inflightCall{},
 	}
 }
 
-// Run answers from memory if it can. The time to live of such an answer is what is left
-// of it.
+// Run returns a cached response, with its remaining TTL, or calls the function.
 func (c *Cache) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	key := cacheKey{function: name, revision: c.revision(name), tag: request.GetMeta().GetTag()}
 	if key.tag == "" {
@@ -69,7 +67,7 @@ func (c *Cache) Run(ctx context.Context, name string, request *fnv1.RunFunctionR
 	if response != nil {
 		return response, nil
 	}
-	defer c.leave(key, f)
+	defer c.release(key, f)
 	select {
 	case <-f.done:
 		return f.response, f.err
@@ -87,97 +85,100 @@ func (c *Cache) Stats() CacheStats {
 	return stats
 }
 
-// lookup returns what is remembered, or else the call to wait for.
-func (c *Cache) lookup(ctx context.Context, key cacheKey, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, *flight) {
+// lookup returns the cached response, or else the call in flight to wait for, which the
+// caller must release.
+func (c *Cache) lookup(ctx context.Context, key cacheKey, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, *inflightCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if found := c.answers[key]; found != nil {
-		known := found.Value.(*remembered)
-		if left := known.until.Sub(c.now()); left > 0 {
+	if found := c.entries[key]; found != nil {
+		entry := found.Value.(*cacheEntry)
+		if ttl := entry.expires.Sub(c.now()); ttl > 0 {
 			c.order.MoveToFront(found)
 			c.stats.Hits++
-			return withTTL(known.response, left), nil
+			return withTTL(entry.response, ttl), nil
 		}
-		c.forget(found)
+		c.evict(found)
 	}
-	if f := c.flights[key]; f != nil {
-		f.waiting++
+	if f := c.inflight[key]; f != nil {
+		f.waiters++
 		c.stats.Joined++
 		return nil, f
 	}
 	c.stats.Misses++
-	// The call serves all who wait for it: it ends when it is done, or when nobody waits.
-	apart, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flight{done: make(chan struct{}), cancel: cancel, waiting: 1}
-	c.flights[key] = f
-	go c.call(apart, key, request, f)
+	// The call serves all its waiters, so it doesn't end with the context of one of them. It
+	// is canceled when the last waiter releases it.
+	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &inflightCall{done: make(chan struct{}), cancel: cancel, waiters: 1}
+	c.inflight[key] = f
+	go c.call(callCtx, key, request, f)
 	return nil, f
 }
 
-// flight is a call that is under way.
-type flight struct {
-	done    chan struct{} // closed when the answer is there
+// inflightCall is a call in flight.
+type inflightCall struct {
+	done    chan struct{} // closed once response and err are set
 	cancel  context.CancelFunc
-	waiting int
+	waiters int
 
 	response *fnv1.RunFunctionResponse
 	err      error
 }
 
-func (c *Cache) call(ctx context.Context, key cacheKey, request *fnv1.RunFunctionRequest, f *flight) {
+func (c *Cache) call(ctx context.Context, key cacheKey, request *fnv1.RunFunctionRequest, f *inflightCall) {
 	func() {
-		defer recovered(&f.err)
+		defer recoverPanic(&f.err)
 		f.response, f.err = c.next.Run(ctx, key.function, request)
 	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.err == nil {
-		c.remember(key, f.response)
+		c.store(key, f.response)
 	}
-	if c.flights[key] == f {
-		delete(c.flights, key)
+	if c.inflight[key] == f {
+		delete(c.inflight, key)
 	}
 	close(f.done)
 }
 
-// leave ends a call that nobody waits for any more; the next one is made anew.
-func (c *Cache) leave(key cacheKey, f *flight) {
+// release removes a waiter of a call. The call is canceled with its last waiter, and is no
+// longer shared.
+func (c *Cache) release(key cacheKey, f *inflightCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.waiting--; f.waiting > 0 {
+	if f.waiters--; f.waiters > 0 {
 		return
 	}
 	f.cancel()
-	if c.flights[key] == f {
-		delete(c.flights, key)
+	if c.inflight[key] == f {
+		delete(c.inflight, key)
 	}
 }
 
-func (c *Cache) remember(key cacheKey, response *fnv1.RunFunctionResponse) {
+func (c *Cache) store(key cacheKey, response *fnv1.RunFunctionResponse) {
 	ttl := response.GetMeta().GetTtl()
 	if !ttl.IsValid() || ttl.AsDuration() <= 0 || fatal(response) != nil {
 		return
 	}
 	size := proto.Size(response) + len(key.function) + len(key.revision) + len(key.tag)
-	if size > c.limit {
+	if size > c.maxBytes {
 		return
 	}
-	if old := c.answers[key]; old != nil {
-		c.forget(old)
+	if old := c.entries[key]; old != nil {
+		c.evict(old)
 	}
-	c.answers[key] = c.order.PushFront(&remembered{key: key, response: response, until: c.now().Add(ttl.AsDuration()), bytes: size})
-	for c.bytes += size; c.bytes > c.limit; {
-		c.forget(c.order.Back())
+	c.entries[key] = c.order.PushFront(&cacheEntry{key: key, response: response, expires: c.now().Add(ttl.AsDuration()), bytes: size})
+	for c.bytes += size; c.bytes > c.maxBytes; {
+		c.evict(c.order.Back())
 	}
 }
 
-func (c *Cache) forget(e *list.Element) {
-	gone := c.order.Remove(e).(*remembered)
-	delete(c.answers, gone.key)
-	c.bytes -= gone.bytes
+func (c *Cache) evict(e *list.Element) {
+	evicted := c.order.Remove(e).(*cacheEntry)
+	delete(c.entries, evicted.key)
+	c.bytes -= evicted.bytes
 }
 
-// withTTL is the response with another time to live. It shares everything else.
+// withTTL is a shallow copy of the response with another TTL.
 func withTTL(r *fnv1.RunFunctionResponse, ttl time.Duration) *fnv1.RunFunctionResponse {
 	return &fnv1.RunFunctionResponse{
 		Meta:         &fnv1.ResponseMeta{Tag: r.GetMeta().GetTag(), Ttl: durationpb.New(ttl)},

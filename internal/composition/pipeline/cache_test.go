@@ -33,8 +33,8 @@ func tagged(tag string) *fnv1.RunFunctionRequest {
 	return &fnv1.RunFunctionRequest{Meta: &fnv1.RequestMeta{Tag: tag}}
 }
 
-// lasting answers with a time to live.
-func lasting(ttl time.Duration) pipeline.Func {
+// cacheable responds with a TTL.
+func cacheable(ttl time.Duration) pipeline.Func {
 	return func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		return &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Tag: request.GetMeta().GetTag(), Ttl: durationpb.New(ttl)}}, nil
 	}
@@ -45,7 +45,7 @@ func TestCacheRemembers(t *testing.T) {
 		return nil, errors.New("no")
 	}
 	fatal := func(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-		response, err := lasting(time.Minute)(ctx, request)
+		response, err := cacheable(time.Minute)(ctx, request)
 		response.Results = []*fnv1.Result{{Severity: fnv1.Severity_SEVERITY_FATAL}}
 		return response, err
 	}
@@ -56,19 +56,19 @@ func TestCacheRemembers(t *testing.T) {
 		after  time.Duration
 		calls  int
 	}{
-		"An equal request costs no call":        {"it was answered, for a minute", lasting(time.Minute), nil, 59 * time.Second, 1},
-		"An answer is forgotten after its time": {"the function is asked again when the time is over", lasting(time.Minute), nil, time.Minute, 2},
-		"Another request is another":            {"its tag differs", lasting(time.Minute), func(*string) (string, string) { return "f", "other" }, 0, 2},
-		"Another function is another":           {"functions answer differently", lasting(time.Minute), func(*string) (string, string) { return "g", "tag" }, 0, 2},
-		"Another revision is another function":  {"people fix functions", lasting(time.Minute), func(r *string) (string, string) { *r = "2"; return "f", "tag" }, 0, 2},
+		"An equal request costs no call":        {"it was answered, for a minute", cacheable(time.Minute), nil, 59 * time.Second, 1},
+		"An answer is forgotten after its time": {"the function is asked again when the time is over", cacheable(time.Minute), nil, time.Minute, 2},
+		"Another request is another":            {"its tag differs", cacheable(time.Minute), func(*string) (string, string) { return "f", "other" }, 0, 2},
+		"Another function is another":           {"functions answer differently", cacheable(time.Minute), func(*string) (string, string) { return "g", "tag" }, 0, 2},
+		"Another revision is another function":  {"people fix functions", cacheable(time.Minute), func(r *string) (string, string) { *r = "2"; return "f", "tag" }, 0, 2},
 		"An answer without a time is not kept": {"the function has not allowed it", func(context.Context, *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 			return &fnv1.RunFunctionResponse{}, nil
 		}, nil, 0, 2},
-		"An answer for no time is not kept":      {"the function forbids it", lasting(0), nil, 0, 2},
-		"An answer for a negative time is not":   {"it makes no sense", lasting(-time.Second), nil, 0, 2},
+		"An answer for no time is not kept":      {"the function forbids it", cacheable(0), nil, 0, 2},
+		"An answer for a negative time is not":   {"it makes no sense", cacheable(-time.Second), nil, 0, 2},
 		"A failure is not kept":                  {"it may have passed", fails, nil, 0, 2},
 		"A fatal result is not kept":             {"what made it fatal may have passed", fatal, nil, 0, 2},
-		"A request without a tag passes through": {"nothing says what it is equal to", lasting(time.Minute), func(*string) (string, string) { return "f", "" }, 0, 2},
+		"A request without a tag passes through": {"nothing says what it is equal to", cacheable(time.Minute), func(*string) (string, string) { return "f", "" }, 0, 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestCacheRemembers(t *testing.T) {
 
 func TestCachedAnswersLastForWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cache := pipeline.NewCache(&counted{run: lasting(time.Minute)}, func(string) string { return "" }, 1<<20, time.Now)
+		cache := pipeline.NewCache(&counted{run: cacheable(time.Minute)}, func(string) string { return "" }, 1<<20, time.Now)
 		_, _ = cache.Run(t.Context(), "f", tagged("tag"))
 		<-time.After(20 * time.Second) // the bubble's time
 		response, err := cache.Run(t.Context(), "f", tagged("tag"))
@@ -136,7 +136,7 @@ func TestEqualCallsAreMadeOnce(t *testing.T) {
 	})
 }
 
-func TestACallThatNobodyWaitsForEnds(t *testing.T) {
+func TestACallWithoutWaitersIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
 		next := &counted{run: func(ctx context.Context, _ *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {

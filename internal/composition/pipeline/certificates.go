@@ -13,30 +13,31 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Identity is who we are to functions, and whose word we take for who they are; all PEM.
+// Identity is the client certificate for calls of functions, with the CAs that functions'
+// certificates are verified against; all PEM.
 type Identity struct {
-	// Authorities have signed the functions' certificates.
-	Authorities []byte
-	// Certificate and Key are our own.
+	// CA are the certificates of the authorities that sign the functions' certificates.
+	CA []byte
+	// Certificate and Key are the client's.
 	Certificate, Key []byte
 }
 
-// Certificates return the identity of the moment. They are asked for each connection,
-// so that certificates can be exchanged under a program that runs.
+// Certificates returns the identity to connect with. It is called for each TLS handshake,
+// so that certificates can be rotated without a restart.
 type Certificates func() (Identity, error)
 
-// Fixed certificates never change.
-func Fixed(identity Identity) Certificates {
+// StaticCertificates returns the same identity for each connection.
+func StaticCertificates(identity Identity) Certificates {
 	return func() (Identity, error) { return identity, nil }
 }
 
-// Directory reads ca.crt, tls.crt and tls.key of a directory, as a mounted Secret has
-// them.
-func Directory(path string) Certificates {
+// CertificatesFromDirectory reads ca.crt, tls.crt and tls.key from a directory, as a
+// mounted Secret has them, for each connection.
+func CertificatesFromDirectory(path string) Certificates {
 	return func() (Identity, error) {
 		var identity Identity
 		for name, to := range map[string]*[]byte{
-			"ca.crt":  &identity.Authorities,
+			"ca.crt":  &identity.CA,
 			"tls.crt": &identity.Certificate,
 			"tls.key": &identity.Key,
 		} {
@@ -50,33 +51,33 @@ func Directory(path string) Certificates {
 	}
 }
 
-var errNoAuthority = errors.New("no certificate of an authority")
+var errNoCACertificate = errors.New("no CA certificate")
 
-// config is what a client of that identity needs.
-func (i Identity) config() (*tls.Config, error) {
+// tlsConfig is the TLS configuration of a client with that identity.
+func (i Identity) tlsConfig() (*tls.Config, error) {
 	own, err := tls.X509KeyPair(i.Certificate, i.Key)
 	if err != nil {
 		return nil, err
 	}
 	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(i.Authorities) {
-		return nil, errNoAuthority
+	if !authorities.AppendCertsFromPEM(i.CA) {
+		return nil, errNoCACertificate
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, RootCAs: authorities}, nil
 }
 
-// mutual are credentials that look at the certificates for each handshake.
-type mutual struct {
+// mutualTLS is gRPC transport credentials that read the certificates for each handshake.
+type mutualTLS struct {
 	certificates Certificates
 	serverName   string
 }
 
-func (m *mutual) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (m *mutualTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	identity, err := m.certificates()
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificates for functions: %w", err)
 	}
-	config, err := identity.config()
+	config, err := identity.tlsConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificates for functions: %w", err)
 	}
@@ -84,20 +85,20 @@ func (m *mutual) ClientHandshake(ctx context.Context, authority string, raw net.
 	return credentials.NewTLS(config).ClientHandshake(ctx, authority, raw)
 }
 
-func (m *mutual) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (m *mutualTLS) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-func (m *mutual) Info() credentials.ProtocolInfo {
+func (m *mutualTLS) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: m.serverName}
 }
 
-func (m *mutual) Clone() credentials.TransportCredentials {
+func (m *mutualTLS) Clone() credentials.TransportCredentials {
 	c := *m
 	return &c
 }
 
-func (m *mutual) OverrideServerName(name string) error {
+func (m *mutualTLS) OverrideServerName(name string) error {
 	m.serverName = name
 	return nil
 }

@@ -25,13 +25,13 @@ func identity(t *testing.T, by, believes *certificate.Authority) pipeline.Identi
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pipeline.Identity{Authorities: believes.PEM, Certificate: own, Key: key}
+	return pipeline.Identity{CA: believes.PEM, Certificate: own, Key: key}
 }
 
 // write puts an identity where Directory and MutualTLS look for it.
 func write(t *testing.T, directory string, i pipeline.Identity) {
 	t.Helper()
-	for name, data := range map[string][]byte{"ca.crt": i.Authorities, "tls.crt": i.Certificate, "tls.key": i.Key} {
+	for name, data := range map[string][]byte{"ca.crt": i.CA, "tls.crt": i.Certificate, "tls.key": i.Key} {
 		if err := os.WriteFile(filepath.Join(directory, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

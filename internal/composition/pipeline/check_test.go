@@ -14,7 +14,7 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-func TestNonsense(t *testing.T) {
+func TestInvalidResponses(t *testing.T) {
 	composite := func(text string) func(*response) {
 		return func(r *response) { r.Desired.Composite = &fnv1.Resource{Resource: object(t, text)} }
 	}
@@ -104,7 +104,7 @@ func TestNonsense(t *testing.T) {
 				tc.wrong(out)
 				return out
 			})
-			p.Bounds = pipeline.Bounds{Resources: 10, Results: 5, Conditions: 4, Requirements: 3}
+			p.Bounds = pipeline.Bounds{MaxResources: 10, MaxResults: 5, MaxConditions: 4, MaxRequirements: 3}
 			got := p.Run(t.Context(), steps, world(t))
 			if tc.want == "" {
 				if got.Failure != nil {
@@ -112,8 +112,8 @@ func TestNonsense(t *testing.T) {
 				}
 				return
 			}
-			var answer *pipeline.AnswerError
-			if want := `step "a" (function fn-a): the function's answer: ` + tc.want; got.Failure == nil || got.Failure.Error() != want || !errors.As(got.Failure, &answer) || got.Failure.Passing() {
+			var answer *pipeline.ResponseError
+			if want := `step "a" (function fn-a): the function's response: ` + tc.want; got.Failure == nil || got.Failure.Error() != want || !errors.As(got.Failure, &answer) || got.Failure.IsTransient() {
 				t.Errorf("want %s\ngot  %v", want, got.Failure)
 			}
 		})
@@ -125,7 +125,7 @@ func odd() *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{"x": structpb.NewNumberValue(math.NaN())}}
 }
 
-func TestTheStepThatIsToBlame(t *testing.T) {
+func TestTheStepThatChangedAResourceLastFails(t *testing.T) {
 	good, bad := `{"apiVersion":"v1","kind":"ConfigMap"}`, `{"apiVersion":"v1"}`
 	set := func(text string) func(*request) *response {
 		return func(r *request) *response {
@@ -166,7 +166,7 @@ func TestTheStepThatIsToBlame(t *testing.T) {
 	}
 }
 
-func TestConditionsThatAreOursAreLeftOut(t *testing.T) {
+func TestReservedConditionsAreDropped(t *testing.T) {
 	p, steps := running(func(r *request) *response {
 		out := on(r)
 		for _, kind := range []string{"Ready", "Up", "Synced"} {

@@ -10,32 +10,33 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// balanced spreads calls over all addresses of a target, as of a headless Service.
-const balanced = `{"loadBalancingConfig": [{"round_robin": {}}]}`
+// roundRobin balances calls over all addresses of a target, for example of a headless
+// Service.
+const roundRobin = `{"loadBalancingConfig": [{"round_robin": {}}]}`
 
-// dial makes a connection, which connects when it is used.
+// dial makes a client for an endpoint. It connects with the first call.
 func (r *Remote) dial(e Endpoint) (*grpc.ClientConn, error) {
 	if err := e.check(r.options.Certificates); err != nil {
 		return nil, &CallError{Code: "FailedPrecondition", Message: err.Error(), Err: err}
 	}
-	var own credentials.TransportCredentials = &mutual{certificates: r.options.Certificates, serverName: e.ServerName}
-	if e.Plain {
+	var own credentials.TransportCredentials = &mutualTLS{certificates: r.options.Certificates, serverName: e.ServerName}
+	if e.Insecure {
 		own = insecure.NewCredentials()
 	}
 	connection, err := grpc.NewClient(e.Target,
 		grpc.WithTransportCredentials(own),
-		grpc.WithDefaultServiceConfig(balanced),
+		grpc.WithDefaultServiceConfig(roundRobin),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithIdleTimeout(r.options.Idle),
+		grpc.WithIdleTimeout(r.options.IdleTimeout),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// A function that comes back is found soon.
+			// A short delay, so that a restarted function is reached again soon.
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// A function whose machine has vanished says nothing; calls should not wait for it
-		// to their end. Servers allow so few pings within the time of a call.
+		// Pings detect a machine that is gone, so that calls don't wait for their timeout.
+		// Servers tolerate that few pings within the time of a call.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: 5 * time.Second}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(r.options.Bytes), grpc.MaxCallSendMsgSize(r.options.Bytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(r.options.MaxBytes), grpc.MaxCallSendMsgSize(r.options.MaxBytes)),
 	)
 	if err != nil {
 		return nil, &CallError{Code: "InvalidArgument", Message: err.Error(), Err: err}

@@ -7,9 +7,9 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Failure says which step failed and why. Err is a FatalError, an AnswerError, an
-// UnstableError, a StepError, a FetchError, an UnknownError, a PanicError or a CallError; or, if the
-// runner has no Guard, what that returned.
+// Failure is the error of a step. Err is a FatalError, a ResponseError, an UnstableError,
+// a StepError, a FetchError, an UnknownFunctionError, a PanicError or a CallError. If the
+// runner has no Guard, Err may be any error of the runner.
 type Failure struct {
 	Step, Function string
 	Err            error
@@ -21,72 +21,72 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Passing says whether the same run may succeed later although nothing that it depends
-// on has changed: it was a matter of the network or of a program that had ended.
-func (f *Failure) Passing() bool {
+// IsTransient says whether the same run may succeed later without a change of its input:
+// the network failed, for example, or the function's program had exited.
+func (f *Failure) IsTransient() bool {
 	var call *CallError
 	if errors.As(f.Err, &call) {
-		return !lasting[call.Code]
+		return !permanentCodes[call.Code]
 	}
 	var fetch *FetchError
 	return errors.As(f.Err, &fetch)
 }
 
-// lasting are the codes of calls that fail again until somebody changes something.
-var lasting = map[string]bool{"TooLarge": true, "InvalidArgument": true, "FailedPrecondition": true, "Unimplemented": true}
+// permanentCodes are the codes of calls that fail again until the input changes.
+var permanentCodes = map[string]bool{"TooLarge": true, "InvalidArgument": true, "FailedPrecondition": true, "Unimplemented": true}
 
-// FatalError is a function's word that it cannot do its work.
+// FatalError is a Fatal result of a function.
 type FatalError struct {
 	Reason, Message string
-	// Claim says that it is meant for the users of the claim as well.
-	Claim bool
+	// ForClaim says that the claim gets the event as well.
+	ForClaim bool
 }
 
 func (e *FatalError) Error() string { return "the function failed: " + e.Message }
 
-// fatal returns the first fatal result of an answer, or nil.
+// fatal returns the first Fatal result of a response as a FatalError, or nil.
 func fatal(response *fnv1.RunFunctionResponse) error {
 	for _, r := range response.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
 			reason := r.GetReason()
 			if reason == "" {
-				reason = reasonCompose
+				reason = defaultReason
 			}
 			return &FatalError{
-				Reason:  reason,
-				Message: shorten(r.GetMessage()),
-				Claim:   r.GetTarget() == fnv1.Target_TARGET_COMPOSITE_AND_CLAIM,
+				Reason:   reason,
+				Message:  shorten(r.GetMessage()),
+				ForClaim: r.GetTarget() == fnv1.Target_TARGET_COMPOSITE_AND_CLAIM,
 			}
 		}
 	}
 	return nil
 }
 
-// UnstableError says that a function kept requiring something else.
+// UnstableError is returned when a function's requirements differ after each call.
 type UnstableError struct {
-	// Calls is how often it was called.
+	// Calls is how often the function was called.
 	Calls int
-	// Before is what it was given, Last what it then required.
+	// Before are the requirements that the last call was given, Last those that it returned.
 	Before, Last *fnv1.Requirements
 }
 
 func (e *UnstableError) Error() string {
-	return fmt.Sprintf("the function still requires something else after %d calls: it was given %s, then required %s", e.Calls, keys(e.Before), keys(e.Last))
+	return fmt.Sprintf("the function still requires something else after %d calls: it was given %s, then required %s", e.Calls, requirementKeys(e.Before), requirementKeys(e.Last))
 }
 
-// StepError says that a step itself makes no sense, whatever its function.
+// StepError is returned when the composition's step itself is invalid.
 type StepError struct {
-	// At is the part of the step that is meant, as a path.
-	At string
-	// What is wrong with it, to be read behind the path.
-	What string
+	// Path is the path of the invalid field of the step.
+	Path string
+	// Problem is what is wrong with it, as the rest of a sentence that the path begins.
+	Problem string
 }
 
-func (e *StepError) Error() string { return "the step's " + e.At + " " + e.What }
+func (e *StepError) Error() string { return "the step's " + e.Path + " " + e.Problem }
 
-// FetchError says that what a step requires could not be read.
+// FetchError is returned when a required resource or schema cannot be read.
 type FetchError struct {
-	// Key of the requirement.
+	// Key is the key of the requirement.
 	Key string
 	Err error
 }

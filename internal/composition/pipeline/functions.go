@@ -10,61 +10,62 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Func is a function as Go code. It owns the request that it is given.
+// Func is a function in Go. It owns its request and may change it.
 type Func = func(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)
 
-// Functions are functions in this process. Its zero value has none.
+// Functions runs functions in this process. The zero value has no functions. It is safe
+// for concurrent use.
 type Functions struct {
-	mu    sync.RWMutex
-	known map[string]Func
+	mu        sync.RWMutex
+	functions map[string]Func
 }
 
-// Register makes a function known, in place of any other of its name; nil forgets it.
+// Register adds a function, or replaces the one of that name; nil removes it.
 func (f *Functions) Register(name string, function Func) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.known == nil {
-		f.known = map[string]Func{}
+	if f.functions == nil {
+		f.functions = map[string]Func{}
 	}
 	if function == nil {
-		delete(f.known, name)
+		delete(f.functions, name)
 		return
 	}
-	f.known[name] = function
+	f.functions[name] = function
 }
 
-// Run calls the function with a copy of the request. If it panics, that is a PanicError.
-// If it goes on when the context is done, Run returns without it: its goroutine lives
-// until it ends, and what it answers is dropped.
+// Run calls the function with a copy of the request. If the function panics, Run returns a
+// PanicError. If the context is done first, Run returns the cause; the function's
+// goroutine runs on until it returns, and its response is dropped.
 func (f *Functions) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	f.mu.RLock()
-	function := f.known[name]
+	function := f.functions[name]
 	f.mu.RUnlock()
 	if function == nil {
-		return nil, &UnknownError{Function: name}
+		return nil, &UnknownFunctionError{Function: name}
 	}
-	type answer struct {
+	type outcome struct {
 		response *fnv1.RunFunctionResponse
 		err      error
 	}
-	answers := make(chan answer, 1)
+	done := make(chan outcome, 1)
 	own := proto.CloneOf(request)
 	go func() {
-		var a answer
-		defer func() { answers <- a }()
-		defer recovered(&a.err)
-		a.response, a.err = function(ctx, own)
+		var out outcome
+		defer func() { done <- out }()
+		defer recoverPanic(&out.err)
+		out.response, out.err = function(ctx, own)
 	}()
 	select {
-	case a := <-answers:
-		return a.response, a.err
+	case out := <-done:
+		return out.response, out.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// recovered turns a panic of the function that defers it into an error.
-func recovered(err *error) {
+// recoverPanic turns a panic of the function that defers it into a PanicError.
+func recoverPanic(err *error) {
 	if value := recover(); value != nil {
 		*err = &PanicError{Value: value, Stack: debug.Stack()}
 	}

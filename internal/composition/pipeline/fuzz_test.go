@@ -35,7 +35,7 @@ func FuzzAnswers(f *testing.F) {
 		p.Fetcher = &shelf{has: map[string]map[string]any{"1": {"data": int64(1)}}, unknown: "2"}
 		out := p.Run(t.Context(), steps, world(t))
 		ways := 0
-		for _, way := range []bool{out.Desired != nil, out.Failure != nil, len(out.Waiting) > 0} {
+		for _, way := range []bool{out.Desired != nil, out.Failure != nil, len(out.Pending) > 0} {
 			if way {
 				ways++
 			}

@@ -13,26 +13,26 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Limits are what one call of a function may cost. Zero values stand for the defaults.
+// Limits limit one call of a function. Zero values stand for the defaults.
 type Limits struct {
-	// Time is how long a call may take: 20 s.
-	Time time.Duration
-	// Bytes is how large a request or a response may be: 16 MiB.
-	Bytes int
+	// Timeout is how long a call may take. The default is 20 s.
+	Timeout time.Duration
+	// MaxBytes is how large a request or a response may be. The default is 16 MiB.
+	MaxBytes int
 }
 
 const (
-	longestCall    = 20 * time.Second
-	largestMessage = 16 << 20 // bytes
+	maxCallTime     = 20 * time.Second
+	maxMessageBytes = 16 << 20 // bytes
 )
 
 func (l Limits) withDefaults() Limits {
-	return Limits{Time: cmp.Or(l.Time, longestCall), Bytes: cmp.Or(l.Bytes, largestMessage)}
+	return Limits{Timeout: cmp.Or(l.Timeout, maxCallTime), MaxBytes: cmp.Or(l.MaxBytes, maxMessageBytes)}
 }
 
-// Guard bounds each call of a runner. Every error that it returns is an UnknownError, a
-// PanicError, an AnswerError or a CallError, and where there is none, there is a
-// response.
+// Guard enforces limits on each call of a runner. Each error that it returns is an
+// UnknownFunctionError, a PanicError, a ResponseError or a CallError. Without an error
+// there is a response.
 func Guard(next Runner, limits Limits) Runner {
 	return &guard{next: next, limits: limits.withDefaults()}
 }
@@ -43,56 +43,56 @@ type guard struct {
 }
 
 func (g *guard) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-	if size := proto.Size(request); size > g.limits.Bytes {
-		return nil, &CallError{Code: "TooLarge", Message: fmt.Sprintf("the request has %d bytes, of %d allowed", size, g.limits.Bytes)}
+	if size := proto.Size(request); size > g.limits.MaxBytes {
+		return nil, &CallError{Code: "TooLarge", Message: fmt.Sprintf("the request has %d bytes, of %d allowed", size, g.limits.MaxBytes)}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, g.limits.Time, &CallError{
+	ctx, cancel := context.WithTimeoutCause(ctx, g.limits.Timeout, &CallError{
 		Code:    "DeadlineExceeded",
-		Message: fmt.Sprintf("no answer within %s", g.limits.Time),
+		Message: fmt.Sprintf("no response within %s", g.limits.Timeout),
 		Err:     context.DeadlineExceeded,
 	})
 	defer cancel()
 	response, err := g.next.Run(ctx, name, request)
 	switch {
 	case err != nil:
-		return nil, typed(ctx, err)
+		return nil, toGuardError(ctx, err)
 	case response == nil:
-		return nil, &AnswerError{What: "is missing"}
+		return nil, &ResponseError{Problem: "is missing"}
 	}
-	if size := proto.Size(response); size > g.limits.Bytes {
-		return nil, &AnswerError{What: fmt.Sprintf("has %d bytes, of %d allowed", size, g.limits.Bytes)}
+	if size := proto.Size(response); size > g.limits.MaxBytes {
+		return nil, &ResponseError{Problem: fmt.Sprintf("has %d bytes, of %d allowed", size, g.limits.MaxBytes)}
 	}
 	return response, nil
 }
 
-// typed makes one of the promised errors of what a runner returned. Who called knows
-// best why the context is done.
-func typed(ctx context.Context, err error) error {
-	var unknown *UnknownError
+// toGuardError turns a runner's error into one of the types that Guard promises. If the
+// context is done, its cause goes before the runner's error.
+func toGuardError(ctx context.Context, err error) error {
+	var unknown *UnknownFunctionError
 	var panicked *PanicError
-	var answer *AnswerError
+	var response *ResponseError
 	var call *CallError
 	switch {
 	case errors.As(err, &unknown):
 		return unknown
 	case errors.As(err, &panicked):
 		return panicked
-	case errors.As(err, &answer):
-		return answer
+	case errors.As(err, &response):
+		return response
 	}
-	late := errors.As(context.Cause(ctx), &call)
-	said := status.Convert(err)
+	timedOut := errors.As(context.Cause(ctx), &call)
+	grpcStatus := status.Convert(err)
 	switch {
-	case late && errors.Is(err, call):
+	case timedOut && errors.Is(err, call):
 		return call
-	case late:
-		// What the runner says may tell why, as of a connection that never came about.
-		return &CallError{Code: call.Code, Message: shorten(call.Message + ": " + said.Message()), Err: call.Err}
+	case timedOut:
+		// The runner's error may have the cause, for example that no connection was made.
+		return &CallError{Code: call.Code, Message: shorten(call.Message + ": " + grpcStatus.Message()), Err: call.Err}
 	case ctx.Err() != nil:
 		return &CallError{Code: "Canceled", Message: context.Cause(ctx).Error(), Err: context.Cause(ctx)}
 	case errors.As(err, &call):
 		return call
 	default:
-		return &CallError{Code: said.Code().String(), Message: shorten(said.Message()), Err: err}
+		return &CallError{Code: grpcStatus.Code().String(), Message: shorten(grpcStatus.Message()), Err: err}
 	}
 }

@@ -29,12 +29,12 @@ func TestGuard(t *testing.T) {
 		"A function that hangs": {
 			"nobody waits longer than the limit, even if the function goes on",
 			func(context.Context, *request) (*response, error) { select {} },
-			"the function did not answer: DeadlineExceeded: no answer within 5s",
+			"the call failed: DeadlineExceeded: no response within 5s",
 		},
 		"A function that stops when it is told to": {
 			"who set the deadline knows best that it has passed",
 			func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() },
-			"the function did not answer: DeadlineExceeded: no answer within 5s",
+			"the call failed: DeadlineExceeded: no response within 5s",
 		},
 		"A function that panics": {
 			"it fails and nothing else does",
@@ -49,26 +49,26 @@ func TestGuard(t *testing.T) {
 		"A function that answers nothing": {
 			"nothing is no answer",
 			func(context.Context, *request) (*response, error) { return nil, nil },
-			"the function's answer is missing",
+			"the function's response is missing",
 		},
 		"A function that floods": {
 			"what it says is not even looked at",
 			func(context.Context, *request) (*response, error) {
 				return &response{Results: []*fnv1.Result{{Message: strings.Repeat("x", 10_000)}}}, nil
 			},
-			"the function's answer has 10006 bytes, of 5000 allowed",
+			"the function's response has 10006 bytes, of 5000 allowed",
 		},
 		"A function that fails": {
 			"its own words are passed on",
 			func(context.Context, *request) (*response, error) { return nil, errors.New("no database") },
-			"the function did not answer: Unknown: no database",
+			"the call failed: Unknown: no database",
 		},
 		"A function that fails with a code": {
 			"gRPC's words are passed on",
 			func(context.Context, *request) (*response, error) {
 				return nil, status.Error(codes.Unavailable, "gone")
 			},
-			"the function did not answer: Unavailable: gone",
+			"the call failed: Unavailable: gone",
 		},
 	}
 	for name, tc := range cases {
@@ -79,9 +79,9 @@ func TestGuard(t *testing.T) {
 				tc.want = strings.Replace(tc.want, "5s", "1ms", 1)
 			}
 			test(t, func(t *testing.T) {
-				limits := pipeline.Limits{Time: 5 * time.Second, Bytes: 5000}
+				limits := pipeline.Limits{Timeout: 5 * time.Second, MaxBytes: 5000}
 				if strings.HasSuffix(tc.want, "1ms") {
-					limits.Time = time.Millisecond
+					limits.Timeout = time.Millisecond
 				}
 				functions := &pipeline.Functions{}
 				functions.Register("f", tc.run)
@@ -97,13 +97,13 @@ func TestGuard(t *testing.T) {
 func TestGuardRefusesHugeRequests(t *testing.T) {
 	functions := &pipeline.Functions{}
 	functions.Register("f", func(context.Context, *request) (*response, error) { return &response{}, nil })
-	_, err := pipeline.Guard(functions, pipeline.Limits{Bytes: 10}).Run(t.Context(), "f", tagged(strings.Repeat("x", 100)))
+	_, err := pipeline.Guard(functions, pipeline.Limits{MaxBytes: 10}).Run(t.Context(), "f", tagged(strings.Repeat("x", 100)))
 	if call, ok := err.(*pipeline.CallError); !ok || call.Code != "TooLarge" {
 		t.Errorf("want it refused, got %v", err)
 	}
 }
 
-func TestWhoGivesUpIsToldSo(t *testing.T) {
+func TestACanceledCallReturnsItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		functions := &pipeline.Functions{}
 		functions.Register("f", func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() })
@@ -150,12 +150,12 @@ func TestTheFirstRunnerThatKnowsAFunctionRunsIt(t *testing.T) {
 		}
 	}
 	_, err := pipeline.Guard(all, pipeline.Limits{}).Run(t.Context(), "c", &request{})
-	if unknown, ok := err.(*pipeline.UnknownError); !ok || unknown.Function != "c" {
+	if unknown, ok := err.(*pipeline.UnknownFunctionError); !ok || unknown.Function != "c" {
 		t.Errorf("want c to be unknown, got %v", err)
 	}
 }
 
-func TestWhichFailuresMayPass(t *testing.T) {
+func TestIsTransient(t *testing.T) {
 	cases := map[string]struct {
 		err  error
 		want bool
@@ -166,10 +166,10 @@ func TestWhichFailuresMayPass(t *testing.T) {
 		"A program that is no function":      {&pipeline.CallError{Code: "Unimplemented"}, false},
 		"A requirement that cannot be read":  {&pipeline.FetchError{Err: errors.New("no")}, true},
 		"A function that says it has failed": {&pipeline.FatalError{}, false},
-		"A function that is not installed":   {&pipeline.UnknownError{}, false},
+		"A function that is not installed":   {&pipeline.UnknownFunctionError{}, false},
 	}
 	for name, tc := range cases {
-		if got := (&pipeline.Failure{Err: tc.err}).Passing(); got != tc.want {
+		if got := (&pipeline.Failure{Err: tc.err}).IsTransient(); got != tc.want {
 			t.Errorf("%s: want %t", name, tc.want)
 		}
 	}

@@ -54,7 +54,7 @@ func TestMutualTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runner, _ := remote(t, pipeline.RemoteOptions{
 				Endpoints:    &atlas{at: map[string]pipeline.Endpoint{"f": {Target: served(t, "yes", tc.function), ServerName: tc.serverName}}},
-				Certificates: pipeline.Fixed(tc.client),
+				Certificates: pipeline.StaticCertificates(tc.client),
 			})
 			_, err := runner.Run(t.Context(), "f", &request{})
 			if tc.want == "" {
@@ -75,28 +75,28 @@ func TestCertificatesAreExchangedUnderWay(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, identity(t, old, old))
 	places := &atlas{at: map[string]pipeline.Endpoint{"f": {Target: served(t, "old", identity(t, old, old))}}}
-	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: places, Certificates: pipeline.Directory(directory)})
+	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: places, Certificates: pipeline.CertificatesFromDirectory(directory)})
 	want(t, runner, "old")
 	write(t, directory, identity(t, next, next))
 	places.set("f", pipeline.Endpoint{Target: served(t, "next", identity(t, next, next))})
 	want(t, runner, "next")
 }
 
-func TestWhatWouldBeReadableIsRefused(t *testing.T) {
+func TestInterceptableEndpointsAreRefused(t *testing.T) {
 	cases := map[string]struct {
 		endpoint pipeline.Endpoint
 		refused  bool
 	}{
-		"No TLS to this machine":                    {pipeline.Endpoint{Target: "127.0.0.1:1", Plain: true}, false},
-		"No TLS to this machine by its other name":  {pipeline.Endpoint{Target: "dns:///localhost:1", Plain: true}, false},
-		"No TLS to this machine by its newer name":  {pipeline.Endpoint{Target: "[::1]:1", Plain: true}, false},
-		"No TLS to another machine":                 {pipeline.Endpoint{Target: "192.0.2.1:1", Plain: true}, true},
-		"No TLS to a machine of a misleading name":  {pipeline.Endpoint{Target: "localhost.example.org:1", Plain: true}, true},
-		"No TLS to a machine that poses as this":    {pipeline.Endpoint{Target: "127.0.0.1.example.org:1", Plain: true}, true},
+		"No TLS to this machine":                    {pipeline.Endpoint{Target: "127.0.0.1:1", Insecure: true}, false},
+		"No TLS to this machine by its other name":  {pipeline.Endpoint{Target: "dns:///localhost:1", Insecure: true}, false},
+		"No TLS to this machine by its newer name":  {pipeline.Endpoint{Target: "[::1]:1", Insecure: true}, false},
+		"No TLS to another machine":                 {pipeline.Endpoint{Target: "192.0.2.1:1", Insecure: true}, true},
+		"No TLS to a machine of a misleading name":  {pipeline.Endpoint{Target: "localhost.example.org:1", Insecure: true}, true},
+		"No TLS to a machine that poses as this":    {pipeline.Endpoint{Target: "127.0.0.1.example.org:1", Insecure: true}, true},
 		"TLS without certificates":                  {pipeline.Endpoint{Target: "127.0.0.1:1"}, true},
-		"No target":                                 {pipeline.Endpoint{Plain: true}, true},
-		"No TLS to a unix socket":                   {pipeline.Endpoint{Target: "unix:/nowhere/at/all", Plain: true}, false},
-		"No TLS to another machine for development": {pipeline.Endpoint{Target: "127.0.0.1:1", Plain: true, Development: true}, false},
+		"No target":                                 {pipeline.Endpoint{Insecure: true}, true},
+		"No TLS to a unix socket":                   {pipeline.Endpoint{Target: "unix:/nowhere/at/all", Insecure: true}, false},
+		"No TLS to another machine for development": {pipeline.Endpoint{Target: "127.0.0.1:1", Insecure: true, Development: true}, false},
 	}
 	for name, tc := range cases {
 		runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": tc.endpoint}}})

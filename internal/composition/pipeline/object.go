@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// nonsense says what keeps a desired object from being one of Kubernetes, as far as that
-// can be told without its schema; "" if nothing does.
-func nonsense(object map[string]any) string {
+// objectProblem says why a desired object is no valid Kubernetes object, as far as that is
+// known without its schema; "" if it is valid.
+func objectProblem(object map[string]any) string {
 	apiVersion, ok := object["apiVersion"].(string)
 	if !ok && object["apiVersion"] != nil {
 		return "has an apiVersion that is no text"
@@ -20,17 +20,17 @@ func nonsense(object map[string]any) string {
 	if !ok && object["kind"] != nil {
 		return "has a kind that is no text"
 	}
-	if what := noKind(apiVersion, kind); what != "" {
+	if what := kindProblem(apiVersion, kind); what != "" {
 		return what
 	}
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok && object["metadata"] != nil {
 		return "has metadata that are no object"
 	}
-	return nonsenseMetadata(metadata)
+	return metadataProblem(metadata)
 }
 
-func nonsenseMetadata(metadata map[string]any) string {
+func metadataProblem(metadata map[string]any) string {
 	for _, field := range []string{"name", "generateName", "namespace"} {
 		value, ok := metadata[field].(string)
 		switch {

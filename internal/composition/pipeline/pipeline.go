@@ -11,7 +11,7 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Step is one step of a pipeline: a function and what it is given.
+// Step is one step of a pipeline: a function with its input.
 type Step struct {
 	// Name is the step's name in the composition.
 	Name string
@@ -19,31 +19,33 @@ type Step struct {
 	Function string
 	// Input for the function, or nil.
 	Input *structpb.Struct
-	// Credentials by name: what their Secrets hold.
+	// Credentials are the data of Secrets, by the name of the credentials.
 	Credentials map[string]map[string][]byte
-	// Requirements that the function has from its first call on, or nil.
+	// Requirements are those that the composition states for the step, or nil. They are
+	// met from the first call on.
 	Requirements *fnv1.Requirements
-	// Expected are the Requirements of the step's last Progress, or nil. If the function
-	// requires the same again, it is called once instead of twice.
-	Expected *fnv1.Requirements
+	// LastRequirements are the Requirements of the step's last Progress, or nil. If the
+	// function requires the same again, it is called once instead of twice.
+	LastRequirements *fnv1.Requirements
 }
 
-// Request is what all steps are given.
+// Request is the input of a run, for all steps.
 type Request struct {
 	// Observed state of the composite and its resources; see Observed.
 	Observed *fnv1.State
-	// Context for the first step, or nil.
+	// Context is the pipeline's context for the first step, or nil.
 	Context *structpb.Struct
 }
 
-// Pipeline runs steps. It has no state.
+// Pipeline runs steps. It has no state and is safe for concurrent use.
 type Pipeline struct {
 	Runner  Runner
 	Fetcher Fetcher
 	Bounds  Bounds
 }
 
-// capabilities are what we tell functions that we understand.
+// capabilities are the protocol features that this control plane supports, as functions
+// see them.
 var capabilities = []fnv1.Capability{
 	fnv1.Capability_CAPABILITY_CAPABILITIES,
 	fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES,
@@ -52,9 +54,10 @@ var capabilities = []fnv1.Capability{
 	fnv1.Capability_CAPABILITY_REQUIRED_SCHEMAS,
 }
 
-// Run runs the steps in turn, each on what the one before it wants, until one fails or
-// waits. The request and the steps may not be changed afterwards.
-func (p *Pipeline) Run(ctx context.Context, steps []Step, request Request) Outcome {
+// Run runs the steps in order, each on the desired state of the one before it, until one
+// fails or has pending requirements. The caller must not change the request or the steps
+// afterwards.
+func (p *Pipeline) Run(ctx context.Context, steps []Step, request Request) Result {
 	r := &run{
 		Pipeline: p,
 		bounds:   p.Bounds.withDefaults(),
@@ -64,12 +67,12 @@ func (p *Pipeline) Run(ctx context.Context, steps []Step, request Request) Outco
 		fetched:  map[string]any{},
 	}
 	for _, step := range steps {
-		if !r.step(ctx, step) {
-			return r.outcome
+		if !r.runStep(ctx, step) {
+			return r.result
 		}
 	}
-	r.finish()
-	return r.outcome
+	r.setDesired()
+	return r.result
 }
 
 // run is one run of a pipeline.
@@ -77,27 +80,27 @@ type run struct {
 	*Pipeline
 	bounds   Bounds
 	observed *fnv1.State
-	desired  *fnv1.State      // by the steps so far
-	context  *structpb.Struct // of the steps so far
-	history  []*fnv1.State    // desired, by each step
-	fetched  map[string]any   // what has been read, so that all steps see the same
-	outcome  Outcome
+	desired  *fnv1.State      // after the last step that ran
+	context  *structpb.Struct // after the last step that ran
+	history  []*fnv1.State    // the desired state after each step
+	fetched  map[string]any   // by selectorKey, so that all steps see the same objects
+	result   Result
 }
 
-// step runs one step and says whether the next one may run.
-func (r *run) step(ctx context.Context, s Step) bool {
+// runStep runs one step and returns whether the next one may run.
+func (r *run) runStep(ctx context.Context, s Step) bool {
 	progress := Progress{Step: s.Name, Function: s.Function}
-	response, waiting, err := r.converge(ctx, s, &progress)
-	r.outcome.Progress = append(r.outcome.Progress, progress)
-	if response != nil { // what it says counts even if it fails
-		r.outcome.tell(s.Name, response, r.bounds.Reserved)
+	response, waiting, err := r.callUntilStable(ctx, s, &progress)
+	r.result.Progress = append(r.result.Progress, progress)
+	if response != nil { // a step that failed with a Fatal result has other results too
+		r.result.record(s.Name, response, r.bounds.ReservedConditions)
 	}
 	switch {
 	case err != nil:
-		r.outcome.Failure = &Failure{Step: s.Name, Function: s.Function, Err: err}
+		r.result.Failure = &Failure{Step: s.Name, Function: s.Function, Err: err}
 		return false
 	case len(waiting) > 0:
-		r.outcome.Waiting = waiting
+		r.result.Pending = waiting
 		return false
 	}
 	r.desired, r.context = response.GetDesired(), response.GetContext()
@@ -105,14 +108,14 @@ func (r *run) step(ctx context.Context, s Step) bool {
 	return true
 }
 
-// converge calls the step's function until it has seen what it requires. An answer that
-// comes with an error is one to tell of, too.
-func (r *run) converge(ctx context.Context, s Step, progress *Progress) (*fnv1.RunFunctionResponse, []Want, error) {
-	initial := whole(s.Requirements)
+// callUntilStable calls the step's function until its requirements are those that it was
+// given. With a FatalError it returns the response as well, for its results.
+func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (*fnv1.RunFunctionResponse, []PendingRequirement, error) {
+	initial := orEmpty(s.Requirements)
 	if at, what := r.bounds.requirements(initial); what != "" {
-		return nil, nil, &StepError{At: at, What: what}
+		return nil, nil, &StepError{Path: at, Problem: what}
 	}
-	required := without(whole(s.Expected), initial)
+	required := subtract(orEmpty(s.LastRequirements), initial)
 	fctx := r.context
 	for {
 		progress.Requirements = union(initial, required)
@@ -131,29 +134,30 @@ func (r *run) converge(ctx context.Context, s Step, progress *Progress) (*fnv1.R
 		if err := fatal(response); err != nil {
 			return response, nil, err
 		}
-		asked := without(whole(response.GetRequirements()), initial)
+		asked := subtract(orEmpty(response.GetRequirements()), initial)
 		if proto.Equal(asked, required) {
 			return response, nil, nil
 		}
-		if progress.Calls > rounds {
+		if progress.Calls > maxRequirementRounds {
 			return nil, nil, &UnstableError{Calls: progress.Calls, Before: required, Last: asked}
 		}
 		required, fctx = asked, response.GetContext()
 	}
 }
 
-// rounds is how often a function is called again because of what it requires.
-const rounds = 5
+// maxRequirementRounds is how often a function is called again because its requirements
+// changed.
+const maxRequirementRounds = 5
 
-// request makes a step's request, with all that it requires, or says what of that is
-// not known yet.
-func (r *run) request(ctx context.Context, s Step, required *fnv1.Requirements, fctx *structpb.Struct) (*fnv1.RunFunctionRequest, []Want, error) {
+// request makes a step's request with everything that it requires, or returns the
+// requirements that are not read yet.
+func (r *run) request(ctx context.Context, s Step, required *fnv1.Requirements, fctx *structpb.Struct) (*fnv1.RunFunctionRequest, []PendingRequirement, error) {
 	request := &fnv1.RunFunctionRequest{
 		Observed:    r.observed,
 		Desired:     r.desired,
 		Input:       s.Input,
 		Context:     fctx,
-		Credentials: secrets(s.Credentials),
+		Credentials: protoCredentials(s.Credentials),
 	}
 	waiting, err := r.fetch(ctx, s.Name, required, request)
 	if err != nil || len(waiting) > 0 {
@@ -167,8 +171,8 @@ func (r *run) request(ctx context.Context, s Step, required *fnv1.Requirements, 
 	return request, nil, nil
 }
 
-// digest names a request's content: equal requests have equal digests, in whatever
-// order they were put together.
+// digest is a digest of a request's content. It doesn't depend on the order in which maps
+// were filled.
 func digest(request *fnv1.RunFunctionRequest) (string, error) {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
@@ -178,7 +182,7 @@ func digest(request *fnv1.RunFunctionRequest) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func secrets(of map[string]map[string][]byte) map[string]*fnv1.Credentials {
+func protoCredentials(of map[string]map[string][]byte) map[string]*fnv1.Credentials {
 	out := make(map[string]*fnv1.Credentials, len(of))
 	for name, data := range of {
 		out[name] = &fnv1.Credentials{Source: &fnv1.Credentials_CredentialData{CredentialData: &fnv1.CredentialData{Data: data}}}

@@ -21,7 +21,7 @@ import (
 // object is a struct of JSON.
 func object(t testing.TB, text string) *structpb.Struct {
 	t.Helper()
-	s, err := structs.Text([]byte(text))
+	s, err := structs.FromJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAPipelineAccumulates(t *testing.T) {
 		func(r *request) *response { return on(r) },
 	)
 	got := p.Run(t.Context(), steps, world(t))
-	want := pipeline.Outcome{
+	want := pipeline.Result{
 		Desired: &pipeline.Desired{
 			Composite:         map[string]any{"status": map[string]any{"replicas": int64(3), "load": 0.5}},
 			ConnectionDetails: map[string][]byte{"url": []byte("https://")},
@@ -116,13 +116,13 @@ func TestAPipelineAccumulates(t *testing.T) {
 			}},
 			Context: map[string]any{"seen": []any{"a"}},
 		},
-		Results: []pipeline.Result{
-			{Step: "a", Reason: "ComposeResources", Message: "made", Claim: true},
+		Results: []pipeline.FunctionResult{
+			{Step: "a", Reason: "ComposeResources", Message: "made", ForClaim: true},
 			{Step: "b", Warning: true, Reason: "Slow", Message: "slow"},
 			{Step: "b", Warning: true, Reason: "ComposeResources", Message: "from the future"},
 		},
 		Conditions: []pipeline.Condition{
-			{Step: "b", Type: "WebUp", Status: metav1.ConditionTrue, Reason: "Up", Claim: true},
+			{Step: "b", Type: "WebUp", Status: metav1.ConditionTrue, Reason: "Up", ForClaim: true},
 			{Step: "b", Type: "example.org/Other", Status: metav1.ConditionUnknown, Reason: "Unspecified"},
 		},
 		TTL: 10 * time.Second,
@@ -137,7 +137,7 @@ func TestAPipelineAccumulates(t *testing.T) {
 	}
 }
 
-func TestWhatAStepIsGiven(t *testing.T) {
+func TestStepRequest(t *testing.T) {
 	var seen []*request
 	p, steps := running(
 		func(r *request) *response { seen = append(seen, r); return on(r) },
@@ -183,7 +183,7 @@ func TestAFatalResultStopsThePipeline(t *testing.T) {
 	)
 	out := p.Run(t.Context(), steps, world(t))
 	var fatal *pipeline.FatalError
-	if ran || out.Desired != nil || !errors.As(out.Failure, &fatal) || fatal.Message != "no region" || !fatal.Claim || out.Failure.Passing() {
+	if ran || out.Desired != nil || !errors.As(out.Failure, &fatal) || fatal.Message != "no region" || !fatal.ForClaim || out.Failure.IsTransient() {
 		t.Errorf("want the first fatal result to end it, got %v", out.Failure)
 	}
 	if len(out.Results) != 1 || len(out.Conditions) != 1 {

@@ -9,115 +9,116 @@ import (
 	"time"
 )
 
-// Processes are functions that are child processes of this one: programs that are
-// started as function programs commonly are, with
+// Processes runs functions as child processes. It starts a program with the flags that
+// function programs have:
 //
 //	--insecure --address=127.0.0.1:PORT
 //
-// They are the Endpoints of a Remote. One that ends is started again, after a delay that
-// grows while it keeps ending.
+// It is the Endpoints of a Remote. A program that exits is restarted with exponential
+// backoff. It is safe for concurrent use.
 type Processes struct {
 	options ProcessOptions
 
-	mu    sync.Mutex
-	known map[string]*process
+	mu        sync.Mutex
+	processes map[string]*process
 }
 
 // ProcessOptions configure Processes. Zero values stand for the defaults.
 type ProcessOptions struct {
-	// Output takes what the function of a name prints: nowhere. It must be safe for use
-	// by several goroutines.
+	// Output returns the writer for the output of a function's program. The default discards
+	// it. The writer must be safe for concurrent use.
 	Output func(name string) io.Writer
-	// First and Last are the shortest and the longest delay before a program that has
-	// ended is started again: 200 ms and 30 s.
-	First, Last time.Duration
-	// Ready is how long a program may take until it accepts connections: 30 s.
-	Ready time.Duration
-	// Grace is how long a program may take to end when it is asked to: 3 s.
-	Grace time.Duration
-	// Changed is told of each function whose program accepts connections, has ended or is
-	// started again; optional. It must not block.
-	Changed func(name string)
-	// Now is the clock: time.Now.
+	// MinBackoff and MaxBackoff bound the delay before a program is restarted. The defaults
+	// are 200 ms and 30 s.
+	MinBackoff, MaxBackoff time.Duration
+	// StartTimeout is how long a program may take until it accepts connections. The default
+	// is 30 s.
+	StartTimeout time.Duration
+	// GracePeriod is the time between SIGTERM and SIGKILL. The default is 3 s.
+	GracePeriod time.Duration
+	// OnChange is called when a function's program starts, accepts connections or exits;
+	// optional. It must not block.
+	OnChange func(name string)
+	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 }
 
-// NewProcesses makes a set of functions, as yet empty. It must be closed.
+// NewProcesses returns an empty set of functions. The caller must close it.
 func NewProcesses(o ProcessOptions) *Processes {
 	if o.Output == nil {
 		o.Output = func(string) io.Writer { return io.Discard }
 	}
-	if o.Changed == nil {
-		o.Changed = func(string) {}
+	if o.OnChange == nil {
+		o.OnChange = func(string) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	for value, standard := range map[*time.Duration]time.Duration{
-		&o.First: 200 * time.Millisecond, &o.Last: 30 * time.Second, &o.Ready: 30 * time.Second, &o.Grace: 3 * time.Second,
+		&o.MinBackoff: 200 * time.Millisecond, &o.MaxBackoff: 30 * time.Second, &o.StartTimeout: 30 * time.Second, &o.GracePeriod: 3 * time.Second,
 	} {
 		if *value == 0 {
 			*value = standard
 		}
 	}
-	return &Processes{options: o, known: map[string]*process{}}
+	return &Processes{options: o, processes: map[string]*process{}}
 }
 
-// Start runs a program as the function of that name from now on, in place of any other.
-// The arguments come behind the usual ones. That the program cannot be started is said
-// by Endpoint.
+// Start runs a program as the function of that name and replaces its current program. The
+// arguments are appended to the flags above. If the program can't be started, Endpoint
+// returns the error.
 func (p *Processes) Start(name, program string, arguments ...string) {
 	p.Stop(name)
 	ctx, cancel := context.WithCancel(context.Background())
 	child := &process{
 		name: name, program: program, arguments: arguments,
 		options: p.options, cancel: cancel,
-		ended: make(chan struct{}), changed: make(chan struct{}),
+		stopped: make(chan struct{}), changed: make(chan struct{}),
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if other := p.known[name]; other != nil { // started at the same time
+	if other := p.processes[name]; other != nil { // from a concurrent Start
 		other.cancel()
 	}
-	p.known[name] = child
+	p.processes[name] = child
 	go child.supervise(ctx)
 }
 
-// Stop ends a function's program and all that it has started, and returns when they are
-// gone.
+// Stop terminates a function's program and its descendants, and returns once they have
+// exited.
 func (p *Processes) Stop(name string) {
 	p.mu.Lock()
-	child := p.known[name]
-	delete(p.known, name)
+	child := p.processes[name]
+	delete(p.processes, name)
 	p.mu.Unlock()
 	if child != nil {
 		child.cancel()
-		<-child.ended
+		<-child.stopped
 	}
 }
 
-// Close stops all of them.
+// Close stops all programs.
 func (p *Processes) Close() {
 	p.mu.Lock()
-	all := p.known
-	p.known = map[string]*process{}
+	all := p.processes
+	p.processes = map[string]*process{}
 	p.mu.Unlock()
 	for _, child := range all {
 		child.cancel()
 	}
 	for _, child := range all {
-		<-child.ended
+		<-child.stopped
 	}
 }
 
-// Endpoint returns where the function is served, and waits for one that is starting.
-// One that has ended and will be started again is a NotRunningError.
+// Endpoint returns the function's endpoint. It waits for a program that is starting, and
+// returns a NotRunningError for one that has exited and is not restarted yet.
 func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error) {
 	p.mu.Lock()
-	child := p.known[name]
+	child := p.processes[name]
 	p.mu.Unlock()
 	if child == nil {
-		return Endpoint{}, &UnknownError{Function: name}
+		return Endpoint{}, &UnknownFunctionError{Function: name}
 	}
 	for {
 		address, changed, failure := child.state()
@@ -125,7 +126,7 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 		case failure != nil:
 			return Endpoint{}, failure
 		case address != "":
-			return Endpoint{Target: "passthrough:///" + address, Plain: true}, nil
+			return Endpoint{Target: "passthrough:///" + address, Insecure: true}, nil
 		}
 		select {
 		case <-changed:
@@ -135,11 +136,11 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 	}
 }
 
-// Trouble is a NotRunningError for a function whose program has ended and will be started
-// again, and nil for all others. It waits for nothing.
-func (p *Processes) Trouble(name string) error {
+// RunError returns a NotRunningError for a function whose program has exited and is not
+// restarted yet, and nil for all others. It doesn't block.
+func (p *Processes) RunError(name string) error {
 	p.mu.Lock()
-	child := p.known[name]
+	child := p.processes[name]
 	p.mu.Unlock()
 	if child == nil {
 		return nil
@@ -148,36 +149,36 @@ func (p *Processes) Trouble(name string) error {
 	return failure
 }
 
-// Revision tells one start of a function's program from another. What another start of
-// the program answers may differ: people build it anew in between.
+// Revision identifies one start of a function's program. The program may have been rebuilt
+// before a restart, so its responses may differ.
 func (p *Processes) Revision(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	child := p.known[name]
+	child := p.processes[name]
 	if child == nil {
 		return ""
 	}
 	child.mu.Lock()
 	defer child.mu.Unlock()
-	return child.program + "#" + strconv.FormatInt(child.began.UnixNano(), 36)
+	return child.program + "#" + strconv.FormatInt(child.startedAt.UnixNano(), 36)
 }
 
-// NotRunningError says that a function's program has ended, or never came up, and is
-// started again later.
+// NotRunningError is returned for a function whose program has exited, or could not be
+// started, and is restarted later.
 type NotRunningError struct {
 	Function, Program string
-	// Err is how it ended.
+	// Err is the exit error.
 	Err error
-	// Said is the end of what it printed.
-	Said string
-	// Again is when it is started again.
-	Again time.Time
+	// Output is the end of the program's output.
+	Output string
+	// RestartAt is when the program is restarted.
+	RestartAt time.Time
 }
 
 func (e *NotRunningError) Error() string {
-	text := fmt.Sprintf("%s is not running and is started again at %s: %v", e.Program, e.Again.Format(time.TimeOnly), e.Err)
-	if e.Said != "" {
-		text += "; it said: " + e.Said
+	text := fmt.Sprintf("%s is not running and restarts at %s: %v", e.Program, e.RestartAt.Format(time.TimeOnly), e.Err)
+	if e.Output != "" {
+		text += "; output: " + e.Output
 	}
 	return shorten(text)
 }

@@ -36,8 +36,8 @@ func (p *printed) Write(data []byte) (int, error) {
 func started(t *testing.T, sort string, o pipeline.ProcessOptions) (pipeline.Runner, *pipeline.Processes) {
 	t.Helper()
 	t.Setenv(life, sort)
-	if o.First == 0 {
-		o.First, o.Last = time.Millisecond, time.Second
+	if o.MinBackoff == 0 {
+		o.MinBackoff, o.MaxBackoff = time.Millisecond, time.Second
 	}
 	processes := pipeline.NewProcesses(o)
 	t.Cleanup(processes.Close)
@@ -71,7 +71,7 @@ func accepts(address string) bool {
 
 func TestAProgramIsRestarted(t *testing.T) {
 	changes := make(chan string, 64)
-	runner, processes := started(t, "good", pipeline.ProcessOptions{Changed: func(name string) { changes <- name }})
+	runner, processes := started(t, "good", pipeline.ProcessOptions{OnChange: func(name string) { changes <- name }})
 	first, err := runner.Run(t.Context(), "f", &request{})
 	if err != nil {
 		t.Fatal(err)
@@ -95,29 +95,29 @@ func TestAProgramIsRestarted(t *testing.T) {
 		t.Errorf("want another revision, got %q", processes.Revision("f"))
 	}
 	for range 5 { // started, serving, ended, started, serving
-		if name := <-changes; name != "f" || processes.Trouble(name) != nil {
-			t.Errorf("want to be told of f, got %s, %v", name, processes.Trouble(name))
+		if name := <-changes; name != "f" || processes.RunError(name) != nil {
+			t.Errorf("want to be told of f, got %s, %v", name, processes.RunError(name))
 		}
 	}
 	processes.Stop("f")
-	if _, err := runner.Run(t.Context(), "f", &request{}); !errors.As(err, new(*pipeline.UnknownError)) {
+	if _, err := runner.Run(t.Context(), "f", &request{}); !errors.As(err, new(*pipeline.UnknownFunctionError)) {
 		t.Errorf("want it forgotten, got %v", err)
 	}
 }
 
-func TestWhatAProgramSaysBeforeItDies(t *testing.T) {
+func TestAnErrorHasTheProgramsOutput(t *testing.T) {
 	out := &printed{}
-	runner, processes := started(t, "dying", pipeline.ProcessOptions{First: time.Hour, Output: func(string) io.Writer { return out }})
+	runner, processes := started(t, "dying", pipeline.ProcessOptions{MinBackoff: time.Hour, Output: func(string) io.Writer { return out }})
 	_, err := runner.Run(t.Context(), "f", &request{})
 	var stopped *pipeline.NotRunningError
-	if !errors.As(err, new(*pipeline.CallError)) || !strings.Contains(err.Error(), "exit status 3; it said: there is no configuration") {
+	if !errors.As(err, new(*pipeline.CallError)) || !strings.Contains(err.Error(), "exit status 3; output: there is no configuration") {
 		t.Errorf("want its last words, got %v", err)
 	}
-	if _, err := processes.Endpoint(t.Context(), "f"); !errors.As(err, &stopped) || time.Until(stopped.Again) < 50*time.Minute {
+	if _, err := processes.Endpoint(t.Context(), "f"); !errors.As(err, &stopped) || time.Until(stopped.RestartAt) < 50*time.Minute {
 		t.Errorf("want to know when it is started again, got %v", err)
 	}
-	if !errors.As(processes.Trouble("f"), &stopped) || processes.Trouble("g") != nil {
-		t.Errorf("want its trouble alone, got %v", processes.Trouble("f"))
+	if !errors.As(processes.RunError("f"), &stopped) || processes.RunError("g") != nil {
+		t.Errorf("want its trouble alone, got %v", processes.RunError("f"))
 	}
 	processes.Close()
 	if got := out.String(); got != "there is no configuration\n" {
@@ -126,7 +126,7 @@ func TestWhatAProgramSaysBeforeItDies(t *testing.T) {
 }
 
 func TestAProgramThatDoesNotExist(t *testing.T) {
-	processes := pipeline.NewProcesses(pipeline.ProcessOptions{First: time.Hour})
+	processes := pipeline.NewProcesses(pipeline.ProcessOptions{MinBackoff: time.Hour})
 	defer processes.Close()
 	processes.Start("f", "/nowhere/at/all")
 	if _, err := processes.Endpoint(t.Context(), "f"); !errors.Is(err, os.ErrNotExist) {
@@ -135,14 +135,14 @@ func TestAProgramThatDoesNotExist(t *testing.T) {
 }
 
 func TestAProgramThatDoesNotListen(t *testing.T) {
-	_, processes := started(t, "deaf", pipeline.ProcessOptions{First: time.Hour, Ready: 50 * time.Millisecond})
-	if _, err := processes.Endpoint(t.Context(), "f"); err == nil || !strings.Contains(err.Error(), "did not accept connections in time") {
+	_, processes := started(t, "deaf", pipeline.ProcessOptions{MinBackoff: time.Hour, StartTimeout: 50 * time.Millisecond})
+	if _, err := processes.Endpoint(t.Context(), "f"); err == nil || !strings.Contains(err.Error(), "doesn't accept connections in time") {
 		t.Errorf("want to be told, got %v", err)
 	}
 }
 
 func TestAProgramThatStartsIsWaitedFor(t *testing.T) {
-	_, processes := started(t, "deaf", pipeline.ProcessOptions{Grace: time.Millisecond})
+	_, processes := started(t, "deaf", pipeline.ProcessOptions{GracePeriod: time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := processes.Endpoint(ctx, "f"); !errors.Is(err, context.DeadlineExceeded) {
@@ -151,7 +151,7 @@ func TestAProgramThatStartsIsWaitedFor(t *testing.T) {
 }
 
 func TestAProgramThatWillNotEnd(t *testing.T) {
-	runner, processes := started(t, "stubborn", pipeline.ProcessOptions{Grace: 20 * time.Millisecond})
+	runner, processes := started(t, "stubborn", pipeline.ProcessOptions{GracePeriod: 20 * time.Millisecond})
 	if _, err := runner.Run(t.Context(), "f", &request{}); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestAProgramThatWillNotEnd(t *testing.T) {
 }
 
 func TestAProgramTakesItsChildrenAlong(t *testing.T) {
-	runner, processes := started(t, "parent", pipeline.ProcessOptions{Grace: 5 * time.Second})
+	runner, processes := started(t, "parent", pipeline.ProcessOptions{GracePeriod: 5 * time.Second})
 	answer, err := runner.Run(t.Context(), "f", &request{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,21 +17,22 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Endpoint is where a function is served.
+// Endpoint is the address of a function.
 type Endpoint struct {
-	// Target is a host and a port, or another target that gRPC understands.
+	// Target is a host with a port, or any other gRPC target.
 	Target string
-	// ServerName is the name in the function's certificate, if it is not the host's.
+	// ServerName is the name in the function's certificate, if it isn't the host.
 	ServerName string
-	// Plain endpoints are called without TLS. They must be on the loopback interface,
-	// where nobody else listens in,
-	Plain bool
-	// unless they are for development, and somebody has said so.
+	// Insecure endpoints are called without TLS. They must be on the loopback interface,
+	// where traffic can't be intercepted, unless Development is set.
+	Insecure bool
+	// Development allows an insecure endpoint on another machine. Only set it where the
+	// user asked for that.
 	Development bool
 }
 
-// Endpoints say where functions are served. A function that they do not know is an
-// UnknownError.
+// Endpoints resolves functions to endpoints. It returns an UnknownFunctionError for a
+// function that it doesn't know. It must be safe for concurrent use.
 type Endpoints interface {
 	Endpoint(ctx context.Context, name string) (Endpoint, error)
 }
@@ -39,142 +40,144 @@ type Endpoints interface {
 // RemoteOptions configure a Remote. Only Endpoints is required.
 type RemoteOptions struct {
 	Endpoints Endpoints
-	// Certificates for all endpoints that are not plain. Without them, these fail.
+	// Certificates are for endpoints that aren't Insecure. Without them, calls to those fail.
 	Certificates Certificates
-	// Bytes is how large a message may be: by default what Limits have.
-	Bytes int
-	// Idle is how long a connection is kept without a call: 10 minutes.
-	Idle time.Duration
-	// Now is the clock: time.Now.
+	// MaxBytes is how large a message may be. The default is that of Limits.
+	MaxBytes int
+	// IdleTimeout is how long a connection is kept without a call. The default is 10 minutes.
+	IdleTimeout time.Duration
+	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 }
 
-// Remote calls functions by gRPC. It keeps one connection for each function, until its
-// endpoint changes or it has not been called for a while; calls under way are not cut
-// off by that. It speaks the older name of the service with functions that know no other.
+// Remote calls functions by gRPC. It keeps one connection for each function until the
+// function's endpoint changes or the connection has been idle for IdleTimeout; calls in
+// flight complete first. It falls back to the v1beta1 service for functions that don't
+// implement v1. It is safe for concurrent use.
 //
-// A call fails at once if the function cannot be reached: it is for the caller to try
-// again later.
+// A call fails at once if the function cannot be reached; the caller retries.
 type Remote struct {
 	options RemoteOptions
 
-	mu     sync.Mutex
-	links  map[string]*link
-	closed bool
+	mu          sync.Mutex
+	connections map[string]*connection
+	closed      bool
 }
 
-// NewRemote makes a runner. It must be closed.
+// NewRemote returns a runner. The caller must close it.
 func NewRemote(o RemoteOptions) *Remote {
-	if o.Bytes == 0 {
-		o.Bytes = Limits{}.withDefaults().Bytes
+	if o.MaxBytes == 0 {
+		o.MaxBytes = Limits{}.withDefaults().MaxBytes
 	}
-	if o.Idle == 0 {
-		o.Idle = 10 * time.Minute
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 10 * time.Minute
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Remote{options: o, links: map[string]*link{}}
+	return &Remote{options: o, connections: map[string]*connection{}}
 }
 
 // Run calls the function at its endpoint.
 func (r *Remote) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	endpoint, err := r.options.Endpoints.Endpoint(ctx, name)
-	var unknown *UnknownError
+	var unknown *UnknownFunctionError
 	switch {
 	case errors.As(err, &unknown), err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil:
 		return nil, &CallError{Code: codes.Unavailable.String(), Message: shorten(err.Error()), Err: err}
 	}
-	l, err := r.take(name, endpoint)
+	l, err := r.acquire(name, endpoint)
 	if err != nil {
 		return nil, err
 	}
-	defer r.giveBack(l)
-	return l.run(ctx, request)
+	defer r.release(l)
+	return l.call(ctx, request)
 }
 
-// Close closes all connections; calls under way end first.
+// Close closes all connections. Calls in flight complete first; later calls fail.
 func (r *Remote) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	for name := range r.links {
-		r.retire(name)
+	for name := range r.connections {
+		r.closeWhenIdle(name)
 	}
 }
 
-// Connections is how many are kept.
+// Connections is the number of connections that are kept.
 func (r *Remote) Connections() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.links)
+	return len(r.connections)
 }
 
-var errClosed = &CallError{Code: "Canceled", Message: "the runner of functions has been closed"}
+var errClosed = &CallError{Code: "Canceled", Message: "the runner of functions is closed"}
 
-// take returns the connection to an endpoint, which is given back after the call.
-func (r *Remote) take(name string, endpoint Endpoint) (*link, error) {
+// acquire returns the connection to an endpoint, which the caller must release. It also
+// closes idle connections of other functions.
+func (r *Remote) acquire(name string, endpoint Endpoint) (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, errClosed
 	}
 	now := r.options.Now()
-	for other, l := range r.links {
-		if other == name && l.endpoint != endpoint || l.calls == 0 && now.Sub(l.used) > r.options.Idle {
-			r.retire(other)
+	for other, l := range r.connections {
+		if other == name && l.endpoint != endpoint || l.activeCalls == 0 && now.Sub(l.lastUsed) > r.options.IdleTimeout {
+			r.closeWhenIdle(other)
 		}
 	}
-	l := r.links[name]
+	l := r.connections[name]
 	if l == nil {
-		connection, err := r.dial(endpoint)
+		client, err := r.dial(endpoint)
 		if err != nil {
 			return nil, err
 		}
-		l = &link{endpoint: endpoint, connection: connection}
-		r.links[name] = l
+		l = &connection{endpoint: endpoint, client: client}
+		r.connections[name] = l
 	}
-	l.calls++
-	l.used = now
+	l.activeCalls++
+	l.lastUsed = now
 	return l, nil
 }
 
-func (r *Remote) giveBack(l *link) {
+func (r *Remote) release(l *connection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.calls--
-	l.used = r.options.Now()
-	if l.retired && l.calls == 0 {
-		_ = l.connection.Close() // fails only if it is closed already
+	l.activeCalls--
+	l.lastUsed = r.options.Now()
+	if l.closing && l.activeCalls == 0 {
+		_ = l.client.Close() // fails only if it is closed already
 	}
 }
 
-// retire lets go of a connection: it is closed when its last call has ended.
-func (r *Remote) retire(name string) {
-	l := r.links[name]
-	delete(r.links, name)
-	l.retired = true
-	if l.calls == 0 {
-		_ = l.connection.Close()
+// closeWhenIdle removes a connection and closes it once its last call has returned.
+func (r *Remote) closeWhenIdle(name string) {
+	l := r.connections[name]
+	delete(r.connections, name)
+	l.closing = true
+	if l.activeCalls == 0 {
+		_ = l.client.Close()
 	}
 }
 
-// check refuses what would be readable on the way.
+// check returns an error for an endpoint whose traffic could be intercepted.
 func (e Endpoint) check(certificates Certificates) error {
 	switch {
 	case e.Target == "":
 		return errors.New("the function has no endpoint")
-	case !e.Plain && certificates == nil:
-		return errors.New("there are no certificates to call functions with")
-	case e.Plain && !e.Development && !Loopback(e.Target):
-		return fmt.Errorf("%s is neither on the loopback interface nor for development: it is not called without TLS", e.Target)
+	case !e.Insecure && certificates == nil:
+		return errors.New("no client certificate to call functions with")
+	case e.Insecure && !e.Development && !Loopback(e.Target):
+		return fmt.Errorf("%s is neither on the loopback interface nor for development: calls without TLS are refused", e.Target)
 	}
 	return nil
 }
 
-// Loopback says whether a target is on this machine, so that nobody else can listen in.
+// Loopback says whether a target is on this machine, so that its traffic can't be
+// intercepted.
 func Loopback(target string) bool {
 	for _, scheme := range []string{"dns:///", "passthrough:///"} {
 		target = strings.TrimPrefix(target, scheme)
@@ -190,25 +193,25 @@ func Loopback(target string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// link is a connection to an endpoint.
-type link struct {
-	endpoint   Endpoint
-	connection *grpc.ClientConn
-	beta       atomic.Bool // it is known to know only the older name of the service
+// connection is a connection to an endpoint.
+type connection struct {
+	endpoint Endpoint
+	client   *grpc.ClientConn
+	betaOnly atomic.Bool // the function implements only the v1beta1 service
 
-	// These are the Remote's, under its lock.
-	calls   int
-	used    time.Time
-	retired bool
+	// The fields below are guarded by Remote.mu.
+	activeCalls int
+	lastUsed    time.Time
+	closing     bool
 }
 
-func (l *link) run(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+func (l *connection) call(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	stable := func() (*fnv1.RunFunctionResponse, error) {
-		return fnv1.NewFunctionRunnerServiceClient(l.connection).RunFunction(ctx, request)
+		return fnv1.NewFunctionRunnerServiceClient(l.client).RunFunction(ctx, request)
 	}
-	older := func() (*fnv1.RunFunctionResponse, error) { return fnv1.RunBeta(ctx, l.connection, request) }
+	older := func() (*fnv1.RunFunctionResponse, error) { return fnv1.RunBeta(ctx, l.client, request) }
 	first, second := stable, older
-	onlyBeta := l.beta.Load()
+	onlyBeta := l.betaOnly.Load()
 	if onlyBeta {
 		first, second = older, stable
 	}
@@ -218,8 +221,8 @@ func (l *link) run(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1
 	}
 	response, err2 := second()
 	if status.Code(err2) == codes.Unimplemented {
-		return nil, err // it knows neither; what it says of the one it was expected to know is as good
+		return nil, err // it implements neither
 	}
-	l.beta.Store(!onlyBeta)
+	l.betaOnly.Store(!onlyBeta)
 	return response, err2
 }

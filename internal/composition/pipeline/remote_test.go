@@ -28,7 +28,7 @@ func (a *atlas) Endpoint(_ context.Context, name string) (pipeline.Endpoint, err
 	defer a.Unlock()
 	e, ok := a.at[name]
 	if !ok {
-		return e, &pipeline.UnknownError{Function: name}
+		return e, &pipeline.UnknownFunctionError{Function: name}
 	}
 	return e, nil
 }
@@ -50,7 +50,7 @@ func remote(t *testing.T, o pipeline.RemoteOptions) (pipeline.Runner, *pipeline.
 	t.Helper()
 	r := pipeline.NewRemote(o)
 	t.Cleanup(r.Close)
-	return pipeline.Guard(r, pipeline.Limits{Time: 10 * time.Second}), r
+	return pipeline.Guard(r, pipeline.Limits{Timeout: 10 * time.Second}), r
 }
 
 func want(t *testing.T, runner pipeline.Runner, word string) {
@@ -64,10 +64,10 @@ func want(t *testing.T, runner pipeline.Runner, word string) {
 func TestRemoteKeepsConnections(t *testing.T) {
 	now := time.Now()
 	places := &atlas{at: map[string]pipeline.Endpoint{
-		"f": {Target: rpc.Serve(t, saying("one"), function.Insecure()), Plain: true},
-		"g": {Target: rpc.Serve(t, saying("two"), function.Insecure()), Plain: true},
+		"f": {Target: rpc.Serve(t, saying("one"), function.Insecure()), Insecure: true},
+		"g": {Target: rpc.Serve(t, saying("two"), function.Insecure()), Insecure: true},
 	}}
-	runner, r := remote(t, pipeline.RemoteOptions{Endpoints: places, Now: func() time.Time { return now }, Idle: time.Minute})
+	runner, r := remote(t, pipeline.RemoteOptions{Endpoints: places, Now: func() time.Time { return now }, IdleTimeout: time.Minute})
 	want(t, runner, "one")
 	want(t, runner, "one")
 	if n := r.Connections(); n != 1 {
@@ -86,7 +86,7 @@ func TestRemoteKeepsConnections(t *testing.T) {
 	if n := r.Connections(); n != 1 {
 		t.Errorf("want the former endpoint's connection closed, got %d", n)
 	}
-	if _, err := runner.Run(t.Context(), "h", &request{}); !errors.As(err, new(*pipeline.UnknownError)) {
+	if _, err := runner.Run(t.Context(), "h", &request{}); !errors.As(err, new(*pipeline.UnknownFunctionError)) {
 		t.Errorf("want h to be unknown, got %v", err)
 	}
 	r.Close()
@@ -102,7 +102,7 @@ func TestACallUnderWayIsNotCutOff(t *testing.T) {
 		<-goOn
 		return &response{Meta: &fnv1.ResponseMeta{Tag: "old"}}, nil
 	}
-	places := &atlas{at: map[string]pipeline.Endpoint{"f": {Target: rpc.Serve(t, slow, function.Insecure()), Plain: true}}}
+	places := &atlas{at: map[string]pipeline.Endpoint{"f": {Target: rpc.Serve(t, slow, function.Insecure()), Insecure: true}}}
 	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: places})
 	answer := make(chan string)
 	go func() {
@@ -113,7 +113,7 @@ func TestACallUnderWayIsNotCutOff(t *testing.T) {
 		}
 	}()
 	<-called
-	places.set("f", pipeline.Endpoint{Target: rpc.Serve(t, saying("new"), function.Insecure()), Plain: true})
+	places.set("f", pipeline.Endpoint{Target: rpc.Serve(t, saying("new"), function.Insecure()), Insecure: true})
 	want(t, runner, "new")
 	close(goOn)
 	if got := <-answer; got != "old" {
@@ -121,7 +121,7 @@ func TestACallUnderWayIsNotCutOff(t *testing.T) {
 	}
 }
 
-func TestOlderFunctionsAreUnderstood(t *testing.T) {
+func TestV1beta1FunctionsAreCalled(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestOlderFunctionsAreUnderstood(t *testing.T) {
 	fnv1.RegisterBetaFunctionRunnerServiceServer(server, older{})
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
-	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: listener.Addr().String(), Plain: true}}}})
+	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: listener.Addr().String(), Insecure: true}}}})
 	want(t, runner, "beta")
 	want(t, runner, "beta")
 	if len(methods) != 2 || methods[1] != "/apiextensions.fn.proto.v1beta1.FunctionRunnerService/RunFunction" {
@@ -182,11 +182,11 @@ func TestRemoteContainsFunctions(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := pipeline.NewRemote(pipeline.RemoteOptions{
-				Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: rpc.Serve(t, tc.run, function.Insecure()), Plain: true}}},
-				Bytes:     1 << 20,
+				Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: rpc.Serve(t, tc.run, function.Insecure()), Insecure: true}}},
+				MaxBytes:  1 << 20,
 			})
 			defer r.Close()
-			_, err := pipeline.Guard(r, pipeline.Limits{Time: 500 * time.Millisecond}).Run(t.Context(), "f", &request{})
+			_, err := pipeline.Guard(r, pipeline.Limits{Timeout: 500 * time.Millisecond}).Run(t.Context(), "f", &request{})
 			if call, ok := err.(*pipeline.CallError); !ok || call.Code != tc.code {
 				t.Errorf("want %s, got %v", tc.code, err)
 			}
@@ -200,7 +200,7 @@ func TestAFunctionThatIsNotThereFailsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener.Close()
-	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: listener.Addr().String(), Plain: true}}}})
+	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": {Target: listener.Addr().String(), Insecure: true}}}})
 	_, err = runner.Run(t.Context(), "f", &request{})
 	if call, ok := err.(*pipeline.CallError); !ok || call.Code != "Unavailable" {
 		t.Errorf("want it unavailable, got %v", err)

@@ -12,29 +12,30 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Fetcher reads what functions require. It reads from caches: what they do not hold yet
-// is not known, and the pipeline is run again once it is.
+// Fetcher reads the resources and schemas that functions require. It reads from caches and
+// doesn't block: while a cache isn't synced, known is false, and the pipeline has to run
+// again once it is.
 type Fetcher interface {
-	// Resources returns the objects that the selector matches, in an order of their own;
-	// none if there are none.
+	// Resources returns the objects that the selector matches, in a stable order; none if
+	// nothing matches.
 	Resources(ctx context.Context, selector *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error)
 	// Schema returns the OpenAPI v3 schema of a kind, or nil if there is no such kind.
 	Schema(ctx context.Context, selector *fnv1.SchemaSelector) (schema map[string]any, known bool, err error)
 }
 
-// Want is a requirement that is not known yet.
-type Want struct {
-	// Step that requires it, by the key that it has chosen.
+// PendingRequirement is a requirement that the Fetcher has not read yet.
+type PendingRequirement struct {
+	// Step is the step that requires it, Key the key that its function chose.
 	Step, Key string
-	// Resource or Schema is what it requires.
+	// Resource or Schema is the selector.
 	Resource *fnv1.ResourceSelector
 	Schema   *fnv1.SchemaSelector
 }
 
-// fetch puts what is required into the request and returns what is not known yet: all
-// of it, so that all can be looked for at once.
-func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirements, into *fnv1.RunFunctionRequest) ([]Want, error) {
-	var waiting []Want
+// fetch adds the required resources and schemas to the request. It returns all pending
+// requirements, not only the first, so that all of them are read at the same time.
+func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirements, into *fnv1.RunFunctionRequest) ([]PendingRequirement, error) {
+	var waiting []PendingRequirement
 	resources := func(of map[string]*fnv1.ResourceSelector) (map[string]*fnv1.Resources, error) {
 		found := make(map[string]*fnv1.Resources, len(of))
 		for _, key := range slices.Sorted(maps.Keys(of)) {
@@ -43,7 +44,7 @@ func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirement
 				return nil, &FetchError{Key: key, Err: err}
 			}
 			if !known {
-				waiting = append(waiting, Want{Step: step, Key: key, Resource: of[key]})
+				waiting = append(waiting, PendingRequirement{Step: step, Key: key, Resource: of[key]})
 			}
 			found[key] = items
 		}
@@ -63,18 +64,18 @@ func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirement
 			return nil, &FetchError{Key: key, Err: err}
 		}
 		if !known {
-			waiting = append(waiting, Want{Step: step, Key: key, Schema: required.GetSchemas()[key]})
+			waiting = append(waiting, PendingRequirement{Step: step, Key: key, Schema: required.GetSchemas()[key]})
 		}
 		into.RequiredSchemas[key] = schema
 	}
 	return waiting, nil
 }
 
-var errNoFetcher = errors.New("requirements cannot be met here")
+var errNoFetcher = errors.New("required resources and schemas are not supported here")
 
-// resources reads what a selector matches, once for a run.
+// resources reads the objects that a selector matches, once per run.
 func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (*fnv1.Resources, bool, error) {
-	key := memory('r', selector)
+	key := selectorKey('r', selector)
 	if found, ok := r.fetched[key]; ok {
 		return found.(*fnv1.Resources), true, nil
 	}
@@ -87,7 +88,7 @@ func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (*
 	}
 	found := &fnv1.Resources{Items: make([]*fnv1.Resource, len(objects))}
 	for i, object := range objects {
-		s, err := structs.To(object)
+		s, err := structs.ToStruct(object)
 		if err != nil {
 			return nil, false, err
 		}
@@ -97,9 +98,9 @@ func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (*
 	return found, true, nil
 }
 
-// schema reads the schema of a kind, once for a run.
+// schema reads the schema of a kind, once per run.
 func (r *run) schema(ctx context.Context, selector *fnv1.SchemaSelector) (*fnv1.Schema, bool, error) {
-	key := memory('s', selector)
+	key := selectorKey('s', selector)
 	if found, ok := r.fetched[key]; ok {
 		return found.(*fnv1.Schema), true, nil
 	}
@@ -110,7 +111,7 @@ func (r *run) schema(ctx context.Context, selector *fnv1.SchemaSelector) (*fnv1.
 	if err != nil || !known {
 		return nil, false, err
 	}
-	s, err := structs.To(schema)
+	s, err := structs.ToStruct(schema)
 	if err != nil {
 		return nil, false, err
 	}
@@ -119,34 +120,34 @@ func (r *run) schema(ctx context.Context, selector *fnv1.SchemaSelector) (*fnv1.
 	return found, true, nil
 }
 
-// memory is the key of a selector among what has been read.
-func memory(sort byte, selector proto.Message) string {
+// selectorKey is the key of a selector in run.fetched.
+func selectorKey(sort byte, selector proto.Message) string {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(selector)
-	if err != nil { // selectors have been checked; one that slipped through is refused with its request
+	if err != nil { // a selector that can't be encoded fails with its request
 		return string(sort) + err.Error()
 	}
 	return string(sort) + string(data)
 }
 
-// whole makes requirements comparable: none are empty ones.
-func whole(r *fnv1.Requirements) *fnv1.Requirements {
+// orEmpty returns empty requirements for nil, so that both compare as equal.
+func orEmpty(r *fnv1.Requirements) *fnv1.Requirements {
 	if r == nil {
 		return &fnv1.Requirements{}
 	}
 	return r
 }
 
-// without returns the requirements that are not among the others, with the same key and
-// the same selector.
-func without(r, others *fnv1.Requirements) *fnv1.Requirements {
+// subtract returns the requirements without those that the others have with the same key
+// and the same selector.
+func subtract(r, others *fnv1.Requirements) *fnv1.Requirements {
 	return &fnv1.Requirements{
 		ExtraResources: maps.Clone(r.GetExtraResources()), //nolint:staticcheck // functions still ask this way
-		Resources:      minus(r.GetResources(), others.GetResources()),
-		Schemas:        minus(r.GetSchemas(), others.GetSchemas()),
+		Resources:      subtractMap(r.GetResources(), others.GetResources()),
+		Schemas:        subtractMap(r.GetSchemas(), others.GetSchemas()),
 	}
 }
 
-func minus[S proto.Message](of, others map[string]S) map[string]S {
+func subtractMap[S proto.Message](of, others map[string]S) map[string]S {
 	out := make(map[string]S, len(of))
 	for key, selector := range of {
 		if other, ok := others[key]; !ok || !proto.Equal(selector, other) {
@@ -156,16 +157,16 @@ func minus[S proto.Message](of, others map[string]S) map[string]S {
 	return out
 }
 
-// union returns all requirements; where both have a key, the latter's counts.
+// union returns the requirements of both; where both have a key, others wins.
 func union(r, others *fnv1.Requirements) *fnv1.Requirements {
 	return &fnv1.Requirements{
-		ExtraResources: plus(r.GetExtraResources(), others.GetExtraResources()), //nolint:staticcheck // functions still ask this way
-		Resources:      plus(r.GetResources(), others.GetResources()),
-		Schemas:        plus(r.GetSchemas(), others.GetSchemas()),
+		ExtraResources: unionMap(r.GetExtraResources(), others.GetExtraResources()), //nolint:staticcheck // functions still ask this way
+		Resources:      unionMap(r.GetResources(), others.GetResources()),
+		Schemas:        unionMap(r.GetSchemas(), others.GetSchemas()),
 	}
 }
 
-func plus[S proto.Message](of, others map[string]S) map[string]S {
+func unionMap[S proto.Message](of, others map[string]S) map[string]S {
 	out := make(map[string]S, len(of)+len(others))
 	maps.Copy(out, of)
 	maps.Copy(out, others)

@@ -143,7 +143,7 @@ func TestRequirements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, steps := running(requiring(tc.names))
 			p.Fetcher = &shelf{has: map[string]map[string]any{"1": {"data": int64(1)}, "2": {}, "3": {}, "4": {}}, unknown: "unknown", sick: "sick"}
-			steps[0].Requirements, steps[0].Expected = tc.initial, tc.expected
+			steps[0].Requirements, steps[0].LastRequirements = tc.initial, tc.expected
 			out := p.Run(t.Context(), steps, world(t))
 			if got := out.Progress[0].Calls; got != tc.calls {
 				t.Errorf("%s: want %d calls, got %d", tc.reason, tc.calls, got)
@@ -155,7 +155,7 @@ func TestRequirements(t *testing.T) {
 			if out.Failure != nil {
 				failure = out.Failure.Error()
 			}
-			for _, w := range out.Waiting {
+			for _, w := range out.Pending {
 				waiting = append(waiting, w.Step+" "+w.Key)
 			}
 			if diff := cmp.Diff([]string{tc.failure, tc.waiting}, []string{failure, strings.Join(waiting, ", ")}); diff != "" {

@@ -8,56 +8,58 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Runner calls a function, once. Neither the request nor the response may be changed
-// afterwards, by anybody. A function that the runner has never heard of is an
-// UnknownError.
+// Runner calls a function once. The request and the response are shared: no caller and no
+// runner changes them after the call. Run returns an UnknownFunctionError if the runner
+// doesn't know the function. A Runner is safe for concurrent use.
 type Runner interface {
 	Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)
 }
 
-// Any asks each runner in turn and uses the first that knows the function.
+// Any is a list of runners; the first that knows the function runs it.
 type Any []Runner
 
-// Run calls the function where it is known.
+// Run calls the function with the first runner that knows it.
 func (a Any) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	for _, runner := range a {
 		response, err := runner.Run(ctx, name, request)
-		var unknown *UnknownError
+		var unknown *UnknownFunctionError
 		if errors.As(err, &unknown) {
 			continue
 		}
 		return response, err
 	}
-	return nil, &UnknownError{Function: name}
+	return nil, &UnknownFunctionError{Function: name}
 }
 
-// UnknownError says that there is no such function.
-type UnknownError struct{ Function string }
+// UnknownFunctionError is returned when no function has the name.
+type UnknownFunctionError struct{ Function string }
 
-func (e *UnknownError) Error() string { return fmt.Sprintf("there is no function %q", e.Function) }
+func (e *UnknownFunctionError) Error() string {
+	return fmt.Sprintf("there is no function %q", e.Function)
+}
 
-// CallError says that a function could not be called or did not answer. Calling again
-// may help.
+// CallError is returned when a function cannot be called or doesn't respond. A later call
+// may succeed; see Failure.IsTransient.
 type CallError struct {
-	// Code is gRPC's word for what went wrong, such as Unavailable.
+	// Code is a gRPC status code, such as Unavailable.
 	Code string
-	// Message says more. It may hold a function's own words.
+	// Message has the details, which may be the function's own text.
 	Message string
-	// Err is the cause if there is one in this process, such as a deadline.
+	// Err is the cause within this process, if there is one, such as a deadline.
 	Err error
 }
 
 func (e *CallError) Error() string {
-	return fmt.Sprintf("the function did not answer: %s: %s", e.Code, e.Message)
+	return fmt.Sprintf("the call failed: %s: %s", e.Code, e.Message)
 }
 
 func (e *CallError) Unwrap() error { return e.Err }
 
-// PanicError says that a function in this process panicked.
+// PanicError is returned when a function in this process panics.
 type PanicError struct {
-	// Value is what it panicked with.
+	// Value is the value of the panic.
 	Value any
-	// Stack is where.
+	// Stack is the stack trace.
 	Stack []byte
 }
 
@@ -65,31 +67,31 @@ func (e *PanicError) Error() string {
 	return shorten(fmt.Sprintf("the function panicked: %v", e.Value))
 }
 
-// AnswerError says that a function's answer makes no sense or is beyond a limit. Only
-// its author can help.
-type AnswerError struct {
-	// At is the part of the answer that is meant, as a path: desired.resources[db].
-	At string
-	// What is wrong with it, to be read behind the path.
-	What string
+// ResponseError is returned when a function's response is invalid or exceeds a limit. The
+// function has to be fixed.
+type ResponseError struct {
+	// Path is the path of the invalid field: desired.resources[db].
+	Path string
+	// Problem is what is wrong with it, as the rest of a sentence that the path begins.
+	Problem string
 }
 
-func (e *AnswerError) Error() string {
-	if e.At == "" {
-		return "the function's answer " + e.What
+func (e *ResponseError) Error() string {
+	if e.Path == "" {
+		return "the function's response " + e.Problem
 	}
-	return fmt.Sprintf("the function's answer: %s %s", e.At, e.What)
+	return fmt.Sprintf("the function's response: %s %s", e.Path, e.Problem)
 }
 
-// told is how much is repeated of what a function says, in bytes.
-const told = 4 << 10
+// maxEchoed bounds how much of a function's text is repeated, in bytes.
+const maxEchoed = 4 << 10
 
-// shorten keeps a text that others wrote to a length that fits into a status.
+// shorten cuts a text from outside to maxEchoed bytes, so that it fits into a status.
 func shorten(s string) string {
-	if len(s) <= told {
+	if len(s) <= maxEchoed {
 		return s
 	}
-	end := told
+	end := maxEchoed
 	for end > 0 && s[end]&0xc0 == 0x80 { // not in the middle of a character
 		end--
 	}

@@ -12,20 +12,20 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Observation is an object as it was observed, and what is needed to connect to it.
+// Observation is an observed object with its connection details.
 type Observation struct {
 	Object            map[string]any
 	ConnectionDetails map[string][]byte
 }
 
-// Observed makes the observed state of a composite and its composed resources, these by
-// their names in the composition.
+// Observed makes the observed state of a composite and its composed resources, by their
+// names in the composition.
 func Observed(composite Observation, resources map[string]Observation) (*fnv1.State, error) {
-	of, err := observed(composite)
+	xr, err := observed(composite)
 	if err != nil {
 		return nil, fmt.Errorf("the composite: %w", err)
 	}
-	state := &fnv1.State{Composite: of, Resources: make(map[string]*fnv1.Resource, len(resources))}
+	state := &fnv1.State{Composite: xr, Resources: make(map[string]*fnv1.Resource, len(resources))}
 	for name, resource := range resources {
 		if state.Resources[name], err = observed(resource); err != nil {
 			return nil, fmt.Errorf("resource %q: %w", name, err)
@@ -35,54 +35,54 @@ func Observed(composite Observation, resources map[string]Observation) (*fnv1.St
 }
 
 func observed(o Observation) (*fnv1.Resource, error) {
-	s, err := structs.To(o.Object)
+	s, err := structs.ToStruct(o.Object)
 	if err != nil {
 		return nil, err
 	}
 	return &fnv1.Resource{Resource: s, ConnectionDetails: o.ConnectionDetails}, nil
 }
 
-// finish turns what the last step wants into values. A resource that makes no sense is
-// the fault of the step that changed it last.
-func (r *run) finish() {
+// setDesired sets the result's desired state from that of the last step. An invalid
+// resource fails the step that changed it last.
+func (r *run) setDesired() {
 	desired := &Desired{
 		Ready:             readiness(r.desired.GetComposite()),
 		ConnectionDetails: r.desired.GetComposite().GetConnectionDetails(),
 		Resources:         make(map[string]Resource, len(r.desired.GetResources())),
 	}
 	var err error
-	if desired.Composite, err = structs.From(r.desired.GetComposite().GetResource()); err != nil {
-		r.blame(&AnswerError{At: "desired.composite", What: "cannot be read: " + err.Error()}, (*fnv1.State).GetComposite)
+	if desired.Composite, err = structs.ToObject(r.desired.GetComposite().GetResource()); err != nil {
+		r.failLastChange(&ResponseError{Path: "desired.composite", Problem: "cannot be read: " + err.Error()}, (*fnv1.State).GetComposite)
 		return
 	}
-	if desired.Context, err = structs.From(r.context); err != nil {
-		r.blame(&AnswerError{At: "context", What: "cannot be read: " + err.Error()}, nil)
+	if desired.Context, err = structs.ToObject(r.context); err != nil {
+		r.failLastChange(&ResponseError{Path: "context", Problem: "cannot be read: " + err.Error()}, nil)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.desired.GetResources())) {
 		resource := r.desired.GetResources()[name]
-		object, err := structs.From(resource.GetResource())
+		object, err := structs.ToObject(resource.GetResource())
 		what := ""
 		if err != nil {
 			what = "cannot be read: " + err.Error()
 		} else {
-			what = nonsense(object)
+			what = objectProblem(object)
 		}
 		if what != "" {
-			r.blame(&AnswerError{At: at(name), What: what}, func(s *fnv1.State) *fnv1.Resource { return s.GetResources()[name] })
+			r.failLastChange(&ResponseError{Path: resourcePath(name), Problem: what}, func(s *fnv1.State) *fnv1.Resource { return s.GetResources()[name] })
 			return
 		}
 		desired.Resources[name] = Resource{Object: object, Ready: readiness(resource)}
 	}
-	r.outcome.Desired = desired
+	r.result.Desired = desired
 }
 
-// blame makes a failure of the step that changed a resource last; of the last step, if
-// it is about no resource.
-func (r *run) blame(err error, of func(*fnv1.State) *fnv1.Resource) {
+// failLastChange sets the failure of the step that last changed a resource, or of the last
+// step if no resource is given.
+func (r *run) failLastChange(err error, of func(*fnv1.State) *fnv1.Resource) {
 	last := len(r.history) - 1
 	if last < 0 { // no step has run: the request itself cannot be read
-		r.outcome.Failure = &Failure{Err: err}
+		r.result.Failure = &Failure{Err: err}
 		return
 	}
 	if of != nil {
@@ -91,8 +91,8 @@ func (r *run) blame(err error, of func(*fnv1.State) *fnv1.Resource) {
 			last--
 		}
 	}
-	step := r.outcome.Progress[last]
-	r.outcome.Failure = &Failure{Step: step.Step, Function: step.Function, Err: err}
+	step := r.result.Progress[last]
+	r.result.Failure = &Failure{Step: step.Step, Function: step.Function, Err: err}
 }
 
 // readiness of a resource; a word that is not known yet says nothing.
@@ -105,11 +105,11 @@ func readiness(r *fnv1.Resource) fnv1.Ready {
 	}
 }
 
-// at is the path of a desired resource.
-func at(name string) string { return "desired.resources[" + shorten(name) + "]" }
+// resourcePath is the path of a desired resource.
+func resourcePath(name string) string { return "desired.resources[" + shorten(name) + "]" }
 
-// keys lists the keys of requirements.
-func keys(r *fnv1.Requirements) string {
+// requirementKeys lists the keys of requirements.
+func requirementKeys(r *fnv1.Requirements) string {
 	all := slices.Collect(maps.Keys(r.GetResources()))
 	all = slices.AppendSeq(all, maps.Keys(r.GetExtraResources())) //nolint:staticcheck // functions still ask this way
 	all = slices.AppendSeq(all, maps.Keys(r.GetSchemas()))

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// process is a function's program, whichever of its lives it is in.
+// process is a function's program across its restarts.
 type process struct {
 	name, program string
 	arguments     []string
 	options       ProcessOptions
 	cancel        context.CancelFunc
-	ended         chan struct{} // closed when it is gone for good
+	stopped       chan struct{} // closed when supervise has returned
 
-	mu      sync.Mutex
-	address string           // where it accepts connections; "" while it does not
-	failure *NotRunningError // how it ended, until it is started again
-	began   time.Time        // its present life
-	changed chan struct{}    // closed with the next change of these
+	mu        sync.Mutex
+	address   string           // where it accepts connections, or ""
+	failure   *NotRunningError // the last exit, until the program is restarted
+	startedAt time.Time        // when it was last started
+	changed   chan struct{}    // closed with the next change of the fields above
 }
 
-// state returns where the program is served or why it is not; with neither, it is
-// starting. The channel is closed when that changes.
+// state returns the program's address or the error of its last exit; with neither, it is
+// starting. The channel is closed when either changes.
 func (p *process) state() (address string, changed <-chan struct{}, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,65 +38,65 @@ func (p *process) state() (address string, changed <-chan struct{}, failure erro
 	return p.address, p.changed, failure
 }
 
-func (p *process) set(address string, failure *NotRunningError) {
+func (p *process) setState(address string, failure *NotRunningError) {
 	p.mu.Lock()
 	if address == "" && failure == nil {
-		p.began = p.options.Now()
+		p.startedAt = p.options.Now()
 	}
 	p.address, p.failure = address, failure
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	p.options.Changed(p.name)
+	p.options.OnChange(p.name)
 }
 
-// supervise lives the program's lives until the context is done.
+// supervise runs the program, and restarts it with backoff, until the context is done.
 func (p *process) supervise(ctx context.Context) {
-	defer close(p.ended)
-	// The kernel ends the child with the thread that started it: it stays ours, and ends
-	// with this goroutine.
+	defer close(p.stopped)
+	// With Pdeathsig, the kernel kills the child when the thread that started it exits. So
+	// this goroutine keeps its thread until it returns.
 	runtime.LockOSThread()
-	delay := p.options.First
+	delay := p.options.MinBackoff
 	for {
-		p.set("", nil)
-		began := p.options.Now()
-		said := &tail{next: p.options.Output(p.name)}
-		err := p.live(ctx, said)
+		p.setState("", nil)
+		started := p.options.Now()
+		output := &tail{next: p.options.Output(p.name)}
+		err := p.runOnce(ctx, output)
 		if ctx.Err() != nil {
 			return
 		}
 		now := p.options.Now()
-		if now.Sub(began) > 2*p.options.Last { // it did well for a while
-			delay = p.options.First
+		if now.Sub(started) > 2*p.options.MaxBackoff { // it ran long enough to reset the backoff
+			delay = p.options.MinBackoff
 		}
-		p.set("", &NotRunningError{Function: p.name, Program: p.program, Err: err, Said: said.String(), Again: now.Add(delay)})
-		again := time.NewTimer(delay)
+		p.setState("", &NotRunningError{Function: p.name, Program: p.program, Err: err, Output: output.String(), RestartAt: now.Add(delay)})
+		restart := time.NewTimer(delay)
 		select {
-		case <-again.C:
+		case <-restart.C:
 		case <-ctx.Done():
-			again.Stop()
+			restart.Stop()
 			return
 		}
-		delay = min(2*delay, p.options.Last)
+		delay = min(2*delay, p.options.MaxBackoff)
 	}
 }
 
 var (
-	errSlow  = errors.New("it did not accept connections in time")
-	errEnded = errors.New("it ended")
+	errStartTimeout = errors.New("it doesn't accept connections in time")
+	errExited       = errors.New("it exited with code 0")
 )
 
-// live is one life of the program. When it returns, the program and all that it has
-// started are gone; the error says how it ended.
-func (p *process) live(ctx context.Context, said *tail) error {
+// runOnce runs the program until it exits or the context is done, and returns the reason.
+// When it returns, the program and its descendants have exited.
+func (p *process) runOnce(ctx context.Context, output *tail) error {
 	address, err := freeAddress()
 	if err != nil {
 		return err
 	}
 	command := exec.Command(p.program, append([]string{"--insecure", "--address=" + address}, p.arguments...)...)
-	command.Stdout, command.Stderr = said, said
-	command.SysProcAttr = apart()
-	command.WaitDelay = time.Second // for output of those that have left its process group
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = processGroup()
+	command.WaitDelay = time.Second // for descendants outside its process group that hold its output open
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -104,56 +104,58 @@ func (p *process) live(ctx context.Context, said *tail) error {
 	go func() {
 		err := command.Wait()
 		if err == nil {
-			err = errEnded
+			err = errExited
 		}
 		exited <- err
 	}()
-	if err := p.accepts(ctx, address, exited); err != nil {
-		return p.end(command, exited, err)
+	if err := p.waitUntilListening(ctx, address, exited); err != nil {
+		return p.terminate(command, exited, err)
 	}
-	p.set(address, nil)
+	p.setState(address, nil)
 	select {
 	case err := <-exited:
 		exited <- err
-		return p.end(command, exited, err)
+		return p.terminate(command, exited, err)
 	case <-ctx.Done():
-		return p.end(command, exited, context.Cause(ctx))
+		return p.terminate(command, exited, context.Cause(ctx))
 	}
 }
 
-// accepts returns when the program accepts connections, or with the reason why it won't.
-func (p *process) accepts(ctx context.Context, address string, exited chan error) error {
-	late := time.NewTimer(p.options.Ready)
-	defer late.Stop()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+// waitUntilListening returns nil once the program accepts connections. It returns an error
+// if the program exits first, the start timeout passes or the context is done.
+func (p *process) waitUntilListening(ctx context.Context, address string, exited chan error) error {
+	timeout := time.NewTimer(p.options.StartTimeout)
+	defer timeout.Stop()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
 	for {
 		dialer := net.Dialer{Timeout: time.Second}
 		if connection, err := dialer.DialContext(ctx, "tcp", address); err == nil {
 			return connection.Close()
 		}
 		select {
-		case <-again.C:
+		case <-retry.C:
 		case err := <-exited:
 			exited <- err
 			return err
-		case <-late.C:
-			return fmt.Errorf("%w (%s)", errSlow, p.options.Ready)
+		case <-timeout.C:
+			return fmt.Errorf("%w (%s)", errStartTimeout, p.options.StartTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// end ends the program's process group, gently at first, and hands on the reason.
-func (p *process) end(command *exec.Cmd, exited <-chan error, reason error) error {
+// terminate stops the program's process group, with SIGTERM and after the grace period with
+// SIGKILL, and returns the given reason.
+func (p *process) terminate(command *exec.Cmd, exited <-chan error, reason error) error {
 	group := -command.Process.Pid
-	_ = syscall.Kill(group, syscall.SIGTERM) // fails if they are gone, which is what is wanted
-	grace := time.NewTimer(p.options.Grace)
+	_ = syscall.Kill(group, syscall.SIGTERM) // an error means that the group has exited
+	grace := time.NewTimer(p.options.GracePeriod)
 	defer grace.Stop()
 	select {
 	case <-exited:
-		_ = syscall.Kill(group, syscall.SIGKILL) // whom it has left behind
+		_ = syscall.Kill(group, syscall.SIGKILL) // descendants that are left
 	case <-grace.C:
 		_ = syscall.Kill(group, syscall.SIGKILL)
 		<-exited
@@ -161,8 +163,8 @@ func (p *process) end(command *exec.Cmd, exited <-chan error, reason error) erro
 	return reason
 }
 
-// freeAddress finds a port that nobody listens on. Somebody may take it before the
-// program does; then the program ends, and another is found.
+// freeAddress returns a loopback address with a free port. If another process takes the
+// port first, the program exits, and the restart uses another port.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tail passes on what is written to it, and remembers the end.
+// tail is a writer that passes on its input and keeps the last tailBytes of it.
 type tail struct {
 	next io.Writer
 
@@ -14,13 +14,13 @@ type tail struct {
 	end []byte
 }
 
-// kept is how much of a program's output is remembered: enough for an error.
-const kept = 1 << 10
+// tailBytes is how much of a program's output is kept for error messages.
+const tailBytes = 1 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	t.end = append(t.end, p...)
-	if extra := len(t.end) - kept; extra > 0 {
+	if extra := len(t.end) - tailBytes; extra > 0 {
 		t.end = append(t.end[:0], t.end[extra:]...)
 	}
 	t.mu.Unlock()

@@ -30,32 +30,32 @@ const (
 	eventUpdate = "UpdateRevision"
 )
 
-// Compositions makes the revisions of compositions.
+// Compositions reconciles compositions: it creates their revisions.
 type Compositions struct {
 	Config
 
-	// alarmed has the compositions of which a problem was told, with its text.
-	alarmed sync.Map
+	// recorded has the last problem that was recorded as an event, by composition.
+	recorded sync.Map
 }
 
-// reconcileState is one pass over one composition.
+// reconcileState is the state of one reconcile of a composition.
 type reconcileState struct {
 	key         object.Key
 	raw         *unstructured.Unstructured
 	composition *v1.Composition
 	lease       *watch.Lease
-	// revisions are those that there are, as they were read and as values.
+	// read are the composition's revisions as they were read, revisions the same decoded.
 	read      []*unstructured.Unstructured
 	revisions []*v1.CompositionRevision
 }
 
-// Reconcile sees to it that the newest revision of a composition is what the composition
-// is. There is at most one write of a number in a pass, by one who has read all numbers:
-// no two revisions get the same, and a crash leaves nothing half done.
+// Reconcile makes the newest revision of a composition equal to the composition. It writes at
+// most one revision number per reconcile, after it has read all numbers, so that no two
+// revisions get the same number and a crash leaves no partial state.
 func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	raw, ok := r.Hub.Served(CompositionKind, key.Namespace, key.Name)
-	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector takes its revisions
-		r.alarmed.Delete(key)
+	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector deletes its revisions
+		r.recorded.Delete(key)
 		r.Hub.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()
 	}
@@ -83,7 +83,8 @@ func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.
 	return r.write(ctx, v, xrd.NextRevision(v.composition, v.revisions))
 }
 
-// readRevisions reads the revisions of the composition. Unless all are known nothing can be said.
+// readRevisions reads the revisions of the composition. known is false until the cache is
+// synced.
 func (r *Compositions) readRevisions(v *reconcileState) (known bool, err error) {
 	all, state := r.revisions().List(v.lease, v.key)
 	if state.Phase != watch.Synced {
@@ -100,8 +101,9 @@ func (r *Compositions) readRevisions(v *reconcileState) (known bool, err error) 
 	return true, nil
 }
 
-// adopt makes the composition the controller of a revision of its name that has none, or
-// that of a former incarnation: it was restored from a backup, say.
+// adopt makes the composition the controller of a revision with its name in the label that
+// has no controller, or a composition of the same name with another UID, for example after
+// a restore from a backup.
 func (r *Compositions) adopt(ctx context.Context, v *reconcileState, o *unstructured.Unstructured, revision *v1.CompositionRevision) error {
 	if owner := metav1.GetControllerOfNoCopy(revision); owner != nil && (owner.Kind != v1.CompositionKind || owner.Name != v.key.Name) {
 		return nil
@@ -109,20 +111,20 @@ func (r *Compositions) adopt(ctx context.Context, v *reconcileState, o *unstruct
 	return r.revisions().Adopt(ctx, v.key, o, metav1.NewControllerRef(v.composition, CompositionKind))
 }
 
-// revisions is where the compositions' revisions are kept.
+// revisions is the store of compositions' revisions.
 func (r *Compositions) revisions() serving.RevisionStore {
 	return serving.RevisionStore{Kind: RevisionKind, Label: v1.CompositionNameLabel, Manager: Manager, Cluster: r.Cluster, Hub: r.Hub}
 }
 
-// write writes what there is to write, if anything.
-func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.Next) reconcile.Result {
+// write makes the change, if there is one.
+func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.RevisionChange) reconcile.Result {
 	switch {
 	case next.Create != nil:
 		return r.create(ctx, v, next.Create)
 	case next.Renumber != nil:
 		return r.renumber(ctx, v, next.Renumber)
 	}
-	r.alarmed.Delete(v.key)
+	r.recorded.Delete(v.key)
 	return reconcile.Done()
 }
 
@@ -131,15 +133,15 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 	if err != nil {
 		return reconcile.Fail(err)
 	}
-	v.lease.Object(RevisionKind, "", revision.Name) // whoever has the name wakes the composition when it goes
+	v.lease.Object(RevisionKind, "", revision.Name) // the deletion of another object with that name enqueues the composition
 	_, err = r.revisions().Create(ctx, v.key, o)
 	switch {
 	case err == nil:
-		r.alarmed.Delete(v.key)
+		r.recorded.Delete(v.key)
 		r.Events.Event(v.raw, telemetry.Normal, eventCreate, fmt.Sprintf("created revision %d, %s", revision.Spec.Revision, revision.Name))
 		return reconcile.Done()
 	case kube.IsNameTaken(err):
-		return r.nameTaken(v, kube.Holder(err))
+		return r.nameTaken(v, kube.ExistingObject(err))
 	case kube.IsTransient(err):
 		return reconcile.Fail(err)
 	}
@@ -147,19 +149,20 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 	return reconcile.Done()
 }
 
-// nameTaken looks who has the name of a revision that isn't there as far as is known.
+// nameTaken records a problem if the object that has the revision's name belongs to another
+// composition.
 func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured) reconcile.Result {
 	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
 		r.recordProblem(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", o.GetName(), v1.CompositionNameLabel))
 	}
-	return reconcile.Done() // else its event is on its way
+	return reconcile.Done() // otherwise it is our revision, and its event is still to come
 }
 
 func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Result {
 	at := slices.IndexFunc(v.read, func(o *unstructured.Unstructured) bool { return o.GetUID() == revision.UID })
 	o := v.read[at]
 	if newer, ok := r.Hub.Served(RevisionKind, "", o.GetName()); ok && newer.GetUID() == o.GetUID() {
-		o = newer // it may just have been adopted
+		o = newer // the version after adopt
 	}
 	_, err := r.revisions().Write(v.key, o, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.Patch(ctx, o, map[string]any{"spec": map[string]any{"revision": revision.Spec.Revision}}, Manager)
@@ -167,15 +170,15 @@ func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision
 	if err != nil {
 		return serving.ResultOf(err)
 	}
-	r.alarmed.Delete(v.key)
+	r.recorded.Delete(v.key)
 	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("revision %s is number %d now: the composition is what it was then", revision.Name, revision.Spec.Revision))
 	return reconcile.Done()
 }
 
-// recordProblem tells of a problem, once.
+// recordProblem records a problem as an event, once.
 func (r *Compositions) recordProblem(v *reconcileState, text string) {
-	said, _ := r.alarmed.Swap(v.key, problem{v.raw.GetUID(), text})
-	if said != (problem{v.raw.GetUID(), text}) {
+	last, _ := r.recorded.Swap(v.key, problem{v.raw.GetUID(), text})
+	if last != (problem{v.raw.GetUID(), text}) {
 		r.Events.Event(v.raw, telemetry.Warning, eventCreate, text)
 	}
 }

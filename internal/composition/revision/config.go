@@ -1,6 +1,5 @@
-// Package revision keeps the history of compositions: each state of one is a revision, the
-// newest of which is what the composition is. It also tells of each revision whether its
-// pipeline can run.
+// Package revision has the controllers of Compositions and CompositionRevisions. They create
+// a revision for each state of a composition and validate the pipelines of revisions.
 package revision
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Kinds of what is seen to, and of what it rests on.
+// The kinds that the controllers reconcile and read.
 var (
 	CompositionKind      = v1.GroupVersion.WithKind(v1.CompositionKind)
 	RevisionKind         = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
@@ -21,11 +20,11 @@ var (
 	FunctionRevisionKind = pkgv1.GroupVersion.WithKind(pkgv1.FunctionRevisionKind)
 )
 
-// Manager is the field manager of what is written here.
+// Manager is the field manager of all writes of this package.
 const Manager = "espalier.dev/composition"
 
-// Config is what the controllers of compositions and of their revisions need. All four
-// kinds should be watched as a whole: of each much is read.
+// Config configures the controllers of compositions and of their revisions. All four kinds
+// should be watched completely, since most of their objects are read.
 type Config struct {
 	Cluster *kube.Client
 	Hub     *watch.Hub

@@ -22,19 +22,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Revisions tells of revisions whether their pipelines can run.
+// Revisions reconciles CompositionRevisions: it sets the condition ValidPipeline.
 type Revisions struct{ Config }
 
 // Reasons of the condition, beside the dialect's.
 const (
-	// ReasonInvalid: the pipeline itself makes no sense.
+	// ReasonInvalid: the pipeline itself is invalid.
 	ReasonInvalid = "InvalidPipeline"
-	// ReasonUnknown: it can't be told which functions there are.
+	// ReasonUnknown: Functions cannot be read.
 	ReasonUnknown = "FunctionsUnknown"
 )
 
-// Reconcile looks at a revision and at the functions of its pipeline, whose events bring
-// the next look.
+// Reconcile validates a revision's pipeline and its functions. Events of these functions
+// enqueue the revision again.
 func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
 	raw, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
@@ -57,18 +57,18 @@ func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Res
 	return r.report(ctx, raw, pipelineCondition(c, functions))
 }
 
-// knownFunctions are what is known of the functions of a pipeline.
+// knownFunctions are the functions of the cluster, as a pipeline's validation needs them.
 type knownFunctions struct {
-	// names are those of all functions that there are.
+	// names are the names of all functions.
 	names []string
-	// incapable are those that can't compose.
+	// incapable are the pipeline's functions that lack the capability composition.
 	incapable []string
-	// unknown is why it can't be told; "" if it can.
+	// unknown is why functions cannot be read; "" if they can.
 	unknown string
 }
 
-// readFunctions reads what there is of a pipeline's functions. While that is being read for
-// the first time it is syncing.
+// readFunctions reads the functions. syncing is true until the caches of the pipeline's
+// functions are synced.
 func (r *Revisions) readFunctions(lease *watch.Lease, c *v1.Composition) (out knownFunctions, syncing bool) {
 	out.names = slices.Clone(r.Functions)
 	for _, o := range r.Hub.Select(FunctionKind, "", labels.Everything()) {
@@ -94,24 +94,24 @@ func (r *Revisions) readFunctions(lease *watch.Lease, c *v1.Composition) (out kn
 	return out, false
 }
 
-// composes is what a function says that it can do if compositions may call it.
+// composes is the capability of functions that compositions may call.
 const composes = "composition"
 
-// cannotCompose says whether the active revision of a function says what it can do, and
-// composing isn't among it.
+// cannotCompose says whether the active revision of a function has capabilities without
+// composition.
 func (r *Revisions) cannotCompose(lease *watch.Lease, function string) bool {
 	all, _ := lease.Matching(FunctionRevisionKind, "", labels.SelectorFromSet(labels.Set{pkgv1.PackageLabel: function}))
 	for _, o := range all {
 		state, _, _ := unstructured.NestedString(o.Object, "spec", "desiredState")
-		can, _, _ := unstructured.NestedStringSlice(o.Object, "status", "capabilities")
-		if state == string(pkgv1.RevisionActive) && len(can) > 0 && !slices.Contains(can, composes) {
+		capabilities, _, _ := unstructured.NestedStringSlice(o.Object, "status", "capabilities")
+		if state == string(pkgv1.RevisionActive) && len(capabilities) > 0 && !slices.Contains(capabilities, composes) {
 			return true
 		}
 	}
 	return false
 }
 
-// pipelineCondition says whether a pipeline can run, with all that is in its way.
+// pipelineCondition is the condition ValidPipeline, with all problems of the pipeline.
 func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
 	out := v1alpha1.Condition{Type: v1.TypeValidPipeline, Status: condition.True, Reason: v1.ReasonValidPipeline}
 	invalid := xrd.ValidateComposition(c)
@@ -130,7 +130,7 @@ func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
 	case len(lacking) > 0:
 		out.Status, out.Reason, out.Message = condition.False, v1.ReasonMissingCapabilities, problems.Err().Error()
 	case f.unknown != "":
-		out.Status, out.Reason, out.Message = condition.Unknown, ReasonUnknown, "it can't be told which functions there are: "+f.unknown
+		out.Status, out.Reason, out.Message = condition.Unknown, ReasonUnknown, "cannot read the functions of the cluster: "+f.unknown
 	}
 	return out
 }
@@ -138,18 +138,17 @@ func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
 // longestMessage is what a condition's message may hold.
 const longestMessage = 32768
 
-// report writes the verdict, if it is news, and tells of it as an event, if it is bad news.
+// report writes the condition if it changed, and records an event if it became False.
 func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, c v1alpha1.Condition) reconcile.Result {
-	c.Message, c.ObservedGeneration = diag.Cut(c.Message, longestMessage), raw.GetGeneration()
+	c.Message, c.ObservedGeneration = diag.Truncate(c.Message, longestMessage), raw.GetGeneration()
 	before := condition.Read(raw)
 	status := map[string]any{"conditions": before.Mark(c, r.Now()).Unstructured()}
 	if object.Digest(raw.Object["status"]) == object.Digest(status) {
 		return reconcile.Done()
 	}
-	// The answer isn't recorded as this revision's own: others who serve the kind have to be
-	// told of it, too.
+	// The write isn't recorded as an own write: other subscribers of the kind need its event.
 	_, err := r.Cluster.WriteStatus(ctx, raw, status, Manager)
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return reconcile.Conflict()
 	}
 	if err != nil {

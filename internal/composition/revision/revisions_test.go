@@ -45,7 +45,7 @@ func TestVerdicts(t *testing.T) {
 			verdicts{"False", "InvalidPipeline", "spec.pipeline[1].step: is \"step-a\", as that of another is\nspec.pipeline[2].functionRef.name: there is no function canvas"},
 		},
 		"Nobody knows which functions there are": {
-			pipeline("a"), knownFunctions{unknown: "may not list"}, verdicts{"Unknown", "FunctionsUnknown", "it can't be told which functions there are: may not list"},
+			pipeline("a"), knownFunctions{unknown: "may not list"}, verdicts{"Unknown", "FunctionsUnknown", "cannot read the functions of the cluster: may not list"},
 		},
 	}
 	for name, tc := range cases {

@@ -6,25 +6,24 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 )
 
-// Policy says whether the composite of a claim is to follow new revisions: as the claim
-// says, or, where that says nothing, as the composite does now.
-func Policy(claim, composite Instance) v1.UpdatePolicy {
-	if claim.text(claim.places.CompositionUpdatePolicy) != "" {
+// EffectiveUpdatePolicy is the update policy of a claim's composite: the claim's, or the
+// composite's if the claim sets none.
+func EffectiveUpdatePolicy(claim, composite Instance) v1.UpdatePolicy {
+	if claim.stringAt(claim.layout.CompositionUpdatePolicy) != "" {
 		return claim.UpdatePolicy()
 	}
 	return composite.UpdatePolicy()
 }
 
-// SpecFromClaim is the spec that a claim gives its composite: the author's fields, and
-// the claim's choice of a composition. The revision is the claim's to choose only while
-// the composite is to follow none by itself. What is of the claim alone stays with it, and
-// the composite says whose it is.
+// SpecFromClaim is the desired spec of a claim's composite: the author's fields, the claim's
+// selection of a composition, and claimRef. The claim selects the revision only if the
+// update policy is Manual. Fields that only claims have are left out.
 //
-// The result shares what it has with the claim.
+// The result shares its values with the claim.
 func SpecFromClaim(claim, composite Instance) map[string]any {
-	own := compositeSpec(v1.LegacyClusterScope, nil) // for which a claim may have room, but no say
-	maps.Copy(own, claimSpec(nil))
-	for name := range choosing() {
+	own := compositeSpecSchemas(v1.LegacyClusterScope, nil) // an author's claim schema may have such fields; they are ignored
+	maps.Copy(own, claimSpecSchemas(nil))
+	for name := range selectionSchemas() {
 		delete(own, name)
 	}
 	out := map[string]any{}
@@ -34,7 +33,7 @@ func SpecFromClaim(claim, composite Instance) map[string]any {
 			out[name] = value
 		}
 	}
-	if Policy(claim, composite) != v1.UpdateManual {
+	if EffectiveUpdatePolicy(claim, composite) != v1.UpdateManual {
 		delete(out, "compositionRevisionRef")
 	}
 	o := claim.object
@@ -43,23 +42,23 @@ func SpecFromClaim(claim, composite Instance) map[string]any {
 }
 
 // StatusForClaim is the part of a composite's status that its claim shows: the author's
-// fields. Conditions and the like are each's own.
+// fields. Conditions and Crossplane's other fields are left out.
 //
-// The result shares what it has with the composite.
+// The result shares its values with the composite.
 func StatusForClaim(composite Instance, d *v1.CompositeResourceDefinition) map[string]any {
 	status, _ := composite.object.Object["status"].(map[string]any)
 	return AuthorStatus(status, d)
 }
 
-// AuthorStatus is the author's part of the status of a composite. It shares what it has
-// with the whole, but can be added to.
+// AuthorStatus is the author's part of the status of a composite. It is a shallow copy:
+// fields can be added to it.
 func AuthorStatus(status map[string]any, d *v1.CompositeResourceDefinition) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, status)
-	for name := range compositeStatus(d.ScopeOrDefault()) {
+	for name := range compositeStatusSchemas(d.ScopeOrDefault()) {
 		delete(out, name)
 	}
-	for name := range progress(Room(d)) {
+	for name := range progressSchemas(Room(d)) {
 		delete(out, name)
 	}
 	return out

@@ -20,7 +20,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 func TestWhatAClaimGivesItsComposite(t *testing.T) {
-	claim := xrd.At(object(t, `
+	claim := xrd.NewInstance(object(t, `
 apiVersion: acme.example.com/v1
 kind: Database
 metadata: {namespace: prod, name: orders}
@@ -36,7 +36,7 @@ spec:
   writeConnectionSecretToRef: {name: orders}
   resourceRefs: [{apiVersion: v1, kind: Secret, name: theirs}]
   claimRef: {apiVersion: acme.example.com/v1, kind: Database, namespace: theirs, name: orders}
-`), xrd.ClaimPlaces())
+`), xrd.ClaimLayout())
 	want := object(t, `
 parameters: {size: small}
 compositionRef: {name: small}
@@ -57,20 +57,20 @@ claimRef: {apiVersion: acme.example.com/v1, kind: Database, namespace: prod, nam
 	same(t, "where it says nothing, to one that follows revisions", want, xrd.SpecFromClaim(claim, instance()))
 	want["compositionRevisionRef"] = map[string]any{"name": "small-1"}
 	same(t, "where it says nothing, to one that follows none", want, xrd.SpecFromClaim(claim, instance(manual)))
-	if claim.Revision() != "small-1" || claim.DeletePolicy() != v1.DeleteForeground {
+	if claim.RevisionName() != "small-1" || claim.DeletePolicy() != v1.DeleteForeground {
 		t.Error("the claim has lost something")
 	}
 }
 
 func TestWhatAClaimShowsOfItsComposite(t *testing.T) {
-	composite := xrd.At(object(t, `
+	composite := xrd.NewInstance(object(t, `
 status:
   address: db.example.com
   conditions: [{type: Ready}]
   connectionDetails: {lastPublishedTime: "2026-08-01T12:00:00Z"}
   claimConditionTypes: [Backup]
   pendingResources: []
-`), xrd.PlacesOf(v1.LegacyClusterScope))
+`), xrd.LayoutOf(v1.LegacyClusterScope))
 	same(t, "status", map[string]any{"address": "db.example.com"}, xrd.StatusForClaim(composite, legacy()))
 	same(t, "no status", map[string]any{}, xrd.StatusForClaim(instance(), legacy()))
 }

@@ -9,44 +9,46 @@ import (
 
 type column = extv1.CustomResourceColumnDefinition
 
-func condition(name, kind string) column {
+func conditionColumn(name, kind string) column {
 	return column{Name: name, Type: "string", JSONPath: ".status.conditions[?(@.type=='" + kind + "')].status"}
 }
 
-// Options are what whoever serves kinds decides of them.
+// Options configure the CustomResourceDefinitions.
 type Options struct {
-	// MoreColumns has kubectl get show more than the dialect's columns.
+	// MoreColumns adds printer columns besides those of Crossplane.
 	MoreColumns bool
 }
 
-// more are the columns that are shown besides those of the dialect.
-func (o Options) more(d *v1.CompositeResourceDefinition) []column {
+// extraColumns are the printer columns besides those of Crossplane.
+func (o Options) extraColumns(d *v1.CompositeResourceDefinition) []column {
 	if !o.MoreColumns {
 		return nil
 	}
-	return report.MoreColumns(Room(d))
+	return report.PrinterColumns(Room(d))
 }
 
-func age() column { return column{Name: "AGE", Type: "date", JSONPath: ".metadata.creationTimestamp"} }
+func ageColumn() column {
+	return column{Name: "AGE", Type: "date", JSONPath: ".metadata.creationTimestamp"}
+}
 
 // compositeColumns come after the author's.
 func compositeColumns(scope v1.Scope, more []column) []column {
-	p := PlacesOf(scope)
+	p := LayoutOf(scope)
 	columns := []column{
-		condition("SYNCED", v1.TypeSynced),
-		condition("READY", v1.TypeReady),
+		conditionColumn("SYNCED", v1.TypeSynced),
+		conditionColumn("READY", v1.TypeReady),
 		{Name: "COMPOSITION", Type: "string", JSONPath: p.CompositionRef.jsonPath() + ".name"},
 		{Name: "COMPOSITIONREVISION", Type: "string", JSONPath: p.CompositionRevisionRef.jsonPath() + ".name", Priority: 1},
 	}
-	return append(append(columns, more...), age())
+	return append(append(columns, more...), ageColumn())
 }
 
 // claimColumns come after the author's.
 func claimColumns(more []column) []column {
 	columns := []column{
-		condition("SYNCED", v1.TypeSynced),
-		condition("READY", v1.TypeReady),
-		{Name: "CONNECTION-SECRET", Type: "string", JSONPath: ClaimPlaces().ConnectionSecretRef.jsonPath() + ".name"},
+		conditionColumn("SYNCED", v1.TypeSynced),
+		conditionColumn("READY", v1.TypeReady),
+		{Name: "CONNECTION-SECRET", Type: "string", JSONPath: ClaimLayout().ConnectionSecretRef.jsonPath() + ".name"},
 	}
-	return append(append(columns, more...), age())
+	return append(append(columns, more...), ageColumn())
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// mostSteps is how many steps a pipeline can have.
-const mostSteps = 99
+// maxSteps bounds the steps of a pipeline.
+const maxSteps = 99
 
-// ValidateComposition lists all that keeps a composition from composing anything.
+// ValidateComposition lists the problems because of which a composition cannot be used.
 func ValidateComposition(c *v1.Composition) diag.List {
 	var out diag.List
 	for _, problem := range validation.IsValidLabelValue(c.Name) {
@@ -27,13 +27,13 @@ func ValidateComposition(c *v1.Composition) diag.List {
 	switch n := len(c.Spec.Pipeline); {
 	case n == 0:
 		out.Addf("spec.pipeline", "has to have a step")
-	case n > mostSteps:
-		out.Addf("spec.pipeline", "has %d steps; %d are the most", n, mostSteps)
+	case n > maxSteps:
+		out.Addf("spec.pipeline", "has %d steps; %d are the most", n, maxSteps)
 	}
-	seen := names{}
+	seen := seenNames{}
 	for i := range c.Spec.Pipeline {
 		s, at := &c.Spec.Pipeline[i], object.Path("spec.pipeline").Index(i)
-		seen.once(s.Step, at.Field("step"), &out)
+		seen.checkUnique(s.Step, at.Field("step"), &out)
 		if s.FunctionRef.Name == "" {
 			out.Addf(at.Field("functionRef", "name"), "is required")
 		}
@@ -45,8 +45,7 @@ func ValidateComposition(c *v1.Composition) diag.List {
 	return out.Sorted()
 }
 
-// UnknownFunctions lists the steps of a composition whose functions are none of the
-// given ones.
+// UnknownFunctions lists the steps of a composition that call none of the given functions.
 func UnknownFunctions(c *v1.Composition, functions []string) diag.List {
 	known := map[string]bool{}
 	for _, name := range functions {
@@ -65,10 +64,10 @@ func UnknownFunctions(c *v1.Composition, functions []string) diag.List {
 }
 
 func checkCredentials(credentials []v1.FunctionCredentials, at object.Path, out *diag.List) {
-	seen := names{}
+	seen := seenNames{}
 	for i, c := range credentials {
 		at := at.Index(i)
-		seen.once(c.Name, at.Field("name"), out)
+		seen.checkUnique(c.Name, at.Field("name"), out)
 		switch c.Source {
 		case v1.CredentialsNone:
 		case v1.CredentialsSecret:
@@ -82,19 +81,19 @@ func checkCredentials(credentials []v1.FunctionCredentials, at object.Path, out 
 }
 
 func checkRequirements(r *v1.FunctionRequirements, at object.Path, out *diag.List) {
-	seen := names{}
+	seen := seenNames{}
 	for i, r := range r.RequiredResources {
 		at := at.Field("requiredResources").Index(i)
-		seen.once(r.RequirementName, at.Field("requirementName"), out)
+		seen.checkUnique(r.RequirementName, at.Field("requirementName"), out)
 		if r.Name != nil && len(r.MatchLabels) > 0 {
 			out.Addf(at, "has both name and matchLabels; it can have one of them")
 		}
 		checkType(r.APIVersion, r.Kind, at, out)
 	}
-	seen = names{}
+	seen = seenNames{}
 	for i, r := range r.RequiredSchemas {
 		at := at.Field("requiredSchemas").Index(i)
-		seen.once(r.RequirementName, at.Field("requirementName"), out)
+		seen.checkUnique(r.RequirementName, at.Field("requirementName"), out)
 		checkType(r.APIVersion, r.Kind, at, out)
 	}
 }
@@ -108,11 +107,11 @@ func checkType(apiVersion, kind string, at object.Path, out *diag.List) {
 	}
 }
 
-// names are those that were seen.
-type names map[string]bool
+// seenNames is a set of names.
+type seenNames map[string]bool
 
-// once reports a name that is empty or was seen before.
-func (n names) once(name string, at object.Path, out *diag.List) {
+// checkUnique reports a name that is empty or was seen before.
+func (n seenNames) checkUnique(name string, at object.Path, out *diag.List) {
 	switch {
 	case name == "":
 		out.Addf(at, "is required")

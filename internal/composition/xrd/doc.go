@@ -1,9 +1,9 @@
-// Package xrd knows the composition dialect: the CustomResourceDefinitions of the
-// kinds that a definition defines, where their objects keep what belongs to the
-// machinery, and which composition, in which revision, an object is composed by.
+// Package xrd implements the API of Crossplane's CompositeResourceDefinitions: the
+// CustomResourceDefinitions of the kinds that a definition defines, the layout of their
+// objects, and the selection of an object's composition and revision.
 //
-// What it makes of a definition is what the dialect's users are used to, field by
-// field: their objects, and their programs that read them, need not change.
+// The CustomResourceDefinitions have the same fields as Crossplane's: users' objects and
+// programs work unchanged.
 //
 // Pure: it decides from values alone.
 package xrd

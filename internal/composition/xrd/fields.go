@@ -7,26 +7,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// Fields are the machinery's fields in which the instance differs from what it was.
-func (i Instance) Fields(before Instance) []inventory.Field {
-	p := i.places
+// ChangedFields are Crossplane's spec fields in which the instance differs from before.
+func (i Instance) ChangedFields(before Instance) []inventory.Field {
+	p := i.layout
 	var out []inventory.Field
-	for _, place := range []Place{
+	for _, place := range []FieldPath{
 		p.CompositionRef, p.CompositionSelector, p.CompositionRevisionRef, p.CompositionRevisionSelector, p.CompositionUpdatePolicy,
 		p.ResourceRefs, p.ClaimRef, p.ResourceRef, p.DeletePolicy, p.ConnectionSecretRef,
 	} {
 		if len(place) == 0 {
 			continue
 		}
-		if value := i.get(place); !reflect.DeepEqual(value, before.get(place)) {
+		if value := i.fieldAt(place); !reflect.DeepEqual(value, before.fieldAt(place)) {
 			out = append(out, inventory.Field{Path: place, Value: value})
 		}
 	}
 	return out
 }
 
-// Snapshot is what the objects of a definition's kinds are composed by, as it is at one
-// time. It is never changed.
+// Snapshot is a definition with all compositions for its composite kind and their revisions,
+// at one time. It is immutable.
 type Snapshot struct {
 	Definition   *v1.CompositeResourceDefinition
 	Compositions []*v1.Composition

@@ -28,12 +28,12 @@ func FuzzSchemas(f *testing.F) {
 		for i := range d.Spec.Versions {
 			d.Spec.Versions[i].Schema = &v1.DefinitionSchema{OpenAPIV3Schema: runtime.RawExtension{Raw: raw}}
 		}
-		composite, problems := xrd.Composite(d, xrd.Options{})
+		composite, problems := xrd.CompositeCRD(d, xrd.Options{})
 		if (composite == nil) == (len(problems) == 0) {
 			t.Fatalf("%v and %v", composite, problems)
 		}
-		again, same := xrd.Composite(d, xrd.Options{})
-		if diff := cmp.Diff(composite, again) + cmp.Diff(problems, same) + cmp.Diff(xrd.Notes(d), xrd.Notes(d)); diff != "" {
+		again, same := xrd.CompositeCRD(d, xrd.Options{})
+		if diff := cmp.Diff(composite, again) + cmp.Diff(problems, same) + cmp.Diff(xrd.Warnings(d), xrd.Warnings(d)); diff != "" {
 			t.Fatalf("two answers: %s", diff)
 		}
 	})

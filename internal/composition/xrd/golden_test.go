@@ -21,8 +21,8 @@ import (
 func TestGoldens(t *testing.T) {
 	golden.Run(t, "testdata/*/*.txtar", func(t *testing.T, a *golden.Archive) {
 		d := definition(t, a.Input["definition.yaml"])
-		composite, problems := xrd.Composite(d, xrd.Options{})
-		claim, again := xrd.Claim(d, xrd.Options{})
+		composite, problems := xrd.CompositeCRD(d, xrd.Options{})
+		claim, again := xrd.ClaimCRD(d, xrd.Options{})
 		if diff := cmp.Diff(problems, again); diff != "" {
 			t.Errorf("the kinds of one definition have different problems: %s", diff)
 		}
@@ -30,10 +30,10 @@ func TestGoldens(t *testing.T) {
 			{"composite.yaml", encoded(t, composite)},
 			{"claim.yaml", encoded(t, claim)},
 			{"problems", lines(problems)},
-			{"notes", lines(xrd.Notes(d))},
+			{"notes", lines(xrd.Warnings(d))},
 		} {
 			if product.text != "" {
-				a.Got(product.name, product.text)
+				a.Record(product.name, product.text)
 			}
 		}
 	})
@@ -51,11 +51,7 @@ func encoded(t *testing.T, c *extv1.CustomResourceDefinition) string {
 	if c == nil {
 		return ""
 	}
-	raw, err := yaml.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, _, _ := strings.Cut(string(raw), "status:\n  acceptedNames:") // nothing that is asked for
+	text, _, _ := strings.Cut(golden.YAML(t, c), "status:\n  acceptedNames:")
 	return text
 }
 

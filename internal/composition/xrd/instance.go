@@ -10,63 +10,62 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Instance is a composite or a claim, with the knowledge of where it keeps what belongs
-// to the machinery. What it hasn't, or has in a form that its schema wouldn't allow, is
+// Instance is a composite or a claim with its layout. A field that is missing or invalid is
 // read as the zero value.
 type Instance struct {
 	object *unstructured.Unstructured
-	places Places
+	layout Layout
 }
 
-// At returns the instance that an object is. Setting something changes the object, so
-// one from a cache has to be a copy.
-func At(o *unstructured.Unstructured, p Places) Instance { return Instance{object: o, places: p} }
+// NewInstance wraps an object. The setters change the object: pass a copy of one from a
+// cache.
+func NewInstance(o *unstructured.Unstructured, p Layout) Instance {
+	return Instance{object: o, layout: p}
+}
 
 // Object is the composite or claim itself.
 func (i Instance) Object() *unstructured.Unstructured { return i.object }
 
-// Places are where it keeps what belongs to the machinery.
-func (i Instance) Places() Places { return i.places }
+// Layout is the layout of the instance's kind.
+func (i Instance) Layout() Layout { return i.layout }
 
-// Composition is the name of the composition that the instance is to be composed by.
-func (i Instance) Composition() string { return i.text(i.places.CompositionRef, "name") }
+// CompositionName is the name of the composition that the instance references, or "".
+func (i Instance) CompositionName() string { return i.stringAt(i.layout.CompositionRef, "name") }
 
-// CompositionSelector are the labels of compositions that the instance may be composed
-// by, if it selects any.
+// CompositionSelector are the labels that the instance selects compositions by; selects is
+// false if it has no selector.
 func (i Instance) CompositionSelector() (labels map[string]string, selects bool) {
-	return i.labels(i.places.CompositionSelector)
+	return i.labelsAt(i.layout.CompositionSelector)
 }
 
-// Revision is the name of the composition's revision that the instance is composed by.
-func (i Instance) Revision() string { return i.text(i.places.CompositionRevisionRef, "name") }
+// RevisionName is the name of the composition's revision that the instance references, or "".
+func (i Instance) RevisionName() string { return i.stringAt(i.layout.CompositionRevisionRef, "name") }
 
-// RevisionSelector are the labels of revisions that the instance follows, if it selects
-// any.
+// RevisionSelector are the labels that the instance selects revisions by; selects is false
+// if it has no selector.
 func (i Instance) RevisionSelector() (labels map[string]string, selects bool) {
-	return i.labels(i.places.CompositionRevisionSelector)
+	return i.labelsAt(i.layout.CompositionRevisionSelector)
 }
 
-// UpdatePolicy says whether the instance follows new revisions, which is so unless it
-// says otherwise.
+// UpdatePolicy is the instance's compositionUpdatePolicy: Automatic unless it is Manual.
 func (i Instance) UpdatePolicy() v1.UpdatePolicy {
-	if v1.UpdatePolicy(i.text(i.places.CompositionUpdatePolicy)) == v1.UpdateManual {
+	if v1.UpdatePolicy(i.stringAt(i.layout.CompositionUpdatePolicy)) == v1.UpdateManual {
 		return v1.UpdateManual
 	}
 	return v1.UpdateAutomatic
 }
 
-// DeletePolicy says whether a claim waits until its composite is gone, which is not so
-// unless it says so.
+// DeletePolicy is a claim's compositeDeletePolicy: Background unless it is Foreground.
 func (i Instance) DeletePolicy() v1.DeletePolicy {
-	if v1.DeletePolicy(i.text(i.places.DeletePolicy)) == v1.DeleteForeground {
+	if v1.DeletePolicy(i.stringAt(i.layout.DeletePolicy)) == v1.DeleteForeground {
 		return v1.DeleteForeground
 	}
 	return v1.DeleteBackground
 }
 
-// Composed are the objects that a composite refers to as what it is composed of.
-func (i Instance) Composed() []ComposedRef {
-	items, _ := i.get(i.places.ResourceRefs).([]any)
+// ResourceRefs are the composite's references to its composed objects.
+func (i Instance) ResourceRefs() []ComposedRef {
+	items, _ := i.fieldAt(i.layout.ResourceRefs).([]any)
 	var out []ComposedRef
 	for _, item := range items {
 		m, ok := item.(map[string]any)
@@ -74,32 +73,33 @@ func (i Instance) Composed() []ComposedRef {
 			continue
 		}
 		out = append(out, ComposedRef{
-			APIVersion: textOf(m["apiVersion"]), Kind: textOf(m["kind"]), Namespace: textOf(m["namespace"]),
-			Name: textOf(m["name"]), ResourceName: textOf(m["resourceName"]), DependsOn: textsOf(m["dependsOn"]),
+			APIVersion: stringOf(m["apiVersion"]), Kind: stringOf(m["kind"]), Namespace: stringOf(m["namespace"]),
+			Name: stringOf(m["name"]), ResourceName: stringOf(m["resourceName"]), DependsOn: stringsOf(m["dependsOn"]),
 		})
 	}
 	return out
 }
 
-// Claim is the claim that a composite belongs to, if there is one.
-func (i Instance) Claim() (ref ObjectRef, claimed bool) { return i.ref(i.places.ClaimRef) }
+// ClaimRef is a composite's reference to its claim.
+func (i Instance) ClaimRef() (ref ObjectRef, claimed bool) { return i.refAt(i.layout.ClaimRef) }
 
-// Composite is the composite of a claim, once there is to be one.
-func (i Instance) Composite() (ref ObjectRef, bound bool) { return i.ref(i.places.ResourceRef) }
+// CompositeRef is a claim's reference to its composite.
+func (i Instance) CompositeRef() (ref ObjectRef, bound bool) { return i.refAt(i.layout.ResourceRef) }
 
-// ConnectionSecret is where the instance wants its connection details, if it does.
-func (i Instance) ConnectionSecret() (ref SecretRef, wanted bool) {
-	p := i.places.ConnectionSecretRef
-	ref = SecretRef{Namespace: i.text(p, "namespace"), Name: i.text(p, "name")}
+// ConnectionSecretRef is the instance's writeConnectionSecretToRef; wanted is false if it
+// has none.
+func (i Instance) ConnectionSecretRef() (ref SecretRef, wanted bool) {
+	p := i.layout.ConnectionSecretRef
+	ref = SecretRef{Namespace: i.stringAt(p, "namespace"), Name: i.stringAt(p, "name")}
 	return ref, ref.Name != ""
 }
 
-// LastPublished is when connection details were last written, as the instance says it.
-func (i Instance) LastPublished() string { return i.text(i.places.LastPublishedTime) }
+// LastPublished is the instance's lastPublishedTime of connection details, in RFC 3339, or "".
+func (i Instance) LastPublished() string { return i.stringAt(i.layout.LastPublishedTime) }
 
-// Conditions are those of the instance, in its order.
+// Conditions are the instance's conditions, in their order.
 func (i Instance) Conditions() []v1alpha1.Condition {
-	items, _ := i.get(i.places.Conditions).([]any)
+	items, _ := i.fieldAt(i.layout.Conditions).([]any)
 	var out []v1alpha1.Condition
 	for _, item := range items {
 		var c v1alpha1.Condition
@@ -110,16 +110,16 @@ func (i Instance) Conditions() []v1alpha1.Condition {
 	return out
 }
 
-// ClaimConditionTypes are the types of those conditions of a composite that its claim
-// shows as well, sorted.
+// ClaimConditionTypes are the types of the composite's conditions that its claim shows as
+// well, sorted.
 func (i Instance) ClaimConditionTypes() []string {
-	out := textsOf(i.get(i.places.ClaimConditionTypes))
+	out := stringsOf(i.fieldAt(i.layout.ClaimConditionTypes))
 	slices.Sort(out)
 	return out
 }
 
-// get is what is at a place and below; nil if there is nothing.
-func (i Instance) get(p Place, more ...string) any {
+// fieldAt is the value at a path with further segments, or nil.
+func (i Instance) fieldAt(p FieldPath, more ...string) any {
 	if len(p) == 0 {
 		return nil
 	}
@@ -134,35 +134,37 @@ func (i Instance) get(p Place, more ...string) any {
 	return at
 }
 
-func (i Instance) text(p Place, more ...string) string { return textOf(i.get(p, more...)) }
+func (i Instance) stringAt(p FieldPath, more ...string) string {
+	return stringOf(i.fieldAt(p, more...))
+}
 
-func (i Instance) ref(p Place) (ObjectRef, bool) {
-	m, ok := i.get(p).(map[string]any)
+func (i Instance) refAt(p FieldPath) (ObjectRef, bool) {
+	m, ok := i.fieldAt(p).(map[string]any)
 	if !ok {
 		return ObjectRef{}, false
 	}
-	ref := ObjectRef{APIVersion: textOf(m["apiVersion"]), Kind: textOf(m["kind"]), Namespace: textOf(m["namespace"]), Name: textOf(m["name"])}
+	ref := ObjectRef{APIVersion: stringOf(m["apiVersion"]), Kind: stringOf(m["kind"]), Namespace: stringOf(m["namespace"]), Name: stringOf(m["name"])}
 	return ref, ref.Name != ""
 }
 
-func (i Instance) labels(p Place) (map[string]string, bool) {
-	if _, ok := i.get(p).(map[string]any); !ok {
+func (i Instance) labelsAt(p FieldPath) (map[string]string, bool) {
+	if _, ok := i.fieldAt(p).(map[string]any); !ok {
 		return nil, false
 	}
 	out := map[string]string{}
-	m, _ := i.get(p, "matchLabels").(map[string]any)
+	m, _ := i.fieldAt(p, "matchLabels").(map[string]any)
 	for name, value := range m {
-		out[name] = textOf(value)
+		out[name] = stringOf(value)
 	}
 	return out, true
 }
 
-func textOf(v any) string {
+func stringOf(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
-func textsOf(v any) []string {
+func stringsOf(v any) []string {
 	items, _ := v.([]any)
 	var out []string
 	for _, item := range items {

@@ -17,34 +17,32 @@ const (
 	claimCategory     = "claim"
 )
 
-// Composite makes the CustomResourceDefinition of a definition's composite kind. It
-// returns all problems that there are, or else the CustomResourceDefinition, which is
-// controlled by the definition.
-func Composite(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResourceDefinition, diag.List) {
+// CompositeCRD makes the CustomResourceDefinition of a definition's composite kind, which is
+// controlled by the definition. If the definition is invalid, it returns all problems.
+func CompositeCRD(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResourceDefinition, diag.List) {
 	if problems := Validate(d); len(problems) > 0 {
 		return nil, problems
 	}
-	return composite(d, o), nil
+	return compositeCRD(d, o), nil
 }
 
-// Claim makes the CustomResourceDefinition of the kind that claims composites. It
-// returns all problems that there are, or else the CustomResourceDefinition; neither
-// if the definition offers no claims.
-func Claim(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResourceDefinition, diag.List) {
+// ClaimCRD makes the CustomResourceDefinition of a definition's claim kind; nil if the
+// definition offers no claims. If the definition is invalid, it returns all problems.
+func ClaimCRD(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResourceDefinition, diag.List) {
 	if problems := Validate(d); len(problems) > 0 {
 		return nil, problems
 	}
 	if d.Spec.ClaimNames == nil {
 		return nil, nil
 	}
-	return claim(d, o), nil
+	return claimCRD(d, o), nil
 }
 
-func composite(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
+func compositeCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
 	scope := d.ScopeOrDefault()
-	out := kind(d, d.Spec.Names, compositeCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, o.more(d))...)
-		add(v, compositeSpec(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatus(scope), progress(Room(d)))
+	out := newCRD(d, d.Spec.Names, compositeCategory, func(v *extv1.CustomResourceDefinitionVersion) {
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, o.extraColumns(d))...)
+		addFields(v, compositeSpecSchemas(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatusSchemas(scope), progressSchemas(Room(d)))
 	})
 	out.Name = d.Name
 	out.Spec.Scope = extv1.ClusterScoped
@@ -54,18 +52,18 @@ func composite(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResour
 	return out
 }
 
-func claim(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
-	out := kind(d, *d.Spec.ClaimNames, claimCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(o.more(d))...)
-		add(v, claimSpec(d.Spec.DefaultCompositeDeletePolicy), claimStatus(), progress(Room(d)))
+func claimCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
+	out := newCRD(d, *d.Spec.ClaimNames, claimCategory, func(v *extv1.CustomResourceDefinitionVersion) {
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(o.extraColumns(d))...)
+		addFields(v, claimSpecSchemas(d.Spec.DefaultCompositeDeletePolicy), claimStatusSchemas(), progressSchemas(Room(d)))
 	})
 	out.Spec.Scope = extv1.NamespaceScoped
 	return out
 }
 
-// kind is what both kinds have in common, with each version finished by the given
-// function.
-func kind(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinitionNames, category string, finish func(*extv1.CustomResourceDefinitionVersion)) *extv1.CustomResourceDefinition {
+// newCRD makes the common part of both CustomResourceDefinitions; finish completes each
+// version.
+func newCRD(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinitionNames, category string, finish func(*extv1.CustomResourceDefinitionVersion)) *extv1.CustomResourceDefinition {
 	names = *names.DeepCopy()
 	if !slices.Contains(names.Categories, category) {
 		names.Categories = append(names.Categories, category)
@@ -83,14 +81,15 @@ func kind(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinitio
 		out.Annotations = maps.Clone(d.Spec.Metadata.Annotations)
 	}
 	for i := range d.Spec.Versions {
-		v := version(&d.Spec.Versions[i])
+		v := crdVersion(&d.Spec.Versions[i])
 		finish(&v)
 		out.Spec.Versions = append(out.Spec.Versions, v)
 	}
 	return out
 }
 
-// kindLabels are the definition's, and those that it wants its kinds to have.
+// kindLabels are the labels of the CustomResourceDefinitions: the definition's labels and
+// those of its spec.metadata.
 func kindLabels(d *v1.CompositeResourceDefinition) map[string]string {
 	out := maps.Clone(d.Labels)
 	if d.Spec.Metadata == nil || len(d.Spec.Metadata.Labels) == 0 {
@@ -103,8 +102,8 @@ func kindLabels(d *v1.CompositeResourceDefinition) map[string]string {
 	return out
 }
 
-// version is a version as its author has it, without the machinery.
-func version(v *v1.DefinitionVersion) extv1.CustomResourceDefinitionVersion {
+// crdVersion is the author's part of a version, without Crossplane's fields.
+func crdVersion(v *v1.DefinitionVersion) extv1.CustomResourceDefinitionVersion {
 	out := extv1.CustomResourceDefinitionVersion{
 		Name:                     v.Name,
 		Served:                   v.Served,
@@ -123,8 +122,9 @@ func version(v *v1.DefinitionVersion) extv1.CustomResourceDefinitionVersion {
 	return out
 }
 
-// add puts the machinery's fields beside the author's, in place of any of their names.
-func add(v *extv1.CustomResourceDefinitionVersion, spec, status, progress fields) {
+// addFields adds Crossplane's fields to the author's; they replace author's fields of the
+// same name.
+func addFields(v *extv1.CustomResourceDefinitionVersion, spec, status, progress schemas) {
 	root := v.Schema.OpenAPIV3Schema
 	maps.Copy(root.Properties["spec"].Properties, spec)
 	maps.Copy(root.Properties["status"].Properties, status)

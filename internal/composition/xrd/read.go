@@ -10,9 +10,8 @@ import (
 	v2 "github.com/espalier-dev/espalier/api/apiextensions/v2"
 )
 
-// Read reads a definition of either version, from a file or from the API server, with
-// what the version that it is written in takes for granted: a definition of v2 is
-// namespaced, unless it says otherwise.
+// Read decodes a definition of v1 or v2, from a file or from the API server, with the
+// defaults of its version: the default scope of v2 is Namespaced.
 func Read(o *unstructured.Unstructured) (*v1.CompositeResourceDefinition, error) {
 	out := &v1.CompositeResourceDefinition{}
 	version := o.GroupVersionKind().GroupVersion()
@@ -28,7 +27,7 @@ func Read(o *unstructured.Unstructured) (*v1.CompositeResourceDefinition, error)
 			out.Spec.Scope = v1.NamespacedScope
 		}
 	}
-	// Objects are stored as v1 and get its defaults, whatever they were written as.
+	// Objects are stored as v1, so both versions get the defaults of v1.
 	if out.Spec.DefaultCompositionUpdatePolicy == nil {
 		out.Spec.DefaultCompositionUpdatePolicy = new(v1.UpdateAutomatic)
 	}

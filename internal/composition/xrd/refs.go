@@ -2,18 +2,18 @@ package xrd
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// ComposedRef refers to an object that a composite is composed of.
+// ComposedRef is a composite's reference to a composed object.
 type ComposedRef struct {
 	APIVersion string
 	Kind       string
-	// Namespace is empty for objects of a namespaced composite, which are in its own,
-	// and for cluster-scoped ones.
+	// Namespace is empty for objects of a namespaced composite, which are in its namespace,
+	// and for cluster-scoped objects.
 	Namespace string
 	// Name is empty while it isn't known.
 	Name string
-	// ResourceName is by which the pipeline knows the object.
+	// ResourceName is the object's name in the pipeline, or "".
 	ResourceName string
-	// DependsOn are the names, of the same kind, of what has to be there first.
+	// DependsOn are the resource names of the objects that must exist first.
 	DependsOn []string
 }
 
@@ -22,7 +22,8 @@ func (r ComposedRef) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 }
 
-// ObjectRef refers to a claim, or to the composite of one. The latter has no namespace.
+// ObjectRef is a reference to a claim, or to a claim's composite. The latter has no
+// namespace.
 type ObjectRef struct {
 	APIVersion string
 	Kind       string
@@ -35,8 +36,8 @@ func (r ObjectRef) GroupVersionKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 }
 
-// SecretRef refers to the Secret with an object's connection details. Claims name none
-// of another namespace, so theirs has no namespace.
+// SecretRef is a reference to the Secret with an object's connection details. A claim's has
+// no namespace: the Secret is in the claim's namespace.
 type SecretRef struct {
 	Namespace string
 	Name      string

@@ -11,87 +11,87 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 )
 
-// RevisionChoice is the revision that an instance is to be composed by.
+// RevisionChoice is the result of the selection of a revision for an instance.
 type RevisionChoice struct {
-	// Name is that of the revision; it is set even if there is none of the name.
-	Name string
-	Why  Why
-	// Revision is nil if there is something in the way.
+	// Name is the revision's name; it is set even if the revision doesn't exist.
+	Name       string
+	SelectedBy SelectedBy
+	// Revision is nil if there is a problem.
 	Revision *v1.CompositionRevision
-	// Lack says what is in the way; "" if nothing is.
-	Lack Lack
+	// Problem is why there is no revision; "" if there is one.
+	Problem Problem
 }
 
-// String says it to people.
+// String is a message about the choice.
 func (c RevisionChoice) String() string {
-	switch c.Lack {
+	switch c.Problem {
 	case Missing:
-		return fmt.Sprintf("there is no revision %s, and the instance stays with it", c.Name)
+		return fmt.Sprintf("there is no revision %s, which the instance is pinned to (compositionUpdatePolicy: Manual)", c.Name)
 	case Incompatible:
 		return fmt.Sprintf("revision %s is for another kind", c.Name)
-	case NoneYet:
+	case NoRevision:
 		return "the composition has no revision yet"
-	case NoneMatches:
-		return "no revision of the composition has the labels that are asked for"
-	case Unselectable:
-		return "the definition's default revision selector makes no sense"
+	case NoMatch:
+		return "no revision of the composition matches the selector"
+	case InvalidSelector:
+		return "the definition's spec.defaultCompositionRevisionSelector is invalid"
 	}
-	return fmt.Sprintf("revision %s (%s)", c.Name, c.Why)
+	return fmt.Sprintf("revision %s (%s)", c.Name, c.SelectedBy)
 }
 
-// Revision chooses the revision of a composition that an instance is composed by. One
-// whose policy is Manual stays with the revision that it names. Otherwise it is the
-// newest of those that have the labels that the instance asks for, or that the
-// definition asks for on its behalf; one that is Manual and names none yet starts with
-// the newest of all. The order of the revisions makes no difference.
-func Revision(revisions []*v1.CompositionRevision, composition string, i Instance, d *v1.CompositeResourceDefinition) RevisionChoice {
+// SelectRevision selects the revision of a composition for an instance. An instance with the
+// policy Manual is pinned to the revision that it references; if it references none yet, it
+// gets the newest of all. Otherwise it is the newest revision that the instance's selector
+// matches, or the definition's default selector. The result doesn't depend on the order of
+// the revisions.
+func SelectRevision(revisions []*v1.CompositionRevision, composition string, i Instance, d *v1.CompositeResourceDefinition) RevisionChoice {
 	manual := i.UpdatePolicy() == v1.UpdateManual
-	if name := i.Revision(); manual && name != "" {
-		return staying(revisions, name, d)
+	if name := i.RevisionName(); manual && name != "" {
+		return pinnedRevision(revisions, name, d)
 	}
 	wanted := labels.Everything()
 	if !manual {
 		var err error
-		if wanted, err = following(i, d); err != nil {
-			return RevisionChoice{Why: Latest, Lack: Unselectable}
+		if wanted, err = revisionSelector(i, d); err != nil {
+			return RevisionChoice{SelectedBy: Latest, Problem: InvalidSelector}
 		}
 	}
 	var best *v1.CompositionRevision
-	lack := NoneYet
+	problem := NoRevision
 	for _, r := range revisions {
-		if r.Labels[v1.CompositionNameLabel] != composition || !revisionIsFor(r, d) {
+		if r.Labels[v1.CompositionNameLabel] != composition || !revisionIsForKind(r, d) {
 			continue
 		}
-		if lack = NoneMatches; !wanted.Matches(labels.Set(r.Labels)) {
+		if problem = NoMatch; !wanted.Matches(labels.Set(r.Labels)) {
 			continue
 		}
-		if best == nil || newer(r, best) > 0 {
+		if best == nil || compareRevisions(r, best) > 0 {
 			best = r
 		}
 	}
 	if best == nil {
-		return RevisionChoice{Why: Latest, Lack: lack}
+		return RevisionChoice{SelectedBy: Latest, Problem: problem}
 	}
-	return RevisionChoice{Name: best.Name, Why: Latest, Revision: best}
+	return RevisionChoice{Name: best.Name, SelectedBy: Latest, Revision: best}
 }
 
-// staying is the revision that an instance names.
-func staying(revisions []*v1.CompositionRevision, name string, d *v1.CompositeResourceDefinition) RevisionChoice {
-	out := RevisionChoice{Name: name, Why: Referenced}
+// pinnedRevision is the revision that an instance references.
+func pinnedRevision(revisions []*v1.CompositionRevision, name string, d *v1.CompositeResourceDefinition) RevisionChoice {
+	out := RevisionChoice{Name: name, SelectedBy: Referenced}
 	at := slices.IndexFunc(revisions, func(r *v1.CompositionRevision) bool { return r.Name == name })
 	switch {
 	case at < 0:
-		out.Lack = Missing
-	case !revisionIsFor(revisions[at], d):
-		out.Lack = Incompatible
+		out.Problem = Missing
+	case !revisionIsForKind(revisions[at], d):
+		out.Problem = Incompatible
 	default:
 		out.Revision = revisions[at]
 	}
 	return out
 }
 
-// following selects the revisions that an instance follows.
-func following(i Instance, d *v1.CompositeResourceDefinition) (labels.Selector, error) {
+// revisionSelector is the selector of an instance's revisions.
+func revisionSelector(i Instance, d *v1.CompositeResourceDefinition) (labels.Selector, error) {
 	if match, selects := i.RevisionSelector(); selects {
 		return labels.SelectorFromValidatedSet(match), nil
 	}
@@ -101,9 +101,9 @@ func following(i Instance, d *v1.CompositeResourceDefinition) (labels.Selector, 
 	return labels.Everything(), nil
 }
 
-// DefaultRevisionSelector are the labels of revisions by which an instance is to say that it
-// follows them, since its definition says so for those that say nothing. An instance has
-// room for labels alone; a definition that selects otherwise is followed without a word.
+// DefaultRevisionSelector are the labels of the definition's default revision selector, to be
+// written to an instance that has no selector. An instance's selector only has labels: a
+// default selector with expressions is used without being written.
 func DefaultRevisionSelector(i Instance, d *v1.CompositeResourceDefinition) (labels map[string]string, applies bool) {
 	s := d.Spec.DefaultCompositionRevisionSelector
 	if _, selects := i.RevisionSelector(); selects || s == nil || len(s.MatchLabels) == 0 || len(s.MatchExpressions) > 0 {
@@ -112,11 +112,12 @@ func DefaultRevisionSelector(i Instance, d *v1.CompositeResourceDefinition) (lab
 	return s.MatchLabels, true
 }
 
-func revisionIsFor(r *v1.CompositionRevision, d *v1.CompositeResourceDefinition) bool {
+func revisionIsForKind(r *v1.CompositionRevision, d *v1.CompositeResourceDefinition) bool {
 	return r.Spec.CompositeTypeRef == v1.TypeReferenceTo(d.CompositeKind())
 }
 
-// newer compares revisions by number; by name where a crash has left two of one number.
-func newer(a, b *v1.CompositionRevision) int {
+// compareRevisions compares revisions by number, and by name if a crash left two with the
+// same number.
+func compareRevisions(a, b *v1.CompositionRevision) int {
 	return cmp.Or(cmp.Compare(a.Spec.Revision, b.Spec.Revision), cmp.Compare(b.Name, a.Name))
 }

@@ -23,7 +23,7 @@ func revision(of string, number int64, labels map[string]string) *v1.Composition
 	return r
 }
 
-func at(name string) func(xrd.Instance) { return func(i xrd.Instance) { i.SetRevision(name) } }
+func at(name string) func(xrd.Instance) { return func(i xrd.Instance) { i.SetRevisionName(name) } }
 
 func manual(i xrd.Instance) { i.SetUpdatePolicy(v1.UpdateManual) }
 
@@ -57,12 +57,12 @@ func TestRevision(t *testing.T) {
 		"The newest of a channel is followed":                  {instance(onChannel("stable")), nil, "revision small-2 (Latest)"},
 		"The definition's channel is followed":                 {instance(), onStable, "revision small-2 (Latest)"},
 		"One's own channel is followed rather":                 {instance(onChannel("fast")), onStable, "revision small-3 (Latest)"},
-		"A channel may be empty":                               {instance(onChannel("beta")), nil, "no revision of the composition has the labels that are asked for"},
-		"A definition may select senselessly":                  {instance(), senseless, "the definition's default revision selector makes no sense"},
+		"A channel may be empty":                               {instance(onChannel("beta")), nil, "no revision of the composition matches the selector"},
+		"A definition may select senselessly":                  {instance(), senseless, "the definition's spec.defaultCompositionRevisionSelector is invalid"},
 		"Who is manual stays":                                  {instance(manual, at("small-1")), nil, "revision small-1 (Referenced)"},
 		"Who is manual stays though the definition selects":    {instance(manual, at("small-3")), onStable, "revision small-3 (Referenced)"},
 		"Who is manual may name a revision of another's":       {instance(manual, at("large-9")), nil, "revision large-9 (Referenced)"},
-		"Who is manual can't stay with what is gone":           {instance(manual, at("small-7")), nil, "there is no revision small-7, and the instance stays with it"},
+		"Who is manual can't stay with what is gone":           {instance(manual, at("small-7")), nil, "there is no revision small-7, which the instance is pinned to (compositionUpdatePolicy: Manual)"},
 		"Who is manual can't stay with another kind's":         {instance(manual, at("small-4")), nil, "revision small-4 is for another kind"},
 		"Who is manual starts with the newest":                 {instance(manual), nil, "revision small-3 (Latest)"},
 		"Who is manual starts with the newest, channel or not": {instance(manual, onChannel("stable")), nil, "revision small-3 (Latest)"},
@@ -73,11 +73,11 @@ func TestRevision(t *testing.T) {
 			if tc.change != nil {
 				tc.change(d)
 			}
-			got := xrd.Revision(there, "small", tc.instance, d)
+			got := xrd.SelectRevision(there, "small", tc.instance, d)
 			if got.String() != tc.want {
 				t.Errorf("want %s\n got %s", tc.want, got)
 			}
-			if (got.Revision != nil) != (got.Lack == "") || got.Revision != nil && got.Revision.Name != got.Name {
+			if (got.Revision != nil) != (got.Problem == "") || got.Revision != nil && got.Revision.Name != got.Name {
 				t.Errorf("%+v is at odds with itself", got)
 			}
 		})
@@ -97,7 +97,7 @@ func TestTheRevisionDependsOnNoOrder(t *testing.T) {
 			i.SetRevisionSelector(anyLabels.Draw(t, "selector"))
 		}
 		perm := rapid.Permutation(there).Draw(t, "in another order")
-		if diff := cmp.Diff(xrd.Revision(there, "small", i, legacy()), xrd.Revision(perm, "small", i, legacy())); diff != "" {
+		if diff := cmp.Diff(xrd.SelectRevision(there, "small", i, legacy()), xrd.SelectRevision(perm, "small", i, legacy())); diff != "" {
 			t.Fatalf("the order makes a difference to what is chosen: %s", diff)
 		}
 		c := composition("small", nil)
@@ -127,7 +127,7 @@ func TestNextRevision(t *testing.T) {
 	if !metav1.IsControlledBy(first, a) {
 		t.Error("the revision does not go with its composition")
 	}
-	if again := xrd.NextRevision(a, []*v1.CompositionRevision{first}); again != (xrd.Next{}) {
+	if again := xrd.NextRevision(a, []*v1.CompositionRevision{first}); again != (xrd.RevisionChange{}) {
 		t.Errorf("nothing has changed, yet %+v is next", again)
 	}
 

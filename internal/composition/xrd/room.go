@@ -5,21 +5,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Room is what the author's status leaves, in all versions, of the fields in which the
-// engine tells how it gets on.
-func Room(d *v1.CompositeResourceDefinition) report.Room {
-	room := report.AllRoom
+// Room is which of the engine's status fields the author's schema leaves free in all
+// versions.
+func Room(d *v1.CompositeResourceDefinition) report.FieldSet {
+	room := report.AllFields
 	for i := range d.Spec.Versions {
-		author, err := parse(&d.Spec.Versions[i])
+		author, err := parseSchema(&d.Spec.Versions[i])
 		if err != nil {
 			continue
 		}
 		status := author.Properties["status"]
-		left := report.RoomIn(&status)
-		room = room.Within(left)
+		left := report.UndeclaredFields(&status)
+		room = room.Intersect(left)
 	}
 	return room
 }
 
-// progress are the engine's fields in a status, as far as there is room.
-func progress(room report.Room) fields { return report.Fields(room) }
+// progressSchemas are the schemas of the engine's status fields that are free.
+func progressSchemas(room report.FieldSet) schemas { return report.Fields(room) }

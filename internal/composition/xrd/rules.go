@@ -16,14 +16,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-var base = sync.OnceValue(func() *environment.EnvSet {
+var baseEnvSet = sync.OnceValue(func() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 })
 
 // checkRules compiles the rules of a schema and of all below it.
 func checkRules(s *structural.Structural, at object.Path, root bool, out *diag.List) {
 	if len(s.XValidations) > 0 {
-		compile(s, at, root, out)
+		compileRules(s, at, root, out)
 	}
 	for name, child := range s.Properties {
 		checkRules(&child, at.Field("properties", name), child.XEmbeddedResource, out)
@@ -37,9 +37,9 @@ func checkRules(s *structural.Structural, at object.Path, root bool, out *diag.L
 	}
 }
 
-func compile(s *structural.Structural, at object.Path, root bool, out *diag.List) {
+func compileRules(s *structural.Structural, at object.Path, root bool, out *diag.List) {
 	at = at.Field("x-kubernetes-validations")
-	results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, base(), cel.StoredExpressionsEnvLoader())
+	results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, baseEnvSet(), cel.StoredExpressionsEnvLoader())
 	if err != nil {
 		out.Addf(at, "can't be compiled: %v", err)
 		return
@@ -47,21 +47,22 @@ func compile(s *structural.Structural, at object.Path, root bool, out *diag.List
 	for i, r := range results {
 		rule := s.XValidations[i]
 		if r.Error != nil {
-			out.Add(refused(at.Index(i).Field("rule"), rule.Rule, r.Error.Detail))
+			out.Add(ruleProblem(at.Index(i).Field("rule"), rule.Rule, r.Error.Detail))
 		}
 		if r.MessageExpressionError != nil {
-			out.Add(refused(at.Index(i).Field("messageExpression"), rule.MessageExpression, r.MessageExpressionError.Detail))
+			out.Add(ruleProblem(at.Index(i).Field("messageExpression"), rule.MessageExpression, r.MessageExpressionError.Detail))
 		}
 	}
 }
 
-// where finds the place in what the compiler says, which is followed by a picture of it.
-var where = regexp.MustCompile(`<input>:(\d+):(\d+): (.*)`)
+// compileErrorPosition matches the position and the message of a compile error. An excerpt
+// of the expression follows in the error.
+var compileErrorPosition = regexp.MustCompile(`<input>:(\d+):(\d+): (.*)`)
 
-// refused is what the compiler says of an expression.
-func refused(at object.Path, expression, said string) diag.Diagnostic {
-	out := diag.Diagnostic{Path: at, Expr: expression, Problem: said}
-	m := where.FindStringSubmatch(said)
+// ruleProblem is a compile error of an expression, with its offset.
+func ruleProblem(at object.Path, expression, compileError string) diag.Diagnostic {
+	out := diag.Diagnostic{Path: at, Expr: expression, Problem: compileError}
+	m := compileErrorPosition.FindStringSubmatch(compileError)
 	if m == nil {
 		return out
 	}

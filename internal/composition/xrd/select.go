@@ -11,135 +11,135 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 )
 
-// Why says what a composition, or its revision, was chosen for.
-type Why string
+// SelectedBy is why a composition or a revision was selected.
+type SelectedBy string
 
-// Reasons of a choice.
+// Reasons of a selection.
 const (
-	// Enforced: the definition says so, whatever the instance says.
-	Enforced Why = "Enforced"
-	// Referenced: the instance names it.
-	Referenced Why = "Referenced"
-	// Default: the definition says so for instances that don't.
-	Default Why = "Default"
-	// Matched: it has the labels that the instance asks for, or the instance asks for
-	// nothing and it is for instances of its kind.
-	Matched Why = "Matched"
-	// Latest: it is the newest revision that there is for the instance.
-	Latest Why = "Latest"
+	// Enforced: the definition's enforcedCompositionRef names it.
+	Enforced SelectedBy = "Enforced"
+	// Referenced: the instance references it.
+	Referenced SelectedBy = "Referenced"
+	// Default: the definition's defaultCompositionRef names it.
+	Default SelectedBy = "Default"
+	// Matched: it matches the instance's selector, or the instance has no selector and it is
+	// for the instance's kind.
+	Matched SelectedBy = "Matched"
+	// Latest: it is the newest revision that the instance's selector matches.
+	Latest SelectedBy = "Latest"
 )
 
-// Lack says why nothing can be chosen.
-type Lack string
+// Problem is why nothing can be selected; "" if there is no problem.
+type Problem string
 
-// What can be in the way of a choice.
+// Problems of a selection.
 const (
-	// Missing: what was named isn't there.
-	Missing Lack = "Missing"
-	// Incompatible: what was named is for another kind.
-	Incompatible Lack = "Incompatible"
-	// NoneMatches: nothing that is there will do.
-	NoneMatches Lack = "NoneMatches"
-	// NoneYet: there is nothing yet to choose from, and there will be.
-	NoneYet Lack = "NoneYet"
-	// Unselectable: the selector makes no sense.
-	Unselectable Lack = "Unselectable"
+	// Missing: the referenced object doesn't exist.
+	Missing Problem = "Missing"
+	// Incompatible: the referenced object is for another kind.
+	Incompatible Problem = "Incompatible"
+	// NoMatch: no object matches.
+	NoMatch Problem = "NoMatch"
+	// NoRevision: the composition has no revision yet.
+	NoRevision Problem = "NoRevision"
+	// InvalidSelector: the selector is invalid.
+	InvalidSelector Problem = "InvalidSelector"
 )
 
-// Choice is the composition that an instance is to be composed by.
-type Choice struct {
-	// Name is that of the composition; it is set even if there is none of the name.
-	Name string
-	Why  Why
+// CompositionChoice is the result of the selection of a composition for an instance.
+type CompositionChoice struct {
+	// Name is the composition's name; it is set even if the composition doesn't exist.
+	Name       string
+	SelectedBy SelectedBy
 
-	// Composition is nil if there is something in the way.
+	// Composition is nil if there is a problem.
 	Composition *v1.Composition
 
-	// Others would have done as well: they match like the chosen one, whose name comes
-	// first. An instance that names its composition is not at their mercy.
-	Others []string
+	// OtherMatches are the names of the other compositions that match. The first by name is
+	// selected. An instance that references its composition has no OtherMatches.
+	OtherMatches []string
 
-	// Lack says what is in the way; "" if nothing is.
-	Lack Lack
+	// Problem is why there is no composition; "" if there is one.
+	Problem Problem
 
-	// For is the kind that an incompatible composition is for; or, where none matches, the
-	// kind that one is wanted for, and Labels are those that it has to have.
-	For    v1.TypeReference
-	Labels map[string]string
+	// TypeRef is the kind of an incompatible composition; with NoMatch it is the kind that a
+	// composition is needed for, and Labels are those that it needs.
+	TypeRef v1.TypeReference
+	Labels  map[string]string
 }
 
-// Ambiguous says whether the choice could have fallen on another composition.
-func (c Choice) Ambiguous() bool { return len(c.Others) > 0 }
+// IsAmbiguous says whether other compositions match as well.
+func (c CompositionChoice) IsAmbiguous() bool { return len(c.OtherMatches) > 0 }
 
-// String says it to people.
-func (c Choice) String() string {
-	switch c.Lack {
+// String is a message about the choice.
+func (c CompositionChoice) String() string {
+	switch c.Problem {
 	case Missing:
-		return fmt.Sprintf("there is no composition %s (%s)", c.Name, c.Why)
+		return fmt.Sprintf("there is no composition %s (%s)", c.Name, c.SelectedBy)
 	case Incompatible:
-		return fmt.Sprintf("composition %s (%s) is for %s %s", c.Name, c.Why, c.For.APIVersion, c.For.Kind)
-	case NoneMatches, NoneYet, Unselectable:
-		text := fmt.Sprintf("there is no composition for %s %s (spec.compositeTypeRef)", c.For.APIVersion, c.For.Kind)
+		return fmt.Sprintf("composition %s (%s) is for %s %s", c.Name, c.SelectedBy, c.TypeRef.APIVersion, c.TypeRef.Kind)
+	case NoMatch, NoRevision, InvalidSelector:
+		text := fmt.Sprintf("there is no composition for %s %s (spec.compositeTypeRef)", c.TypeRef.APIVersion, c.TypeRef.Kind)
 		if len(c.Labels) > 0 {
 			text += " with the labels " + labels.FormatLabels(c.Labels)
 		}
 		return text
 	}
-	if c.Ambiguous() {
-		return fmt.Sprintf("composition %s is the first by name of those that match; the others are %s", c.Name, strings.Join(c.Others, ", "))
+	if c.IsAmbiguous() {
+		return fmt.Sprintf("composition %s is the first by name of those that match; the others are %s", c.Name, strings.Join(c.OtherMatches, ", "))
 	}
-	return fmt.Sprintf("composition %s (%s)", c.Name, c.Why)
+	return fmt.Sprintf("composition %s (%s)", c.Name, c.SelectedBy)
 }
 
-// Select chooses the composition of an instance: the one that its definition enforces;
-// or else the one that it names; or else, where it doesn't select either, the
-// definition's default; or else the first by name of those that have the labels that it
-// asks for. The order of the compositions makes no difference.
-func Select(compositions []*v1.Composition, i Instance, d *v1.CompositeResourceDefinition) Choice {
+// SelectComposition selects the composition of an instance: the one that the definition
+// enforces; or else the one that the instance references; or else, if the instance has no
+// selector, the definition's default; or else the first by name of those that match. The
+// result doesn't depend on the order of the compositions.
+func SelectComposition(compositions []*v1.Composition, i Instance, d *v1.CompositeResourceDefinition) CompositionChoice {
 	match, selects := i.CompositionSelector()
 	switch {
 	case d.Spec.EnforcedCompositionRef != nil:
-		return byName(compositions, d, d.Spec.EnforcedCompositionRef.Name, Enforced)
-	case i.Composition() != "":
-		return byName(compositions, d, i.Composition(), Referenced)
+		return compositionByName(compositions, d, d.Spec.EnforcedCompositionRef.Name, Enforced)
+	case i.CompositionName() != "":
+		return compositionByName(compositions, d, i.CompositionName(), Referenced)
 	case !selects && d.Spec.DefaultCompositionRef != nil:
-		return byName(compositions, d, d.Spec.DefaultCompositionRef.Name, Default)
+		return compositionByName(compositions, d, d.Spec.DefaultCompositionRef.Name, Default)
 	}
 	wanted := labels.SelectorFromValidatedSet(match)
 	var matching []*v1.Composition
 	for _, c := range compositions {
-		if isFor(c, d) && wanted.Matches(labels.Set(c.Labels)) {
+		if isForKind(c, d) && wanted.Matches(labels.Set(c.Labels)) {
 			matching = append(matching, c)
 		}
 	}
 	if len(matching) == 0 {
-		return Choice{Why: Matched, Lack: NoneMatches, For: v1.TypeReferenceTo(d.CompositeKind()), Labels: match}
+		return CompositionChoice{SelectedBy: Matched, Problem: NoMatch, TypeRef: v1.TypeReferenceTo(d.CompositeKind()), Labels: match}
 	}
 	slices.SortFunc(matching, func(a, b *v1.Composition) int { return cmp.Compare(a.Name, b.Name) })
-	out := Choice{Name: matching[0].Name, Why: Matched, Composition: matching[0]}
+	out := CompositionChoice{Name: matching[0].Name, SelectedBy: Matched, Composition: matching[0]}
 	for _, c := range matching[1:] {
-		out.Others = append(out.Others, c.Name)
+		out.OtherMatches = append(out.OtherMatches, c.Name)
 	}
 	return out
 }
 
-// byName chooses the composition of a name, if it is for the kind.
-func byName(compositions []*v1.Composition, d *v1.CompositeResourceDefinition, name string, why Why) Choice {
-	out := Choice{Name: name, Why: why}
+// compositionByName selects the composition of a name, if it is for the kind.
+func compositionByName(compositions []*v1.Composition, d *v1.CompositeResourceDefinition, name string, by SelectedBy) CompositionChoice {
+	out := CompositionChoice{Name: name, SelectedBy: by}
 	at := slices.IndexFunc(compositions, func(c *v1.Composition) bool { return c.Name == name })
 	switch {
 	case at < 0:
-		out.Lack = Missing
-	case !isFor(compositions[at], d):
-		out.Lack, out.For = Incompatible, compositions[at].Spec.CompositeTypeRef
+		out.Problem = Missing
+	case !isForKind(compositions[at], d):
+		out.Problem, out.TypeRef = Incompatible, compositions[at].Spec.CompositeTypeRef
 	default:
 		out.Composition = compositions[at]
 	}
 	return out
 }
 
-// isFor says whether a composition is for composites of a definition: of the version
-// that is referenceable, for compositions are written against its schema.
-func isFor(c *v1.Composition, d *v1.CompositeResourceDefinition) bool {
+// isForKind says whether a composition is for the definition's composite kind in its
+// referenceable version: compositions are written for that version's schema.
+func isForKind(c *v1.Composition, d *v1.CompositeResourceDefinition) bool {
 	return c.Spec.CompositeTypeRef == v1.TypeReferenceTo(d.CompositeKind())
 }

@@ -27,14 +27,14 @@ func composition(name string, labels map[string]string, of ...v1.TypeReference) 
 
 // instance is a composite of legacy's kind.
 func instance(change ...func(xrd.Instance)) xrd.Instance {
-	i := xrd.At(&unstructured.Unstructured{Object: map[string]any{}}, xrd.PlacesOf(v1.LegacyClusterScope))
+	i := xrd.NewInstance(&unstructured.Unstructured{Object: map[string]any{}}, xrd.LayoutOf(v1.LegacyClusterScope))
 	for _, c := range change {
 		c(i)
 	}
 	return i
 }
 
-func names(n string) func(xrd.Instance) { return func(i xrd.Instance) { i.SetComposition(n) } }
+func references(n string) func(xrd.Instance) { return func(i xrd.Instance) { i.SetCompositionName(n) } }
 
 func selecting(labels map[string]string) func(xrd.Instance) {
 	return func(i xrd.Instance) { i.SetCompositionSelector(labels) }
@@ -57,14 +57,14 @@ func TestSelect(t *testing.T) {
 		change   func(*definition)
 		want     string
 	}{
-		"What is enforced overrides what is named":        {instance(names("small")), enforces("large"), "composition large (Enforced)"},
+		"What is enforced overrides what is named":        {instance(references("small")), enforces("large"), "composition large (Enforced)"},
 		"What is enforced overrides what is selected":     {instance(selecting(gcp)), enforces("large"), "composition large (Enforced)"},
 		"What is enforced may be missing":                 {instance(), enforces("huge"), "there is no composition huge (Enforced)"},
-		"What is named overrides what is selected":        {instance(names("small"), selecting(gcp)), nil, "composition small (Referenced)"},
-		"What is named overrides the default":             {instance(names("small")), defaults, "composition small (Referenced)"},
-		"What is named may be missing":                    {instance(names("huge")), defaults, "there is no composition huge (Referenced)"},
-		"What is named may be for another kind":           {instance(names("queue")), nil, "composition queue (Referenced) is for acme.example.com/v1 XQueue"},
-		"What is named may be for another version":        {instance(names("older")), nil, "composition older (Referenced) is for acme.example.com/v1alpha1 XDatabase"},
+		"What is named overrides what is selected":        {instance(references("small"), selecting(gcp)), nil, "composition small (Referenced)"},
+		"What is named overrides the default":             {instance(references("small")), defaults, "composition small (Referenced)"},
+		"What is named may be missing":                    {instance(references("huge")), defaults, "there is no composition huge (Referenced)"},
+		"What is named may be for another kind":           {instance(references("queue")), nil, "composition queue (Referenced) is for acme.example.com/v1 XQueue"},
+		"What is named may be for another version":        {instance(references("older")), nil, "composition older (Referenced) is for acme.example.com/v1alpha1 XDatabase"},
 		"The default is for those who don't choose":       {instance(), defaults, "composition other (Default)"},
 		"The default is not for those who select":         {instance(selecting(aws)), defaults, "composition large is the first by name of those that match; the others are small"},
 		"A selector that one composition matches":         {instance(selecting(gcp)), nil, "composition other (Matched)"},
@@ -72,7 +72,7 @@ func TestSelect(t *testing.T) {
 		"A selector that asks for nothing takes the kind": {instance(selecting(map[string]string{})), defaults, "composition large is the first by name of those that match; the others are other, small"},
 		"Whoever asks for nothing takes the kind":         {instance(), nil, "composition large is the first by name of those that match; the others are other, small"},
 	}
-	if got := xrd.Select(nil, instance(), legacy()).String(); got != "there is no composition for acme.example.com/v1 XDatabase (spec.compositeTypeRef)" {
+	if got := xrd.SelectComposition(nil, instance(), legacy()).String(); got != "there is no composition for acme.example.com/v1 XDatabase (spec.compositeTypeRef)" {
 		t.Errorf("without any composition: %s", got) // nobody has asked for labels
 	}
 	for name, tc := range cases {
@@ -81,11 +81,11 @@ func TestSelect(t *testing.T) {
 			if tc.change != nil {
 				tc.change(d)
 			}
-			got := xrd.Select(there, tc.instance, d)
+			got := xrd.SelectComposition(there, tc.instance, d)
 			if got.String() != tc.want {
 				t.Errorf("want %s\n got %s", tc.want, got)
 			}
-			if (got.Composition != nil) != (got.Lack == "") || got.Composition != nil && got.Composition.Name != got.Name {
+			if (got.Composition != nil) != (got.Problem == "") || got.Composition != nil && got.Composition.Name != got.Name {
 				t.Errorf("%+v is at odds with itself", got)
 			}
 		})
@@ -103,18 +103,18 @@ func TestSelectionDependsOnNoOrder(t *testing.T) {
 		}
 		i := instance()
 		if rapid.Bool().Draw(t, "names one") {
-			i.SetComposition("c1")
+			i.SetCompositionName("c1")
 		}
 		if rapid.Bool().Draw(t, "selects") {
 			i.SetCompositionSelector(anyLabels.Draw(t, "selector"))
 		}
-		first := xrd.Select(there, i, legacy())
-		again := xrd.Select(rapid.Permutation(there).Draw(t, "in another order"), i, legacy())
+		first := xrd.SelectComposition(there, i, legacy())
+		again := xrd.SelectComposition(rapid.Permutation(there).Draw(t, "in another order"), i, legacy())
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Fatalf("the order makes a difference: %s", diff)
 		}
-		if first.Ambiguous() && !slices.IsSorted(append([]string{first.Name}, first.Others...)) {
-			t.Fatalf("%s is not the first of %s", first.Name, first.Others)
+		if first.IsAmbiguous() && !slices.IsSorted(append([]string{first.Name}, first.OtherMatches...)) {
+			t.Fatalf("%s is not the first of %s", first.Name, first.OtherMatches)
 		}
 	})
 }

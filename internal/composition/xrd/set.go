@@ -8,45 +8,45 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// SetComposition names the composition; "" none.
-func (i Instance) SetComposition(name string) {
-	i.setObject(i.places.CompositionRef, map[string]any{"name": name}, name != "")
+// SetCompositionName sets the composition reference; "" removes it.
+func (i Instance) SetCompositionName(name string) {
+	i.setObject(i.layout.CompositionRef, map[string]any{"name": name}, name != "")
 }
 
-// SetCompositionSelector selects compositions by labels; nil none.
+// SetCompositionSelector sets the composition selector; nil removes it.
 func (i Instance) SetCompositionSelector(labels map[string]string) {
-	i.setLabels(i.places.CompositionSelector, labels)
+	i.setLabels(i.layout.CompositionSelector, labels)
 }
 
-// SetRevision names the composition's revision; "" none.
-func (i Instance) SetRevision(name string) {
-	i.setObject(i.places.CompositionRevisionRef, map[string]any{"name": name}, name != "")
+// SetRevisionName sets the revision reference; "" removes it.
+func (i Instance) SetRevisionName(name string) {
+	i.setObject(i.layout.CompositionRevisionRef, map[string]any{"name": name}, name != "")
 }
 
-// SetRevisionSelector selects revisions by labels; nil none.
+// SetRevisionSelector sets the revision selector; nil removes it.
 func (i Instance) SetRevisionSelector(labels map[string]string) {
-	i.setLabels(i.places.CompositionRevisionSelector, labels)
+	i.setLabels(i.layout.CompositionRevisionSelector, labels)
 }
 
-// SetUpdatePolicy says whether the instance follows new revisions.
+// SetUpdatePolicy sets the instance's compositionUpdatePolicy.
 func (i Instance) SetUpdatePolicy(p v1.UpdatePolicy) {
-	i.set(i.places.CompositionUpdatePolicy, string(p))
+	i.set(i.layout.CompositionUpdatePolicy, string(p))
 }
 
-// SetDeletePolicy says whether a claim waits until its composite is gone.
-func (i Instance) SetDeletePolicy(p v1.DeletePolicy) { i.set(i.places.DeletePolicy, string(p)) }
+// SetDeletePolicy sets a claim's compositeDeletePolicy.
+func (i Instance) SetDeletePolicy(p v1.DeletePolicy) { i.set(i.layout.DeletePolicy, string(p)) }
 
-// SetComposed says what a composite is composed of, in the given order. Namespaces are
-// left out of a namespaced composite, which has no place for them.
-func (i Instance) SetComposed(refs []ComposedRef) {
+// SetResourceRefs sets a composite's references to its composed objects, in the given order.
+// References of a namespaced composite have no namespace field.
+func (i Instance) SetResourceRefs(refs []ComposedRef) {
 	if len(refs) == 0 {
-		i.set(i.places.ResourceRefs, nil)
+		i.set(i.layout.ResourceRefs, nil)
 		return
 	}
 	items := make([]any, 0, len(refs))
 	for _, r := range refs {
 		item := map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind}
-		if i.places.Namespaced {
+		if i.layout.Namespaced {
 			r.Namespace = ""
 		}
 		for name, value := range map[string]string{"namespace": r.Namespace, "name": r.Name, "resourceName": r.ResourceName} {
@@ -55,39 +55,39 @@ func (i Instance) SetComposed(refs []ComposedRef) {
 			}
 		}
 		if len(r.DependsOn) > 0 {
-			item["dependsOn"] = anys(r.DependsOn)
+			item["dependsOn"] = toAnys(r.DependsOn)
 		}
 		items = append(items, item)
 	}
-	i.set(i.places.ResourceRefs, items)
+	i.set(i.layout.ResourceRefs, items)
 }
 
-// SetClaim says which claim a composite belongs to.
-func (i Instance) SetClaim(r ObjectRef) {
-	i.set(i.places.ClaimRef, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "namespace": r.Namespace, "name": r.Name})
+// SetClaimRef sets a composite's reference to its claim.
+func (i Instance) SetClaimRef(r ObjectRef) {
+	i.set(i.layout.ClaimRef, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "namespace": r.Namespace, "name": r.Name})
 }
 
-// SetComposite says which composite a claim has.
-func (i Instance) SetComposite(r ObjectRef) {
-	i.set(i.places.ResourceRef, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name})
+// SetCompositeRef sets a claim's reference to its composite.
+func (i Instance) SetCompositeRef(r ObjectRef) {
+	i.set(i.layout.ResourceRef, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name})
 }
 
-// SetConnectionSecret says where the instance's connection details go.
-func (i Instance) SetConnectionSecret(r SecretRef) {
+// SetConnectionSecretRef sets the instance's writeConnectionSecretToRef.
+func (i Instance) SetConnectionSecretRef(r SecretRef) {
 	ref := map[string]any{"name": r.Name}
-	if len(i.places.ClaimRef) > 0 { // a composite's is in any namespace
+	if len(i.layout.ClaimRef) > 0 { // only a composite's reference has a namespace
 		ref["namespace"] = r.Namespace
 	}
-	i.set(i.places.ConnectionSecretRef, ref)
+	i.set(i.layout.ConnectionSecretRef, ref)
 }
 
-// SetLastPublished says when connection details were last written.
+// SetLastPublished sets the lastPublishedTime of connection details.
 func (i Instance) SetLastPublished(at time.Time) {
-	i.set(i.places.LastPublishedTime, at.UTC().Format(time.RFC3339))
+	i.set(i.layout.LastPublishedTime, at.UTC().Format(time.RFC3339))
 }
 
-// SetConditions says how the instance is, in the given order. Kinds want each condition
-// to say since when, so it has to have been marked.
+// SetConditions sets the instance's conditions, in the given order. The schema requires a
+// lastTransitionTime, so each condition must have one.
 func (i Instance) SetConditions(conditions []v1alpha1.Condition) {
 	items := make([]any, 0, len(conditions))
 	for _, c := range conditions {
@@ -103,11 +103,11 @@ func (i Instance) SetConditions(conditions []v1alpha1.Condition) {
 		}
 		items = append(items, item)
 	}
-	i.set(i.places.Conditions, items)
+	i.set(i.layout.Conditions, items)
 }
 
-// AddClaimConditionTypes has the composite's claim show conditions of further types. It
-// returns those that are refused: a claim has conditions of the machinery's own.
+// AddClaimConditionTypes adds types to the conditions that the composite's claim shows as
+// well. It returns those that are refused: system conditions, which a claim has of its own.
 func (i Instance) AddClaimConditionTypes(types ...string) (refused []string) {
 	all := i.ClaimConditionTypes()
 	for _, t := range types {
@@ -120,14 +120,14 @@ func (i Instance) AddClaimConditionTypes(types ...string) (refused []string) {
 	}
 	if len(all) > 0 {
 		slices.Sort(all)
-		i.set(i.places.ClaimConditionTypes, anys(all))
+		i.set(i.layout.ClaimConditionTypes, toAnys(all))
 	}
 	return refused
 }
 
-// set puts a value at a place, nil nothing. It does nothing where the kind has no such
+// set sets the value at a path; nil removes it. It does nothing if the kind doesn't have the
 // field.
-func (i Instance) set(p Place, value any) {
+func (i Instance) set(p FieldPath, value any) {
 	if len(p) == 0 {
 		return
 	}
@@ -153,7 +153,7 @@ func (i Instance) set(p Place, value any) {
 	at[p[len(p)-1]] = value
 }
 
-func (i Instance) setObject(p Place, value map[string]any, present bool) {
+func (i Instance) setObject(p FieldPath, value map[string]any, present bool) {
 	if !present {
 		i.set(p, nil)
 		return
@@ -161,7 +161,7 @@ func (i Instance) setObject(p Place, value map[string]any, present bool) {
 	i.set(p, value)
 }
 
-func (i Instance) setLabels(p Place, labels map[string]string) {
+func (i Instance) setLabels(p FieldPath, labels map[string]string) {
 	match := map[string]any{}
 	for name, value := range labels {
 		match[name] = value
@@ -169,7 +169,7 @@ func (i Instance) setLabels(p Place, labels map[string]string) {
 	i.setObject(p, map[string]any{"matchLabels": match}, labels != nil)
 }
 
-func anys(texts []string) []any {
+func toAnys(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, t := range texts {
 		out[i] = t

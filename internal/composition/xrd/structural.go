@@ -13,25 +13,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// checkSchema looks at the schema of a version as its author wrote it, and then as the
-// API server will: with the machinery's fields in it, for that is what rules see.
+// checkSchema checks the author's schema of a version, and then the complete schema with
+// Crossplane's fields, which is what the API server checks and what rules see.
 func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *diag.List) {
-	author, err := parse(&d.Spec.Versions[i])
+	author, err := parseSchema(&d.Spec.Versions[i])
 	if err != nil {
 		out.Addf(at, "%v", err)
 		return
 	}
 	before := len(*out)
-	unsupported(author, at, out)
+	checkKeywords(author, at, out)
 	if len(*out) > before {
-		return // the API server's own code stops at the first of these, and says less
+		return // the API server's code stops at the first of these, with a worse message
 	}
-	v := version(&d.Spec.Versions[i])
+	v := crdVersion(&d.Spec.Versions[i])
 	scope := d.ScopeOrDefault()
-	add(&v, compositeSpec(scope, nil), compositeStatus(scope), progress(Room(d)))
+	addFields(&v, compositeSpecSchemas(scope, nil), compositeStatusSchemas(scope), progressSchemas(Room(d)))
 	var internal apiextensions.JSONSchemaProps
 	if err := extv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
-		out.Addf(at, "can't be read: %v", err)
+		out.Addf(at, "cannot be read: %v", err)
 		return
 	}
 	s, err := structural.NewStructural(&internal)
@@ -40,7 +40,7 @@ func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *
 		return
 	}
 	for _, problem := range structural.ValidateStructural(nil, s) {
-		out.Addf(below(at, problem.Field), "%s", problem.ErrorBody())
+		out.Addf(fieldBelow(at, problem.Field), "%s", problem.ErrorBody())
 	}
 	if len(*out) == before {
 		checkRules(s, at, true, out)
@@ -49,19 +49,19 @@ func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *
 
 var index = regexp.MustCompile(`\[([A-Za-z_$][^\]]*)\]`)
 
-// below is a place that the API server's code names, below at.
-func below(at object.Path, field string) object.Path {
+// fieldBelow is the path of a field that the API server's code names, below at.
+func fieldBelow(at object.Path, field string) object.Path {
 	if field == "" {
 		return at
 	}
 	return at + object.Path("."+index.ReplaceAllString(field, ".$1"))
 }
 
-// types are those of values; "" is of one that other keywords say it of.
+// types are the types of values; "" is allowed since other keywords can set the type.
 var types = []string{"", "array", "boolean", "integer", "number", "object", "string"}
 
-// unsupported lists keywords that the schema of a kind can't have.
-func unsupported(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
+// checkKeywords lists the keywords that the schema of a CRD cannot have.
+func checkKeywords(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 	for _, keyword := range []struct {
 		name string
 		used bool
@@ -87,11 +87,11 @@ func unsupported(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 	if s.Items != nil && len(s.Items.JSONSchemas) > 0 {
 		out.Addf(at.Field("items"), "is a list, but all items have to have one schema")
 	}
-	children(s, at, func(child *extv1.JSONSchemaProps, at object.Path) { unsupported(child, at, out) })
+	visitChildren(s, at, func(child *extv1.JSONSchemaProps, at object.Path) { checkKeywords(child, at, out) })
 }
 
-// children calls visit with each schema directly below s.
-func children(s *extv1.JSONSchemaProps, at object.Path, visit func(*extv1.JSONSchemaProps, object.Path)) {
+// visitChildren calls visit for each schema directly below s.
+func visitChildren(s *extv1.JSONSchemaProps, at object.Path, visit func(*extv1.JSONSchemaProps, object.Path)) {
 	for name, child := range s.Properties {
 		visit(&child, at.Field("properties", name))
 	}

@@ -13,10 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Validate lists all that keeps the kinds of a definition from being served.
-//
-// A field of the author's that has the name of one of the machinery's keeps nothing
-// from being served; Notes tells of it.
+// Validate lists the problems because of which the kinds of a definition cannot be served.
+// Author's fields with the name of one of Crossplane's fields are no problem; Warnings lists
+// them.
 func Validate(d *v1.CompositeResourceDefinition) diag.List {
 	var out diag.List
 	checkIdentity(d, &out)
@@ -82,7 +81,7 @@ func checkClaimNames(d *v1.CompositeResourceDefinition, out *diag.List) {
 		return
 	}
 	checkNames(d.Spec.ClaimNames, "spec.claimNames", out)
-	composite, claim := completed(d.Spec.Names), completed(*d.Spec.ClaimNames)
+	composite, claim := withDefaultNames(d.Spec.Names), withDefaultNames(*d.Spec.ClaimNames)
 	for _, same := range []struct{ field, one, other string }{
 		{"kind", claim.Kind, composite.Kind}, {"plural", claim.Plural, composite.Plural},
 		{"singular", claim.Singular, composite.Singular}, {"listKind", claim.ListKind, composite.ListKind},
@@ -98,8 +97,8 @@ func checkClaimNames(d *v1.CompositeResourceDefinition, out *diag.List) {
 	}
 }
 
-// completed are the names with what the API server takes for those that aren't said.
-func completed(n extv1.CustomResourceDefinitionNames) extv1.CustomResourceDefinitionNames {
+// withDefaultNames are the names with the API server's defaults.
+func withDefaultNames(n extv1.CustomResourceDefinitionNames) extv1.CustomResourceDefinitionNames {
 	if n.Singular == "" {
 		n.Singular = strings.ToLower(n.Kind)
 	}
@@ -160,7 +159,7 @@ func checkVersions(d *v1.CompositeResourceDefinition, out *diag.List) {
 	}
 }
 
-// checkVersion looks at what a version says beside its schema, and at the schema.
+// checkVersion checks a version and its schema.
 func checkVersion(d *v1.CompositeResourceDefinition, i int, at object.Path, out *diag.List) {
 	v := &d.Spec.Versions[i]
 	if v.DeprecationWarning != nil && (v.Deprecated == nil || !*v.Deprecated) {

@@ -14,7 +14,7 @@ import (
 
 func of(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
-	s, err := structs.Text([]byte(text))
+	s, err := structs.FromJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func TestRun(t *testing.T) {
 			want:  &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Tag: "t"}, Context: before.GetContext(), Desired: before.GetDesired()},
 		},
 		"A field that isn't known is refused":     {input: `{"respones":{},"response":{}}`, says: `invalid Function input: there is no field respones; did you mean "response"?`},
-		"An input without an answer is a mistake": {input: `{"kind":"Response"}`, says: `the Function input has no response, which is an object`},
-		"An answer has to be the protocol's":      {input: `{"response":{"wanted":{}}}`, says: "is none of the protocol: "},
+		"An input without an answer is a mistake": {input: `{"kind":"Response"}`, says: `the Function input has no response, or it is not an object`},
+		"An answer has to be the protocol's":      {input: `{"response":{"wanted":{}}}`, says: "is not a RunFunctionResponse: "},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

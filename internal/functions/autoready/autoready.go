@@ -1,14 +1,13 @@
-// Package autoready is the function that says which composed resources are ready, where no
-// function before it did: what function-auto-ready does as a program, inside this one.
+// Package autoready implements function-auto-ready as a built-in function: it sets the
+// readiness of composed resources for which no function before it did.
 //
-// A resource is ready once it is observed and its own status says so. It differs in
-// what it believes: a Ready condition that tells of an older generation than the object
-// has counts for nothing, and neither does a status that does. And kinds of Kubernetes
-// itself that have no status to speak of, such as a Role, are ready when they are there.
+// A resource is ready once it is observed and its status says so. It differs from upstream:
+// a status or a Ready condition for an older generation than the object's is ignored. And
+// Kubernetes' own kinds without a status, such as Role, are ready when they exist.
 //
-// Checks in CEL, which there are behind a feature gate, are always evaluated. What doesn't
-// pass one is explicitly not ready, and neither is what one can't be evaluated for; that is
-// a Warning as well.
+// Checks in CEL, which are behind a feature gate upstream, are always evaluated. A resource
+// that doesn't pass its check is explicitly not ready, and so is one for which the check
+// cannot be evaluated; the latter is a Warning as well.
 //
 // Pure: it decides from values alone.
 package autoready
@@ -26,14 +25,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/strict"
 )
 
-// The names that compositions know this function by: the one that everybody gives it, and
-// the one that follows from its package.
+// The names that compositions reference this function by: the usual one, and the one that
+// a package manager derives from its package.
 const (
 	Name        = "function-auto-ready"
 	PackageName = "crossplane-contrib-function-auto-ready"
 )
 
-// Kind is the kind of its input, which it can do without.
+// Kind is the kind of its optional input.
 const Kind = "Input"
 
 // versions are the API versions that the input's kind has had.
@@ -48,19 +47,19 @@ type input struct {
 	ChecksInside string            `json:"celHealthCheckCustomizationFrom"`
 }
 
-// Run makes each desired resource ready that is observed to be and of which nothing has
-// been said yet. Only an author's check makes one unready.
+// Run sets the readiness of each desired resource that is observed and whose readiness is
+// unspecified. Only an author's check sets a resource unready.
 func Run(r call.Request) call.Response {
 	in, ttl, problems, notes := decode(r.Input)
 	if len(problems) > 0 {
-		return call.Fails(r, "invalid input: "+call.Told(problems))
+		return call.FatalResponse(r, "invalid input: "+call.FormatProblems(problems))
 	}
-	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl, Results: call.Warns("the input is accepted, but: ", notes)}
+	response := call.Response{Desired: r.Desired, Context: r.Context, TTL: ttl, Results: call.Warnings("the input is accepted, but: ", notes)}
 	all, err := in.checks(r.Context)
 	if err != nil {
 		response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
 	}
-	told := map[string]bool{} // of several objects of a kind it is told once
+	reported := map[string]bool{} // the same error is reported once for all objects of a kind
 	for _, name := range slices.Sorted(maps.Keys(r.Desired.Resources)) {
 		desired := r.Desired.Resources[name]
 		observed, exists := r.Observed.Resources[name]
@@ -68,8 +67,8 @@ func Run(r call.Request) call.Response {
 			continue
 		}
 		ready, err := all.ready(&unstructured.Unstructured{Object: observed.Object})
-		if err != nil && !told[err.Error()] {
-			told[err.Error()] = true
+		if err != nil && !reported[err.Error()] {
+			reported[err.Error()] = true
 			response.Results = append(response.Results, call.Result{Severity: call.Warning, Message: err.Error()})
 		}
 		desired.Ready = ready

@@ -15,19 +15,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/health"
 )
 
-// checks are what authors say of readiness, in CEL: for each kind an expression of its
-// object that is true or false. They go before what is known of the kind.
-type checks map[string]string
+// celChecks are the author's readiness checks by kind: CEL expressions of the object with a
+// boolean result. They replace the built-in check of the kind.
+type celChecks map[string]string
 
-// keyOf is by which the checks know a kind.
-func keyOf(kind schema.GroupVersionKind) string {
+// checkKey is the key of a kind in celChecks.
+func checkKey(kind schema.GroupVersionKind) string {
 	return kind.Group + "_" + kind.Version + "_" + kind.Kind
 }
 
-// checks are those of the input, and those of the pipeline's context that it names; its
-// own go first.
-func (in *input) checks(context map[string]any) (checks, error) {
-	all := checks{}
+// checks are the checks in the input and in the field of the pipeline's context that the
+// input names; those in the input win.
+func (in *input) checks(context map[string]any) (celChecks, error) {
+	all := celChecks{}
 	if in.ChecksInside != "" {
 		value, err := fieldpath.Get(context, in.ChecksInside)
 		if err != nil {
@@ -39,7 +39,7 @@ func (in *input) checks(context map[string]any) (checks, error) {
 		}
 		for key, text := range named {
 			if all[key], ok = text.(string); !ok {
-				return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s isn't a text at %s in the pipeline's context", in.ChecksInside, diag.Cut(key, 100))
+				return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s isn't a text at %s in the pipeline's context", in.ChecksInside, diag.Truncate(key, 100))
 			}
 		}
 	}
@@ -47,21 +47,21 @@ func (in *input) checks(context map[string]any) (checks, error) {
 	return all, nil
 }
 
-// ready says whether an observed object is ready, by the check of its kind, if there is
-// one. A check has the last word: an object isn't ready that doesn't pass it, nor one for
-// which it can't be evaluated. Of a status of an older generation nothing is said.
-func (c checks) ready(o *unstructured.Unstructured) (call.Ready, error) {
-	text, ok := c[keyOf(o.GroupVersionKind())]
+// ready is the readiness of an observed object, by the check of its kind if there is one. An
+// object that doesn't pass its check, or for which the check cannot be evaluated, is not
+// ready. While the status is for an older generation, readiness stays unspecified.
+func (c celChecks) ready(o *unstructured.Unstructured) (call.Ready, error) {
+	text, ok := c[checkKey(o.GroupVersionKind())]
 	switch {
 	case !ok && Ready(o):
 		return call.True, nil
 	case !ok, health.Stale(o):
 		return call.Unspecified, nil
 	}
-	is, err := holds(text, o.Object)
+	is, err := evaluate(text, o.Object)
 	switch {
 	case err != nil:
-		return call.False, fmt.Errorf("the health check of %s can't be evaluated: %s", keyOf(o.GroupVersionKind()), diag.Cut(err.Error(), 1000))
+		return call.False, fmt.Errorf("the health check of %s can't be evaluated: %s", checkKey(o.GroupVersionKind()), diag.Truncate(err.Error(), 1000))
 	case is:
 		return call.True, nil
 	}
@@ -72,11 +72,11 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.Variable("object", cel.DynType))
 })
 
-// mostCost bounds what a check may cost.
-const mostCost = 100_000
+// maxCost bounds the CEL cost of a check.
+const maxCost = 100_000
 
-// holds evaluates an expression of an object.
-func holds(text string, object map[string]any) (bool, error) {
+// evaluate evaluates an expression of an object.
+func evaluate(text string, object map[string]any) (bool, error) {
 	env, err := environment()
 	if err != nil {
 		return false, err
@@ -85,7 +85,7 @@ func holds(text string, object map[string]any) (bool, error) {
 	if issues.Err() != nil {
 		return false, issues.Err()
 	}
-	program, err := env.Program(ast, cel.CostLimit(mostCost))
+	program, err := env.Program(ast, cel.CostLimit(maxCost))
 	if err != nil {
 		return false, err
 	}

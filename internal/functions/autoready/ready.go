@@ -14,52 +14,52 @@ import (
 // Ready says whether an observed object is ready.
 func Ready(o *unstructured.Unstructured) bool {
 	kind := o.GroupVersionKind().GroupKind()
-	if of, ok := kinds[kind]; ok {
-		return !health.Stale(o) && of(o)
+	if check, ok := kindChecks[kind]; ok {
+		return !health.Stale(o) && check(o)
 	}
-	if said, ok := health.Says(o); ok {
-		return said.Status == condition.True && !health.Stale(o) && !said.Stale
+	if ready, ok := health.ReadyConditionOf(o); ok {
+		return ready.Status == condition.True && !health.Stale(o) && !ready.Stale
 	}
-	// Some kind that nobody has looked at yet has no condition either, so only the kinds
-	// that are known to need none can be ready without one.
-	return slices.Contains(groups, kind.Group) && health.Of(o).Ready
+	// An object that its controller has not reconciled yet has no condition either, so only
+	// kinds that never have one can be ready without one.
+	return slices.Contains(builtInGroups, kind.Group) && health.Of(o).Ready
 }
 
-// groups are those of Kubernetes' own kinds.
-var groups = []string{
+// builtInGroups are the API groups of Kubernetes' own kinds.
+var builtInGroups = []string{
 	"", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io",
 	"scheduling.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "node.k8s.io", "admissionregistration.k8s.io",
 	"apiextensions.k8s.io", "certificates.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io", "events.k8s.io",
 }
 
-// kinds are those whose status says it otherwise than kstatus reads it.
-var kinds = map[schema.GroupKind]func(*unstructured.Unstructured) bool{
-	{Kind: "Pod"}:                   pod,
-	{Kind: "PersistentVolume"}:      current,
-	{Kind: "ReplicationController"}: current,
-	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: current,
+// kindChecks are the checks of kinds whose readiness differs from kstatus.
+var kindChecks = map[schema.GroupKind]func(*unstructured.Unstructured) bool{
+	{Kind: "Pod"}:                   isPodReady,
+	{Kind: "PersistentVolume"}:      isCurrent,
+	{Kind: "ReplicationController"}: isCurrent,
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: isCurrent,
 	{Kind: "Namespace"}:                      func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() == nil },
-	{Kind: "Service"}:                        service,
-	{Group: "apps", Kind: "Deployment"}:      current,
-	{Group: "apps", Kind: "StatefulSet"}:     current,
-	{Group: "apps", Kind: "DaemonSet"}:       current,
-	{Group: "apps", Kind: "ReplicaSet"}:      current,
-	{Group: "batch", Kind: "Job"}:            job,
-	{Group: "batch", Kind: "CronJob"}:        cronJob,
-	{Kind: "PersistentVolumeClaim"}:          current,
-	{Group: "autoscaling", Kind: autoscaler}: scaling,
+	{Kind: "Service"}:                        isServiceReady,
+	{Group: "apps", Kind: "Deployment"}:      isCurrent,
+	{Group: "apps", Kind: "StatefulSet"}:     isCurrent,
+	{Group: "apps", Kind: "DaemonSet"}:       isCurrent,
+	{Group: "apps", Kind: "ReplicaSet"}:      isCurrent,
+	{Group: "batch", Kind: "Job"}:            isJobReady,
+	{Group: "batch", Kind: "CronJob"}:        isCronJobReady,
+	{Kind: "PersistentVolumeClaim"}:          isCurrent,
+	{Group: "autoscaling", Kind: autoscaler}: isAutoscalerReady,
 	{Group: "networking.k8s.io", Kind: "Ingress"}: func(o *unstructured.Unstructured) bool {
-		return assigned(o)
+		return hasIngress(o)
 	},
 }
 
 const autoscaler = "HorizontalPodAutoscaler"
 
-func current(o *unstructured.Unstructured) bool { return health.Of(o).Ready }
+func isCurrent(o *unstructured.Unstructured) bool { return health.Of(o).Ready }
 
-// pod is ready when it has succeeded, and one that is to run for ever while it is Ready. One
-// that is to end isn't ready before it has.
-func pod(o *unstructured.Unstructured) bool {
+// isPodReady is true for a Pod that has succeeded, and for a Pod with restartPolicy Always
+// while it is Ready. A Pod that is meant to terminate isn't ready before it has succeeded.
+func isPodReady(o *unstructured.Unstructured) bool {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	policy, _, _ := unstructured.NestedString(o.Object, "spec", "restartPolicy")
 	switch phase {
@@ -71,47 +71,48 @@ func pod(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// service is ready, unless it waits for a load balancer.
-func service(o *unstructured.Unstructured) bool {
+// isServiceReady is true unless the Service waits for a load balancer.
+func isServiceReady(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "type")
-	return kind != "LoadBalancer" || assigned(o)
+	return kind != "LoadBalancer" || hasIngress(o)
 }
 
-func assigned(o *unstructured.Unstructured) bool {
+func hasIngress(o *unstructured.Unstructured) bool {
 	ingress, _, _ := unstructured.NestedSlice(o.Object, "status", "loadBalancer", "ingress")
 	return len(ingress) > 0
 }
 
-// job is ready when it is complete.
-func job(o *unstructured.Unstructured) bool {
+// isJobReady is true for a Job that is complete.
+func isJobReady(o *unstructured.Unstructured) bool {
 	said := condition.Read(o)
 	return said.IsTrue("Complete") && !said.IsTrue("Failed") && !said.IsTrue("Suspended")
 }
 
-// cronJob is ready while it is suspended or a job runs, and when the last one succeeded.
-func cronJob(o *unstructured.Unstructured) bool {
+// isCronJobReady is true while the CronJob is suspended or a Job runs, and when the last Job
+// succeeded.
+func isCronJobReady(o *unstructured.Unstructured) bool {
 	if suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend"); suspended {
 		return true
 	}
-	scheduled, ok := at(o, "lastScheduleTime")
+	scheduled, ok := statusTime(o, "lastScheduleTime")
 	if !ok {
 		return false
 	}
 	if active, _, _ := unstructured.NestedSlice(o.Object, "status", "active"); len(active) > 0 {
 		return true
 	}
-	succeeded, ok := at(o, "lastSuccessfulTime")
+	succeeded, ok := statusTime(o, "lastSuccessfulTime")
 	return ok && !succeeded.Before(scheduled)
 }
 
-func at(o *unstructured.Unstructured, field string) (time.Time, bool) {
+func statusTime(o *unstructured.Unstructured, field string) (time.Time, bool) {
 	text, _, _ := unstructured.NestedString(o.Object, "status", field)
 	t, err := time.Parse(time.RFC3339, text)
 	return t, err == nil
 }
 
-// scaling is ready when it scales, or would if it weren't at a limit.
-func scaling(o *unstructured.Unstructured) bool {
+// isAutoscalerReady is true if the autoscaler is active or limited by its bounds.
+func isAutoscalerReady(o *unstructured.Unstructured) bool {
 	said := condition.Read(o)
 	for _, bad := range []string{"FailedGetScale", "FailedUpdateScale", "FailedGetResourceMetric", "InvalidSelector"} {
 		if said.IsTrue(bad) {

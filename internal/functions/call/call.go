@@ -1,73 +1,72 @@
-// Package call holds what a function that is part of this program is given and what it
-// answers, as plain values.
+// Package call has the requests and responses of built-in functions as plain values.
 //
 // Pure: it decides from values alone.
 package call
 
 import "time"
 
-// Ready says whether a resource can be relied on.
+// Ready is the readiness of a resource.
 type Ready int
 
-// What a function may say of a resource's readiness.
+// The readiness that a function can set. Unspecified leaves it to later functions.
 const (
 	Unspecified Ready = iota
 	True
 	False
 )
 
-// Resource is an object and what is known about it.
+// Resource is an object with its connection details and its readiness.
 type Resource struct {
 	Object            map[string]any
 	ConnectionDetails map[string][]byte
 	Ready             Ready
 }
 
-// State is a composite and the resources it is composed of, by their names in the
-// composition.
+// State is a composite and its composed resources, by resource name.
 type State struct {
 	Composite Resource
 	Resources map[string]Resource
 }
 
-// Request is what a function is given. It owns all of it.
+// Request is the request of a function, which owns it and may change it.
 type Request struct {
 	Observed, Desired State
 	Input, Context    map[string]any
-	// Given is what is known of what the function requires.
-	Given Given
+	// Required has the required resources and schemas that were read.
+	Required Required
 }
 
-// Severity is how bad a result is.
+// Severity is the severity of a result.
 type Severity int
 
-// The severities. One Fatal result means that nothing else of the answer counts.
+// The severities. With a Fatal result, the rest of the response is ignored.
 const (
 	Warning Severity = iota
 	Fatal
 )
 
-// Result is something that people should be told.
+// Result is a result of a function; it becomes an event.
 type Result struct {
 	Severity Severity
 	Message  string
 }
 
-// Response is what a function answers.
+// Response is the response of a function.
 type Response struct {
 	Desired State
 	Context map[string]any
 	Results []Result
 	// Conditions for the composite's status.
 	Conditions []Condition
-	// Requirements are all that the answer depends on besides the request.
+	// Requirements are the resources and schemas that the response depends on besides the
+	// observed state.
 	Requirements Requirements
-	// TTL is how long the answer holds if nothing changes; 0 is until something does.
+	// TTL is how long the response may be cached; 0 is until something changes.
 	TTL time.Duration
 }
 
-// Fails is the answer of a function that cannot do its work: what was asked for before,
-// and why.
-func Fails(r Request, message string) Response {
+// FatalResponse is a response with a Fatal result. The desired state and the context are
+// those of the request.
+func FatalResponse(r Request, message string) Response {
 	return Response{Desired: r.Desired, Context: r.Context, Results: []Result{{Fatal, message}}}
 }

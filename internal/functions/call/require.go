@@ -1,38 +1,39 @@
 package call
 
-// Schema is the OpenAPI schema of a kind as the API server knows it.
+// Schema is the OpenAPI schema of a kind, as the API server publishes it.
 type Schema struct {
-	// Digest names its content. It is empty if there is no such kind.
+	// Digest is the digest of the schema; empty if there is no such kind.
 	Digest string
-	// Read returns it. What is returned belongs to the caller.
+	// Read decodes the schema. The caller owns the result.
 	Read func() (map[string]any, error)
 }
 
-// Kind names a kind whose schema is required.
-type Kind struct{ APIVersion, Kind string }
+// SchemaSelector selects the schema of a kind.
+type SchemaSelector struct{ APIVersion, Kind string }
 
-// Selector names an object that is required. A cluster-scoped one has no namespace.
-type Selector struct {
+// ResourceSelector selects one object by name, or objects by labels. The namespace of a
+// cluster-scoped object is empty.
+type ResourceSelector struct {
 	APIVersion, Kind, Namespace, Name string
-	// Labels select several objects instead of the one of a name; nil for that one.
+	// Labels selects objects by labels instead of by Name, unless it is nil.
 	Labels map[string]string
 }
 
-// Requirements are what a function has to know, each by a key of its own. It is called
-// again with it, until it requires nothing else.
+// Requirements are the resources and schemas that a function requires, by keys that it
+// chooses. The function is called again with them until its requirements are stable.
 type Requirements struct {
-	Resources map[string]Selector
-	Schemas   map[string]Kind
+	Resources map[string]ResourceSelector
+	Schemas   map[string]SchemaSelector
 }
 
-// Given is what of former requirements is known.
-type Given struct {
-	// Resources are the objects that there are, by the keys of what was looked for.
+// Required has the resources and schemas that were read for a function's requirements.
+type Required struct {
+	// Resources are the objects that exist, by the key of the requirement.
 	Resources map[string][]map[string]any
-	// Schemas by the keys of what was looked for.
+	// Schemas are by the key of the requirement.
 	Schemas map[string]Schema
-	// Typed says that schemas are given to those who require them.
-	Typed bool
+	// SchemasSupported says that the control plane supports requirements of schemas.
+	SchemasSupported bool
 }
 
 // Condition is a condition for the composite's status.
@@ -44,7 +45,7 @@ type Condition struct {
 // Status is the status of a condition.
 type Status int
 
-// What a condition may be.
+// The statuses of conditions.
 const (
 	StatusUnknown Status = iota
 	StatusTrue

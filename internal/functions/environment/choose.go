@@ -9,37 +9,37 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 )
 
-// requirements are what has to be looked for. A selector of whose labels none has a value,
-// and none needs one, selects nothing.
-func (in *input) requirements(composite, environment map[string]any) (map[string]call.Selector, error) {
-	out := map[string]call.Selector{}
+// requirements are the required EnvironmentConfigs. A selector with only optional labels
+// without values selects nothing.
+func (in *input) requirements(composite, environment map[string]any) (map[string]call.ResourceSelector, error) {
+	out := map[string]call.ResourceSelector{}
 	for i, s := range in.Spec.EnvironmentConfigs {
-		wanted := call.Selector{APIVersion: apiVersion, Kind: kind}
+		wanted := call.ResourceSelector{APIVersion: apiVersion, Kind: kind}
 		if s.Type == byReference {
 			wanted.Name = s.Ref.Name
-			out[keyOf(i)] = wanted
+			out[requirementKey(i)] = wanted
 			continue
 		}
 		wanted.Labels = map[string]string{}
 		for j := range s.Selector.MatchLabels {
 			m := &s.Selector.MatchLabels[j]
-			value, err := m.value(composite, environment)
+			value, err := m.labelValue(composite, environment)
 			switch {
 			case err == nil:
 				wanted.Labels[m.Key] = value
 			case m.FromFieldPathPolicy != optional:
-				return nil, fmt.Errorf("spec.environmentConfigs[%d]: the value of label %s can't be told: %w", i, m.Key, err)
+				return nil, fmt.Errorf("spec.environmentConfigs[%d]: cannot read the value of label %s: %w", i, m.Key, err)
 			}
 		}
 		if len(wanted.Labels) > 0 {
-			out[keyOf(i)] = wanted
+			out[requirementKey(i)] = wanted
 		}
 	}
 	return out, nil
 }
 
-// value is that of a label.
-func (m *matcher) value(composite, environment map[string]any) (string, error) {
+// labelValue is the value of a label.
+func (m *matcher) labelValue(composite, environment map[string]any) (string, error) {
 	if m.Type == fromValue {
 		return *m.Value, nil
 	}
@@ -64,8 +64,8 @@ func (m *matcher) value(composite, environment map[string]any) (string, error) {
 	return text, nil
 }
 
-// choose are the EnvironmentConfigs that count of those that were found, in their order.
-func (in *input) choose(i int, found []map[string]any) ([]map[string]any, error) {
+// selectConfigs are the EnvironmentConfigs to merge of those that were found, in order.
+func (in *input) selectConfigs(i int, found []map[string]any) ([]map[string]any, error) {
 	s := &in.Spec.EnvironmentConfigs[i]
 	switch {
 	case s.Type == byReference && len(found) == 0 && in.Spec.Policy.Resolution == optional:
@@ -82,7 +82,7 @@ func (in *input) choose(i int, found []map[string]any) ([]map[string]any, error)
 	if least := s.Selector.MinMatch; least != nil && int64(len(found)) < *least {
 		return nil, fmt.Errorf("spec.environmentConfigs[%d] selects %d EnvironmentConfigs; %d are the least (minMatch)", i, len(found), *least)
 	}
-	sorted, err := sortedBy(cmp.Or(s.Selector.SortByFieldPath, "metadata.name"), found)
+	sorted, err := sortByField(cmp.Or(s.Selector.SortByFieldPath, "metadata.name"), found)
 	if err != nil {
 		return nil, fmt.Errorf("spec.environmentConfigs[%d]: %w", i, err)
 	}
@@ -92,9 +92,9 @@ func (in *input) choose(i int, found []map[string]any) ([]map[string]any, error)
 	return sorted, nil
 }
 
-// sortedBy sorts objects by a field that is a text or a number in all of them that have
-// it. One that hasn't counts as the empty text, or as zero.
-func sortedBy(path string, objects []map[string]any) ([]map[string]any, error) {
+// sortByField sorts objects by a string or number field. An object without the field counts
+// as having "" or 0. Strings and numbers cannot be mixed.
+func sortByField(path string, objects []map[string]any) ([]map[string]any, error) {
 	type entry struct {
 		object map[string]any
 		text   string

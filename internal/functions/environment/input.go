@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// input is what an author asks for.
+// input is the function's input.
 type input struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -49,17 +49,18 @@ type selector struct {
 	MatchLabels     []matcher `json:"matchLabels"`
 }
 
-// matcher is a label, whose value is given or read from the composite or the environment.
+// matcher is a label to select by. Its value is literal or read from the composite or the
+// environment.
 type matcher struct {
-	Type                string                  `json:"type"`
-	Key                 string                  `json:"key"`
-	Value               *string                 `json:"value"`
-	ValueFromFieldPath  string                  `json:"valueFromFieldPath"`
-	FromFieldPathPolicy string                  `json:"fromFieldPathPolicy"`
-	Transforms          patchandtransform.Chain `json:"transforms"`
+	Type                string                       `json:"type"`
+	Key                 string                       `json:"key"`
+	Value               *string                      `json:"value"`
+	ValueFromFieldPath  string                       `json:"valueFromFieldPath"`
+	FromFieldPathPolicy string                       `json:"fromFieldPathPolicy"`
+	Transforms          patchandtransform.Transforms `json:"transforms"`
 }
 
-// What can be said of where something comes from.
+// The values of enum fields.
 const (
 	byReference     = "Reference"
 	bySelector      = "Selector"
@@ -72,7 +73,7 @@ const (
 	required        = "Required"
 )
 
-// decode reads an input, and tells all that is wrong with it.
+// decode decodes an input and returns all of its problems.
 func decode(o map[string]any) (in *input, problems diag.List) {
 	in = &input{}
 	strict.Decode(o, in, "", &problems)
@@ -84,8 +85,7 @@ func decode(o map[string]any) (in *input, problems diag.List) {
 	return in, problems.Sorted()
 }
 
-// check finds what is wrong with an input beyond the types of its fields, and fills in
-// what is taken for granted.
+// check validates an input beyond the types of its fields, and sets defaults.
 type check struct{ problems *diag.List }
 
 func (c check) source(at object.Path, s *source) {
@@ -123,19 +123,18 @@ func (c check) selector(at object.Path, s *selector) {
 			c.problems.Addf(at.Field("valueFromFieldPath"), "is not set")
 		}
 		c.path(at.Field("valueFromFieldPath"), m.ValueFromFieldPath)
-		m.Transforms.Check(at.Field("transforms"), c.problems)
+		m.Transforms.Validate(at.Field("transforms"), c.problems)
 	}
 }
 
-// oneOf says that a text has to be one of several. The first is the one that is meant
-// where there is none.
+// oneOf validates an enum field. The first known value is the default.
 func (c check) oneOf(at object.Path, text *string, known ...string) {
 	if *text == "" {
 		*text = known[0]
 	}
 	if !slices.Contains(known, *text) {
 		c.problems.Add(diag.Diagnostic{
-			Path: at, Problem: "can't be " + strconv.Quote(diag.Cut(*text, 100)),
+			Path: at, Problem: "can't be " + strconv.Quote(diag.Truncate(*text, 100)),
 			Expected: strings.Join(known, ", "), Nearest: diag.Nearest(*text, known),
 		})
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 )
 
-// Run requires the EnvironmentConfigs that the input selects, and once they have been
-// looked for makes one environment of them: later ones go before earlier ones, all of them
-// before the environment that there was, and that before the author's default data.
+// Run requires the EnvironmentConfigs that the input selects and, once they are read, merges
+// them into one environment. Later ones win over earlier ones, all of them win over the
+// existing environment, and that wins over the author's default data.
 func Run(r call.Request) call.Response {
 	in, problems := decode(r.Input)
 	if len(problems) > 0 {
-		return call.Fails(r, "invalid Function input: "+call.Told(problems))
+		return call.FatalResponse(r, "invalid Function input: "+call.FormatProblems(problems))
 	}
 	response := call.Response{Desired: r.Desired, Context: r.Context}
 	if len(in.Spec.EnvironmentConfigs) == 0 && len(in.Spec.DefaultData) == 0 {
@@ -23,25 +23,25 @@ func Run(r call.Request) call.Response {
 	before, _ := r.Context[contextKey].(map[string]any)
 	wanted, err := in.requirements(r.Observed.Composite.Object, before)
 	if err != nil {
-		return call.Fails(r, err.Error())
+		return call.FatalResponse(r, err.Error())
 	}
 	response.Requirements.Resources = wanted
 	for key := range wanted {
-		if _, looked := r.Given.Resources[key]; !looked {
-			return response // it is called again
+		if _, read := r.Required.Resources[key]; !read {
+			return response // the function is called again with the required resources
 		}
 	}
-	environment := merged(in.Spec.DefaultData, before)
+	environment := mergeMaps(in.Spec.DefaultData, before)
 	for i := range in.Spec.EnvironmentConfigs {
-		if _, selected := wanted[keyOf(i)]; !selected {
+		if _, selected := wanted[requirementKey(i)]; !selected {
 			continue
 		}
-		found, err := in.choose(i, r.Given.Resources[keyOf(i)])
+		found, err := in.selectConfigs(i, r.Required.Resources[requirementKey(i)])
 		if err == nil {
-			environment, err = in.Spec.EnvironmentConfigs[i].add(environment, found)
+			environment, err = in.Spec.EnvironmentConfigs[i].mergeInto(environment, found)
 		}
 		if err != nil {
-			failed := call.Fails(r, err.Error())
+			failed := call.FatalResponse(r, err.Error())
 			failed.Requirements = response.Requirements
 			return failed
 		}
@@ -57,12 +57,12 @@ func Run(r call.Request) call.Response {
 	return response
 }
 
-// keyOf is the key of what a source selects.
-func keyOf(i int) string { return fmt.Sprintf("environment-config-%d", i) }
+// requirementKey is the key of the requirement of a source, by its index.
+func requirementKey(i int) string { return fmt.Sprintf("environment-config-%d", i) }
 
-// add merges the data of EnvironmentConfigs into an environment, at the path that the
-// source says.
-func (s *source) add(environment map[string]any, configs []map[string]any) (map[string]any, error) {
+// mergeInto merges the data of EnvironmentConfigs into an environment, at the source's
+// toFieldPath.
+func (s *source) mergeInto(environment map[string]any, configs []map[string]any) (map[string]any, error) {
 	for _, config := range configs {
 		data, _ := config["data"].(map[string]any)
 		if s.ToFieldPath != "" {
@@ -72,14 +72,14 @@ func (s *source) add(environment map[string]any, configs []map[string]any) (map[
 			}
 			data = at
 		}
-		environment = merged(environment, data)
+		environment = mergeMaps(environment, data)
 	}
 	return environment, nil
 }
 
-// merged has the fields of both; where both have one, the latter's counts, unless both are
-// objects. It shares what it has with them, and changes neither.
-func merged(a, b map[string]any) map[string]any {
+// mergeMaps merges b into a copy of a: values of b win, and objects are merged recursively.
+// The result shares values with both maps and changes neither.
+func mergeMaps(a, b map[string]any) map[string]any {
 	out := maps.Clone(a)
 	if out == nil {
 		out = map[string]any{}
@@ -87,7 +87,7 @@ func merged(a, b map[string]any) map[string]any {
 	for name, value := range b {
 		one, isObject := out[name].(map[string]any)
 		if other, both := value.(map[string]any); both && isObject {
-			out[name] = merged(one, other)
+			out[name] = mergeMaps(one, other)
 			continue
 		}
 		out[name] = value

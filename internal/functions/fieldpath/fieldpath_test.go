@@ -102,8 +102,8 @@ func TestGet(t *testing.T) {
 }
 
 func TestSet(t *testing.T) {
-	keep, force := Policy{Merge: true, Keep: true}, Policy{Merge: true}
-	keepAppend, forceAppend := Policy{Merge: true, Keep: true, Append: true}, Policy{Merge: true, Append: true}
+	keep, force := Policy{Merge: true, KeepExisting: true}, Policy{Merge: true}
+	keepAppend, forceAppend := Policy{Merge: true, KeepExisting: true, AppendLists: true}, Policy{Merge: true, AppendLists: true}
 	cases := map[string]struct {
 		object, path string
 		value        string
@@ -174,7 +174,7 @@ func TestSettingTwiceIsSettingOnce(t *testing.T) {
 		value := values(3).Draw(t, "value")
 		object := map[string]any{"a": values(3).Draw(t, "object")}
 		path := rapid.SampledFrom([]string{"a", "a.b", "a[1]", "a.b[0].c", "a[*]", "a[*].b", "b.c"}).Draw(t, "path")
-		policy := rapid.SampledFrom([]Policy{{}, {Merge: true}, {Merge: true, Keep: true}}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]Policy{{}, {Merge: true}, {Merge: true, KeepExisting: true}}).Draw(t, "policy")
 		if Set(object, path, value, policy) != nil {
 			return
 		}

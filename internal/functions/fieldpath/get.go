@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Get returns the value at a path. Where there is none, also because the path goes through
-// null, the error is NotFound; where there could be none, as of a field of a number, it is
-// another. The value is the object's own.
+// Get returns the value at a path. If there is none, or the path goes through null, the
+// error is a NotFoundError; if there can be none, as with a field of a number, it is another
+// error. The value is not copied.
 func Get(object map[string]any, path string) (any, error) {
 	p, err := Parse(path)
 	if err != nil {
@@ -20,7 +20,7 @@ func Get(object map[string]any, path string) (any, error) {
 func get(from any, path Path) (any, error) {
 	for i, s := range path {
 		if from == nil {
-			return nil, isNull(path[:i])
+			return nil, nullError(path[:i])
 		}
 		if s.IsIndex {
 			list, ok := from.([]any)
@@ -28,7 +28,7 @@ func get(from any, path Path) (any, error) {
 			case !ok:
 				return nil, fmt.Errorf("%s: not an array", path[:i])
 			case s.Index >= len(list):
-				return nil, &NotFound{message: fmt.Sprintf("%s: no such element", path[:i+1])}
+				return nil, &NotFoundError{message: fmt.Sprintf("%s: no such element", path[:i+1])}
 			}
 			from = list[s.Index]
 			continue
@@ -38,7 +38,7 @@ func get(from any, path Path) (any, error) {
 			return nil, fmt.Errorf("%s: not an object", path[:i])
 		}
 		if from, ok = object[s.Field]; !ok {
-			return nil, &NotFound{message: fmt.Sprintf("%s: no such field", path[:i+1])}
+			return nil, &NotFoundError{message: fmt.Sprintf("%s: no such field", path[:i+1])}
 		}
 	}
 	if len(path) == 0 {
@@ -47,18 +47,18 @@ func get(from any, path Path) (any, error) {
 	return from, nil
 }
 
-// isNull says that a path goes through null at another.
-func isNull(at Path) error {
-	return &NotFound{message: fmt.Sprintf("%s: is null", at), null: true}
+// nullError is the error for a path that goes through a null at another path.
+func nullError(at Path) error {
+	return &NotFoundError{message: fmt.Sprintf("%s: is null", at), null: true}
 }
 
-// maxExpanded bounds how many fields a path with wildcards can stand for.
+// maxExpanded bounds how many fields a path with wildcards can match.
 const maxExpanded = 10_000
 
-// expand returns the paths that a path with wildcards stands for, in a stable order.
-// Only those count that are there. Where none is, the error is NotFound.
+// expand returns the existing paths that a path with wildcards matches, in a stable order.
+// If there are none, the error is a NotFoundError.
 func expand(from any, path Path) ([]Path, error) {
-	wild := slices.IndexFunc(path, func(s Segment) bool { return !s.IsIndex && s.Field == every })
+	wild := slices.IndexFunc(path, func(s Segment) bool { return !s.IsIndex && s.Field == wildcard })
 	if wild < 0 {
 		if _, err := get(from, path); err != nil {
 			return nil, err
@@ -72,20 +72,20 @@ func expand(from any, path Path) ([]Path, error) {
 			return nil, err
 		}
 	}
-	segments, err := below(in, path[:wild])
+	segments, err := wildcardSegments(in, path[:wild])
 	if err != nil {
 		return nil, err
 	}
 	var all []Path
-	var none error = &NotFound{message: fmt.Sprintf("%s: no such field", path)}
+	var none error = &NotFoundError{message: fmt.Sprintf("%s: no such field", path)}
 	for _, s := range segments {
 		one := slices.Concat(path[:wild], Path{s}, path[wild+1:])
-		if s.Field == every {
-			continue // a field of that very name would stand for all again
+		if s.Field == wildcard {
+			continue // a field named * would be expanded again
 		}
 		some, err := expand(from, one)
 		switch {
-		case throughNull(err):
+		case isThroughNull(err):
 			none = err
 		case err != nil && !IsNotFound(err):
 			return nil, err
@@ -100,12 +100,12 @@ func expand(from any, path Path) ([]Path, error) {
 	return all, nil
 }
 
-// below returns the segments that a wildcard at a path stands for.
-func below(in any, path Path) ([]Segment, error) {
+// wildcardSegments returns the segments that a wildcard at a path matches.
+func wildcardSegments(in any, path Path) ([]Segment, error) {
 	var segments []Segment
 	switch in := in.(type) {
 	case nil:
-		return nil, isNull(path)
+		return nil, nullError(path)
 	case []any:
 		for i := range in {
 			segments = append(segments, Segment{Index: i, IsIndex: true})

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// merge returns what becomes of an old value when a new one is merged with it. At the
-// top, items that a list has already are not appended to it again; below, they are.
+// merge merges a new value with an old one. Appending to a list at the top skips items that
+// the list has already; appending to nested lists doesn't, as upstream.
 func merge(old, value any, policy Policy) (any, error) {
-	if list, ok := value.([]any); ok && policy.Append {
+	if list, ok := value.([]any); ok && policy.AppendLists {
 		if have, ok := old.([]any); ok {
 			value = slices.DeleteFunc(slices.Clone(list), func(item any) bool {
 				return slices.ContainsFunc(have, func(v any) bool { return reflect.DeepEqual(v, item) })
@@ -19,14 +19,14 @@ func merge(old, value any, policy Policy) (any, error) {
 	return mergeField(old, true, value, policy)
 }
 
-// mergeField returns the value of a field of an object that is merged with another. An
-// empty value, such as 0 or "", never wins over a new one.
-func mergeField(old any, there bool, value any, policy Policy) (any, error) {
+// mergeField merges a field of two objects. An empty old value, such as 0 or "", never wins
+// over a new one.
+func mergeField(old any, exists bool, value any, policy Policy) (any, error) {
 	switch {
-	case !there:
+	case !exists:
 		return value, nil
 	case value == nil:
-		if policy.Keep {
+		if policy.KeepExisting {
 			return old, nil
 		}
 		return nil, nil
@@ -39,7 +39,7 @@ func mergeField(old any, there bool, value any, policy Policy) (any, error) {
 	case []any:
 		return mergeList(old, value, policy)
 	}
-	if policy.Keep && !empty(old) {
+	if policy.KeepExisting && !isEmpty(old) {
 		return old, nil
 	}
 	return value, nil
@@ -47,11 +47,11 @@ func mergeField(old any, there bool, value any, policy Policy) (any, error) {
 
 func mergeFields(old, value map[string]any, policy Policy) (any, error) {
 	for name, v := range value {
-		was, there := old[name]
-		if !there && v == nil && policy.Keep {
+		was, exists := old[name]
+		if !exists && v == nil && policy.KeepExisting {
 			continue
 		}
-		merged, err := mergeField(was, there, v, policy)
+		merged, err := mergeField(was, exists, v, policy)
 		if err != nil {
 			return nil, err
 		}
@@ -63,19 +63,19 @@ func mergeFields(old, value map[string]any, policy Policy) (any, error) {
 func mergeList(old any, value []any, policy Policy) (any, error) {
 	have, ok := old.([]any)
 	switch {
-	case policy.Append && !ok && old != nil:
+	case policy.AppendLists && !ok && old != nil:
 		return nil, fmt.Errorf("cannot append two slices with different type (%T, %T)", value, old)
-	case policy.Append:
-		return append(append(make([]any, 0, len(have)+len(value)), have...), value...), nil // a list, also where there is nothing in it
-	case policy.Keep && !empty(old):
+	case policy.AppendLists:
+		return append(append(make([]any, 0, len(have)+len(value)), have...), value...), nil // not nil, even if it is empty
+	case policy.KeepExisting && !isEmpty(old):
 		return old, nil
 	default:
 		return value, nil
 	}
 }
 
-// empty is what a value is that says nothing.
-func empty(v any) bool {
+// isEmpty says whether a value is nil or the zero value of its type.
+func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true

@@ -1,5 +1,5 @@
-// Package fieldpath reads and writes fields of objects by paths as Crossplane's functions
-// know them: spec.items[0].name, metadata.annotations[example.org/name],
+// Package fieldpath reads and writes fields of objects by field paths with the syntax of
+// Crossplane: spec.items[0].name, metadata.annotations[example.org/name],
 // metadata.labels['app.kubernetes.io/name'], and spec.items[*].name for several fields.
 //
 // Pure: it decides from values alone.
@@ -29,20 +29,20 @@ type Segment struct {
 	IsIndex bool
 }
 
-// every is the field that stands for all fields or items.
-const every = "*"
+// wildcard matches all fields or items.
+const wildcard = "*"
 
-// Path is a field's place in an object. The empty path is the object itself.
+// Path is the path of a field in an object. The empty path is the object itself.
 type Path []Segment
 
-// String writes the path in such a way that it can be read again, if that is possible.
+// String formats the path so that Parse can read it, if that is possible.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, s := range p {
 		switch {
 		case s.IsIndex:
 			fmt.Fprintf(&b, "[%d]", s.Index)
-		case s.Field == every || strings.Contains(s.Field, "."):
+		case s.Field == wildcard || strings.Contains(s.Field, "."):
 			b.WriteString("[" + s.Field + "]")
 		default:
 			b.WriteString("." + s.Field)
@@ -51,8 +51,8 @@ func (p Path) String() string {
 	return strings.TrimPrefix(b.String(), ".")
 }
 
-// Parse reads a path. Between brackets, a number that has no quotes is an index, and
-// everything else a field. Quotes around a field are not part of its name.
+// Parse parses a path. In brackets, a number without quotes is an index, and everything else
+// is a field. Quotes around a field are not part of its name.
 func Parse(text string) (Path, error) {
 	if len(text) > maxLength {
 		return nil, fmt.Errorf("the path has %d bytes, of %d allowed", len(text), maxLength)
@@ -61,7 +61,7 @@ func Parse(text string) (Path, error) {
 	for at := 0; at < len(text); {
 		var segment Segment
 		var err error
-		segment, at, err = step(text, at)
+		segment, at, err = parseSegment(text, at)
 		if err != nil {
 			return nil, fmt.Errorf("cannot parse path %q: %w", text, err)
 		}
@@ -72,64 +72,64 @@ func Parse(text string) (Path, error) {
 	return path, nil
 }
 
-// step reads the segment that begins at a byte, and says where the next one does.
-func step(text string, at int) (Segment, int, error) {
+// parseSegment parses the segment at an offset and returns the offset of the next one.
+func parseSegment(text string, at int) (Segment, int, error) {
 	if text[at] == '[' {
-		return bracketed(text, at)
+		return parseBracketed(text, at)
 	}
 	if text[at] == '.' {
 		if at == 0 || at == len(text)-1 {
-			return Segment{}, 0, unexpected(text, at)
+			return Segment{}, 0, unexpectedError(text, at)
 		}
 		at++
 	}
 	end := at + strings.IndexAny(text[at:]+".", ".[]")
 	if end < len(text) && text[end] == ']' || end == at {
-		return Segment{}, 0, unexpected(text, end)
+		return Segment{}, 0, unexpectedError(text, end)
 	}
-	return field(text[at:end]), end, nil
+	return fieldSegment(text[at:end]), end, nil
 }
 
-func bracketed(text string, at int) (Segment, int, error) {
+func parseBracketed(text string, at int) (Segment, int, error) {
 	inside, _, ok := strings.Cut(text[at+1:], "]")
 	if !ok {
 		return Segment{}, 0, fmt.Errorf("unterminated '[' at position %d", at)
 	}
 	if inside == "" {
-		return Segment{}, 0, unexpected(text, at+1)
+		return Segment{}, 0, unexpectedError(text, at+1)
 	}
 	if i := strings.IndexByte(inside, '['); i >= 0 {
-		return Segment{}, 0, unexpected(text, at+1+i)
+		return Segment{}, 0, unexpectedError(text, at+1+i)
 	}
-	end := at + len(inside) + 2 // what follows without a period is a field all the same
+	end := at + len(inside) + 2 // a field may follow without a period
 	if i, err := strconv.ParseUint(inside, 10, 32); err == nil {
 		return Segment{Index: int(i), IsIndex: true}, end, nil
 	}
-	return field(inside), end, nil
+	return fieldSegment(inside), end, nil
 }
 
-func field(name string) Segment { return Segment{Field: strings.Trim(name, `'"`)} }
+func fieldSegment(name string) Segment { return Segment{Field: strings.Trim(name, `'"`)} }
 
-func unexpected(text string, at int) error {
+func unexpectedError(text string, at int) error {
 	return fmt.Errorf("unexpected %q at position %d", text[at], at)
 }
 
-// NotFound says that an object has no such field or item, though it could have.
-type NotFound struct {
+// NotFoundError is returned when an object has no such field or item, but could have one.
+type NotFoundError struct {
 	message string
-	null    bool // a path that leads there goes through null
+	null    bool // the path goes through null
 }
 
-func (e *NotFound) Error() string { return e.message }
+func (e *NotFoundError) Error() string { return e.message }
 
-// IsNotFound says whether an error is because of a field or item that is not there.
+// IsNotFound says whether an error is a NotFoundError.
 func IsNotFound(err error) bool {
-	var missing *NotFound
+	var missing *NotFoundError
 	return errors.As(err, &missing)
 }
 
-// throughNull says whether an error is because of a path that goes through null.
-func throughNull(err error) bool {
-	var missing *NotFound
+// isThroughNull says whether an error is a NotFoundError for a path that goes through null.
+func isThroughNull(err error) bool {
+	var missing *NotFoundError
 	return errors.As(err, &missing) && missing.null
 }

@@ -11,20 +11,19 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Policy is how a value is written where there is one already. The zero value replaces.
+// Policy is how a value is written if the field exists. The zero value replaces it.
 type Policy struct {
-	// Merge merges objects and lists in place of replacing them. Keep lets a value that
-	// is there, and isn't empty, win. Append adds a list's items to those that are there.
-	Merge, Keep, Append bool
+	// Merge merges objects and lists instead of replacing them. KeepExisting lets existing
+	// values win unless they are empty. AppendLists appends the items of lists.
+	Merge, KeepExisting, AppendLists bool
 }
 
-// maxGrowth bounds how many items writing through one path can add to lists.
+// maxGrowth bounds how many items one Set can add to lists.
 const maxGrowth = 100_000
 
-// Set writes a value at a path, or at all the paths that a path with [*] stands for; where
-// that stands for nothing but null, the error is NotFound.
-// Objects and lists on the way are made where they are missing. What is written is what
-// the value would be after a trip through JSON: it shares nothing with the value.
+// Set writes a value at a path, or at all paths that a path with [*] matches; if that only
+// matches null, the error is a NotFoundError. Missing objects and lists on the path are
+// created. The value is converted with JSON first, so it is copied.
 func Set(object map[string]any, path string, value any, policy Policy) error {
 	p, err := Parse(path)
 	if err != nil {
@@ -34,7 +33,7 @@ func Set(object map[string]any, path string, value any, policy Policy) error {
 	if strings.Contains(path, "[*]") {
 		paths, err = expand(object, p)
 		switch {
-		case IsNotFound(err) && !throughNull(err):
+		case IsNotFound(err) && !isThroughNull(err):
 			return fmt.Errorf("cannot expand ToFieldPath %s", path)
 		case err != nil:
 			return fmt.Errorf("cannot expand wildcards of %s: %w", path, err)
@@ -75,8 +74,8 @@ func setOne(object map[string]any, path Path, value any, policy Policy, room *in
 	return set(object, path, value, room)
 }
 
-// set walks to the last segment and writes there. A list that has to grow is another
-// one, so each step keeps how to put it back where it came from.
+// set walks to the last segment and writes the value. Growing a list makes a new one, so
+// each step keeps a function that replaces the list in its parent.
 func set(object map[string]any, path Path, value any, room *int) error {
 	var in any = object
 	put := func(any) {}
@@ -101,7 +100,7 @@ func set(object map[string]any, path Path, value any, room *int) error {
 				return fmt.Errorf("%s is not an object", path[:i])
 			}
 			if at, ok = fields[s.Field]; ok && at == nil && i < len(path)-1 {
-				return fmt.Errorf("%s is not %s", path[:i+1], wants(path[i+1]))
+				return fmt.Errorf("%s is not %s", path[:i+1], containerName(path[i+1]))
 			}
 			put = func(v any) { fields[s.Field] = v }
 		}
@@ -110,7 +109,7 @@ func set(object map[string]any, path Path, value any, room *int) error {
 			return nil
 		}
 		if at == nil {
-			at = fresh(path[i+1])
+			at = newContainer(path[i+1])
 			put(at)
 		}
 		in = at
@@ -118,25 +117,24 @@ func set(object map[string]any, path Path, value any, room *int) error {
 	return nil
 }
 
-func wants(next Segment) string {
+func containerName(next Segment) string {
 	if next.IsIndex {
 		return "an array"
 	}
 	return "an object"
 }
 
-func fresh(next Segment) any {
+func newContainer(next Segment) any {
 	if next.IsIndex {
 		return []any{}
 	}
 	return map[string]any{}
 }
 
-// ErrJSON says that a value cannot be written as JSON.
+// ErrJSON is wrapped by errors for values that cannot be encoded as JSON.
 var ErrJSON = errors.New("cannot marshal value to JSON")
 
-// JSON returns a value as Kubernetes would decode it from JSON: whole numbers are int64.
-// It shares nothing with the value.
+// JSON returns a copy of a value as Kubernetes decodes it from JSON: whole numbers are int64.
 func JSON(value any) (any, error) {
 	switch v := value.(type) {
 	case nil, bool, int64:

@@ -14,10 +14,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// applied is what an engine last applied of an object, so that applying it again changes
-// nothing: to want less would remove fields, and to want all would take them from their
-// managers. Where managed fields don't name the engine, it is everything but the status.
-func applied(observed *unstructured.Unstructured) *unstructured.Unstructured {
+// lastApplied is the part of an object that the engine last applied, so that applying it
+// again changes nothing: applying less would remove fields, and applying the whole object
+// would take fields over from other managers. Without managed fields of the engine, it is
+// everything except the status.
+func lastApplied(observed *unstructured.Unstructured) *unstructured.Unstructured {
 	source := runtime.DeepCopyJSON(observed.Object)
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	if fields, has := appliedFields(observed); has {
@@ -38,21 +39,21 @@ func applied(observed *unstructured.Unstructured) *unstructured.Unstructured {
 	if namespace := observed.GetNamespace(); namespace != "" {
 		out.SetNamespace(namespace)
 	}
-	withoutMarks(out)
+	removeEngineKeys(out)
 	return out
 }
 
-// marks are what other engines write on a resource of a composition themselves.
-var marks = []string{
+// engineKeys are the labels and annotations that engines write to composed resources.
+var engineKeys = []string{
 	"crossplane.io/composite", "crossplane.io/claim-name", "crossplane.io/claim-namespace", "crossplane.io/composition-resource-name",
 	"kubectl.kubernetes.io/last-applied-configuration",
 }
 
-// withoutMarks takes off what engines write.
-func withoutMarks(o *unstructured.Unstructured) {
+// removeEngineKeys removes the labels and annotations that engines write.
+func removeEngineKeys(o *unstructured.Unstructured) {
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
 	ourLabels, ourAnnotations := inventory.Marks(o)
-	for _, key := range slices.Concat(ourLabels, ourAnnotations, marks, []string{v1alpha1.AppliedAnnotation}) {
+	for _, key := range slices.Concat(ourLabels, ourAnnotations, engineKeys, []string{v1alpha1.AppliedAnnotation}) {
 		delete(labels, key)
 		delete(annotations, key)
 	}
@@ -60,13 +61,13 @@ func withoutMarks(o *unstructured.Unstructured) {
 	o.SetAnnotations(annotations)
 }
 
-// composers begins the names of managers with which other engines apply resources.
-const composers = "apiextensions.crossplane.io/composed"
+// composerManagerPrefix begins the names of the field managers of Crossplane's engine.
+const composerManagerPrefix = "apiextensions.crossplane.io/composed"
 
-// appliedFields are the fields that an engine has applied; false if no entry of one is there.
+// appliedFields are the fields that the engine has applied; false if it has applied none.
 func appliedFields(o *unstructured.Unstructured) (*fieldpath.Set, bool) {
 	for e := range ownership.Entries(o) {
-		isEngine := e.Manager == v1alpha1.ChildManager || strings.HasPrefix(e.Manager, composers)
+		isEngine := e.Manager == v1alpha1.ChildManager || strings.HasPrefix(e.Manager, composerManagerPrefix)
 		if isEngine && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
 			if fields := e.Fields(); !fields.Empty() {
 				return fields, true

@@ -17,25 +17,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Function remembers the graphs that it has compiled: most calls are of few inputs. What
-// it answers depends on the request alone.
+// Function is function-graph with a cache of compiled graphs: most calls have one of few
+// inputs. The response depends on the request only. It is safe for concurrent use.
 type Function struct {
-	inputs memory[*parsed]
-	graphs memory[*compiled]
+	inputs cache[*parsed]
+	graphs cache[*compiled]
 }
 
-// New returns a function that has compiled nothing yet.
+// New returns a Function with an empty cache.
 func New() *Function { return &Function{} }
 
-// parsed is an input that has been read, or what is wrong with it.
+// parsed is a decoded input, or its problems.
 type parsed struct {
 	digest   string
 	spec     *v1alpha1.DefinitionSpec
-	uses     []schema.GroupVersionKind
+	kinds    []schema.GroupVersionKind
 	problems diag.List
 }
 
-// compiled is a graph, or what is wrong with it.
+// compiled is a compiled graph, or its problems.
 type compiled struct {
 	graph    *graph.Graph
 	problems diag.List
@@ -46,28 +46,28 @@ func (f *Function) parse(input map[string]any) *parsed {
 	return f.inputs.get(digest, func() *parsed {
 		p := &parsed{digest: digest}
 		if p.spec, p.problems = decode(input); len(p.problems) == 0 {
-			p.uses = graph.UsesOfEmbedded(p.spec)
+			p.kinds = graph.UsedKindsOfEmbedded(p.spec)
 		}
 		return p
 	})
 }
 
-// compile makes the graph of an input, for a composite of a kind, with the schemas that
-// are given. A kind without one is not checked before it is used.
+// compile compiles the graph of an input for a composite kind. Expressions about kinds
+// without a schema are not type-checked.
 func (f *Function) compile(p *parsed, composite schema.GroupVersionKind, schemas map[string]call.Schema) *compiled {
 	key := p.digest
-	for _, gvk := range append([]schema.GroupVersionKind{composite}, p.uses...) {
+	for _, gvk := range append([]schema.GroupVersionKind{composite}, p.kinds...) {
 		key += " " + gvk.String() + "=" + schemas[keyOf(gvk)].Digest
 	}
 	return f.graphs.get(key, func() *compiled {
 		kinds := graph.Kinds{}
-		for _, gvk := range p.uses {
-			if s := typed(schemas[keyOf(gvk)]); s != nil {
+		for _, gvk := range p.kinds {
+			if s := openAPISchema(schemas[keyOf(gvk)]); s != nil {
 				kinds[gvk] = object.KindInfo{Schema: s}
 			}
 		}
 		c := &compiled{}
-		c.graph, c.problems = graph.CompileEmbedded(p.spec, kinds, graph.Embedded{Instance: typed(schemas[keyOf(composite)]), Ready: unready})
+		c.graph, c.problems = graph.CompileEmbedded(p.spec, kinds, graph.Embedded{Instance: openAPISchema(schemas[keyOf(composite)]), Ready: unreadyReason})
 		for i := range c.problems {
 			if rest, ok := strings.CutPrefix(string(c.problems[i].Path), statusInDefinition); ok {
 				c.problems[i].Path = object.Path(statusInInput + rest)
@@ -83,17 +83,18 @@ func keyOf(gvk schema.GroupVersionKind) string {
 	return apiVersion + "/" + kind
 }
 
-// unready is the rule for resources without readyWhen: what auto-ready goes by.
-func unready(o *unstructured.Unstructured) string {
+// unreadyReason is the readiness rule for resources without readyWhen, the one of
+// function-auto-ready.
+func unreadyReason(o *unstructured.Unstructured) string {
 	if autoready.Ready(o) {
 		return ""
 	}
 	return "its status doesn't say that it is"
 }
 
-// typed is a schema as compilers read it; nil if there is none, or none that can be read:
-// its kind is then untyped.
-func typed(s call.Schema) *openapi.Schema {
+// openAPISchema is the decoded schema of a kind; nil if there is none or it cannot be
+// decoded. The kind is then not type-checked.
+func openAPISchema(s call.Schema) *openapi.Schema {
 	if s.Digest == "" {
 		return nil
 	}
@@ -101,7 +102,7 @@ func typed(s call.Schema) *openapi.Schema {
 	if err != nil {
 		return nil
 	}
-	data, err := json.Marshal(whole(object))
+	data, err := json.Marshal(withoutRefs(object))
 	if err != nil {
 		return nil
 	}
@@ -112,52 +113,51 @@ func typed(s call.Schema) *openapi.Schema {
 	return out
 }
 
-// whole is a schema without references to parts that are elsewhere: what they describe
-// may be anything.
-func whole(schema any) any {
+// withoutRefs is a schema in which each $ref is replaced by a schema that allows anything.
+func withoutRefs(schema any) any {
 	switch s := schema.(type) {
 	case map[string]any:
-		if refers(s) {
+		if isRef(s) {
 			return map[string]any{"x-kubernetes-preserve-unknown-fields": true}
 		}
 		for key, value := range s {
-			s[key] = whole(value)
+			s[key] = withoutRefs(value)
 		}
 	case []any:
 		for i := range s {
-			s[i] = whole(s[i])
+			s[i] = withoutRefs(s[i])
 		}
 	}
 	return schema
 }
 
-// refers says whether a schema is a reference, as servers write them: alone, or as the
-// one of all, which leaves room for a description beside it.
-func refers(s map[string]any) bool {
+// isRef says whether a schema is a reference, in one of the forms that API servers publish:
+// a $ref, or an allOf with a $ref, which allows a description beside it.
+func isRef(s map[string]any) bool {
 	if _, ok := s["$ref"].(string); ok {
 		return true
 	}
 	all, _ := s["allOf"].([]any)
 	for _, one := range all {
-		if m, ok := one.(map[string]any); ok && refers(m) {
+		if m, ok := one.(map[string]any); ok && isRef(m) {
 			return true
 		}
 	}
 	return false
 }
 
-// memory remembers the last values that were asked for. Its zero value is empty.
-type memory[V any] struct {
+// cache is an LRU cache. The zero value is empty. It is safe for concurrent use.
+type cache[V any] struct {
 	mu     sync.Mutex
 	values map[string]V
-	order  []string // what was asked for last comes last
+	order  []string // least recently used first
 }
 
-// most is how many values are remembered.
-const most = 128
+// maxCached bounds the entries of a cache.
+const maxCached = 128
 
-// get returns the value of a key, and makes it if it isn't remembered.
-func (m *memory[V]) get(key string, make func() V) V {
+// get returns the value of a key, and makes it if it isn't cached.
+func (m *cache[V]) get(key string, make func() V) V {
 	m.mu.Lock()
 	v, ok := m.values[key]
 	if ok {
@@ -167,7 +167,7 @@ func (m *memory[V]) get(key string, make func() V) V {
 	if ok {
 		return v
 	}
-	v = make() // twice, if two ask at the same time: both are the same
+	v = make() // concurrent callers may make it twice, with equal results
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.values == nil {
@@ -175,14 +175,14 @@ func (m *memory[V]) get(key string, make func() V) V {
 	}
 	m.values[key] = v
 	m.touch(key)
-	if len(m.order) > most {
+	if len(m.order) > maxCached {
 		delete(m.values, m.order[0])
 		m.order = m.order[1:]
 	}
 	return v
 }
 
-func (m *memory[V]) touch(key string) {
+func (m *cache[V]) touch(key string) {
 	for i, other := range m.order {
 		if other == key {
 			m.order = append(m.order[:i], m.order[i+1:]...)

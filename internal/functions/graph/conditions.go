@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// addConditions answers with the author's conditions. Those that are the engine's or this
-// function's own to write stay theirs.
-func (c *composing) addConditions(out *call.Response, said plan.AuthorConditions) {
-	for _, one := range said.Conditions {
+// addConditions adds the author's conditions to the response. Types that the engine or this
+// function sets are refused with a Warning.
+func (c *composition) addConditions(out *call.Response, author plan.AuthorConditions) {
+	for _, one := range author.Conditions {
 		status := call.StatusUnknown
 		switch one.Status {
 		case metav1.ConditionTrue:
@@ -25,17 +25,17 @@ func (c *composing) addConditions(out *call.Response, said plan.AuthorConditions
 		}
 		switch one.Type {
 		case Resolved, "Ready", "Synced":
-			out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: "a condition of the author's is of type " + one.Type + ", which isn't the author's to write"})
+			out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: "the condition type " + one.Type + " is reserved; rename the condition in spec.status"})
 		default:
 			out.Conditions = append(out.Conditions, call.Condition{Type: one.Type, Status: status, Reason: one.Reason, Message: one.Message})
 		}
 	}
-	for _, kind := range said.Types {
-		if !slices.ContainsFunc(said.Conditions, func(c v1alpha1.Condition) bool { return c.Type == kind }) {
-			out.Conditions = append(out.Conditions, call.Condition{Type: kind, Reason: "Pending", Message: "what it is made of isn't there yet"})
+	for _, kind := range author.Types {
+		if !slices.ContainsFunc(author.Conditions, func(c v1alpha1.Condition) bool { return c.Type == kind }) {
+			out.Conditions = append(out.Conditions, call.Condition{Type: kind, Reason: "Pending", Message: "the values that it is computed from don't exist yet"})
 		}
 	}
-	for _, why := range said.Problems {
+	for _, why := range author.Problems {
 		out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: strings.ReplaceAll(why, statusInDefinition, statusInInput)})
 	}
 }

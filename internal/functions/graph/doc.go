@@ -1,5 +1,5 @@
-// Package graph is the function that composes a graph of resources: what a
-// ResourceGraphDefinition says of its resources, as the input of a step.
+// Package graph implements function-graph, which composes a graph of resources: its input is
+// the resources of a ResourceGraphDefinition.
 //
 //	apiVersion: graph.fn.espalier.dev/v1alpha1
 //	kind: Graph
@@ -12,22 +12,22 @@
 //	  status:
 //	    vpc: ${vpc.status.id}
 //
-// In expressions schema is the observed composite without its status, and each id the
-// observed resource of that name. Names and namespaces that templates leave open are the
-// engine's to choose. A reference without a namespace means the composite's; one to a
-// cluster-scoped kind by a composite in a namespace says ${""}.
+// In expressions, schema is the observed composite without its status, and each id is the
+// observed resource of that name. If a template sets no name or namespace, the engine
+// chooses it. An externalRef without a namespace refers to the composite's namespace; for a
+// cluster-scoped kind, a namespaced composite sets the namespace to ${""}.
 //
-// An item of a collection is a resource of its own, by the collection and the name of its
-// object, which its template therefore has to say. What a selector matches is a required
-// resource by labels.
+// Each item of a collection is a resource. Its name is made of the collection's id and the
+// name of the object, so the template must set metadata.name. An externalRef with a selector
+// becomes a required resource with labels.
 //
-// A resource waits until what it reads is there and ready, so that the order of creation
-// follows from what reads what. While it waits it isn't wanted yet, unless it is there
-// already: then it stays as it was last applied, and the composite isn't ready. The order
-// of deletion is written on the resources as on those of definitions: annotations that
-// inventory.PlaceOf reads.
+// A resource waits until the resources that it reads exist and are ready; so the order of
+// creation follows from the expressions. A waiting resource is not desired yet. If it exists
+// already, it stays as it was last applied. Meanwhile the composite isn't ready. The order
+// of deletion is written to annotations of the resources, which inventory.PlaceOf reads.
 //
-// Expressions are typed where the engine tells schemas, and else when they are evaluated.
+// Expressions are type-checked if the engine provides schemas, and otherwise fail when they
+// are evaluated.
 //
 // Pure: it decides from values alone.
 package graph

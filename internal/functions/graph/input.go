@@ -14,14 +14,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// The names that compositions know this function by: the short one, and the one that
-// follows from its package.
+// The names that compositions reference this function by: the short one, and the one that
+// a package manager derives from its package.
 const (
 	Name        = "function-graph"
 	PackageName = "espalier-dev-function-graph"
 )
 
-// APIVersion and Kind are those of the input.
+// APIVersion and Kind of the input.
 const (
 	APIVersion = "graph.fn.espalier.dev/v1alpha1"
 	Kind       = "Graph"
@@ -62,12 +62,12 @@ type externalRef struct {
 	} `json:"metadata"`
 }
 
-// waitFor has no limits: this function doesn't know since when something is missing.
+// waitFor has no time limit: this function doesn't know how long a field has been missing.
 type waitFor struct {
 	Fields []any `json:"fields"`
 }
 
-// decode reads an input and tells all that is wrong with its form.
+// decode decodes an input and returns all problems of its structure.
 func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	var in input
 	var problems diag.List
@@ -79,7 +79,7 @@ func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	if in.APIVersion != APIVersion || in.Kind != Kind {
 		problems.Addf("kind", "is %s of %q, not %s of %s", in.Kind, in.APIVersion, Kind, APIVersion)
 	}
-	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: raw(in.Spec.Status)}}
+	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: rawExtension(in.Spec.Status)}}
 	for i := range in.Spec.Resources {
 		r := &in.Spec.Resources[i]
 		out.Resources = append(out.Resources, r.translate(object.Path("spec.resources").Index(i), &problems))
@@ -87,23 +87,23 @@ func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	return out, problems
 }
 
-// translate makes a resource as definitions have it.
+// translate converts a resource to that of a ResourceGraphDefinition.
 func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Resource {
 	out := &v1alpha1.Resource{
-		ID: r.ID, Template: raw(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,
+		ID: r.ID, Template: rawExtension(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,
 		DeletionPolicy: v1alpha1.DeletionPolicy(r.DeletionPolicy), DeleteAfter: r.DeleteAfter,
 	}
 	for _, dimension := range r.ForEach {
 		out.ForEach = append(out.ForEach, dimension)
 	}
 	if r.Value != nil {
-		out.Value = raw(r.Value)
+		out.Value = rawExtension(r.Value)
 	}
 	if ref := r.ExternalRef; ref != nil {
 		out.ExternalRef = &v1alpha1.ExternalRef{APIVersion: ref.APIVersion, Kind: ref.Kind}
 		out.ExternalRef.Metadata.Name, out.ExternalRef.Metadata.Namespace = ref.Metadata.Name, ref.Metadata.Namespace
 		if ref.Metadata.Selector != nil {
-			out.ExternalRef.Metadata.Selector = raw(ref.Metadata.Selector)
+			out.ExternalRef.Metadata.Selector = rawExtension(ref.Metadata.Selector)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.WaitFor)) {
@@ -111,7 +111,7 @@ func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Reso
 			out.WaitFor = map[string]v1alpha1.WaitFor{}
 		}
 		wait := v1alpha1.WaitFor{}
-		if err := json.Unmarshal(raw(r.WaitFor[id].Fields).Raw, &wait.Fields); err != nil {
+		if err := json.Unmarshal(rawExtension(r.WaitFor[id].Fields).Raw, &wait.Fields); err != nil {
 			problems.Addf(at.Field("waitFor", id, "fields"), "is not a list of paths: %v", err)
 		}
 		out.WaitFor[id] = wait
@@ -119,9 +119,8 @@ func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Reso
 	return out
 }
 
-// raw is a value as definitions hold it. What comes out of an object can be written as
-// JSON.
-func raw(v any) runtime.RawExtension {
+// rawExtension is a value as JSON. Values of an object can always be encoded.
+func rawExtension(v any) runtime.RawExtension {
 	if m, ok := v.(map[string]any); ok && m == nil {
 		return runtime.RawExtension{}
 	}

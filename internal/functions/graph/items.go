@@ -10,21 +10,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// An item of a collection is a resource of its own, which is called by the collection and
-// by what the object is called: workers[shop-alice].
+// Each item of a collection is a resource whose name has the collection's id and the name of
+// the object: workers[shop-alice].
 
-// collectionOf is the collection that a resource is an item of, by its name.
+// collectionOf is the collection of an item, by the resource's name.
 func collectionOf(name string) (collection string, item bool) {
 	collection, _, item = strings.Cut(name, "[")
 	return collection, item && strings.HasSuffix(name, "]")
 }
 
-// wanted are the objects of a node, by the names of the resources; none if there are to
-// be none. What is there stays while it can't be told what it should be: also items of
-// which it isn't known whose they are.
-func (c *composing) wanted(n *plan.Node) map[string]*unstructured.Unstructured {
+// desiredObjects are the desired objects of a node by resource name; none if the node is
+// skipped, external or a variable. While a node isn't resolved, its existing objects stay
+// as they were last applied, including items that may belong to another node of the
+// collection.
+func (c *composition) desiredObjects(n *plan.Node) map[string]*unstructured.Unstructured {
 	switch {
-	case n.External || n.Variable || n.Skipped != "":
+	case n.External || n.Variable || n.SkipMessage != "":
 		return nil
 	case n.Object != nil:
 		return map[string]*unstructured.Unstructured{n.ID: n.Object}
@@ -34,14 +35,14 @@ func (c *composing) wanted(n *plan.Node) map[string]*unstructured.Unstructured {
 		collection, item := collectionOf(name)
 		open := n.Collection == "" || strings.HasPrefix(n.ID, n.Collection+"[#")
 		if name == n.ID || item && open && (collection == n.ID || collection == n.Collection) {
-			out[name] = applied(&unstructured.Unstructured{Object: r.Object})
+			out[name] = lastApplied(&unstructured.Unstructured{Object: r.Object})
 		}
 	}
 	return out
 }
 
-// namesOf are the names of the resources of each collection that are there or are to be.
-func (c *composing) namesOf(nodes []plan.Node) map[string][]string {
+// collectionItemNames are the resource names of each collection's items, observed or desired.
+func (c *composition) collectionItemNames(nodes []plan.Node) map[string][]string {
 	found := map[string]map[string]bool{}
 	note := func(collection, name string) {
 		if found[collection] == nil {
@@ -66,8 +67,8 @@ func (c *composing) namesOf(nodes []plan.Node) map[string][]string {
 	return out
 }
 
-// named puts the names of a collection's resources in place of its id, which names none.
-func named(ids []string, names map[string][]string) []string {
+// expandCollections replaces the ids of collections by the resource names of their items.
+func expandCollections(ids []string, names map[string][]string) []string {
 	var out []string
 	for _, id := range ids {
 		if items, ok := names[id]; ok {

@@ -15,47 +15,48 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// impossible says why nothing can be of a name that was computed.
-func impossible(n plan.Need) string {
+// needProblem is why an externalRef with computed names is invalid; "" if it is valid.
+func needProblem(n plan.Need) string {
 	if n.Namespace != "" && len(validation.IsDNS1123Label(n.Namespace)) > 0 {
-		return fmt.Sprintf("an externalRef to %s names a namespace that can't be: %.80q", n.Kind.Kind, n.Namespace)
+		return fmt.Sprintf("an externalRef to %s has an invalid namespace: %.80q", n.Kind.Kind, n.Namespace)
 	}
-	if n.Several {
-		return "" // its labels have been checked where they were computed
+	if n.Multiple {
+		return "" // its selector was validated when it was computed
 	}
 	if len(content.IsPathSegmentName(n.Name)) > 0 || strings.ContainsRune(n.Name, ' ') {
-		return fmt.Sprintf("an externalRef to %s has a name that can't be: %.80q", n.Kind.Kind, n.Name)
+		return fmt.Sprintf("an externalRef to %s has an invalid name: %.80q", n.Kind.Kind, n.Name)
 	}
 	return ""
 }
 
-// needKey begins the keys of what references name, needsKey those of what they select.
+// singleKeyPrefix begins the keys of externalRefs with a name, selectorKeyPrefix those of
+// externalRefs with a selector.
 const (
-	needKey  = "externalRef "
-	needsKey = "externalRefs "
+	singleKeyPrefix   = "externalRef "
+	selectorKeyPrefix = "externalRefs "
 )
 
 func keyOfNeed(n plan.Need) string {
 	apiVersion, kind := n.Kind.ToAPIVersionAndKind()
-	if n.Several {
-		return needsKey + strings.Join([]string{apiVersion, kind, n.Namespace, n.Selector}, " ")
+	if n.Multiple {
+		return selectorKeyPrefix + strings.Join([]string{apiVersion, kind, n.Namespace, n.Selector}, " ")
 	}
-	return needKey + strings.Join([]string{apiVersion, kind, n.Namespace, n.Name}, " ")
+	return singleKeyPrefix + strings.Join([]string{apiVersion, kind, n.Namespace, n.Name}, " ")
 }
 
 func needOf(key string) (plan.Need, bool) {
-	rest, several := strings.CutPrefix(key, needsKey)
+	rest, several := strings.CutPrefix(key, selectorKeyPrefix)
 	if !several {
 		var one bool
-		if rest, one = strings.CutPrefix(key, needKey); !one {
-			return plan.Need{}, false // another step's
+		if rest, one = strings.CutPrefix(key, singleKeyPrefix); !one {
+			return plan.Need{}, false // not a key of this function
 		}
 	}
 	parts := strings.SplitN(rest, " ", 4) // a selector may have blanks in it
 	if len(parts) != 4 {
 		return plan.Need{}, false
 	}
-	need := plan.Need{Kind: schema.FromAPIVersionAndKind(parts[0], parts[1]), Namespace: parts[2], Several: several}
+	need := plan.Need{Kind: schema.FromAPIVersionAndKind(parts[0], parts[1]), Namespace: parts[2], Multiple: several}
 	if several {
 		need.Selector = parts[3]
 	} else {
@@ -64,18 +65,18 @@ func needOf(key string) (plan.Need, bool) {
 	return need, true
 }
 
-// selectorOf is what an engine is asked for. It knows labels with one value each: what a
-// selector says beyond that is left to lookOf.
-func selectorOf(n plan.Need) call.Selector {
+// selectorOf is the requirement for an externalRef. The protocol only has labels with one
+// value each; lookupOf applies the rest of the selector.
+func selectorOf(n plan.Need) call.ResourceSelector {
 	apiVersion, kind := n.Kind.ToAPIVersionAndKind()
-	out := call.Selector{APIVersion: apiVersion, Kind: kind, Namespace: n.Namespace, Name: n.Name}
-	if !n.Several {
+	out := call.ResourceSelector{APIVersion: apiVersion, Kind: kind, Namespace: n.Namespace, Name: n.Name}
+	if !n.Multiple {
 		return out
 	}
 	out.Labels = map[string]string{}
 	selector, err := labels.Parse(n.Selector)
 	if err != nil {
-		return out // it was written by the same library
+		return out // impossible: the same library formatted it
 	}
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {
@@ -84,16 +85,16 @@ func selectorOf(n plan.Need) call.Selector {
 			if len(values) == 1 {
 				out.Labels[r.Key()] = values[0]
 			}
-		default: // nothing that an engine could be asked for
+		default: // not supported by the protocol
 		}
 	}
 	return out
 }
 
-// lookOf is what came of asking for it.
-func lookOf(n plan.Need, objects []map[string]any) plan.Lookup {
+// lookupOf is the result of a requirement: the objects that match the complete selector.
+func lookupOf(n plan.Need, objects []map[string]any) plan.Lookup {
 	look := plan.Lookup{}
-	if !n.Several {
+	if !n.Multiple {
 		if len(objects) > 0 {
 			look.Object = &unstructured.Unstructured{Object: objects[0]}
 		}

@@ -15,65 +15,65 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Resolved is the condition that says whether every resource of the graph could be
-// rendered, and what is waited for if not.
+// Resolved is the type of the condition that is True if every resource of the graph is
+// rendered, and otherwise lists what resources wait for.
 const Resolved = "GraphResolved"
 
-// Run composes the graph that is the request's input. A graph that is wrong is one Fatal
-// result with all that is wrong with it.
+// Run composes the graph in the request's input. An invalid graph is one Fatal result that
+// lists all problems.
 func (f *Function) Run(r call.Request) call.Response {
 	p := f.parse(r.Input)
 	if len(p.problems) > 0 {
-		return call.Fails(r, "invalid graph: "+call.Told(p.problems.Sorted()))
+		return call.FatalResponse(r, "invalid graph: "+call.FormatProblems(p.problems.Sorted()))
 	}
 	composite := &unstructured.Unstructured{Object: r.Observed.Composite.Object}
 	if composite.Object == nil {
 		composite.Object = map[string]any{}
 	}
-	c := &composing{Request: r, composite: composite}
-	if c.requireSchemas(append([]schema.GroupVersionKind{composite.GroupVersionKind()}, p.uses...)) {
+	c := &composition{Request: r, composite: composite}
+	if c.requireSchemas(append([]schema.GroupVersionKind{composite.GroupVersionKind()}, p.kinds...)) {
 		return call.Response{Desired: r.Desired, Context: r.Context, Requirements: c.requirements}
 	}
-	compiled := f.compile(p, composite.GroupVersionKind(), r.Given.Schemas)
+	compiled := f.compile(p, composite.GroupVersionKind(), r.Required.Schemas)
 	if len(compiled.problems) > 0 {
-		return call.Fails(r, "invalid graph: "+call.Told(compiled.problems.Sorted()))
+		return call.FatalResponse(r, "invalid graph: "+call.FormatProblems(compiled.problems.Sorted()))
 	}
-	return c.answer(compiled.graph.Compose(c.facts()))
+	return c.respond(compiled.graph.Compose(c.facts()))
 }
 
-// composing is one call.
-type composing struct {
+// composition is the state of one call.
+type composition struct {
 	call.Request
 	composite    *unstructured.Unstructured
 	requirements call.Requirements
 }
 
-// requireSchemas asks for the schemas of kinds, where anybody tells them, and says
-// whether they have to be waited for.
-func (c *composing) requireSchemas(kinds []schema.GroupVersionKind) (wait bool) {
-	if !c.Given.Typed {
+// requireSchemas requires the schemas of kinds, if the engine supports that. It returns true
+// if some of them are not in the request yet.
+func (c *composition) requireSchemas(kinds []schema.GroupVersionKind) (wait bool) {
+	if !c.Required.SchemasSupported {
 		return false
 	}
-	c.requirements.Schemas = map[string]call.Kind{}
+	c.requirements.Schemas = map[string]call.SchemaSelector{}
 	for _, gvk := range kinds {
 		if gvk.Version == "" || gvk.Kind == "" {
-			continue // there is no composite
+			continue // the request has no composite
 		}
 		apiVersion, kind := gvk.ToAPIVersionAndKind()
-		c.requirements.Schemas[keyOf(gvk)] = call.Kind{APIVersion: apiVersion, Kind: kind}
-		if _, known := c.Given.Schemas[keyOf(gvk)]; !known {
+		c.requirements.Schemas[keyOf(gvk)] = call.SchemaSelector{APIVersion: apiVersion, Kind: kind}
+		if _, known := c.Required.Schemas[keyOf(gvk)]; !known {
 			wait = true
 		}
 	}
 	return wait
 }
 
-// facts are what is observed.
-func (c *composing) facts() plan.Facts {
+// facts are the observed composite, its resources and the required resources.
+func (c *composition) facts() plan.Facts {
 	facts := plan.Facts{
 		Instance: c.composite,
 		Owned:    make(map[string][]*unstructured.Unstructured, len(c.Observed.Resources)),
-		External: make(map[plan.Need]plan.Lookup, len(c.Given.Resources)),
+		External: make(map[plan.Need]plan.Lookup, len(c.Required.Resources)),
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Observed.Resources)) {
 		o := &unstructured.Unstructured{Object: c.Observed.Resources[id].Object}
@@ -82,38 +82,38 @@ func (c *composing) facts() plan.Facts {
 			facts.Owned[collection] = append(facts.Owned[collection], o)
 		}
 	}
-	for key, objects := range c.Given.Resources {
+	for key, objects := range c.Required.Resources {
 		if need, ours := needOf(key); ours {
-			facts.External[need] = lookOf(need, objects)
+			facts.External[need] = lookupOf(need, objects)
 		}
 	}
 	return facts
 }
 
-// answer says what of it is wanted.
-func (c *composing) answer(d plan.Desired) call.Response {
+// respond makes the response from the desired state of the graph.
+func (c *composition) respond(d plan.Desired) call.Response {
 	out := call.Response{Desired: c.Desired, Context: c.Context}
 	if out.Desired.Resources == nil {
 		out.Desired.Resources = map[string]call.Resource{}
 	}
 	var waits []plan.Wait
-	names := c.namesOf(d.Nodes)
+	names := c.collectionItemNames(d.Nodes)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		waits = append(waits, n.Waits...)
-		if n.Refused.Reason != "" {
-			waits = append(waits, plan.Wait{Node: n.ID, Reason: n.Refused.Reason, On: "its items", Detail: n.Refused.Message})
+		if n.Refusal.Reason != "" {
+			waits = append(waits, plan.Wait{Node: n.ID, Reason: n.Refusal.Reason, On: "its items", Detail: n.Refusal.Message})
 		}
-		for name, wanted := range c.wanted(n) {
-			place := inventory.Place{Layer: n.Layer, DependsOn: named(n.DependsOn, names), DeleteAfter: named(n.DeleteAfter, names), OnDelete: n.OnDelete}
+		for name, wanted := range c.desiredObjects(n) {
+			place := inventory.Place{Layer: n.Layer, DependsOn: expandCollections(n.DependsOn, names), DeleteAfter: expandCollections(n.DeleteAfter, names), OnDelete: n.OnDelete}
 			place.Annotate(wanted)
-			if _, said := out.Desired.Resources[name]; !said || n.ID == name {
+			if _, exists := out.Desired.Resources[name]; !exists || n.ID == name {
 				out.Desired.Resources[name] = call.Resource{Object: wanted.Object, Ready: readiness(n)}
 			}
 		}
 	}
 	if len(waits) > 0 {
-		out.Desired.Composite.Ready = call.False // whatever is there is not all
+		out.Desired.Composite.Ready = call.False // the desired resources are incomplete
 	}
 	c.addStatus(&out.Desired.Composite, d.Status)
 	for _, why := range d.Unresolved {
@@ -124,15 +124,15 @@ func (c *composing) answer(d plan.Desired) call.Response {
 			out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: w.String()})
 		}
 	}
-	out.Conditions = []call.Condition{resolved(waits)}
+	out.Conditions = []call.Condition{resolvedCondition(waits)}
 	out.Requirements = c.requirements
 	for _, need := range d.Needs {
-		if what := impossible(need); what != "" {
+		if what := needProblem(need); what != "" {
 			out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: what})
 			continue
 		}
 		if out.Requirements.Resources == nil {
-			out.Requirements.Resources = map[string]call.Selector{}
+			out.Requirements.Resources = map[string]call.ResourceSelector{}
 		}
 		out.Requirements.Resources[keyOfNeed(need)] = selectorOf(need)
 	}
@@ -149,8 +149,8 @@ func readiness(n *plan.Node) call.Ready {
 	return call.False
 }
 
-// addStatus puts the author's status onto what steps before have said of the composite.
-func (c *composing) addStatus(desired *call.Resource, status map[string]any) {
+// addStatus merges the author's status into the desired composite of the steps before.
+func (c *composition) addStatus(desired *call.Resource, status map[string]any) {
 	if desired.Object == nil {
 		desired.Object = map[string]any{}
 	}
@@ -161,12 +161,12 @@ func (c *composing) addStatus(desired *call.Resource, status map[string]any) {
 	}
 	if len(status) > 0 {
 		before, _ := desired.Object["status"].(map[string]any)
-		desired.Object["status"] = merged(before, status)
+		desired.Object["status"] = mergeMaps(before, status)
 	}
 }
 
-// merged is one object with the fields of another put into it.
-func merged(into, from map[string]any) map[string]any {
+// mergeMaps merges the fields of an object into a copy of another.
+func mergeMaps(into, from map[string]any) map[string]any {
 	out := maps.Clone(into)
 	if out == nil {
 		out = map[string]any{}
@@ -175,24 +175,25 @@ func merged(into, from map[string]any) map[string]any {
 		below, isMap := value.(map[string]any)
 		before, wasMap := out[key].(map[string]any)
 		if isMap && wasMap {
-			value = merged(before, below)
+			value = mergeMaps(before, below)
 		}
 		out[key] = value
 	}
 	return out
 }
 
-// Where the status stands in a definition, and where in the input.
+// The paths of the status in a ResourceGraphDefinition and in the input.
 const (
 	statusInDefinition = "spec.schema.status"
 	statusInInput      = "spec.status"
 )
 
-// told is how many waits a condition tells.
-const told = 5
+// maxListedWaits bounds how many waits a condition lists.
+const maxListedWaits = 5
 
-// resolved says what is waited for, what is somebody's to solve before all.
-func resolved(waits []plan.Wait) call.Condition {
+// resolvedCondition is the condition Resolved. It lists waits; one that is an error, which
+// needs the user's attention, comes first.
+func resolvedCondition(waits []plan.Wait) call.Condition {
 	if len(waits) == 0 {
 		return call.Condition{Type: Resolved, Status: call.StatusTrue, Reason: "Resolved"}
 	}
@@ -202,12 +203,12 @@ func resolved(waits []plan.Wait) call.Condition {
 	}
 	texts := []string{first.String()}
 	for _, w := range waits {
-		if len(texts) < told && w != first {
+		if len(texts) < maxListedWaits && w != first {
 			texts = append(texts, w.String())
 		}
 	}
 	if more := len(waits) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	return call.Condition{Type: Resolved, Status: call.StatusFalse, Reason: string(first.Reason), Message: diag.Cut(strings.Join(texts, "; "), 2000)}
+	return call.Condition{Type: Resolved, Status: call.StatusFalse, Reason: string(first.Reason), Message: diag.Truncate(strings.Join(texts, "; "), 2000)}
 }

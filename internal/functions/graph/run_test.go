@@ -28,7 +28,7 @@ func TestManyGraphsAreForgotten(t *testing.T) {
 	var all sync.WaitGroup
 	for caller := range 4 {
 		all.Go(func() {
-			for i := range most + 20 {
+			for i := range maxCached + 20 {
 				word := fmt.Sprintf("%d-%d", caller%2, i)
 				r := f.Run(call.Request{Input: graphOf(configMap("a", map[string]any{"word": word})), Observed: composite(nil)})
 				data, _ := r.Desired.Resources["a"].Object["data"].(map[string]any)
@@ -40,7 +40,7 @@ func TestManyGraphsAreForgotten(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(f.graphs.values); n != most || len(f.graphs.order) != most {
+	if n := len(f.graphs.values); n != maxCached || len(f.graphs.order) != maxCached {
 		t.Errorf("%d graphs are remembered, in an order of %d", n, len(f.graphs.order))
 	}
 }
@@ -55,7 +55,7 @@ func TestASchemaThatChangesIsCheckedAgain(t *testing.T) {
 		return f.Run(call.Request{
 			Input:    graphOf(configMap("a", map[string]any{"x": "${schema.spec.x}"})),
 			Observed: composite(map[string]any{"x": "1"}),
-			Given: call.Given{Typed: true, Schemas: map[string]call.Schema{
+			Required: call.Required{SchemasSupported: true, Schemas: map[string]call.Schema{
 				"v1/ConfigMap":       {},
 				"example.org/v1/App": {Digest: field, Read: func() (map[string]any, error) { return schema, nil }},
 			}},
@@ -73,9 +73,9 @@ func TestASchemaThatChangesIsCheckedAgain(t *testing.T) {
 
 func TestANameThatCannotBe(t *testing.T) {
 	cases := map[string]map[string]any{
-		"a namespace that can't be: \"A b\"": {"name": "x", "namespace": "${'A b'}"},
-		"a name that can't be: \"a/b\"":      {"name": "${'a/b'}"},
-		"a name that can't be: \"a b\"":      {"name": "${'a b'}"},
+		"an invalid namespace: \"A b\"": {"name": "x", "namespace": "${'A b'}"},
+		"an invalid name: \"a/b\"":      {"name": "${'a/b'}"},
+		"an invalid name: \"a b\"":      {"name": "${'a b'}"},
 	}
 	for want, metadata := range cases {
 		r := New().Run(call.Request{

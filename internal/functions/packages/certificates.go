@@ -14,28 +14,28 @@ import (
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
-// certificates are those that functions are called with.
-func (c *Catalog) certificates() pipeline.Certificates {
+// certificates are the client certificates for calls of functions.
+func (c *Registry) certificates() pipeline.Certificates {
 	if c.options.Certificates != nil || c.options.CertificatesSecret == (SecretName{}) {
 		return c.options.Certificates
 	}
-	return c.fromSecret
+	return c.secretIdentity
 }
 
-// watchSecret watches the one Secret, so that a call needs no request of its own.
-func (c *Catalog) watchSecret() {
+// watchSecret watches the Secret, so that a call needs no request to the API server.
+func (c *Registry) watchSecret() {
 	s := c.options.CertificatesSecret
 	subscriber := watch.Subscriber{Key: object.Key{Kind: secretKind.Kind, Namespace: s.Namespace, Name: s.Name}}
 	lease := c.hub.Begin(subscriber)
-	lease.Want(watch.Object(secretKind, s.Namespace, s.Name))
+	lease.Watch(watch.Object(secretKind, s.Namespace, s.Name))
 	lease.Commit()
-	c.stop = append(c.stop, func() { c.hub.Forget(subscriber) })
+	c.stopFuncs = append(c.stopFuncs, func() { c.hub.Forget(subscriber) })
 }
 
-// fromSecret reads what the watch holds. It is asked for each connection.
-func (c *Catalog) fromSecret() (pipeline.Identity, error) {
-	c.reading.Lock()
-	defer c.reading.Unlock()
+// secretIdentity reads the Secret from the cache, for each TLS handshake.
+func (c *Registry) secretIdentity() (pipeline.Identity, error) {
+	c.secretMu.Lock()
+	defer c.secretMu.Unlock()
 	s := c.options.CertificatesSecret
 	lease := c.hub.Begin(watch.Subscriber{Key: object.Key{Kind: secretKind.Kind, Namespace: s.Namespace, Name: s.Name}})
 	defer lease.Discard()
@@ -44,7 +44,7 @@ func (c *Catalog) fromSecret() (pipeline.Identity, error) {
 	case o == nil && state.Phase == watch.Synced:
 		return pipeline.Identity{}, fmt.Errorf("there is no Secret %s/%s", s.Namespace, s.Name)
 	case o == nil:
-		return pipeline.Identity{}, fmt.Errorf("the Secret %s/%s isn't known yet: %s", s.Namespace, s.Name, state.Message)
+		return pipeline.Identity{}, fmt.Errorf("cannot read Secret %s/%s yet: %s", s.Namespace, s.Name, state.Message)
 	}
 	return identity(o)
 }
@@ -54,11 +54,11 @@ func identity(secret *unstructured.Unstructured) (pipeline.Identity, error) {
 	for _, field := range []struct {
 		key string
 		to  *[]byte
-	}{{"ca.crt", &out.Authorities}, {corev1.TLSCertKey, &out.Certificate}, {corev1.TLSPrivateKeyKey, &out.Key}} {
+	}{{"ca.crt", &out.CA}, {corev1.TLSCertKey, &out.Certificate}, {corev1.TLSPrivateKeyKey, &out.Key}} {
 		text, _, _ := unstructured.NestedString(secret.Object, "data", field.key)
 		data, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(data) == 0 {
-			return pipeline.Identity{}, fmt.Errorf("the Secret %s/%s has no %s", secret.GetNamespace(), secret.GetName(), field.key)
+			return pipeline.Identity{}, fmt.Errorf("no valid %s in Secret %s/%s", field.key, secret.GetNamespace(), secret.GetName())
 		}
 		*field.to = data
 	}

@@ -1,8 +1,7 @@
-// Package packages knows the functions of a cluster: which there are, where each is
-// served, and how to call it. It watches Functions and their revisions, so that a call
-// costs no other request, and tells what has changed so that those who use a function
-// are run again.
+// Package packages finds and calls the functions of a cluster. It watches Functions and
+// FunctionRevisions, so that a call needs no request to the API server, and notifies
+// subscribers of changes, so that composites that use a function are reconciled.
 //
-// It runs no packages. Where nobody does, it says on a Function what becomes of it; where
-// a package manager does, it leaves that alone.
+// It doesn't run packages. If no package manager manages a Function, it sets the
+// Function's conditions; otherwise it leaves the Function unchanged.
 package packages

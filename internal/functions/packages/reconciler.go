@@ -18,38 +18,39 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Reconciler says on Functions how they are served, as far as no package manager does.
-// Where one looks after a function, it takes back what it has said and leaves the rest
-// alone: two that write the same condition would do so for ever.
+// Reconciler sets the conditions of Functions that no package manager manages. If a package
+// manager manages a Function, it removes its own conditions and leaves the others
+// unchanged: two controllers that write the same condition would overwrite each other
+// forever.
 type Reconciler struct {
-	Catalog *Catalog
-	Cluster *kube.Client
-	Hub     *watch.Hub
-	Now     func() time.Time
+	Registry *Registry
+	Cluster  *kube.Client
+	Hub      *watch.Hub
+	Now      func() time.Time
 }
 
-// Reconcile is a pass over one Function.
+// Reconcile reconciles one Function.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := r.Hub.Served(FunctionKind, "", key.Name)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
 	}
-	return r.write(ctx, o, r.Catalog.reportFunction(key.Name))
+	return r.write(ctx, o, r.Registry.reportFunction(key.Name))
 }
 
-// Revisions is the Reconciler for FunctionRevisions.
+// Revisions is the Reconciler of FunctionRevisions.
 type Revisions struct{ Reconciler }
 
-// Reconcile is a pass over one FunctionRevision.
+// Reconcile reconciles one FunctionRevision.
 func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	o, ok := r.Hub.Served(RevisionKind, "", key.Name)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
 	}
-	return r.write(ctx, o, r.Catalog.reportRevision(key.Name))
+	return r.write(ctx, o, r.Registry.reportRevision(key.Name))
 }
 
-func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, report reported) reconcile.Result {
+func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, report conditionReport) reconcile.Result {
 	before := condition.Read(o)
 	after := report.merge(before, o.GetGeneration(), r.Now())
 	if object.Digest(before.Unstructured()) == object.Digest(after.Unstructured()) {
@@ -68,31 +69,31 @@ func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, re
 	return reconcile.Done()
 }
 
-// reportFunction is what is to be said about a Function.
-func (c *Catalog) reportFunction(name string) reported {
+// reportFunction computes the conditions of a Function.
+func (c *Registry) reportFunction(name string) conditionReport {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	f := c.facts(name)
+	f := c.routeInput(name)
 	switch {
-	case f.object == nil, f.unseen != "":
-		return reported{}
-	case f.object.foreign || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.foreign }):
-		return reported{retract: true}
+	case f.object == nil, f.unsynced != "":
+		return conditionReport{}
+	case f.object.managedElsewhere || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.managedElsewhere }):
+		return conditionReport{retract: true}
 	}
-	return reportFunction(decide(f), f.given)
+	return reportFunction(routeFor(f), f.local)
 }
 
-// reportRevision is what is to be said about a FunctionRevision.
-func (c *Catalog) reportRevision(name string) reported {
+// reportRevision computes the conditions of a FunctionRevision.
+func (c *Registry) reportRevision(name string) conditionReport {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r, ok := c.revisions[name]
-	f := c.facts(r.of)
+	f := c.routeInput(r.function)
 	switch {
-	case !ok, f.unseen != "":
-		return reported{}
-	case r.foreign:
-		return reported{retract: true}
+	case !ok, f.unsynced != "":
+		return conditionReport{}
+	case r.managedElsewhere:
+		return conditionReport{retract: true}
 	}
-	return reportRevision(r, decide(f))
+	return reportRevision(r, routeFor(f))
 }

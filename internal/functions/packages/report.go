@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// Reasons that a package manager gives too, where it means the same: what waits for a
-// Function waits for them.
+// Reasons that Crossplane's package manager uses too, with the same meaning: tools wait for
+// them.
 const (
 	activePackage    = "ActivePackageRevision"
 	inactivePackage  = "InactivePackageRevision"
@@ -19,74 +19,74 @@ const (
 	unhealthyPackage = "UnhealthyPackageRevision"
 )
 
-// ours are the reasons that only we give. What is marked with another is somebody else's
-// to look after, unless it is one of the above with a message: see isOurs. The first of
-// them are those of former versions of this program.
-var ours = []string{
+// ownReasons are the reasons that only this program uses. An object with a condition with
+// another reason is managed by a package manager, unless it is one of the above with a
+// message: see isOwnCondition. The first line has reasons of former versions.
+var ownReasons = []string{
 	"ServedByProgram", "ServedAtAddress", "ServedForDevelopment", "ServedAtEndpoint", "BuiltIn", "Inactive",
-	NotRunning, NoRuntime, NoActiveRevision, NoEndpoint, NoCertificates, NotForCompositions,
+	ProgramNotRunning, NoPackageRuntime, NoActiveRevision, NoEndpoint, NoCertificates, NotForCompositions,
 }
 
-// shared are the conditions that we mark with a package manager's reasons. They always
-// have a message then. Where a package manager gives such a reason with a message, the
-// object says by other means that one looks after it.
-var shared = map[string][]string{
+// sharedReasons are the package manager's reasons that this program uses too, by condition
+// type, always with a message. If a package manager sets one with a message, the object has
+// other signs of the package manager.
+var sharedReasons = map[string][]string{
 	v1.TypeInstalled:       {activePackage, inactivePackage},
 	v1.TypeHealthy:         {healthyPackage, unhealthyPackage},
 	v1.TypeRevisionHealthy: {healthyPackage},
 }
 
-// isOurs says whether it is we who have set a condition.
-func isOurs(c v1alpha1.Condition) bool {
-	return slices.Contains(ours, c.Reason) || c.Message != "" && slices.Contains(shared[c.Type], c.Reason)
+// isOwnCondition says whether this program has set a condition.
+func isOwnCondition(c v1alpha1.Condition) bool {
+	return slices.Contains(ownReasons, c.Reason) || c.Message != "" && slices.Contains(sharedReasons[c.Type], c.Reason)
 }
 
-// reported is what is to be said about a function or a revision.
-type reported struct {
+// conditionReport has the conditions to set on a Function or a FunctionRevision.
+type conditionReport struct {
 	conditions []v1alpha1.Condition
-	// retract says that what we have said is to be taken back: somebody else looks after
-	// it now.
+	// retract says that our own conditions are to be removed: a package manager manages the
+	// object.
 	retract bool
 }
 
-// reportFunction says how a Function fares; nothing while that isn't known.
-func reportFunction(p Place, given *Given) reported {
+// reportFunction computes the conditions of a Function; none while functions aren't read yet.
+func reportFunction(p Route, local *LocalFunction) conditionReport {
 	installed := v1alpha1.Condition{Type: v1.TypeInstalled, Status: condition.True, Reason: activePackage}
 	healthy := v1alpha1.Condition{Type: v1.TypeHealthy, Status: condition.True, Reason: healthyPackage}
-	switch p.By {
-	case ByProgram:
-		installed.Message = given.Program + " serves it, a program that is run by this control plane"
-	case ByAddress:
-		installed.Message = fmt.Sprintf("it is called at %s, as --function says; whether it answers shows when it is called", given.Address)
-	case ByDevelopment:
-		installed.Message = fmt.Sprintf("it is called at %s without TLS, as its annotation %s says; whether it answers shows when it is called", p.Endpoint.Target, v1.DevelopmentTargetAnnotation)
-	case ByPackage:
-		installed.Message = fmt.Sprintf("it is called at %s, as its active FunctionRevision says; whether it answers shows when it is called", p.Endpoint.Target)
-	case BuiltIn:
-		installed.Message = "it is part of this control plane; its package isn't used"
-	case Nowhere:
-		if p.Problem.Reason == Unseen || p.Problem.Reason == Unknown {
-			return reported{}
+	switch p.Backend {
+	case BackendProgram:
+		installed.Message = local.Program + " serves it; this control plane runs the program"
+	case BackendAddress:
+		installed.Message = fmt.Sprintf("calls go to %s (--function); reachability is not checked before a call", local.Address)
+	case BackendDevelopment:
+		installed.Message = fmt.Sprintf("calls go to %s without TLS (annotation %s); reachability is not checked before a call", p.Endpoint.Target, v1.DevelopmentTargetAnnotation)
+	case BackendPackage:
+		installed.Message = fmt.Sprintf("calls go to %s, the endpoint of its active FunctionRevision; reachability is not checked before a call", p.Endpoint.Target)
+	case BackendBuiltIn:
+		installed.Message = "it is built into this control plane; its package is not used"
+	case BackendNone:
+		if p.Problem.Reason == FunctionsNotKnown || p.Problem.Reason == UnknownFunction {
+			return conditionReport{}
 		}
-		return reported{conditions: notServed(installed, healthy, p.Problem)}
+		return conditionReport{conditions: notServedConditions(installed, healthy, p.Problem)}
 	}
-	installed.Message = string(p.By) + ": " + installed.Message
+	installed.Message = string(p.Backend) + ": " + installed.Message
 	healthy.Message = installed.Message
-	if p.Problem.Reason != "" { // a program that has ended
+	if p.Problem.Reason != "" { // its program has exited
 		healthy.Status, healthy.Reason, healthy.Message = condition.False, unhealthyPackage, p.Problem.text()
 	}
-	return reported{conditions: []v1alpha1.Condition{installed, healthy}}
+	return conditionReport{conditions: []v1alpha1.Condition{installed, healthy}}
 }
 
-// notServed is what is said of a Function that can't be called. Where it has an active
-// revision, it is installed and not healthy. That nobody runs packages is no state that a
-// package manager has a word for.
-func notServed(installed, healthy v1alpha1.Condition, problem Problem) []v1alpha1.Condition {
+// notServedConditions are the conditions of a Function that cannot be called. With an active
+// revision, it is installed but not healthy. NoPackageRuntime is our own reason: package
+// managers have none for it.
+func notServedConditions(installed, healthy v1alpha1.Condition, problem Problem) []v1alpha1.Condition {
 	installed.Message, healthy.Message = problem.text(), problem.text()
 	healthy.Status, healthy.Reason = condition.False, unhealthyPackage
 	switch problem.Reason {
-	case NoRuntime:
-		installed.Status, installed.Reason, healthy.Reason = condition.False, NoRuntime, NoRuntime
+	case NoPackageRuntime:
+		installed.Status, installed.Reason, healthy.Reason = condition.False, NoPackageRuntime, NoPackageRuntime
 	case NoActiveRevision:
 		installed.Status, installed.Reason = condition.False, inactivePackage
 	}
@@ -95,29 +95,30 @@ func notServed(installed, healthy v1alpha1.Condition, problem Problem) []v1alpha
 
 func (p Problem) text() string { return p.Reason + ": " + p.Message }
 
-// reportRevision says how a FunctionRevision fares that no package manager looks after.
-func reportRevision(r revision, p Place) reported {
+// reportRevision computes the condition of a FunctionRevision that no package manager
+// manages.
+func reportRevision(r revision, p Route) conditionReport {
 	c := v1alpha1.Condition{Type: v1.TypeRevisionHealthy, Status: condition.True}
 	switch {
 	case !r.active:
-		c.Reason, c.Message = healthyPackage, "it isn't active, and isn't called"
+		c.Reason, c.Message = healthyPackage, "it is not active and is not called"
 	case r.endpoint == "" && p.Problem.Reason == "":
-		c.Reason, c.Message = healthyPackage, "its function is served otherwise: "+string(p.By)
+		c.Reason, c.Message = healthyPackage, "its function is served by another backend: "+string(p.Backend)
 	case r.endpoint == "":
-		c.Status, c.Reason, c.Message = condition.False, NoEndpoint, "nobody here runs packages: its status.endpoint must say where it is served. "+ways(r.of)
+		c.Status, c.Reason, c.Message = condition.False, NoEndpoint, "no package manager runs its package, and it has no status.endpoint. "+servingHelp(r.function)
 	default:
-		c.Reason, c.Message = healthyPackage, "its function is called at its status.endpoint; whether it answers shows when it is called"
+		c.Reason, c.Message = healthyPackage, "calls go to its status.endpoint; reachability is not checked before a call"
 	}
-	return reported{conditions: []v1alpha1.Condition{c}}
+	return conditionReport{conditions: []v1alpha1.Condition{c}}
 }
 
-// merge is what an object's conditions are to be.
-func (r reported) merge(before condition.Set, generation int64, now time.Time) condition.Set {
+// merge computes an object's new conditions.
+func (r conditionReport) merge(before condition.Set, generation int64, now time.Time) condition.Set {
 	after := before
 	if r.retract {
 		for _, c := range before {
-			if isOurs(c) {
-				after = after.Drop(c.Type)
+			if isOwnCondition(c) {
+				after = after.Remove(c.Type)
 			}
 		}
 		return after

@@ -21,24 +21,24 @@ func short(all condition.Set) []string {
 	return out
 }
 
-func TestWhatIsToldOfAFunction(t *testing.T) {
+func TestReportFunction(t *testing.T) {
 	cases := map[string]struct {
-		place Place
+		place Route
 		want  []string
 	}{
-		"A program that runs":            {Place{By: ByProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"A program that has ended":       {Place{By: ByProgram, Problem: Problem{Reason: NotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
-		"An address":                     {Place{By: ByAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"One that is developed":          {Place{By: ByDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"A revision that a person made":  {Place{By: ByPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"One that is built in":           {Place{By: BuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"One that nobody runs":           {nowhere(NoRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime"}},
-		"Nothing before it is known":     {nowhere(Unseen, ""), nil},
-		"One that has no endpoint (yet)": {nowhere(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
-		"One without a revision to use":  {nowhere(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
+		"A program that runs":            {Route{Backend: BackendProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"A program that has ended":       {Route{Backend: BackendProgram, Problem: Problem{Reason: ProgramNotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
+		"An address":                     {Route{Backend: BackendAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"One that is developed":          {Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"A revision that a person made":  {Route{Backend: BackendPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"One that is built in":           {Route{Backend: BackendBuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
+		"One that nobody runs":           {noRoute(NoPackageRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime"}},
+		"Nothing before it is known":     {noRoute(FunctionsNotKnown, ""), nil},
+		"One that has no endpoint (yet)": {noRoute(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
+		"One without a revision to use":  {noRoute(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
 	}
 	for name, tc := range cases {
-		set := reportFunction(tc.place, &Given{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
+		set := reportFunction(tc.place, &LocalFunction{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
 		if diff := cmp.Diff(tc.want, short(set)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -46,23 +46,23 @@ func TestWhatIsToldOfAFunction(t *testing.T) {
 			if c.ObservedGeneration != 3 {
 				t.Errorf("%s: of generation %d", name, c.ObservedGeneration)
 			}
-			if !isOurs(c) || c.Message == "" {
+			if !isOwnCondition(c) || c.Message == "" {
 				t.Errorf("%s: %s counts as somebody else's word", name, c.Type)
 			}
 		}
 	}
 }
 
-func TestWhatIsToldOfARevision(t *testing.T) {
+func TestReportRevision(t *testing.T) {
 	cases := map[string]struct {
 		revision revision
-		place    Place
+		place    Route
 		want     string
 	}{
-		"One that isn't active":                          {revision{}, Place{By: BuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
-		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Place{By: ByPackage}, "RevisionHealthy=True HealthyPackageRevision"},
-		"One that nobody serves":                         {revision{active: true}, nowhere(NoEndpoint, ""), "RevisionHealthy=False NoEndpoint"},
-		"One whose function is served in another manner": {revision{active: true}, Place{By: BuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
+		"One that isn't active":                          {revision{}, Route{Backend: BackendBuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
+		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Route{Backend: BackendPackage}, "RevisionHealthy=True HealthyPackageRevision"},
+		"One that nobody serves":                         {revision{active: true}, noRoute(NoEndpoint, ""), "RevisionHealthy=False NoEndpoint"},
+		"One whose function is served in another manner": {revision{active: true}, Route{Backend: BackendBuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
 	}
 	for name, tc := range cases {
 		set := reportRevision(tc.revision, tc.place).merge(nil, 1, time.Unix(0, 0))
@@ -75,23 +75,23 @@ func TestWhatIsToldOfARevision(t *testing.T) {
 func TestWhatWeSaidIsTakenBack(t *testing.T) {
 	before := condition.Set{
 		{Type: "Installed", Status: condition.True, Reason: "ActivePackageRevision"},
-		{Type: "Healthy", Status: condition.False, Reason: NoRuntime},
-		{Type: "RevisionHealthy", Status: condition.True, Reason: "HealthyPackageRevision", Message: "its function is served otherwise: BuiltIn"},
+		{Type: "Healthy", Status: condition.False, Reason: NoPackageRuntime},
+		{Type: "RevisionHealthy", Status: condition.True, Reason: "HealthyPackageRevision", Message: "its function is served by another backend: BuiltIn"},
 	}
 	want := []v1alpha1.Condition{before[0]}
-	if diff := cmp.Diff(want, []v1alpha1.Condition(reported{retract: true}.merge(before, 1, time.Unix(0, 0)))); diff != "" {
+	if diff := cmp.Diff(want, []v1alpha1.Condition(conditionReport{retract: true}.merge(before, 1, time.Unix(0, 0)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestAPackageManagersWordIsItsOwn(t *testing.T) {
+func TestConditionsOfAPackageManagerStay(t *testing.T) {
 	cases := map[string]struct {
 		status map[string]any
 		want   bool
 	}{
 		"nothing is said": {want: false},
 		"we have said it": {map[string]any{"conditions": []any{
-			map[string]any{"type": "Installed", "status": "True", "reason": "ActivePackageRevision", "message": "BuiltIn: it is part of this control plane"},
+			map[string]any{"type": "Installed", "status": "True", "reason": "ActivePackageRevision", "message": "BuiltIn: it is built into this control plane"},
 		}}, false},
 		"a package manager has": {map[string]any{"conditions": []any{
 			map[string]any{"type": "Installed", "status": "True", "reason": "ActivePackageRevision"},
@@ -105,7 +105,7 @@ func TestAPackageManagersWordIsItsOwn(t *testing.T) {
 	}
 	for name, tc := range cases {
 		o := &unstructured.Unstructured{Object: map[string]any{"status": tc.status}}
-		if got := readFunction(o).foreign; got != tc.want {
+		if got := readFunction(o).managedElsewhere; got != tc.want {
 			t.Errorf("%s: somebody else looks after it: %t", name, got)
 		}
 	}

@@ -12,91 +12,92 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// listener is one who wants to know what changes.
-type listener struct{ tell func(name string) }
+// subscriber is a subscriber of changes.
+type subscriber struct{ notify func(name string) }
 
-// Changed lets somebody be told of each function of which another answer may be had than
-// before: it is served elsewhere or anew, is there for the first time, or has gone. Tell
-// is called from several goroutines, sometimes twice for one change, and must not block.
-func (c *Catalog) Changed(tell func(name string)) (stop func()) {
-	l := &listener{tell}
+// Subscribe calls notify for each function whose responses may change: its route changed,
+// it was restarted, added or removed. notify is called from several goroutines, sometimes
+// twice for one change, and must not block.
+func (c *Registry) Subscribe(notify func(name string)) (stop func()) {
+	l := &subscriber{notify}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.listeners[l] = struct{}{}
+	c.subscribers[l] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.listeners, l)
+		delete(c.subscribers, l)
 	}
 }
 
-// watch follows the objects. Each event is a hint: what is there is read from the hub.
-func (c *Catalog) watch() {
-	functions := c.hub.Serve(FunctionKind, func(key object.Key, _ watch.Cause) {
+// startWatches watches both kinds. Each event only names an object, which is then read from
+// the hub.
+func (c *Registry) startWatches() {
+	functions := c.hub.WatchKind(FunctionKind, func(key object.Key, _ watch.Cause) {
 		if key.Name == "" {
-			c.lookAtAll()
+			c.refreshAll()
 			return
 		}
-		c.look(key.Name)
+		c.refreshFunction(key.Name)
 	})
-	revisions := c.hub.Serve(RevisionKind, func(key object.Key, _ watch.Cause) {
+	revisions := c.hub.WatchKind(RevisionKind, func(key object.Key, _ watch.Cause) {
 		if key.Name == "" {
-			c.lookAtAll()
+			c.refreshAll()
 			return
 		}
-		c.lookAtRevision(key.Name)
+		c.refreshRevision(key.Name)
 	})
-	c.stop = append(c.stop, functions.Stop, revisions.Stop)
-	c.lookAtAll()
+	c.stopFuncs = append(c.stopFuncs, functions.Stop, revisions.Stop)
+	c.refreshAll()
 }
 
-// look finds out again where a function is.
-func (c *Catalog) look(name string) {
+// refreshFunction reads a Function again and updates its route.
+func (c *Registry) refreshFunction(name string) {
 	c.mu.Lock()
-	c.read(name)
-	tell := c.decide(name)
+	c.readFunctionObject(name)
+	notify := c.updateRoutes(name)
 	c.mu.Unlock()
-	tell()
+	notify()
 }
 
-// read takes note of a Function, under the lock.
-func (c *Catalog) read(name string) {
+// readFunctionObject reads a Function from the hub. The caller holds the lock.
+func (c *Registry) readFunctionObject(name string) {
 	delete(c.functions, name)
 	if o, ok := c.hub.Served(FunctionKind, "", name); ok {
 		c.functions[name] = readFunction(o)
 	}
 }
 
-func (c *Catalog) lookAtRevision(name string) {
+func (c *Registry) refreshRevision(name string) {
 	c.mu.Lock()
-	concerned := []string{c.revisions[name].of}
+	affected := []string{c.revisions[name].function}
 	delete(c.revisions, name)
 	if o, ok := c.hub.Served(RevisionKind, "", name); ok {
 		c.revisions[name] = readRevision(o)
-		concerned = append(concerned, c.revisions[name].of)
+		affected = append(affected, c.revisions[name].function)
 	}
-	tell := c.decide(slices.Compact(concerned)...)
+	notify := c.updateRoutes(slices.Compact(affected)...)
 	c.mu.Unlock()
-	tell()
+	notify()
 }
 
-// lookAtAll begins anew with what the hub holds.
-func (c *Catalog) lookAtAll() {
+// refreshAll reads all objects from the hub again and updates all routes.
+func (c *Registry) refreshAll() {
 	c.mu.Lock()
 	for _, kind := range []schema.GroupVersionKind{FunctionKind, RevisionKind} {
-		if c.complete(kind) {
-			c.known[kind.Kind] = true
+		if c.hasSynced(kind) {
+			c.synced[kind.Kind] = true
 		}
 	}
 	all := func(kind schema.GroupVersionKind) []*unstructured.Unstructured {
 		return c.hub.Select(kind, "", labels.Everything())
 	}
 	names := map[string]bool{}
-	for name := range c.places {
+	for name := range c.routes {
 		names[name] = true
 	}
 	maps.Copy(names, c.builtIn)
-	for name := range c.options.Given {
+	for name := range c.options.Local {
 		names[name] = true
 	}
 	clear(c.functions)
@@ -106,70 +107,69 @@ func (c *Catalog) lookAtAll() {
 	clear(c.revisions)
 	for _, o := range all(RevisionKind) {
 		r := readRevision(o)
-		c.revisions[o.GetName()], names[r.of] = r, true
+		c.revisions[o.GetName()], names[r.function] = r, true
 	}
-	tell := c.decide(slices.Sorted(maps.Keys(names))...)
+	notify := c.updateRoutes(slices.Sorted(maps.Keys(names))...)
 	c.mu.Unlock()
-	tell()
+	notify()
 }
 
-// complete says whether all objects of a kind are known: there are none of one that isn't
-// served.
-func (c *Catalog) complete(kind schema.GroupVersionKind) bool {
+// hasSynced says whether all objects of a kind are read. A kind that isn't served has none.
+func (c *Registry) hasSynced(kind schema.GroupVersionKind) bool {
 	state := c.hub.State(kind, watch.All())
 	return state.Phase == watch.Synced || state.Phase == watch.Unavailable && state.Reason == watch.WaitingForKind
 }
 
-// unseen is why it isn't known which functions there are; empty if it is. Once they have
-// been seen they count as they were last seen. It is called under the lock.
-func (c *Catalog) unseen() string {
+// unsyncedMessage is why the functions aren't read yet; empty if they are. If the watch
+// fails later, the last state is used. The caller holds the lock.
+func (c *Registry) unsyncedMessage() string {
 	for _, kind := range []schema.GroupVersionKind{FunctionKind, RevisionKind} {
-		if c.known[kind.Kind] {
+		if c.synced[kind.Kind] {
 			continue
 		}
 		if state := c.hub.State(kind, watch.All()); state.Message != "" {
 			return kind.Kind + ": " + state.Message
 		}
-		return "the watch of " + kind.Kind + " has only begun"
+		return "the watch of " + kind.Kind + " is not synced yet"
 	}
 	return ""
 }
 
-// decide says where functions are, and returns what tells those that want to know what
-// has changed, and has the status of the objects looked at. It is called under the lock,
-// and that without it.
-func (c *Catalog) decide(names ...string) (tell func()) {
+// updateRoutes computes the routes of functions. It returns a function that notifies the
+// subscribers of changes and enqueues the objects for their status. The caller holds the
+// lock, and calls notify without it.
+func (c *Registry) updateRoutes(names ...string) (notify func()) {
 	var changed []string
 	var wake []object.Key
 	for _, name := range names {
 		if name == "" {
-			continue // a revision that doesn't say whose it is
+			continue // a revision without the label of its function
 		}
-		was, there := c.places[name]
-		is := decide(c.facts(name))
-		if is.Problem.Reason == Unknown {
-			delete(c.places, name)
+		old, existed := c.routes[name]
+		route := routeFor(c.routeInput(name))
+		if route.Problem.Reason == UnknownFunction {
+			delete(c.routes, name)
 		} else {
-			c.places[name] = is
+			c.routes[name] = route
 		}
-		if was != is && there || !there && is.Problem.Reason != Unknown {
+		if old != route && existed || !existed && route.Problem.Reason != UnknownFunction {
 			changed = append(changed, name)
 		}
 		wake = append(wake, object.Key{Group: FunctionKind.Group, Kind: FunctionKind.Kind, Name: name})
 		for _, r := range c.revisions {
-			if r.of == name {
+			if r.function == name {
 				wake = append(wake, object.Key{Group: RevisionKind.Group, Kind: RevisionKind.Kind, Name: r.name})
 			}
 		}
 	}
-	listeners := slices.Collect(maps.Keys(c.listeners))
+	listeners := slices.Collect(maps.Keys(c.subscribers))
 	return func() {
 		for _, key := range wake {
 			c.wake(key)
 		}
 		for _, name := range changed {
 			for _, l := range listeners {
-				l.tell(name)
+				l.notify(name)
 			}
 		}
 	}

@@ -5,15 +5,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Chain are transforms one after the other, for other functions that have some.
-type Chain []transform
+// Transforms is a list of transforms to apply in order, for the input of other functions.
+type Transforms []transform
 
-// Check tells all that is wrong with the transforms of a list.
-func (c Chain) Check(at object.Path, problems *diag.List) {
+// Validate adds all problems of the transforms.
+func (c Transforms) Validate(at object.Path, problems *diag.List) {
 	for i := range c {
-		check{problems: problems}.transform(at.Index(i), &c[i])
+		validator{problems: problems}.transform(at.Index(i), &c[i])
 	}
 }
 
-// Apply makes another value of a value. The transforms have to be sound.
-func (c Chain) Apply(value any) (any, error) { return apply(c, value) }
+// Apply applies the transforms to a value. The transforms must be valid.
+func (c Transforms) Apply(value any) (any, error) { return apply(c, value) }

@@ -10,30 +10,30 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// maxPatches is how many patches a template can have, those of its patch sets included.
+// maxPatches bounds the patches of a template, including those of its patch sets.
 const maxPatches = 4096
 
-// check finds what is wrong with an input beyond the types of its fields.
-type check struct {
+// validator validates an input beyond the types of its fields.
+type validator struct {
 	in       *Input
 	problems *diag.List
-	// notes are of what is wrong and may never matter.
+	// notes are about mistakes that may have no effect.
 	notes *diag.List
 }
 
-func (c check) input() {
+func (c validator) input() {
 	if len(c.in.Resources) == 0 && (c.in.Environment == nil || len(c.in.Environment.Patches) == 0) {
 		c.problems.Addf("resources", "there are neither resources nor patches of the environment")
 	}
 	sets := map[string]int{}
 	for i, set := range c.in.PatchSets {
 		at := object.Path("patchSets").Index(i)
-		c.given(at.Field("name"), set.Name)
+		c.required(at.Field("name"), set.Name)
 		sets[set.Name] = len(set.Patches)
-		c.patches(at.Field("patches"), set.Patches, ofResources...)
+		c.patches(at.Field("patches"), set.Patches, resourcePatchTypes...)
 	}
 	if c.in.Environment != nil {
-		c.patches("environment.patches", c.in.Environment.Patches, ofEnvironment...)
+		c.patches("environment.patches", c.in.Environment.Patches, environmentPatchTypes...)
 	}
 	for i := range c.in.Resources {
 		c.template(object.Path("resources").Index(i), &c.in.Resources[i], sets)
@@ -41,40 +41,40 @@ func (c check) input() {
 	if to := c.in.WriteConnectionSecretToRef; to != nil {
 		c.patches("writeConnectionSecretToRef.patches", to.Patches, fromComposite, combineFromComposite)
 		for i, p := range to.Patches {
-			oneOf(c, object.Path("writeConnectionSecretToRef.patches").Index(i).Field("toFieldPath"), p.to(), "name", "namespace")
+			oneOf(c, object.Path("writeConnectionSecretToRef.patches").Index(i).Field("toFieldPath"), p.target(), "name", "namespace")
 		}
 	}
 }
 
-// ofResources are the types that a template's patches, and those of patch sets, can have;
+// resourcePatchTypes are the types that a template's patches, and those of patch sets, can have;
 // a template can include patch sets besides.
-var ofResources = []patchType{
+var resourcePatchTypes = []patchType{
 	fromComposite, toComposite, combineFromComposite, combineToComposite,
 	fromEnvironment, toEnvironment, combineFromEnvironment, combineToEnvironment,
 }
 
-// ofEnvironment are the types that the environment's patches can have. There are two
+// environmentPatchTypes are the types that the environment's patches can have. There are two
 // names for each direction of a copy.
-var ofEnvironment = []patchType{
+var environmentPatchTypes = []patchType{
 	fromComposite, toComposite, combineFromComposite, combineToComposite, fromEnvironment, toEnvironment,
 }
 
-func (c check) template(at object.Path, t *template, sets map[string]int) {
-	c.given(at.Field("name"), t.Name)
+func (c validator) template(at object.Path, t *template, sets map[string]int) {
+	c.required(at.Field("name"), t.Name)
 	if t.Base != nil {
 		// A patch, or a function after this one, may supply the apiVersion.
-		c.given(at.Field("base", "kind"), text(t.Base["kind"]))
+		c.required(at.Field("base", "kind"), stringOf(t.Base["kind"]))
 	}
 	if metadata, ok := t.Base["metadata"]; ok {
 		if _, ok := metadata.(map[string]any); !ok {
 			c.problems.Addf(at.Field("base", "metadata"), "is not an object")
 		}
 	}
-	c.patches(at.Field("patches"), t.Patches, append(slices.Clone(ofResources), fromPatchSet)...)
+	c.patches(at.Field("patches"), t.Patches, append(slices.Clone(resourcePatchTypes), fromPatchSet)...)
 	count := len(t.Patches)
 	for i, p := range t.Patches {
 		n, known := sets[p.PatchSetName]
-		if p.kind() == fromPatchSet && p.PatchSetName != "" && !known {
+		if p.typeOrDefault() == fromPatchSet && p.PatchSetName != "" && !known {
 			c.problems.Addf(at.Field("patches").Index(i).Field("patchSetName"), "there is no patch set %q", p.PatchSetName)
 		}
 		count += n
@@ -90,27 +90,27 @@ func (c check) template(at object.Path, t *template, sets map[string]int) {
 	}
 }
 
-func (c check) patches(at object.Path, patches []patch, types ...patchType) {
+func (c validator) patches(at object.Path, patches []patch, types ...patchType) {
 	for i := range patches {
 		p, at := &patches[i], at.Index(i)
-		if !slices.Contains(types, p.kind()) {
-			oneOf(c, at.Field("type"), p.kind(), types...)
+		if !slices.Contains(types, p.typeOrDefault()) {
+			oneOf(c, at.Field("type"), p.typeOrDefault(), types...)
 			continue
 		}
 		c.patch(at, p)
 	}
 }
 
-func (c check) patch(at object.Path, p *patch) {
-	switch p.kind() {
+func (c validator) patch(at object.Path, p *patch) {
+	switch p.typeOrDefault() {
 	case fromPatchSet:
-		c.given(at.Field("patchSetName"), p.PatchSetName)
+		c.required(at.Field("patchSetName"), p.PatchSetName)
 		return
 	case combineFromComposite, combineToComposite, combineFromEnvironment, combineToEnvironment:
 		c.combine(at.Field("combine"), p.Combine)
-		c.given(at.Field("toFieldPath"), p.ToFieldPath)
+		c.required(at.Field("toFieldPath"), p.ToFieldPath)
 	default:
-		c.given(at.Field("fromFieldPath"), p.FromFieldPath)
+		c.required(at.Field("fromFieldPath"), p.FromFieldPath)
 	}
 	c.path(at.Field("fromFieldPath"), p.FromFieldPath)
 	c.path(at.Field("toFieldPath"), p.ToFieldPath)
@@ -118,14 +118,14 @@ func (c check) patch(at object.Path, p *patch) {
 		oneOf(c, at.Field("policy", "fromFieldPath"), from, "Optional", "Required")
 	}
 	if to := p.Policy.ToFieldPath; to != "" {
-		oneOf(c, at.Field("policy", "toFieldPath"), to, mergeNames...)
+		oneOf(c, at.Field("policy", "toFieldPath"), to, mergePolicyNames...)
 	}
 	for i := range p.Transforms {
 		c.transform(at.Field("transforms").Index(i), &p.Transforms[i])
 	}
 }
 
-func (c check) combine(at object.Path, combine *combine) {
+func (c validator) combine(at object.Path, combine *combine) {
 	if combine == nil {
 		c.problems.Addf(at, "is not set")
 		return
@@ -142,12 +142,12 @@ func (c check) combine(at object.Path, combine *combine) {
 	}
 	for i, v := range combine.Variables {
 		at := at.Field("variables").Index(i).Field("fromFieldPath")
-		c.given(at, v.FromFieldPath)
+		c.required(at, v.FromFieldPath)
 		c.path(at, v.FromFieldPath)
 	}
 }
 
-func (c check) format(at object.Path, text string) {
+func (c validator) format(at object.Path, text string) {
 	parsed := parseFormat(text)
 	switch {
 	case len(text) > maxText:
@@ -159,22 +159,22 @@ func (c check) format(at object.Path, text string) {
 	}
 }
 
-// path tells of a path that can't be read. What fails is the patch, when it runs.
-func (c check) path(at object.Path, path string) {
+// path adds a note about a path that cannot be parsed. Only the patch fails, when it runs.
+func (c validator) path(at object.Path, path string) {
 	if _, err := fieldpath.Parse(path); err != nil {
 		c.notes.Addf(at, "%v", err)
 	}
 }
 
-// given says that a text has to be there.
-func (c check) given(at object.Path, text string) {
+// required adds a problem if a string is empty.
+func (c validator) required(at object.Path, text string) {
 	if text == "" {
 		c.problems.Addf(at, "is not set")
 	}
 }
 
-// oneOf says that a text has to be one of several.
-func oneOf[T ~string](c check, at object.Path, text T, known ...T) {
+// oneOf validates an enum field.
+func oneOf[T ~string](c validator, at object.Path, text T, known ...T) {
 	if slices.Contains(known, text) {
 		return
 	}
@@ -184,7 +184,7 @@ func oneOf[T ~string](c check, at object.Path, text T, known ...T) {
 	}
 	problem := diag.Diagnostic{Path: at, Problem: "is not set", Expected: strings.Join(names, ", ")}
 	if text != "" {
-		problem.Problem = "can't be " + strconv.Quote(diag.Cut(string(text), 100))
+		problem.Problem = "can't be " + strconv.Quote(diag.Truncate(string(text), 100))
 		problem.Nearest = diag.Nearest(string(text), names)
 	}
 	c.problems.Add(problem)

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-func (c check) transform(at object.Path, t *transform) {
+func (c validator) transform(at object.Path, t *transform) {
 	oneOf(c, at.Field("type"), t.Type, "map", "match", "math", "string", "convert")
 	missing := map[string]bool{
 		"math": t.Math == nil, "map": t.Map == nil, "match": t.Match == nil,
@@ -34,7 +34,7 @@ func (c check) transform(at object.Path, t *transform) {
 	}
 }
 
-func (c check) math(at object.Path, m *math) {
+func (c validator) math(at object.Path, m *math) {
 	values := map[string]*int64{"Multiply": m.Multiply, "ClampMin": m.ClampMin, "ClampMax": m.ClampMax}
 	fields := map[string]string{"Multiply": "multiply", "ClampMin": "clampMin", "ClampMax": "clampMax"}
 	oneOf(c, at.Field("type"), m.Type, slices.Sorted(maps.Keys(values))...)
@@ -43,7 +43,7 @@ func (c check) math(at object.Path, m *math) {
 	}
 }
 
-func (c check) match(at object.Path, m *match) {
+func (c validator) match(at object.Path, m *match) {
 	if len(m.Patterns) == 0 {
 		c.problems.Addf(at.Field("patterns"), "there are none")
 	}
@@ -69,7 +69,7 @@ func (c check) match(at object.Path, m *match) {
 	}
 }
 
-func (c check) text(at object.Path, s *stringTransform) {
+func (c validator) text(at object.Path, s *stringTransform) {
 	missing := map[string]bool{
 		"Format": s.Format == nil, "Convert": s.Convert == nil, "TrimPrefix": s.Trim == nil, "TrimSuffix": s.Trim == nil,
 		"Regexp": s.Regexp == nil, "Join": s.Join == nil, "Replace": s.Replace == nil,
@@ -90,7 +90,7 @@ func (c check) text(at object.Path, s *stringTransform) {
 		oneOf(c, at.Field("convert"), *s.Convert, "ToUpper", "ToLower", "ToJson", "ToBase64", "FromBase64",
 			"ToSha1", "ToSha256", "ToSha512", "ToAdler32")
 	case "Regexp":
-		c.given(at.Field("regexp", "match"), s.Regexp.Match)
+		c.required(at.Field("regexp", "match"), s.Regexp.Match)
 		c.regexp(at.Field("regexp", "match"), s.Regexp.Match)
 		if s.Regexp.Group < 0 {
 			c.problems.Addf(at.Field("regexp", "group"), "is negative")
@@ -98,14 +98,14 @@ func (c check) text(at object.Path, s *stringTransform) {
 	}
 }
 
-func (c check) regexp(at object.Path, text string) {
+func (c validator) regexp(at object.Path, text string) {
 	if _, err := compile(text); err != nil {
 		c.problems.Addf(at, "%v", err)
 	}
 }
 
-func (c check) detail(at object.Path, d *connectionDetail) {
-	c.given(at.Field("name"), d.Name)
+func (c validator) detail(at object.Path, d *connectionDetail) {
+	c.required(at.Field("name"), d.Name)
 	oneOf(c, at.Field("type"), d.Type, "FromConnectionSecretKey", "FromFieldPath", "FromValue")
 	switch {
 	case d.Type == "FromConnectionSecretKey" && d.FromConnectionSecretKey == nil:
@@ -119,7 +119,7 @@ func (c check) detail(at object.Path, d *connectionDetail) {
 	}
 }
 
-func (c check) readiness(at object.Path, r *readinessCheck) {
+func (c validator) readiness(at object.Path, r *readinessCheck) {
 	oneOf(c, at.Field("type"), r.Type, "NonEmpty", "MatchString", "MatchInteger", "MatchTrue", "MatchFalse", "MatchCondition", "None")
 	switch {
 	case r.Type == "None":
@@ -128,8 +128,8 @@ func (c check) readiness(at object.Path, r *readinessCheck) {
 		c.problems.Addf(at.Field("matchCondition"), "is not set")
 		return
 	case r.Type == "MatchCondition":
-		c.given(at.Field("matchCondition", "type"), r.MatchCondition.Type)
-		c.given(at.Field("matchCondition", "status"), r.MatchCondition.Status)
+		c.required(at.Field("matchCondition", "type"), r.MatchCondition.Type)
+		c.required(at.Field("matchCondition", "status"), r.MatchCondition.Status)
 		return
 	case r.Type == "MatchString" && r.MatchString == nil:
 		c.problems.Addf(at.Field("matchString"), "is not set")

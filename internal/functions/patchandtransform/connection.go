@@ -10,18 +10,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 )
 
-// secretResource is the name in the composition of the Secret that holds a composite's
-// connection details. It begins with the composite's own name, so that it isn't one that
-// an author has given to a resource of the composition.
+// secretResource is the resource name of the Secret with a composite's connection details.
+// It begins with the composite's name, so that it doesn't collide with the names of an
+// author's resources.
 func secretResource(composite map[string]any) string {
-	return text(named(composite, "name")) + "-connection-secret"
+	return stringOf(metadataField(composite, "name")) + "-connection-secret"
 }
 
-// details returns what a template tells of its observed resource. A detail that is not
-// there is left out: it may come.
-func details(observed call.Resource, wanted []connectionDetail) map[string][]byte {
+// extractDetails returns the connection details of a template's observed resource. Missing
+// ones are skipped: they may appear later.
+func extractDetails(observed call.Resource, details []connectionDetail) map[string][]byte {
 	out := map[string][]byte{}
-	for _, d := range wanted {
+	for _, d := range details {
 		switch d.Type {
 		case "FromValue":
 			out[d.Name] = []byte(*d.Value)
@@ -44,10 +44,10 @@ func details(observed call.Resource, wanted []connectionDetail) map[string][]byt
 	return out
 }
 
-// publishDetails adds the connection details of this step to the composite's. One that has
-// spec.crossplane can't publish any itself: for it, all of them, also those of the functions
-// before this one, are a Secret that is composed.
-func (r *rendering) publishDetails() error {
+// publishDetails adds the connection details of this step to the composite's. A composite
+// with spec.crossplane has no connection Secret of its own: for it, all connection details,
+// including those of earlier functions, become a composed Secret.
+func (r *renderState) publishDetails() error {
 	composite := &r.Desired.Composite
 	if composite.ConnectionDetails == nil && len(r.details) > 0 {
 		composite.ConnectionDetails = map[string][]byte{}
@@ -68,16 +68,16 @@ func (r *rendering) publishDetails() error {
 	secret := map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "connection.crossplane.io/v1alpha1", "data": data,
 	}
-	place(secret, "name", at["name"])
-	place(secret, "namespace", at["namespace"])
+	setMetadataField(secret, "name", at["name"])
+	setMetadataField(secret, "namespace", at["namespace"])
 	r.Desired.Resources[secretResource(r.Observed.Composite.Object)] = call.Resource{Object: secret, Ready: call.True}
 	return nil
 }
 
-// secretRef is where the Secret belongs: where the composite says, or else the input, or
-// else beside the composite; patches have the last word, unless the value that they read
-// is not there or is no text.
-func (r *rendering) secretRef() (map[string]any, error) {
+// secretRef is the name and namespace of the Secret: the composite's, or else the input's,
+// or else ones derived from the composite. The input's patches override them, unless the
+// value that they read is missing or not a string.
+func (r *renderState) secretRef() (map[string]any, error) {
 	xr, wanted := r.Observed.Composite.Object, r.in.WriteConnectionSecretToRef
 	base := secretBase(xr, wanted)
 	if wanted == nil {
@@ -87,8 +87,8 @@ func (r *rendering) secretRef() (map[string]any, error) {
 	for i := range wanted.Patches {
 		p := &wanted.Patches[i]
 		err := p.apply(xr, ref)
-		if err != nil && (p.kind() != fromComposite || p.Policy.required()) {
-			return nil, fmt.Errorf("cannot apply patch type %s at index %d: %w", p.kind(), i, err)
+		if err != nil && (p.typeOrDefault() != fromComposite || p.Policy.required()) {
+			return nil, fmt.Errorf("cannot apply patch type %s at index %d: %w", p.typeOrDefault(), i, err)
 		}
 	}
 	for _, field := range []string{"name", "namespace"} {
@@ -100,15 +100,15 @@ func (r *rendering) secretRef() (map[string]any, error) {
 	return ref, nil
 }
 
-// secretBase is where the Secret belongs before patches.
+// secretBase is the name and namespace of the Secret before patches.
 func secretBase(xr map[string]any, wanted *connectionSecret) map[string]any {
-	if said, err := fieldpath.Get(xr, "spec.writeConnectionSecretToRef"); err == nil && said != nil {
+	if ref, err := fieldpath.Get(xr, "spec.writeConnectionSecretToRef"); err == nil && ref != nil {
 		name, _ := fieldpath.Get(xr, "spec.writeConnectionSecretToRef.name")
 		namespace, _ := fieldpath.Get(xr, "spec.writeConnectionSecretToRef.namespace")
-		return map[string]any{"name": text(name), "namespace": text(namespace)}
+		return map[string]any{"name": stringOf(name), "namespace": stringOf(namespace)}
 	}
 	if wanted != nil && (wanted.Name != "" || wanted.Namespace != "") {
 		return map[string]any{"name": wanted.Name, "namespace": wanted.Namespace}
 	}
-	return map[string]any{"name": text(named(xr, "name")) + "-connection", "namespace": text(named(xr, "namespace"))}
+	return map[string]any{"name": stringOf(metadataField(xr, "name")) + "-connection", "namespace": stringOf(metadataField(xr, "namespace"))}
 }

@@ -14,7 +14,7 @@ type convert struct {
 	Format string `json:"format"`
 }
 
-// plain is the format of values that are as they are.
+// plain is the default format.
 const plain = "none"
 
 func (c *convert) format() string {
@@ -24,8 +24,8 @@ func (c *convert) format() string {
 	return c.Format
 }
 
-// apply makes a value of another type. What has the type already stays as it is, whatever
-// the format says. Objects and lists cannot be converted, only be made of JSON.
+// apply converts a value to another type. A value that has the type already stays unchanged,
+// whatever the format. Objects and lists can't be converted; they can be parsed from JSON.
 func (c *convert) apply(value any) (any, error) {
 	to := c.ToType
 	if to == "int" {
@@ -47,10 +47,10 @@ func (c *convert) apply(value any) (any, error) {
 		return value, nil
 	}
 	wanted := conversion{from, to, c.format()}
-	if parse, ok := parses[wanted]; ok {
+	if parse, ok := parseConversions[wanted]; ok {
 		return parse(fmt.Sprint(value))
 	}
-	if cast, ok := casts[wanted]; ok {
+	if cast, ok := castConversions[wanted]; ok {
 		return cast(value), nil
 	}
 	if wanted == truncation {
@@ -59,9 +59,9 @@ func (c *convert) apply(value any) (any, error) {
 	return nil, c.unsupported(from)
 }
 
-// ofNumber converts a number where the format is one of texts. Whether 3 is an integer or
-// a float isn't an author's to know, and a number without a text is a float64: that, it is
-// already; an integer, it isn't.
+// ofNumber converts a number with a format that is for strings. Only the conversion to
+// float64 succeeds, for integers too: authors can't see whether 3 is an int64 or a float64,
+// and upstream's numbers are float64.
 func (c *convert) ofNumber(value any) (any, error) {
 	if c.ToType != "float64" {
 		return nil, c.unsupported("number")
@@ -78,8 +78,8 @@ func (c *convert) unsupported(from string) error {
 
 type conversion struct{ from, to, format string }
 
-// parses are the conversions of text, which can fail.
-var parses = map[conversion]func(string) (any, error){
+// parseConversions are the conversions of strings, which can fail.
+var parseConversions = map[conversion]func(string) (any, error){
 	{"string", "int64", plain}:   func(v string) (any, error) { return strconv.ParseInt(v, 10, 64) },
 	{"string", "bool", plain}:    func(v string) (any, error) { return strconv.ParseBool(v) },
 	{"string", "float64", plain}: func(v string) (any, error) { return strconv.ParseFloat(v, 64) },
@@ -99,34 +99,34 @@ var parses = map[conversion]func(string) (any, error){
 	},
 }
 
-// casts are the conversions that always work.
-var casts = map[conversion]func(any) any{
+// castConversions are the conversions that can't fail.
+var castConversions = map[conversion]func(any) any{
 	{"int64", "string", plain}:   func(v any) any { return strconv.FormatInt(v.(int64), 10) },
 	{"int64", "bool", plain}:     func(v any) any { return v.(int64) == 1 },
 	{"int64", "float64", plain}:  func(v any) any { return float64(v.(int64)) },
 	{"bool", "string", plain}:    func(v any) any { return strconv.FormatBool(v.(bool)) },
-	{"bool", "int64", plain}:     func(v any) any { return one(v.(bool)) },
-	{"bool", "float64", plain}:   func(v any) any { return float64(one(v.(bool))) },
+	{"bool", "int64", plain}:     func(v any) any { return boolToInt(v.(bool)) },
+	{"bool", "float64", plain}:   func(v any) any { return float64(boolToInt(v.(bool))) },
 	{"float64", "string", plain}: func(v any) any { return strconv.FormatFloat(v.(float64), 'f', -1, 64) },
 	{"float64", "bool", plain}:   func(v any) any { return v.(float64) == 1 },
 }
 
-// truncation is the conversion of a number that can fail.
+// truncation is the conversion of a float64 to an int64, which can fail.
 var truncation = conversion{"float64", "int64", plain}
 
-// truncated is a float without its fraction. One that no integer holds is an error: what
-// Go makes of it is a number that has nothing to do with it.
+// truncated is a float without its fraction. A float beyond int64 is an error, since Go's
+// conversion of it is undefined.
 func truncated(f float64) (any, error) {
-	if gomath.IsNaN(f) || f < -beyond || f >= beyond {
+	if gomath.IsNaN(f) || f < -int64Overflow || f >= int64Overflow {
 		return nil, fmt.Errorf("%v is beyond the range of int64", f)
 	}
 	return int64(gomath.Trunc(f)), nil
 }
 
-// beyond is the least float above all integers.
-const beyond = 1 << 63
+// int64Overflow is the smallest float above all int64 values.
+const int64Overflow = 1 << 63
 
-func one(yes bool) int64 {
+func boolToInt(yes bool) int64 {
 	if yes {
 		return 1
 	}

@@ -7,31 +7,32 @@ import (
 	"unicode/utf8"
 )
 
-// maxPadding bounds what the widths and precisions of a format add up to. No name or field
+// maxPadding bounds the sum of the widths and precisions of a format. No real name or field
 // needs as much.
 const maxPadding = 1 << 16
 
-// format is Go's Sprintf, for numbers of either sort, unless the text could become very long.
+// format is fmt.Sprintf in which numbers match verbs for integers and floats. It fails if the
+// string could exceed maxText.
 func format(text string, values ...any) (string, error) {
 	parsed := parseFormat(text)
-	times := 1 // how often the format may write a value
+	times := 1 // how often the format can write a value
 	if parsed.reorders {
 		times = max(1, len(parsed.verbs))
 	}
 	if len(fmt.Sprint(values...)) > 4*maxText/times {
-		return "", errLong
+		return "", errTextTooLong
 	}
 	return fmt.Sprintf(text, parsed.arguments(values)...), nil
 }
 
-// formatVerbs are the verbs of a format, in the terms of package fmt.
+// formatVerbs are the verbs of a format, as package fmt defines them.
 type formatVerbs struct {
 	verbs []formatVerb
-	// reorders says that verbs name their arguments: %[2]s.
+	// reorders says that verbs have argument indexes: %[2]s.
 	reorders bool
-	// star says that a verb has the width or precision that an argument says: %*d.
+	// star says that a width or precision is an argument: %*d.
 	star bool
-	// padding is what all widths and precisions add up to.
+	// padding is the sum of all widths and precisions.
 	padding int
 }
 
@@ -41,7 +42,7 @@ type formatVerb struct {
 	argument int
 }
 
-// parseFormat finds the verbs of a format. %% is none.
+// parseFormat finds the verbs of a format; %% is not one.
 func parseFormat(text string) formatVerbs {
 	s := formatScanner{text: text}
 	for {
@@ -54,7 +55,7 @@ func parseFormat(text string) formatVerbs {
 	}
 }
 
-// formatScanner reads what is left of a format.
+// formatScanner scans a format; text is the rest of it.
 type formatScanner struct {
 	text  string
 	next  int // the argument that the next verb takes
@@ -107,19 +108,19 @@ func (s *formatScanner) number() {
 	}
 	n, _ := leadingNumber(s.text)
 	s.text = strings.TrimLeft(s.text, "0123456789")
-	s.found.padding = min(s.found.padding+n, mostNumber)
+	s.found.padding = min(s.found.padding+n, maxNumber)
 }
 
-// mostNumber is what larger numbers in a format count as.
-const mostNumber = 10_000_000
+// maxNumber caps the numbers in a format.
+const maxNumber = 10_000_000
 
-// leadingNumber reads the digits that a text begins with, and says whether they are all of it.
+// leadingNumber parses the digits at the start of a string; all is true if it has only digits.
 func leadingNumber(text string) (n int, all bool) {
 	for i, digit := range []byte(text) {
 		if digit < '0' || digit > '9' {
 			return n, false
 		}
-		n = min(10*n+int(digit-'0'), mostNumber)
+		n = min(10*n+int(digit-'0'), maxNumber)
 		if i == len(text)-1 {
 			return n, true
 		}
@@ -127,9 +128,9 @@ func leadingNumber(text string) (n int, all bool) {
 	return n, false
 }
 
-// arguments are the values as the verbs take them: a number is a number of either sort for
-// those that write one. Any other, and a value that no verb takes, is as it is, since
-// package fmt writes its type as well.
+// arguments are the values for Sprintf. A number that only verbs for numbers use is wrapped,
+// so that it matches verbs for integers and floats. Other values stay as they are, since
+// package fmt also prints the type of a value that matches no verb.
 func (f formatVerbs) arguments(values []any) []any {
 	out := slices.Clone(values)
 	for i, v := range out {
@@ -143,9 +144,9 @@ func (f formatVerbs) arguments(values []any) []any {
 	return out
 }
 
-// isNumber says whether an argument is taken by verbs that write numbers, and by no other.
+// isNumber says whether an argument is used by verbs for numbers only.
 func (f formatVerbs) isNumber(argument int) bool {
-	taken := false
+	used := false
 	for _, v := range f.verbs {
 		if v.argument != argument {
 			continue
@@ -153,7 +154,7 @@ func (f formatVerbs) isNumber(argument int) bool {
 		if !strings.ContainsRune("bcdeEfFgGoOqsvxXU", v.letter) {
 			return false
 		}
-		taken = true
+		used = true
 	}
-	return taken
+	return used
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/strict"
 )
 
-// Input is what an author asks for. Decode makes one that is sound.
+// Input is the function's input. Decode validates it.
 type Input struct {
 	APIVersion                 string            `json:"apiVersion"`
 	Kind                       string            `json:"kind"`
@@ -63,16 +63,16 @@ const (
 	fromPatchSet           patchType = "PatchSet"
 )
 
-// kind is the patch's type, or what it is if it says nothing.
-func (p *patch) kind() patchType {
+// typeOrDefault is the patch's type, or the default FromCompositeFieldPath.
+func (p *patch) typeOrDefault() patchType {
 	if p.Type == "" {
 		return fromComposite
 	}
 	return p.Type
 }
 
-// to is the field that the patch writes: the one that it reads, if it says nothing.
-func (p *patch) to() string {
+// target is the field that the patch writes; the default is the field that it reads.
+func (p *patch) target() string {
 	if p.ToFieldPath == "" {
 		return p.FromFieldPath
 	}
@@ -121,9 +121,9 @@ type conditionMatch struct {
 	Status string `json:"status"`
 }
 
-// Decode reads an input and tells all that is wrong with it; it is sound if that is
-// nothing. Notes are of what is passed over, or fails only where it comes to it. It shares
-// the bases of templates with the object.
+// Decode decodes an input and returns all problems; without problems, the input is valid.
+// Notes are about parts that are ignored, or that only fail when they are used. The input
+// shares the bases of templates with the object.
 func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
 	in = &Input{}
 	if len(object) == 0 {
@@ -131,8 +131,8 @@ func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
 		return in, problems, nil
 	}
 	strict.Decode(object, in, "", &problems)
-	oneOf(check{problems: &notes}, "apiVersion", in.APIVersion, APIVersion)
-	oneOf(check{problems: &notes}, "kind", in.Kind, Kind)
-	check{in: in, problems: &problems, notes: &notes}.input()
+	oneOf(validator{problems: &notes}, "apiVersion", in.APIVersion, APIVersion)
+	oneOf(validator{problems: &notes}, "kind", in.Kind, Kind)
+	validator{in: in, problems: &problems, notes: &notes}.input()
 	return in, problems.Sorted(), notes.Sorted()
 }

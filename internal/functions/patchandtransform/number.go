@@ -5,9 +5,9 @@ import (
 	gomath "math"
 )
 
-// number is a number as a format sees it: whole, where the verb is one of integers, and a
-// fraction, where it is one of those. Whether 8 is an integer isn't an author's to know:
-// some have written %d, others %.0f, and each of them has seen it work.
+// number formats a number with verbs for integers and for floats alike. Whether 8 is an int64
+// or a float64 depends on where it was read, which authors can't see: existing compositions
+// have %d and %.0f, and both must work.
 type number struct{ value any }
 
 // Format writes the number.
@@ -19,12 +19,12 @@ func (n number) Format(s fmt.State, verb rune) {
 			value = float64(whole)
 		}
 	case 'b', 'c', 'd', 'o', 'O', 'q', 'x', 'X', 'U':
-		if f, ok := value.(float64); ok && f == gomath.Trunc(f) && gomath.Abs(f) <= exact {
+		if f, ok := value.(float64); ok && f == gomath.Trunc(f) && gomath.Abs(f) <= float64Integers {
 			value = int64(f)
 		}
 	}
 	_, _ = fmt.Fprintf(s, fmt.FormatString(s, verb), value)
 }
 
-// exact is up to where a float64 holds every whole number.
-const exact = 1 << 53
+// float64Integers is the bound up to which a float64 holds every integer.
+const float64Integers = 1 << 53

@@ -7,31 +7,31 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 )
 
-// merges are the ways of writing where there is something already. Two have older names.
-var merges = map[string]fieldpath.Policy{
+// mergePolicies are the values of policy.toFieldPath. Two are deprecated names.
+var mergePolicies = map[string]fieldpath.Policy{
 	"":                              {},
 	"Replace":                       {},
-	"MergeObjects":                  {Merge: true, Keep: true},
-	"MergeObject":                   {Merge: true, Keep: true},
-	"MergeObjectsAppendArrays":      {Merge: true, Keep: true, Append: true},
+	"MergeObjects":                  {Merge: true, KeepExisting: true},
+	"MergeObject":                   {Merge: true, KeepExisting: true},
+	"MergeObjectsAppendArrays":      {Merge: true, KeepExisting: true, AppendLists: true},
 	"ForceMergeObjects":             {Merge: true},
-	"ForceMergeObjectsAppendArrays": {Merge: true, Append: true},
-	"AppendArray":                   {Merge: true, Append: true},
+	"ForceMergeObjectsAppendArrays": {Merge: true, AppendLists: true},
+	"AppendArray":                   {Merge: true, AppendLists: true},
 }
 
-// mergeNames are the names of the ways, in the order of how much they change.
-var mergeNames = []string{
+// mergePolicyNames are the names of the policies for messages, deprecated ones last.
+var mergePolicyNames = []string{
 	"Replace", "MergeObjects", "MergeObjectsAppendArrays", "ForceMergeObjects", "ForceMergeObjectsAppendArrays",
 	"MergeObject", "AppendArray",
 }
 
-// apply reads a value from an object, transforms it and writes it to another. If there is
-// nothing to read, the error is NotFound, and the other is unchanged.
+// apply reads a value from an object, transforms it and writes it to another. If the source
+// field is missing, the error is a NotFoundError and nothing is written.
 func (p *patch) apply(from, to map[string]any) error {
 	var value any
 	var err error
 	if p.combines() {
-		value, err = p.Combine.of(from)
+		value, err = p.Combine.format(from)
 	} else {
 		value, err = fieldpath.Get(from, p.FromFieldPath)
 	}
@@ -41,15 +41,15 @@ func (p *patch) apply(from, to map[string]any) error {
 	if value, err = apply(p.Transforms, value); err != nil {
 		return err
 	}
-	if p.combines() && strings.Contains(p.to(), "[*]") {
-		return fmt.Errorf("cannot combine to %s: a combination is written to one field, and [*] stands for several", p.to())
+	if p.combines() && strings.Contains(p.target(), "[*]") {
+		return fmt.Errorf("cannot combine to %s: a combination is written to one field, and [*] stands for several", p.target())
 	}
-	return fieldpath.Set(to, p.to(), value, merges[p.Policy.ToFieldPath])
+	return fieldpath.Set(to, p.target(), value, mergePolicies[p.Policy.ToFieldPath])
 }
 
-// combines says whether the patch makes one value of several.
+// combines says whether the patch combines several values.
 func (p *patch) combines() bool {
-	switch p.kind() {
+	switch p.typeOrDefault() {
 	case combineFromComposite, combineToComposite, combineFromEnvironment, combineToEnvironment:
 		return true
 	default:
@@ -57,8 +57,8 @@ func (p *patch) combines() bool {
 	}
 }
 
-// of makes one text of all variables. If one is missing, there is none.
-func (c *combine) of(from map[string]any) (any, error) {
+// format makes one text of all variables. If one is missing, there is none.
+func (c *combine) format(from map[string]any) (any, error) {
 	values := make([]any, len(c.Variables))
 	for i, v := range c.Variables {
 		value, err := fieldpath.Get(from, v.FromFieldPath)
@@ -72,7 +72,7 @@ func (c *combine) of(from map[string]any) (any, error) {
 
 // toComposed says whether a template's patch writes to the desired composed resource.
 func (p *patch) toComposed() bool {
-	switch p.kind() {
+	switch p.typeOrDefault() {
 	case fromComposite, combineFromComposite, fromEnvironment, combineFromEnvironment:
 		return true
 	default:
@@ -80,15 +80,15 @@ func (p *patch) toComposed() bool {
 	}
 }
 
-// flat returns a template's patches, with those of its patch sets in the place of these.
-func (in *Input) flat(patches []patch) []patch {
+// flattenPatchSets returns a template's patches with its patch sets expanded.
+func (in *Input) flattenPatchSets(patches []patch) []patch {
 	sets := map[string][]patch{}
 	for _, set := range in.PatchSets {
 		sets[set.Name] = set.Patches
 	}
 	var all []patch
 	for _, p := range patches {
-		if p.kind() == fromPatchSet {
+		if p.typeOrDefault() == fromPatchSet {
 			all = append(all, sets[p.PatchSetName]...)
 		} else {
 			all = append(all, p)

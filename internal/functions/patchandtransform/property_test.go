@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/functions/call"
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/testkit/functiontest"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
@@ -24,7 +25,7 @@ func TestRunningTwiceIsRunningOnce(t *testing.T) {
 			t.Errorf("%s: the context that was given was changed:\n%s", a.Path, diff)
 		}
 		again.Desired, again.Context = once.Desired, once.Context
-		if diff := cmp.Diff(told(t, once), told(t, Run(again))); diff != "" {
+		if diff := cmp.Diff(answerText(t, once), answerText(t, Run(again))); diff != "" {
 			t.Errorf("%s: (-once +twice):\n%s", a.Path, diff)
 		}
 	}
@@ -34,7 +35,7 @@ func TestRunningTwiceIsRunningOnce(t *testing.T) {
 // can be held by objects.
 func FuzzInput(f *testing.F) {
 	for _, a := range golden.Read(f, "testdata/*.txtar") {
-		seed, err := json.Marshal(parsed(f, a.Input["input.yaml"]))
+		seed, err := json.Marshal(functiontest.Object(f, a.Input["input.yaml"]))
 		if err != nil {
 			f.Fatal(err)
 		}

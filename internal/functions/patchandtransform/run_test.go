@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-dev/espalier/internal/functions/call"
+	"github.com/espalier-dev/espalier/internal/testkit/functiontest"
 )
 
 // scene is a call of the function, or several: each step is given what the one before it
@@ -30,11 +31,11 @@ func (s scene) run(t *testing.T) call.Response {
 	for i, step := range s.steps {
 		in["input.yaml"] = "{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, " + step + "}"
 		r := request(t, in)
-		for name, value := range parsed(t, s.xr) {
+		for name, value := range functiontest.Object(t, s.xr) {
 			r.Observed.Composite.Object[name] = value
 		}
 		r.Desired.Composite.ConnectionDetails = map[string][]byte{}
-		for key, value := range parsed(t, s.published) {
+		for key, value := range functiontest.Object(t, s.published) {
 			r.Desired.Composite.ConnectionDetails[key] = []byte(value.(string))
 		}
 		if i > 0 {
@@ -93,7 +94,7 @@ func set[T map[string]any | []any](out map[string]any, name string, value T) {
 
 func expect(t *testing.T, s scene, want string) {
 	t.Helper()
-	if diff := cmp.Diff(parsed(t, want), answer(s.run(t))); diff != "" {
+	if diff := cmp.Diff(functiontest.Object(t, want), answer(s.run(t))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

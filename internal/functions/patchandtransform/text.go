@@ -40,17 +40,17 @@ type replace struct {
 	Replace string `json:"replace"`
 }
 
-// maxText is how long a text that a transform makes can be.
+// maxText bounds the strings that transforms make, in bytes.
 const maxText = 1 << 20
 
-var errLong = fmt.Errorf("the text would have more than %d bytes", maxText)
+var errTextTooLong = fmt.Errorf("the text would have more than %d bytes", maxText)
 
 func (s *stringTransform) apply(value any) (any, error) {
 	switch s.Type {
 	case "Format":
 		return format(*s.Format, value)
 	case "Convert":
-		return changed(*s.Convert, value)
+		return convertText(*s.Convert, value)
 	case "TrimPrefix":
 		return strings.TrimPrefix(fmt.Sprint(value), *s.Trim), nil
 	case "TrimSuffix":
@@ -62,7 +62,7 @@ func (s *stringTransform) apply(value any) (any, error) {
 	case "Replace":
 		text := fmt.Sprint(value)
 		if strings.Count(text, s.Replace.Search)*len(s.Replace.Replace) > maxText {
-			return nil, errLong
+			return nil, errTextTooLong
 		}
 		return strings.ReplaceAll(text, s.Replace.Search, s.Replace.Replace), nil
 	default:
@@ -70,7 +70,7 @@ func (s *stringTransform) apply(value any) (any, error) {
 	}
 }
 
-func changed(how string, value any) (any, error) {
+func convertText(how string, value any) (any, error) {
 	text := fmt.Sprint(value)
 	switch how {
 	case "ToUpper":
@@ -94,12 +94,12 @@ func changed(how string, value any) (any, error) {
 		return string(raw), nil
 	}
 	if text, ok := value.(string); ok {
-		raw = []byte(text) // a text is hashed without its quotes
+		raw = []byte(text) // a string is hashed without the quotes of its JSON form
 	}
-	return digest(how, raw)
+	return hashText(how, raw)
 }
 
-func digest(how string, data []byte) (any, error) {
+func hashText(how string, data []byte) (any, error) {
 	switch how {
 	case "ToSha1":
 		sum := sha1.Sum(data) //nolint:gosec // see the import
@@ -125,7 +125,7 @@ func (c *capture) apply(value any) (any, error) {
 	text := fmt.Sprint(value)
 	if c.Replace != nil {
 		if (len(text)+1)*len(*c.Replace) > maxText {
-			return nil, errLong
+			return nil, errTextTooLong
 		}
 		return re.ReplaceAllString(text, *c.Replace), nil
 	}
@@ -142,7 +142,7 @@ func (j *join) apply(value any) (any, error) {
 		return nil, errors.New("cannot join non-array values")
 	}
 	if len(list)*len(j.Separator) > maxText {
-		return nil, errLong
+		return nil, errTextTooLong
 	}
 	texts := make([]string, len(list))
 	for i, item := range list {

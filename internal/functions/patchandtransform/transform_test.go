@@ -6,11 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 	"github.com/espalier-dev/espalier/internal/functions/strict"
+	"github.com/espalier-dev/espalier/internal/testkit/functiontest"
 )
 
 // transformed reads a transform as an author writes it and applies it to a value.
@@ -18,8 +17,8 @@ func transformed(t *testing.T, text string, value any) (any, error) {
 	t.Helper()
 	var problems diag.List
 	var one transform
-	strict.Decode(parsed(t, text), &one, "", &problems)
-	check{problems: &problems}.transform("", &one)
+	strict.Decode(functiontest.Object(t, text), &one, "", &problems)
+	validator{problems: &problems}.transform("", &one)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
@@ -27,20 +26,6 @@ func transformed(t *testing.T, text string, value any) (any, error) {
 }
 
 // parsed reads YAML as Kubernetes does.
-func parsed(t testing.TB, text string) map[string]any {
-	t.Helper()
-	var raw any
-	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
-		t.Fatal(err)
-	}
-	object, err := fieldpath.JSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, _ := object.(map[string]any)
-	return out
-}
-
 func TestTransforms(t *testing.T) {
 	cases := map[string]struct {
 		transform string

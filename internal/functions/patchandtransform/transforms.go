@@ -8,7 +8,7 @@ import (
 	"math/big"
 )
 
-// transform makes another value of a value.
+// transform is one transform of a value.
 type transform struct {
 	Type    string           `json:"type"`
 	Math    *math            `json:"math"`
@@ -38,8 +38,8 @@ type pattern struct {
 	Result  any     `json:"result"`
 }
 
-// apply runs transforms one after the other. Values are as Kubernetes holds them, except
-// that all numbers in what a map, a match or a conversion from JSON gives are float64.
+// apply applies transforms in order. Values have the types of unstructured objects, except
+// that all numbers in the result of a map, a match or a conversion from JSON are float64.
 func apply(transforms []transform, value any) (any, error) {
 	for i := range transforms {
 		t := &transforms[i]
@@ -60,7 +60,7 @@ func (t *transform) apply(value any) (any, error) {
 	case "math":
 		return t.Math.apply(value)
 	case "map":
-		return lookUp(t.Map, value)
+		return applyMap(t.Map, value)
 	case "match":
 		return t.Match.apply(value)
 	case "string":
@@ -72,8 +72,8 @@ func (t *transform) apply(value any) (any, error) {
 	}
 }
 
-// apply multiplies, or clamps, an integer or a float; both stay what they are, unless a
-// float is clamped: then it becomes the limit, which is an integer.
+// apply multiplies or clamps an integer or a float. The type stays the same, except that a
+// clamped float becomes the limit, which is an integer.
 func (m *math) apply(value any) (any, error) {
 	switch value.(type) {
 	case int64, float64:
@@ -82,7 +82,7 @@ func (m *math) apply(value any) (any, error) {
 	}
 	switch m.Type {
 	case "Multiply":
-		return product(value, *m.Multiply), nil
+		return multiply(value, *m.Multiply), nil
 	case "ClampMin":
 		if compare(value, *m.ClampMin) < 0 {
 			return *m.ClampMin, nil
@@ -95,8 +95,8 @@ func (m *math) apply(value any) (any, error) {
 	return value, nil
 }
 
-// product is an integer where it is one that an int64 holds, and otherwise a float.
-func product(value any, factor int64) any {
+// multiply returns an int64 if the product of two integers fits, and otherwise a float64.
+func multiply(value any, factor int64) any {
 	whole, ok := value.(int64)
 	if !ok {
 		return value.(float64) * float64(factor)
@@ -109,19 +109,19 @@ func product(value any, factor int64) any {
 	return f
 }
 
-// compare compares a number with an integer. A fraction doesn't count.
+// compare compares a number, without its fraction, with an integer.
 func compare(value any, with int64) int {
 	if whole, ok := value.(int64); ok {
 		return cmp.Compare(whole, with)
 	}
 	f := gomath.Trunc(value.(float64))
-	if f >= -beyond && f < beyond {
+	if f >= -int64Overflow && f < int64Overflow {
 		return cmp.Compare(int64(f), with)
 	}
 	return cmp.Compare(f, 0)
 }
 
-func lookUp(pairs map[string]any, value any) (any, error) {
+func applyMap(pairs map[string]any, value any) (any, error) {
 	key, ok := value.(string)
 	if !ok {
 		return nil, fmt.Errorf("type %T is not supported for map transform", value)
@@ -133,7 +133,7 @@ func lookUp(pairs map[string]any, value any) (any, error) {
 	case found == nil:
 		return nil, fmt.Errorf("value for key %s is null", key)
 	}
-	return floats(found), nil
+	return toFloats(found), nil
 }
 
 func (m *match) apply(value any) (any, error) {
@@ -148,7 +148,7 @@ func (m *match) apply(value any) (any, error) {
 			return nil, fmt.Errorf("cannot match pattern at index %d: %w", i, err)
 		}
 		if matches {
-			return floats(p.Result), nil
+			return toFloats(p.Result), nil
 		}
 	}
 	switch {
@@ -157,7 +157,7 @@ func (m *match) apply(value any) (any, error) {
 	case m.FallbackTo == "Input":
 		return value, nil
 	}
-	return floats(m.FallbackValue), nil
+	return toFloats(m.FallbackValue), nil
 }
 
 func (p *pattern) matches(text string) (bool, error) {
@@ -171,21 +171,22 @@ func (p *pattern) matches(text string) (bool, error) {
 	return re.MatchString(text), nil
 }
 
-// floats returns a copy of a value as a decoder of JSON makes it that knows no integers.
-func floats(value any) any {
+// toFloats returns a copy of a value in which all numbers are float64, as encoding/json
+// decodes them.
+func toFloats(value any) any {
 	switch v := value.(type) {
 	case int64:
 		return float64(v)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, item := range v {
-			out[key] = floats(item)
+			out[key] = toFloats(item)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = floats(item)
+			out[i] = toFloats(item)
 		}
 		return out
 	default:

@@ -1,5 +1,5 @@
-// Package strict decodes the input of a function into Go values and tells of everything
-// in it that has no place there.
+// Package strict decodes the input of a function into Go values and reports unknown fields
+// and values of the wrong type.
 //
 // Pure: it decides from values alone.
 package strict
@@ -18,15 +18,14 @@ import (
 // MaxItems is how many items a list of an input can have.
 const MaxItems = 4096
 
-// Decode fills what into points to from an object as Kubernetes holds it, by the names
-// of the json tags, and adds each unknown field and each value of another type to the
-// problems. A null is like no value at all. Fields of type any and map[string]any take
-// what there is, and share it.
+// Decode decodes an unstructured object into the struct that into points to, by json tags,
+// and adds each unknown field and each value of the wrong type to the problems. A null is
+// treated as a missing value. Fields of type any and map[string]any share the value.
 func Decode(from map[string]any, into any, at object.Path, problems *diag.List) {
 	decoder{problems}.decode(from, reflect.ValueOf(into).Elem(), at)
 }
 
-// decoder is where it is told what is wrong.
+// decoder decodes values and collects problems.
 type decoder struct{ problems *diag.List }
 
 func (d decoder) decode(from any, into reflect.Value, at object.Path) {
@@ -48,7 +47,7 @@ func (d decoder) decode(from any, into reflect.Value, at object.Path) {
 	default:
 		value := reflect.ValueOf(from)
 		if value.Kind() != into.Kind() {
-			d.problems.Addf(at, "is %s, not %s", article(from), named(into.Kind()))
+			d.problems.Addf(at, "is %s, not %s", typeName(from), kindName(into.Kind()))
 			return
 		}
 		into.Set(value.Convert(into.Type()))
@@ -58,7 +57,7 @@ func (d decoder) decode(from any, into reflect.Value, at object.Path) {
 func (d decoder) fields(from any, into reflect.Value, at object.Path) {
 	given, ok := from.(map[string]any)
 	if !ok {
-		d.problems.Addf(at, "is %s, not an object", article(from))
+		d.problems.Addf(at, "is %s, not an object", typeName(from))
 		return
 	}
 	known := map[string]reflect.Value{}
@@ -82,7 +81,7 @@ func (d decoder) items(from any, into reflect.Value, at object.Path) {
 	given, ok := from.([]any)
 	switch {
 	case !ok:
-		d.problems.Addf(at, "is %s, not a list", article(from))
+		d.problems.Addf(at, "is %s, not a list", typeName(from))
 		return
 	case len(given) > MaxItems:
 		d.problems.Addf(at, "has %d items, of %d allowed", len(given), MaxItems)
@@ -97,7 +96,7 @@ func (d decoder) items(from any, into reflect.Value, at object.Path) {
 func (d decoder) entries(from any, into reflect.Value, at object.Path) {
 	given, ok := from.(map[string]any)
 	if !ok {
-		d.problems.Addf(at, "is %s, not an object", article(from))
+		d.problems.Addf(at, "is %s, not an object", typeName(from))
 		return
 	}
 	into.Set(reflect.MakeMapWithSize(into.Type(), len(given)))
@@ -108,7 +107,7 @@ func (d decoder) entries(from any, into reflect.Value, at object.Path) {
 	}
 }
 
-func article(v any) string {
+func typeName(v any) string {
 	switch v.(type) {
 	case map[string]any:
 		return "an object"
@@ -127,7 +126,7 @@ func article(v any) string {
 	}
 }
 
-func named(k reflect.Kind) string {
+func kindName(k reflect.Kind) string {
 	switch k {
 	case reflect.String:
 		return "a text"

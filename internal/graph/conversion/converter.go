@@ -1,10 +1,9 @@
-// Package conversion turns an object of one version of a kind into the same object of
-// another, by expressions where fields have moved. It is pure: the same schemas, rules
-// and object give the same answer.
+// Package conversion converts objects between the versions of a kind, by expressions where
+// fields have moved. The same schemas, rules and object give the same result.
 //
-// One version is the hub, which objects are stored in; every other is a spoke and says
-// how it becomes the hub and back. What the other version has no room for is kept in an
-// annotation, so that an object is the same after a way there and back.
+// One version is the hub, in which objects are stored; every other version is a spoke with
+// rules for its conversion to the hub and back. Values without a field in the other version
+// are kept in an annotation, so that a round trip does not change an object.
 //
 // Pure: it decides from values alone.
 package conversion
@@ -30,54 +29,55 @@ type Version struct {
 	Spec *props
 }
 
-// Rules are what an author says of a spoke: documents whose expressions read the object
-// of the other version as self.
+// Rules are an author's conversion rules of a spoke: templates with expressions that read
+// the object of the other version as self.
 type Rules struct {
-	// To is the hub's spec, From the spoke's.
+	// To is the template of the hub's spec, From that of the spoke's spec.
 	To   map[string]any `json:"to,omitempty"`
 	From map[string]any `json:"from,omitempty"`
-	// Keep are fields that are kept though they may be secret, Drop those that aren't
-	// kept.
+	// Keep are the paths of fields that are kept though they may be secret, Drop those of
+	// fields that are not kept.
 	Keep []string `json:"keep,omitempty"`
 	Drop []string `json:"drop,omitempty"`
 }
 
-// Places are where a spoke's rules and the schemas stand in a definition, for diagnostics.
+// Places are the paths of a spoke's rules and of the schemas in a definition, for
+// diagnostics.
 type Places struct{ Hub, Spoke, Rules object.Path }
 
 // Pair converts between the hub and a spoke. It is immutable and safe for concurrent use.
 type Pair struct {
-	to, from *way
-	keeper   keeper
-	same     bool
+	hubTransform, spokeTransform *transform
+	keeper                       keepRules
+	identity                     bool
 }
 
-// Compile checks the rules of a spoke against both schemas. It returns a pair, or all
-// that is wrong.
+// Compile checks the rules of a spoke against both schemas. It returns either a pair or all
+// problems.
 func Compile(hub, spoke Version, rules Rules, at Places) (*Pair, diag.List) {
 	var problems diag.List
-	keeper, wrong := newKeeper(hub, spoke, rules, at.Rules)
+	keeper, wrong := parseKeepRules(hub, spoke, rules, at.Rules)
 	problems.Add(wrong...)
-	to, wrong := compileWay(spoke, hub, rules.To, at.Rules.Field("to", "spec"))
+	to, wrong := compileTransform(spoke, hub, rules.To, at.Rules.Field("to", "spec"))
 	problems.Add(wrong...)
-	from, wrong := compileWay(hub, spoke, rules.From, at.Rules.Field("from", "spec"))
+	from, wrong := compileTransform(hub, spoke, rules.From, at.Rules.Field("from", "spec"))
 	problems.Add(wrong...)
 	if len(problems) == 0 {
-		to.strict = true
-		problems.Add(to.unfit()...)
-		problems.Add(from.unfit()...)
-		problems.Add(keeper.undecided(to, at.Spoke)...)
-		problems.Add(keeper.undecided(from, at.Hub)...)
+		to.toStored = true
+		problems.Add(to.checkResult()...)
+		problems.Add(from.checkResult()...)
+		problems.Add(keeper.undecidedFields(to, at.Spoke)...)
+		problems.Add(keeper.undecidedFields(from, at.Hub)...)
 	}
 	if len(problems) > 0 {
 		return nil, problems.Sorted()
 	}
-	same := len(rules.To) == 0 && len(rules.From) == 0 && identical(hub.Spec, spoke.Spec)
-	return &Pair{to: to, from: from, keeper: keeper, same: same}, nil
+	same := len(rules.To) == 0 && len(rules.From) == 0 && haveSameFields(hub.Spec, spoke.Spec)
+	return &Pair{hubTransform: to, spokeTransform: from, keeper: keeper, identity: same}, nil
 }
 
-// Same says that both versions have the same fields, so that there is nothing to convert.
-func (p *Pair) Same() bool { return p.same }
+// IsIdentity says that both versions have the same fields, so that nothing needs conversion.
+func (p *Pair) IsIdentity() bool { return p.identity }
 
 // Converter converts objects of a kind between all its versions. It is immutable and
 // safe for concurrent use.
@@ -92,71 +92,71 @@ func New(kind schema.GroupKind, hub string, pairs map[string]*Pair) *Converter {
 	return &Converter{kind: kind, hub: hub, pairs: pairs}
 }
 
-// Error says which object can't be converted, and why.
+// Error says which object cannot be converted, and why.
 type Error struct {
 	// Object is the kind, the namespace and the name.
 	Object   string
 	From, To string
-	// Field is in the version that it was to be converted to; empty if it is none of a
-	// field's.
+	// Field is the field, in the version To, without a valid value; empty if the error is
+	// not about a field.
 	Field object.Path
-	// Expr is the expression that failed, if it is one.
+	// Expr is the failed expression; empty if no expression failed.
 	Expr   string
 	Reason string
 }
 
 func (e *Error) Error() string {
-	text := fmt.Sprintf("%s can't be converted from %s to %s: ", e.Object, e.From, e.To)
+	text := fmt.Sprintf("%s cannot be converted from %s to %s: ", e.Object, e.From, e.To)
 	if e.Field != "" {
 		text += string(e.Field) + ": "
 	}
 	if e.Expr != "" {
-		text += fmt.Sprintf("in %q: ", diag.Cut(e.Expr, longestExpr))
+		text += fmt.Sprintf("in %q: ", diag.Truncate(e.Expr, maxShownExpr))
 	}
-	return text + diag.Cut(e.Reason, longestReason)
+	return text + diag.Truncate(e.Reason, maxReason)
 }
 
 // longestExpr bounds how much of an expression an error repeats, and longestReason of what
 // may quote a value.
 const (
-	longestExpr   = 120
-	longestReason = 1 << 10
+	maxShownExpr = 120
+	maxReason    = 1 << 10
 )
 
-// Convert returns an object, which isn't changed, in a version. The result shares parts
-// with it. Errors are *Error.
+// Convert returns an object in a version. It does not change the object; the result shares
+// parts with it. Errors are *Error.
 func (c *Converter) Convert(o map[string]any, version string) (map[string]any, error) {
 	gv, _ := o["apiVersion"].(string)
 	group, from, _ := strings.Cut(gv, "/")
 	kind, _ := o["kind"].(string)
 	fail := func(reason string) error {
-		return &Error{Object: nameOf(o), From: from, To: version, Reason: reason}
+		return &Error{Object: describeObject(o), From: from, To: version, Reason: reason}
 	}
 	switch {
 	case group != c.kind.Group || kind != c.kind.Kind:
-		return nil, fail(fmt.Sprintf("it isn't of the kind %s of %s", c.kind.Kind, c.kind.Group))
-	case !c.Knows(from):
+		return nil, fail(fmt.Sprintf("its kind is not %s of group %s", c.kind.Kind, c.kind.Group))
+	case !c.HasVersion(from):
 		return nil, fail(fmt.Sprintf("the kind has no version %q; it has %s", from, strings.Join(c.versions(), ", ")))
-	case !c.Knows(version):
+	case !c.HasVersion(version):
 		return nil, fail(fmt.Sprintf("the kind has no version %q; it has %s", version, strings.Join(c.versions(), ", ")))
 	case from == version:
 		return o, nil
 	}
 	var err error
 	if from != c.hub {
-		o, err = c.step(o, from, c.hub, c.pairs[from].toHub)
+		o, err = c.convertOnce(o, from, c.hub, c.pairs[from].toHub)
 	}
 	if err == nil && version != c.hub {
-		o, err = c.step(o, c.hub, version, c.pairs[version].fromHub)
+		o, err = c.convertOnce(o, c.hub, version, c.pairs[version].fromHub)
 	}
 	return o, err
 }
 
-// Kind is the kind whose objects it converts.
+// Kind is the kind of the objects that the converter converts.
 func (c *Converter) Kind() schema.GroupKind { return c.kind }
 
-// Knows says whether the kind has a version.
-func (c *Converter) Knows(version string) bool {
+// HasVersion says whether the kind has the version.
+func (c *Converter) HasVersion(version string) bool {
 	_, spoke := c.pairs[version]
 	return spoke || version == c.hub
 }
@@ -165,23 +165,24 @@ func (c *Converter) versions() []string {
 	return append([]string{c.hub}, slices.Sorted(maps.Keys(c.pairs))...)
 }
 
-// step takes one way, and tidies up what is kept for versions that are no more.
-func (c *Converter) step(o map[string]any, from, to string, convert func(*change) error) (map[string]any, error) {
-	ch := newChange(o, from, to)
+// convertOnce converts between the hub and a spoke, and removes the annotations of versions
+// that no longer exist.
+func (c *Converter) convertOnce(o map[string]any, from, to string, convert func(*conversion) error) (map[string]any, error) {
+	ch := newConversion(o, from, to)
 	if err := convert(ch); err != nil {
-		err := explain(err)
-		err.Object, err.From, err.To = nameOf(o), from, to
+		err := newError(err)
+		err.Object, err.From, err.To = describeObject(o), from, to
 		return nil, err
 	}
 	for name := range ch.annotations {
-		if version, ok := strings.CutPrefix(name, KeptPrefix); ok && !c.Knows(version) {
+		if version, ok := strings.CutPrefix(name, KeptAnnotationPrefix); ok && !c.HasVersion(version) {
 			delete(ch.annotations, name)
 		}
 	}
-	return ch.object(c.kind.Group + "/" + to), nil
+	return ch.result(c.kind.Group + "/" + to), nil
 }
 
-func nameOf(o map[string]any) string {
+func describeObject(o map[string]any) string {
 	kind, _ := o["kind"].(string)
 	metadata, _ := o["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)

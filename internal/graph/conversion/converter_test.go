@@ -35,7 +35,7 @@ func of(version string, spec map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "kro.run/" + version, "kind": "App", "metadata": map[string]any{"name": "a"}, "spec": spec}
 }
 
-func TestBetweenTwoSpokesNothingIsLost(t *testing.T) {
+func TestConversionBetweenSpokesLosesNothing(t *testing.T) {
 	c := three(t)
 	along := func(o map[string]any, version string) map[string]any {
 		t.Helper()
@@ -60,15 +60,15 @@ func TestBetweenTwoSpokesNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
-	long := strings.Repeat("x", conversion.MostKept)
+func TestKeptValuesAreBounded(t *testing.T) {
+	long := strings.Repeat("x", conversion.MaxKept)
 	_, err := three(t).Convert(of("v1", map[string]any{"c": long}), "v1beta1")
-	if err == nil || !strings.Contains(err.Error(), "MostKept") || len(err.Error()) > 1000 {
+	if err == nil || !strings.Contains(err.Error(), "MaxKept") || len(err.Error()) > 1000 {
 		t.Errorf("it says %v", err)
 	}
 }
 
-func TestALongListTakesNoLongTime(t *testing.T) {
+func TestKeptItemsOfALongListAreRestoredQuickly(t *testing.T) {
 	var k kind
 	parse(t, moving, &k)
 	c := k.converter(t)

@@ -58,16 +58,16 @@ func TestGoldens(t *testing.T) {
 		parse(t, a.Input["kind.yaml"], &k)
 		pair, problems := k.compile(t)
 		if problems != nil {
-			a.Got("problems", problems.Err().Error())
+			a.Record("problems", problems.Err().Error())
 			return
 		}
-		if pair.Same() {
-			a.Got("same", "there is nothing to convert")
+		if pair.IsIdentity() {
+			a.Record("same", "there is nothing to convert")
 		}
 		var stories map[string][]step
 		parse(t, a.Input["story.yaml"], &stories)
 		for _, name := range slices.Sorted(maps.Keys(stories)) {
-			a.Got(name, convertStory(t, k.converter(t), stories[name]))
+			a.Record(name, convertStory(t, k.converter(t), stories[name]))
 		}
 	})
 }
@@ -93,9 +93,9 @@ func convertStory(t *testing.T, c *conversion.Converter, story []step) string {
 			merge(spec, whole(t, s.Set))
 			fmt.Fprintf(&b, "set %s\n", oneLine(t, s.Set))
 		default:
-			before := encode(t, o)
+			before := golden.YAML(t, o)
 			converted, err := c.Convert(o, s.To)
-			if diff := cmp.Diff(before, encode(t, o)); diff != "" {
+			if diff := cmp.Diff(before, golden.YAML(t, o)); diff != "" {
 				t.Errorf("what is converted has changed:\n%s", diff)
 			}
 			if err != nil {
@@ -103,7 +103,7 @@ func convertStory(t *testing.T, c *conversion.Converter, story []step) string {
 				return b.String()
 			}
 			o = whole(t, converted)
-			fmt.Fprintf(&b, "%s\n", encode(t, o))
+			fmt.Fprintf(&b, "%s\n", golden.YAML(t, o))
 		}
 	}
 	return b.String()
@@ -144,15 +144,6 @@ func parse(t testing.TB, text string, into any) {
 	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-}
-
-func encode(t testing.TB, v any) string {
-	t.Helper()
-	raw, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
 }
 
 func oneLine(t testing.TB, v any) string {

@@ -13,27 +13,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// MostKept bounds what is kept of an object for one version, in bytes: all annotations
-// of an object may have 256 KiB.
-const MostKept = 48 << 10
+// MaxKept bounds the values that are kept of an object for one version, in bytes: all
+// annotations of an object together may have 256 KiB.
+const MaxKept = 48 << 10
 
-// kept is a value that the other version has no room for. It holds as long as conversion
-// gives at its place what it gave when it was kept: when that has changed since, somebody
-// has said otherwise in the other version, and the value is dropped.
-type kept struct {
-	// At leads to the value: names of fields, places in lists, and the keys of items where
-	// a list has them.
+// keptValue is a value without a field in the other version. It is restored if conversion
+// still gives the same value at its path as when it was kept. Otherwise a user has changed
+// the field in the other version, and the kept value is dropped.
+type keptValue struct {
+	// At is the path of the value: field names, list indices, and the keys of items if a
+	// list has keys.
 	At []any `json:"at"`
-	// Was is the value; nil if there was none though conversion gives one.
-	Was any `json:"was,omitempty"`
-	// Over is the digest of what conversion gave there; empty if it gave nothing.
-	Over string `json:"over,omitempty"`
+	// Value is the kept value; nil if the field was unset though conversion sets it.
+	Value any `json:"was,omitempty"`
+	// Digest is that of the value that conversion gave at the path; empty if it gave none.
+	Digest string `json:"over,omitempty"`
 }
 
-// keep returns what of an object's spec conversion there and back doesn't give, as the
-// text of an annotation; empty if it gives all of it.
-func (k keeper) keep(was, given map[string]any, s *props) (string, error) {
-	var out []kept
+// keptAnnotation returns the values of an object's spec that a round trip does not restore,
+// as the text of an annotation; empty if it restores all.
+func (k keepRules) keptAnnotation(was, given map[string]any, s *props) (string, error) {
+	var out []keptValue
 	k.compare(was, given, s, nil, &out)
 	if len(out) == 0 {
 		return "", nil
@@ -42,14 +42,14 @@ func (k keeper) keep(was, given map[string]any, s *props) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(raw) > MostKept {
-		return "", &failure{field: specPath, reason: fmt.Sprintf("what the other version has no room for takes %d bytes; at most %d are kept (MostKept)", len(raw), MostKept)}
+	if len(raw) > MaxKept {
+		return "", &failure{field: specPath, reason: fmt.Sprintf("the values without a field in the other version have %d bytes; at most %d can be kept (MaxKept)", len(raw), MaxKept)}
 	}
 	return string(raw), nil
 }
 
-// compare lists what a has otherwise than b.
-func (k keeper) compare(a, b any, s *props, at []any, out *[]kept) {
+// compare lists the values of a that differ from b.
+func (k keepRules) compare(a, b any, s *props, at []any, out *[]keptValue) {
 	if was, ok := a.(map[string]any); ok {
 		if is, ok := b.(map[string]any); ok {
 			names := maps.Clone(was)
@@ -60,7 +60,7 @@ func (k keeper) compare(a, b any, s *props, at []any, out *[]kept) {
 			return
 		}
 	}
-	if was, is, ok := alike(a, b); ok {
+	if was, is, ok := sameLengthLists(a, b); ok {
 		keyed := sameKeys(was, is, s)
 		for i := range was {
 			if keys, _ := keysOf(was[i], s); keyed {
@@ -76,7 +76,7 @@ func (k keeper) compare(a, b any, s *props, at []any, out *[]kept) {
 	}
 }
 
-func (k keeper) compareIn(was, is map[string]any, name string, s *props, at []any, out *[]kept) {
+func (k keepRules) compareIn(was, is map[string]any, name string, s *props, at []any, out *[]keptValue) {
 	a, had := was[name]
 	b, has := is[name]
 	at = append(slices.Clone(at), name)
@@ -90,29 +90,30 @@ func (k keeper) compareIn(was, is map[string]any, name string, s *props, at []an
 	}
 }
 
-func (k keeper) add(at []any, value any, over string, out *[]kept) {
-	names := namesOf(at)
+func (k keepRules) add(at []any, value any, over string, out *[]keptValue) {
+	names := fieldNames(at)
 	for i := range names[:max(len(names)-1, 0)] {
-		if maySecret(names[i]) && !covered(k.named, names) {
+		if mayBeSecret(names[i]) && !coveredBy(k.keep, names) {
 			return
 		}
 	}
-	if value, ok := k.part(names, value); ok {
-		*out = append(*out, kept{At: at, Was: value, Over: over})
+	if value, ok := k.keepable(names, value); ok {
+		*out = append(*out, keptValue{At: at, Value: value, Digest: over})
 	}
 }
 
-// restore puts back what was kept, where conversion gives what it gave then.
-func (k keeper) restore(spec map[string]any, text string) {
-	var all []kept
-	if text == "" || len(text) > 2*MostKept || utiljson.Unmarshal([]byte(text), &all) != nil {
-		return // somebody else's writing
+// restore puts back a kept value if conversion gives the same value for its field as when
+// it was kept.
+func (k keepRules) restore(spec map[string]any, text string) {
+	var all []keptValue
+	if text == "" || len(text) > 2*MaxKept || utiljson.Unmarshal([]byte(text), &all) != nil {
+		return // not written by this program
 	}
-	// All places are found before anything is put there.
+	// All fields are located before any of them changes.
 	var puts []func()
-	lists := index{}
+	lists := itemIndex{}
 	for _, one := range all {
-		if put := lists.place(spec, one); put != nil {
+		if put := lists.locate(spec, one); put != nil {
 			puts = append(puts, put)
 		}
 	}
@@ -121,12 +122,12 @@ func (k keeper) restore(spec map[string]any, text string) {
 	}
 }
 
-// index knows the items of lists, by the list's trail and by what is asked for, so that
-// long lists are gone through once.
-type index map[string]map[string][]int
+// itemIndex has the items of lists, by the path of the list and the name of the item, so
+// that long lists are searched once.
+type itemIndex map[string]map[string][]int
 
-// of lists where items are of which name is asked for.
-func (x index) of(trail string, items []any, name func(any) (string, bool)) map[string][]int {
+// itemsByName returns the indices of the items of a list, by name.
+func (x itemIndex) itemsByName(trail string, items []any, name func(any) (string, bool)) map[string][]int {
 	if found, ok := x[trail]; ok {
 		return found
 	}
@@ -140,8 +141,8 @@ func (x index) of(trail string, items []any, name func(any) (string, bool)) map[
 	return found
 }
 
-// place finds where a kept value belongs; nil if it doesn't hold any more.
-func (x index) place(in any, one kept) func() {
+// locate returns a function that restores a kept value; nil if the value is outdated.
+func (x itemIndex) locate(in any, one keptValue) func() {
 	trail := ""
 	for i, step := range one.At {
 		last := i == len(one.At)-1
@@ -152,14 +153,14 @@ func (x index) place(in any, one kept) func() {
 				return nil
 			}
 			if last {
-				return into(fields, step, one)
+				return locateField(fields, step, one)
 			}
 			in, trail = fields[step], trail+"."+strconv.Quote(step)
 		case map[string]any:
 			items, _ := in.([]any)
 			names := slices.Sorted(maps.Keys(step))
-			found := x.of(trail+strconv.Quote(strings.Join(names, ",")), items, func(item any) (string, bool) {
-				keys, ok := picked(item, names)
+			found := x.itemsByName(trail+strconv.Quote(strings.Join(names, ",")), items, func(item any) (string, bool) {
+				keys, ok := selectFields(item, names)
 				return digest(keys), ok
 			})[digest(step)]
 			if last || len(found) == 0 {
@@ -171,61 +172,62 @@ func (x index) place(in any, one kept) func() {
 			if !last {
 				return nil
 			}
-			return x.among(items, step, one, trail)
+			return x.locateItem(items, step, one, trail)
 		}
 	}
 	return nil
 }
 
-func into(fields map[string]any, name string, one kept) func() {
+func locateField(fields map[string]any, name string, one keptValue) func() {
 	value, has := fields[name]
-	if has != (one.Over != "") || has && digest(value) != one.Over {
+	if has != (one.Digest != "") || has && digest(value) != one.Digest {
 		return nil
 	}
 	return func() {
-		if one.Was == nil {
+		if one.Value == nil {
 			delete(fields, name)
 		} else {
-			fields[name] = one.Was
+			fields[name] = one.Value
 		}
 	}
 }
 
-// among finds the item of a list that conversion gives as it gave it then: first where it
-// was, and otherwise wherever it is now. Each item is found once.
-func (x index) among(items []any, step any, one kept, trail string) func() {
+// locateItem finds the item of a list that still has the value that conversion gave when
+// the item was kept: at its former index, or otherwise at any index. It finds each item
+// once.
+func (x itemIndex) locateItem(items []any, step any, one keptValue, trail string) func() {
 	was, ok := step.(int64)
 	if !ok {
 		return nil
 	}
-	all := x.of(trail+"[]", items, func(item any) (string, bool) { return digest(item), true })
-	found := all[one.Over]
+	all := x.itemsByName(trail+"[]", items, func(item any) (string, bool) { return digest(item), true })
+	found := all[one.Digest]
 	if len(found) == 0 {
 		return nil
 	}
 	at := max(slices.Index(found, int(was)), 0)
 	i := found[at]
-	all[one.Over] = slices.Delete(found, at, at+1)
-	return func() { items[i] = one.Was }
+	all[one.Digest] = slices.Delete(found, at, at+1)
+	return func() { items[i] = one.Value }
 }
 
-// alike says whether both are lists of as many items.
-func alike(a, b any) (was, is []any, ok bool) {
+// sameLengthLists says whether both values are lists of the same length.
+func sameLengthLists(a, b any) (was, is []any, ok bool) {
 	was, isList := a.([]any)
 	is, isListToo := b.([]any)
 	return was, is, isList && isListToo && len(was) == len(is)
 }
 
-// keysOf are the fields by which an item of a list is known.
+// keysOf returns the x-kubernetes-list-map-keys of an item; false if the list has none.
 func keysOf(item any, s *props) (map[string]any, bool) {
 	if s == nil || s.XListType == nil || *s.XListType != "map" || len(s.XListMapKeys) == 0 {
 		return nil, false
 	}
-	return picked(item, s.XListMapKeys)
+	return selectFields(item, s.XListMapKeys)
 }
 
-// picked are some fields of an object, if it has them.
-func picked(item any, names []string) (map[string]any, bool) {
+// selectFields returns the named fields of an object; false if it lacks one.
+func selectFields(item any, names []string) (map[string]any, bool) {
 	fields, ok := item.(map[string]any)
 	out := map[string]any{}
 	for _, name := range names {
@@ -235,7 +237,7 @@ func picked(item any, names []string) (map[string]any, bool) {
 	return out, ok
 }
 
-// sameKeys says whether two lists have items of the same keys, in the same order.
+// sameKeys says whether the items of two lists have the same keys in the same order.
 func sameKeys(a, b []any, s *props) bool {
 	for i := range a {
 		x, ok := keysOf(a[i], s)
@@ -249,5 +251,5 @@ func sameKeys(a, b []any, s *props) bool {
 
 func equal(a, b any) bool { return digest(a) == digest(b) }
 
-// digest is a short name of a value: enough to tell that it has changed.
+// digest is a short hash of a value, which shows that it has changed.
 func digest(v any) string { return object.Digest(v)[:16] }

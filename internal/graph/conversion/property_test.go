@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/espalier-dev/espalier/internal/graph/conversion"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
 // moving is a kind whose fields have moved, split, changed their type and gone.
@@ -56,9 +57,9 @@ conversion:
     flag: '${self.spec.?flag.orValue(false) ? "yes" : "no"}'
 `
 
-// TestNothingIsLost shows that an object is the same after a way there and back, whatever
+// TestARoundTripLosesNothing shows that an object is the same after a way there and back, whatever
 // is in it, and that a change on the other side is made beside what is kept.
-func TestNothingIsLost(t *testing.T) {
+func TestARoundTripLosesNothing(t *testing.T) {
 	var k kind
 	parse(t, moving, &k)
 	c := k.converter(t)
@@ -74,7 +75,7 @@ func TestNothingIsLost(t *testing.T) {
 		there := convert(rt, t, c, was, to)
 		back := convert(rt, t, c, there, from)
 		if diff := cmp.Diff(was, back); diff != "" {
-			rt.Fatalf("there and back (-was +is):\n%s\nthere it was\n%s", diff, encode(t, there))
+			rt.Fatalf("there and back (-was +is):\n%s\nthere it was\n%s", diff, golden.YAML(t, there))
 		}
 
 		// What is carried over may be changed there, and nothing else changes here.
@@ -84,7 +85,7 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		back = convert(rt, t, c, there, from)
 		if diff := cmp.Diff(was["spec"], back["spec"]); diff != "" {
-			rt.Fatalf("with a change there (-want +got):\n%s\nthere it was\n%s", diff, encode(t, there))
+			rt.Fatalf("with a change there (-want +got):\n%s\nthere it was\n%s", diff, golden.YAML(t, there))
 		}
 	})
 }
@@ -92,7 +93,7 @@ func TestNothingIsLost(t *testing.T) {
 func convert(rt *rapid.T, t *testing.T, c *conversion.Converter, o map[string]any, to string) map[string]any {
 	out, err := c.Convert(o, to)
 	if err != nil {
-		rt.Fatalf("%v\n%s", err, encode(t, o))
+		rt.Fatalf("%v\n%s", err, golden.YAML(t, o))
 	}
 	return whole(t, out)
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// secretName matches names of fields whose value may be secret. One that ends in Name,
-// Ref or the like says where a secret is.
+// secretName matches names of fields that may have a secret value. A name that ends in Name,
+// Ref or the like refers to a secret and does not match.
 var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key)s?$`)
 
-// maySecret says whether a field of the name may hold a secret.
-func maySecret(name string) bool { return secretName.MatchString(name) }
+// mayBeSecret says whether a field of the name may have a secret value.
+func mayBeSecret(name string) bool { return secretName.MatchString(name) }
 
-// isFigure says whether a value is a number or true or false: maxTokens is no secret.
-func isFigure(value any) bool {
+// isNumberOrBool says whether a value is a number or a boolean, which is never a secret:
+// maxTokens matches secretName.
+func isNumberOrBool(value any) bool {
 	switch value.(type) {
 	case int64, float64, bool:
 		return true
@@ -23,10 +24,10 @@ func isFigure(value any) bool {
 	return false
 }
 
-// maySecretPath says whether any field of a path may.
-func maySecretPath(at object.Path) bool {
+// mayBeSecretPath says whether any field of a path may have a secret value.
+func mayBeSecretPath(at object.Path) bool {
 	for _, name := range strings.FieldsFunc(string(at), func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }) {
-		if maySecret(name) {
+		if mayBeSecret(name) {
 			return true
 		}
 	}

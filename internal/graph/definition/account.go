@@ -11,18 +11,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Account is by whose rights the instances of a definition are looked after.
+// Account is the account that reconciles the instances of a definition.
 type Account struct {
-	// User is who that is; empty for this program itself.
+	// User is the impersonated user; empty for the controllers themselves.
 	User    string
 	Named   v1alpha1.ServiceAccount
 	Cluster *kube.Client
 	Hub     *watch.Hub
 }
 
-// accountOf says which service account a definition names, or what is wrong with it; the
-// rest of the definition may be unreadable. One in a namespace can't act with the rights of
-// another: whoever may write definitions there has no say over those.
+// accountOf returns the service account that a definition names, or what is wrong with it;
+// the rest of the definition may be invalid. A namespaced definition cannot name an account
+// of another namespace: its authors have no permissions there.
 func accountOf(owner object.Definition, definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
 	value, is, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
 	if !is || value == nil {
@@ -47,10 +47,10 @@ func accountOf(owner object.Definition, definition *unstructured.Unstructured) (
 	return named, ""
 }
 
-// resolveAccount finds the account by whose rights instances are looked after: the one that the
-// definition names, whether the rest of it can be used or not. While that can't be told they
-// stay in charge of whom they were in before, as is known here or as the status tells, and
-// otherwise of nobody: a mistake doesn't widen rights.
+// resolveAccount sets the account that reconciles the instances: the one that the definition
+// names, even if the rest of the definition is invalid. While the name is invalid the
+// previous account stays, as known in memory or from the status. Without a previous account
+// there is none: a mistake must not widen permissions.
 func (r *Dialect) resolveAccount(v *session) {
 	named, problem := accountOf(v.owner, v.Unstructured)
 	if problem == "" {
@@ -62,12 +62,12 @@ func (r *Dialect) resolveAccount(v *session) {
 	}
 	v.result.problems.Addf("spec.serviceAccount", "%s", problem)
 	if v.account = v.memory.account; v.account.Cluster == nil && v.status.ServingRevision != 0 {
-		var was v1alpha1.ServiceAccount // none is for this program's own rights
-		if told := v.status.ServiceAccount; told != nil {
-			was = *told
+		var was v1alpha1.ServiceAccount // empty for the controllers themselves
+		if reported := v.status.ServiceAccount; reported != nil {
+			was = *reported
 		}
 		if was.Name != "" && v.owner.Namespace != "" && was.Namespace != v.owner.Namespace {
-			return // whoever writes that has no say over others' accounts
+			return // its author has no permissions for accounts of other namespaces
 		}
 		if account, err := r.As(was); err == nil {
 			v.account = account

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-func TestWhichServiceAccountADefinitionNames(t *testing.T) {
+func TestAccountOf(t *testing.T) {
 	in := func(namespace string) object.Definition {
 		return object.Definition{Name: "d", Namespace: namespace}
 	}
@@ -41,7 +41,7 @@ func TestWhichServiceAccountADefinitionNames(t *testing.T) {
 	}
 }
 
-func TestRightsAreAskedForLaterAndLater(t *testing.T) {
+func TestReviewsBackOff(t *testing.T) {
 	var l reviewBackoff
 	now := time.Unix(0, 0)
 	ask := func(after time.Duration, still bool, want time.Duration) {
@@ -76,7 +76,7 @@ func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
 		"There is nothing else to do":      {time.Minute, false, reconcile.Done(), reconcile.RequeueAfter(time.Minute)},
 		"A rollout looks again before":     {time.Minute, false, reconcile.RequeueAfter(time.Second), reconcile.RequeueAfter(time.Second)},
 		"A rollout looks again afterwards": {time.Second, false, reconcile.RequeueAfter(time.Minute), reconcile.RequeueAfter(time.Second)},
-		"Another API server may have it":   {0, true, reconcile.Done(), reconcile.RequeueAfter(kube.BuiltInAge)},
+		"Another API server may have it":   {0, true, reconcile.Done(), reconcile.RequeueAfter(kube.BuiltInCacheTTL)},
 		"That may be sooner granted":       {time.Second, true, reconcile.Done(), reconcile.RequeueAfter(time.Second)},
 	}
 	for name, tc := range cases {

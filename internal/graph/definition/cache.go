@@ -12,9 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// revisionCache remembers what revisions and the definition itself were read as, so that a pass that
-// finds nothing new costs little: a definition is looked at whenever one of its instances
-// goes.
+// revisionCache caches the decoded revisions and the hash of the definition, so that a
+// reconcile without changes is cheap: each deleted instance reconciles its definition.
 type revisionCache struct {
 	read map[types.UID]*cachedRevision
 	// uid and generation are those of the definition that own is the hash of.
@@ -23,16 +22,17 @@ type revisionCache struct {
 	own        string
 }
 
-// cachedRevision is a revision in a version of it.
+// cachedRevision is a decoded revision at one resource version.
 type cachedRevision struct {
 	version string
 	one     *rev.GraphRevision
-	hash    string // of its content, which never changes; "" if nobody has asked
-	// dropped says that it has been let go of, and is there until everybody has heard.
+	hash    string // of its content, which never changes; "" if not computed yet
+	// dropped says that the revision is released and stays cached until its deletion is
+	// observed.
 	dropped bool
 }
 
-// decode reads a revision. What it returns is shared, and read-only.
+// decode decodes a revision. The result is shared and must not be changed.
 func (s *revisionCache) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 	known := s.read[o.GetUID()]
 	if known != nil && known.version == o.GetResourceVersion() {
@@ -61,20 +61,20 @@ func decodeRevision(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 	return one, nil
 }
 
-// drop notes that a revision has been let go of.
+// drop marks a revision as released.
 func (s *revisionCache) drop(uid types.UID) {
 	if known := s.read[uid]; known != nil {
 		known.dropped = true
 	}
 }
 
-// has says whether a revision that was read is still to be had.
+// has says whether a decoded revision is not released.
 func (s *revisionCache) has(one *rev.GraphRevision) bool {
 	known := s.read[one.UID]
 	return known == nil || !known.dropped
 }
 
-// only forgets the revisions that aren't there any more.
+// only removes all other revisions from the cache.
 func (s *revisionCache) only(there []*rev.GraphRevision) {
 	if len(s.read) == len(there) {
 		return

@@ -16,37 +16,37 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// candidate is what may compose instances: a revision, or, with number 0, the definition
-// itself, where no revision of it is kept.
+// candidate is a revision that may compose instances, or, with number 0, the definition
+// itself if no revision of it is kept.
 type candidate struct {
 	number int64
 	*compilation
 }
 
-// obstacle is why what the definition asks for can't serve; what served before goes on.
+// obstacle says why the requested revision cannot serve; the previous one continues.
 type obstacle struct{ reason, message string }
 
-// chooseRevision finds what the definition asks its instances to be composed by.
+// chooseRevision chooses the revision that the definition requests for its instances.
 func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 	v.choice.target = revision.TargetOf(v.GetAnnotations(), v.source.spec, v.history.revisions)
 	waves, problems := revision.WavesOf(v.source.spec)
 	v.choice.waves = waves
 	if v.source.unreadable {
-		return // what serves goes on
+		return // the serving revision continues
 	}
 	t := &v.choice.target
 	switch {
 	case len(t.Problems) > 0:
 		v.choice.obstacle = obstacle{revisionMissing, messageOf(t.Problems.Sorted().Err())}
 	case v.history.unrecorded.reason == revisionsUnreadable && (v.memory.composers != nil || v.status.ServingRevision != 0 && (v.choice.waves.Any() || revision.StateOf(v.status).Rolling() != 0)):
-		return // what serves goes on, or waits until it is known
-	case t.Why == revision.Latest && v.history.unrecorded.reason != "":
+		return // the serving revision continues, or waits until it is known
+	case t.Reason == revision.Latest && v.history.unrecorded.reason != "":
 		t.Number, t.Revision = 0, nil
 		v.choice.candidate = candidate{0, v.memory.compiled.own}
-	case t.Revision == nil && t.Why != revision.Latest:
-		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("there is no revision %d, which %s asks for; there are %s", t.Number, t.Asked, revision.List(v.history.revisions))}
+	case t.Revision == nil && t.Reason != revision.Latest:
+		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("there is no revision %d, which %s asks for; there are %s", t.Number, t.Source, revision.ListNumbers(v.history.revisions))}
 	case t.Revision == nil:
-		return // there is none yet: the definition says what is wrong with it
+		return // no revision exists yet: the definition's conditions say why
 	case len(problems) > 0 && v.status.ServingRevision != 0 && v.status.ServingRevision != t.Number:
 		v.choice.obstacle = obstacle{rolloutInvalid, messageOf(problems.Err())}
 	default:
@@ -71,7 +71,7 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 	}
 }
 
-// compilationOf is what is known of a revision's graph.
+// compilationOf returns the compilation of a revision.
 func (r *Dialect) compilationOf(v *session, one *rev.GraphRevision) *compilation {
 	c, known := v.memory.compiled.revisions[one.Spec.Revision]
 	if !known {
@@ -82,7 +82,7 @@ func (r *Dialect) compilationOf(v *session, one *rev.GraphRevision) *compilation
 	return c
 }
 
-// compileCandidate compiles what may compose instances of the kind that the definition has.
+// compileCandidate compiles a candidate.
 func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate) error {
 	if c.spec == nil {
 		return nil
@@ -98,15 +98,15 @@ func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate)
 	return nil
 }
 
-// graphOf is the graph by which a revision composes instances, the last that it compiled to;
-// problem says why there is none.
+// graphOf returns the graph of a revision, the last one that compiled; problem says why
+// there is none.
 func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current *apiextensionsv1.CustomResourceDefinition) (g *graph.Graph, problem string) {
-	one := revision.Numbered(v.history.revisions, number)
+	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil {
 		if c := v.memory.compiled.revisions[number]; c != nil && c.good != nil && r.composes(v, number) {
-			return c.good, "" // somebody has done away with it; it is in memory
+			return c.good, "" // the revision is deleted, and its graph still in memory
 		}
-		return nil, fmt.Sprintf("there is no revision %d; there are %s", number, revision.List(v.history.revisions))
+		return nil, fmt.Sprintf("there is no revision %d; there are %s", number, revision.ListNumbers(v.history.revisions))
 	}
 	c := candidate{number, r.compilationOf(v, one)}
 	if err := r.compileCandidate(ctx, v, c); err != nil {
@@ -118,7 +118,7 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 	}
 	if current != nil {
 		wanted := kind.For(c.good, c.spec.Schema, v.owner, kind.Options{Version: r.Version, MoreColumns: r.MoreColumns})
-		if of, is := crd.Hub(wanted), crd.Hub(current); of != is {
+		if of, is := crd.StorageVersion(wanted), crd.StorageVersion(current); of != is {
 			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
 		}
 		if changes := kind.MissingFields(current, wanted); len(changes) > 0 && number != v.rollout.step.Now.Serving {
@@ -128,21 +128,21 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 	return c.good, ""
 }
 
-// composes says whether instances are composed by a revision now.
+// composes says whether a revision composes instances now.
 func (r *Dialect) composes(v *session, number int64) bool {
 	return slices.Contains(v.rollout.step.Now.Revisions(), number) || v.memory.composers != nil && v.memory.composers.graphs[number] != nil
 }
 
-// noteLookupError notes what couldn't be found out, so that the pass is repeated.
+// noteLookupError records a failed lookup of a kind, so that the reconcile is repeated.
 func (r *Dialect) noteLookupError(v *session, err error) {
 	if v.lookupErr == nil {
 		v.lookupErr = err
 	}
 }
 
-// revisionsInUse are the numbers of the revisions that something needs, as far as known says that
-// this can be told: those that compose instances or are about to, that are asked for, and
-// what the definition is.
+// revisionsInUse are the numbers of the revisions in use: those that compose instances or
+// will, those that instances or the definition request, and the definition's current one.
+// known is false while the requests of instances are unknown.
 func (r *Dialect) revisionsInUse(v *session) (used map[int64]bool, known bool) {
 	used = map[int64]bool{v.choice.target.Number: true, v.status.ServingRevision: true}
 	if newest := revision.Newest(v.history.revisions); newest != nil {
@@ -153,9 +153,9 @@ func (r *Dialect) revisionsInUse(v *session) (used map[int64]bool, known bool) {
 			used[n] = true
 		}
 	}
-	settled := len(v.history.revisions) <= revision.Limit(v.source.spec) && !anyDeleted(v.history.revisions)
+	settled := len(v.history.revisions) <= revision.HistoryLimit(v.source.spec) && !anyDeleted(v.history.revisions)
 	if settled {
-		return used, true // nobody has to go: whom instances ask for makes no difference
+		return used, true // no revision is to be deleted: requests of instances make no difference
 	}
 	pins, known := r.pinnedRevisions(v)
 	for n := range pins {
@@ -173,12 +173,12 @@ func anyDeleted(all []*rev.GraphRevision) bool {
 	return false
 }
 
-// servingMessage says by which revision instances are composed, and why.
+// servingMessage says which revision composes instances, and why.
 func servingMessage(v *session) string {
 	serving := v.rollout.step.Next.Serving
 	text := fmt.Sprintf("revision %d compiled and active", serving)
-	if v.choice.target.Why != revision.Latest && v.choice.target.Number == serving {
-		text += fmt.Sprintf("; %s asks for it", v.choice.target.Asked)
+	if v.choice.target.Reason != revision.Latest && v.choice.target.Number == serving {
+		text += fmt.Sprintf("; %s asks for it", v.choice.target.Source)
 		if newest := revision.Newest(v.history.revisions); newest != nil && newest.Spec.Revision != serving {
 			text += fmt.Sprintf(", the newest is %d", newest.Spec.Revision)
 		}
@@ -186,7 +186,7 @@ func servingMessage(v *session) string {
 	return text
 }
 
-// rolloutMessage says how far a rollout is, while one is under way.
+// rolloutMessage describes the progress of a rollout.
 func rolloutMessage(s *v1alpha1.RolloutStatus) string {
 	return strings.TrimSpace(fmt.Sprintf("revision %d is rolled out: %s", s.Revision, s.Message))
 }

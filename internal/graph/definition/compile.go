@@ -15,15 +15,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// compiled is what became of a definition's spec.
+// compiled is the result of compiling a definition's spec.
 type compiled struct {
 	graph    *graph.Graph
 	problems diag.List
 }
 
-// compilation remembers what a spec came to: input names what it was compiled
-// from, and kinds are what it looked up. Good is the last graph that it came to, which
-// goes on serving when a kind becomes another.
+// compilation caches the result of compiling a spec. input identifies the spec and its
+// kinds, and kinds are those that it looked up. good is the last graph that compiled, which
+// continues to serve if a change of a kind breaks the definition.
 type compilation struct {
 	spec  *v1alpha1.DefinitionSpec
 	last  compiled
@@ -32,8 +32,8 @@ type compilation struct {
 	kinds []schema.GroupVersionKind
 }
 
-// compile compiles the definition, or the revision that it is. lookupErr says if it
-// could not be found out what a kind is like.
+// compile compiles the definition, or the revision with its content. It sets lookupErr if a
+// kind cannot be looked up.
 func (r *Dialect) compile(ctx context.Context, v *session) {
 	if len(v.result.problems) > 0 {
 		r.compileReadable(ctx, v)
@@ -51,12 +51,12 @@ func (r *Dialect) compile(ctx context.Context, v *session) {
 	}
 }
 
-// compileReadable adds to what is wrong with a spec before it is compiled what else is wrong
-// with it. It is compiled for good when that is mended.
+// compileReadable adds the problems of the readable part of a spec to those of decoding it.
+// The spec is compiled as a whole once it can be decoded.
 func (r *Dialect) compileReadable(ctx context.Context, v *session) {
-	kinds, err := lookUpKinds(ctx, r.Kinds, graph.Uses(v.source.readable))
+	kinds, err := lookUpKinds(ctx, r.Kinds, graph.UsedKinds(v.source.readable))
 	if err != nil {
-		return // what can't be read is told all the same
+		return // the problems of decoding are reported anyway
 	}
 	_, problems := graph.Compile(v.source.readable, kinds)
 	v.result.problems.Add(problems...)
@@ -65,13 +65,13 @@ func (r *Dialect) compileReadable(ctx context.Context, v *session) {
 // recompile compiles a spec, unless neither it nor a kind that it uses has changed
 // since the last time.
 func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) error {
-	uses := graph.Uses(c.spec)
+	uses := graph.UsedKinds(c.spec)
 	kinds, err := lookUpKinds(ctx, r.Kinds, uses)
 	if err != nil {
 		return err
 	}
 	for _, kind := range kinds {
-		v.kindAbsent = v.kindAbsent || kind.Absent
+		v.kindAbsent = v.kindAbsent || kind.NeverServed
 	}
 	input := inputOf(c.spec, uses, kinds)
 	if input == c.input {
@@ -84,23 +84,23 @@ func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) err
 	}
 	r.Registry.setUses(v.registered)
 	if again, err := lookUpKinds(ctx, r.Kinds, uses); err != nil || inputOf(c.spec, uses, again) != input {
-		r.Wake(v.Key) // a kind changed before anybody knew that this definition cares
+		r.Wake(v.Key) // a kind changed before its use by this definition was registered
 	}
 	return nil
 }
 
-// lastGood is the last graph that a definition came to which compiled once. After a restart
-// at which a kind is no more as it was then, it is what can be served of it all the same.
+// lastGood is the last graph of a definition that compiled before. If a kind has changed
+// during a restart, it is a graph of the parts that still compile.
 func (r *Dialect) lastGood(ctx context.Context, c *compilation) *graph.Graph {
 	if c.good == nil {
-		if kinds, err := lookUpKinds(ctx, r.Kinds, c.kinds); err == nil { // otherwise the next pass finds out
+		if kinds, err := lookUpKinds(ctx, r.Kinds, c.kinds); err == nil { // otherwise the next reconcile retries
 			c.good = graph.CompileAccepted(c.spec, kinds)
 		}
 	}
 	return c.good
 }
 
-// lookUpKinds finds out what is known of kinds.
+// lookUpKinds looks up kinds.
 func lookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersionKind) (graph.Kinds, error) {
 	out := graph.Kinds{}
 	for _, gvk := range uses {
@@ -108,26 +108,25 @@ func lookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersio
 		if err != nil {
 			return nil, &lookupError{kind: gvk, err: err}
 		}
-		if known || kind.Absent {
+		if known || kind.NeverServed {
 			out[gvk] = kind
 		}
 	}
 	return out, nil
 }
 
-// inputOf names the input of a compilation: the spec, and the kinds as they are
-// seen.
+// inputOf identifies the input of a compilation: the spec and the kinds.
 func inputOf(spec *v1alpha1.DefinitionSpec, uses []schema.GroupVersionKind, kinds graph.Kinds) string {
 	input := []any{spec}
 	for _, gvk := range uses {
 		kind, known := kinds[gvk]
-		input = append(input, gvk, known, kind.Namespaced, kind.Nested, kind.Names, kind.Revision, kind.Absent, kind.Siblings)
+		input = append(input, gvk, known, kind.Namespaced, kind.ServedByDefinition, kind.NameRule, kind.Revision, kind.NeverServed, kind.Siblings)
 	}
 	return object.Digest(input)
 }
 
-// lookupError says that it couldn't be found out what a kind is like. Its text
-// is the same whenever the cause is, so that it can stand in a status.
+// lookupError is the error of a kind that cannot be looked up. Its message is stable for
+// the same cause, so that it can be part of a status.
 type lookupError struct {
 	kind schema.GroupVersionKind
 	err  error

@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// composerOf makes a Composer of a graph.
+// composerOf returns the Composer of a graph.
 func composerOf(g *graph.Graph) instance.Composer { return graphComposer{g} }
 
 type graphComposer struct{ *graph.Graph }
 
-// Compose evaluates the graph; it is pure and can't fail.
+// Compose evaluates the graph. It is pure and never fails.
 func (c graphComposer) Compose(_ context.Context, facts plan.Facts, _ instance.ClusterState) (plan.Desired, error) {
 	return c.Graph.Compose(facts), nil
 }
@@ -28,6 +28,6 @@ func (c graphComposer) Depth() int {
 	return depth
 }
 
-func (c graphComposer) Room() report.Room { return report.RoomIn(c.Status) }
+func (c graphComposer) StatusFields() report.FieldSet { return report.UndeclaredFields(c.Status) }
 
-func (c graphComposer) Defaults() inventory.Defaults { return c.Graph.Defaults }
+func (c graphComposer) Defaults() inventory.Defaults { return c.Graph.DeletionDefaults }

@@ -16,25 +16,24 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// composers composes each instance by the revision that is the instance's: the one that it asks
-// for, or the one that the definition's state has for it. It is immutable, but for what it
-// notes of whom instances ask for.
+// composers composes each instance by its revision: the one that the instance requests, or
+// the one that the rollout state assigns. It is immutable, except that it records the
+// revisions that instances request.
 type composers struct {
 	instance.Composer // of the serving revision
 	state             revision.State
 	graphs            map[int64]*graph.Graph
-	// refused says of revisions that instances ask for why they can't have them.
+	// refused says, by revision, why it cannot compose the instances that request it.
 	refused map[int64]string
-	// mark is the same for composers that compose the same.
+	// mark is equal for composers with equal results.
 	mark string
-	// asked is told of each revision that an instance asks for and that nobody knew
-	// somebody would.
+	// asked is called for each newly requested revision.
 	asked func(number int64)
 }
 
 var _ instance.Chooser = (*composers)(nil)
 
-// newComposers puts composers together; the serving revision must have a graph.
+// newComposers returns composers. The serving revision must have a graph.
 func newComposers(state revision.State, graphs map[int64]*graph.Graph, refused map[int64]string, asked func(int64)) *composers {
 	out := &composers{Composer: composerOf(graphs[state.Serving]), state: state, graphs: graphs, refused: refused, asked: asked}
 	mark := []any{state.Serving, refused}
@@ -57,7 +56,7 @@ func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {
 	return composer
 }
 
-// find is Choose, with the revision that the instance asks for, if nothing is known of that.
+// find is Choose; unknown is the revision that the instance requests if that is not known.
 func (c *composers) find(o *unstructured.Unstructured) (composer instance.Composer, unknown int64) {
 	pin, asks := revision.PinOf(o)
 	if !asks {
@@ -85,7 +84,7 @@ func (c *composers) of(number int64) instance.Composer {
 	return c.Composer
 }
 
-// revisionOf is the revision whose graph a composer is; 0 if it is none's.
+// revisionOf returns the revision of a composer; 0 if it has none.
 func (c *composers) revisionOf(by instance.Composer) int64 {
 	for n, g := range c.graphs {
 		if composerOf(g) == by {
@@ -95,11 +94,11 @@ func (c *composers) revisionOf(by instance.Composer) int64 {
 	return 0
 }
 
-// Written are the kinds that any of the revisions writes.
-func (c *composers) Written() []schema.GroupVersionKind {
-	out := c.Composer.Written()
+// Written lists the kinds that any of the revisions writes.
+func (c *composers) ChildKinds() []schema.GroupVersionKind {
+	out := c.Composer.ChildKinds()
 	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
-		for _, gvk := range c.graphs[n].Written() {
+		for _, gvk := range c.graphs[n].ChildKinds() {
 			if !slices.Contains(out, gvk) {
 				out = append(out, gvk)
 			}
@@ -108,14 +107,14 @@ func (c *composers) Written() []schema.GroupVersionKind {
 	return out
 }
 
-// pins are the revisions that instances may ask for: those that some have asked for since
-// the program began. It is safe for concurrent use.
+// pins are the revisions that instances have requested since the program started. It is
+// safe for concurrent use.
 type pins struct {
 	mu      sync.Mutex
 	numbers map[int64]bool
 }
 
-// add notes that an instance asks for a revision, and says whether that is new.
+// add records that an instance requests a revision, and says whether that is new.
 func (p *pins) add(number int64) (fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,14 +126,14 @@ func (p *pins) add(number int64) (fresh bool) {
 	return fresh
 }
 
-// any says whether any has been asked for.
+// any says whether any revision is requested.
 func (p *pins) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.numbers) > 0
 }
 
-// retain forgets those that nobody asks for any more.
+// retain removes the revisions that are no longer requested.
 func (p *pins) retain(asked map[int64]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,10 +29,10 @@ var spellings = []schema.GroupVersionKind{
 // mostDependants bounds how many definitions a message names.
 const mostDependants = 10
 
-// dependants says which definitions compose the kind and compile with it as it is, but
-// wouldn't with it as it is to be, each with the expressions that would fail. While any is
-// in the way, a change of any definition brings another pass.
-func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensionsv1.CustomResourceDefinition) (told string, err error) {
+// dependants names the definitions that compose the kind and compile with the current
+// CustomResourceDefinition, but would not with the wanted one, each with the expressions
+// that would fail. While there are any, a change of any definition triggers a reconcile.
+func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
 	var broken []string
 	for _, kind := range spellings {
 		all, state := v.lease.Matching(kind, "", labels.Everything())
@@ -58,15 +58,15 @@ func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensi
 	return strings.Join(broken, "; "), nil
 }
 
-// wouldBreak says what would be wrong in a definition if the kind were as it is to be; empty
-// if nothing would, or something is already.
+// wouldBreak says why a definition would not compile with the wanted CustomResourceDefinition;
+// empty if it would, or if it does not compile now.
 func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstructured.Unstructured, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
 	spec := r.servingSpec(definition)
 	if spec == nil {
 		return "", nil
 	}
 	composes := func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == v.source.kind }
-	uses := graph.Uses(spec)
+	uses := graph.UsedKinds(spec)
 	if !slices.ContainsFunc(uses, composes) {
 		return "", nil
 	}
@@ -96,8 +96,8 @@ func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstru
 	return strings.Join(strings.Fields(messageOf(problems.Sorted().Err())), " "), nil
 }
 
-// servingSpec is what composes a definition's instances: the revision that serves, as far as
-// that is in memory, or else the definition as it is. It is nil if it can't be read.
+// servingSpec is the spec that composes a definition's instances: that of the serving
+// revision if it is in memory, or else the definition's own; nil if it cannot be decoded.
 func (r *Dialect) servingSpec(definition *unstructured.Unstructured) *v1alpha1.DefinitionSpec {
 	owner := object.Definition{Name: definition.GetName(), Namespace: definition.GetNamespace(), UID: definition.GetUID()}
 	if serving := statusOf(definition).ServingRevision; serving != 0 {

@@ -19,19 +19,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// settle is for how long instances are let be after the stored version has changed: of
-// several API servers one may know of that a little later, and store the former version
-// still.
+// settle delays the migration after the storage version has changed: one of several API
+// servers may learn of the change later and still store the former version.
 const settle = 5 * time.Second
 
-// tryAgain is when conversions are tried again that have failed for instances.
+// tryAgain is the delay before failed conversions of instances are retried.
 const tryAgain = 30 * time.Second
 
-// batch is how many instances one pass rewrites, so that other definitions get their turn.
+// batch bounds the instances that one reconcile rewrites, so that other definitions do not
+// wait.
 const batch = 200
 
-// migration rewrites the instances of a kind in the version that is stored now. It is
-// begun anew after a restart.
+// migration rewrites the instances of a kind in the current storage version. It starts over
+// after a restart.
 type migration struct {
 	kind  types.UID // of the CustomResourceDefinition
 	hub   string
@@ -40,14 +40,14 @@ type migration struct {
 	todo  []*unstructured.Unstructured
 }
 
-// migrate rewrites instances that may be stored in a former version, and then tells the
-// API server that none are, so that the version may go.
+// migrate rewrites instances that may be stored in a former version, and then updates
+// status.storedVersions, so that the version can be removed.
 func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
 	if out.Err == nil && v.readiness.Reason == serving.Reason(kind.ConversionFails) {
-		return reconcile.RequeueAfter(tryAgain) // that an instance has been repaired is no event of the definition's
+		return reconcile.RequeueAfter(tryAgain) // a repaired instance does not wake the definition
 	}
 	current, exists := r.Kinds.CRD(v.source.kind)
-	if !exists || !crd.BelongsTo(current, v.owner) || current.DeletionTimestamp != nil || !crd.Established(current) || len(crd.Outdated(current)) == 0 {
+	if !exists || !crd.BelongsTo(current, v.owner) || current.DeletionTimestamp != nil || !crd.IsEstablished(current) || len(crd.OutdatedStoredVersions(current)) == 0 {
 		v.memory.migration = nil
 		return out
 	}
@@ -55,7 +55,7 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 		return out
 	}
 	m := v.memory.migration
-	if hub := crd.Hub(current); m == nil || m.kind != current.UID || m.hub != hub {
+	if hub := crd.StorageVersion(current); m == nil || m.kind != current.UID || m.hub != hub {
 		m = &migration{kind: current.UID, hub: hub, since: r.Now()}
 		v.memory.migration = m
 	}
@@ -77,13 +77,13 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 	}
 	v.memory.migration = nil
 	if !v.readiness.Ready {
-		r.Wake(v.Key) // what it waited for may go
+		r.Wake(v.Key) // former versions may be removed now
 	}
 	return out
 }
 
-// rewrite rewrites some of the instances: a change of nothing has the API server store
-// an object anew if it is stored in another version.
+// rewrite rewrites some of the instances: an empty change makes the API server store an
+// object again if it is stored in another version.
 func rewrite(ctx context.Context, as *kube.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
 	if !m.begun {
 		kind := crd.GroupKind(current).WithVersion(m.hub)
@@ -102,8 +102,8 @@ func rewrite(ctx context.Context, as *kube.Client, m *migration, current *apiext
 		m.begun = true
 	}
 	for range min(batch, len(m.todo)) {
-		_, err := as.Mark(ctx, m.todo[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
-		if err != nil && !kube.IsGone(err) {
+		_, err := as.PatchMetadata(ctx, m.todo[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
+		if err != nil && !kube.IsStale(err) {
 			return err
 		}
 		m.todo = m.todo[1:]
@@ -111,7 +111,7 @@ func rewrite(ctx context.Context, as *kube.Client, m *migration, current *apiext
 	return nil
 }
 
-// rewritten tells the API server that all instances are stored in one version.
+// rewritten sets status.storedVersions to the current storage version.
 func (r *Dialect) rewritten(ctx context.Context, m *migration, name string) error {
 	o, err := r.Cluster.Get(ctx, crd.Kind, "", name)
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *Dialect) rewritten(ctx context.Context, m *migration, name string) erro
 	if err != nil {
 		return err
 	}
-	if current.UID != m.kind || crd.Hub(current) != m.hub {
-		return nil // the next pass sees what has become of it
+	if current.UID != m.kind || crd.StorageVersion(current) != m.hub {
+		return nil // the next reconcile reads its new state
 	}
 	status, _ := o.Object["status"].(map[string]any)
 	if status == nil {
@@ -130,8 +130,8 @@ func (r *Dialect) rewritten(ctx context.Context, m *migration, name string) erro
 	}
 	status["storedVersions"] = []any{m.hub}
 	answer, err := r.Cluster.WriteStatus(ctx, o, status, v1alpha1.InstanceManager)
-	if kube.IsGone(err) {
-		return nil // it has changed: its event brings the next pass
+	if kube.IsStale(err) {
+		return nil // it has changed: its event triggers the next reconcile
 	}
 	if err != nil {
 		return err

@@ -12,20 +12,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// readServedNote is what an annotation tells of how revisions were used. Whoever may write one has no
-// say over the rest of a status.
+// readServedNote decodes the annotation that records how revisions were used. It restores
+// only these fields of the status: users who may write annotations may not write status.
 func readServedNote(annotations map[string]string) (out v1alpha1.DefinitionStatus) {
-	var told v1alpha1.DefinitionStatus
-	if json.Unmarshal([]byte(annotations[v1alpha1.ServedAnnotation]), &told) != nil {
+	var recorded v1alpha1.DefinitionStatus
+	if json.Unmarshal([]byte(annotations[v1alpha1.ServedAnnotation]), &recorded) != nil {
 		return out
 	}
-	out.LastIssuedRevision, out.ServingRevision, out.Rollout = told.LastIssuedRevision, told.ServingRevision, told.Rollout
+	out.LastIssuedRevision, out.ServingRevision, out.Rollout = recorded.LastIssuedRevision, recorded.ServingRevision, recorded.Rollout
 	return out
 }
 
-// servedNote is what a definition that leaves instances behind notes of how revisions were used, for
-// the next of its name: by them alone that one would have the newest reach all at once, which
-// may have been in the middle of a rollout.
+// servedNote records how revisions were used when a definition leaves instances behind, for
+// the next definition of the name: without it that would apply the newest revision to all
+// instances at once, even in the middle of a rollout.
 func (v *session) servedNote() string {
 	text, err := json.Marshal(v1alpha1.DefinitionStatus{
 		LastIssuedRevision: v.status.LastIssuedRevision, ServingRevision: v.status.ServingRevision, Rollout: v.status.Rollout,
@@ -36,8 +36,8 @@ func (v *session) servedNote() string {
 	return string(text)
 }
 
-// resume goes on where a former definition of the name has left off, before anything else is
-// known of this one.
+// resume restores the state of a former definition of the name, before the definition has a
+// status of its own.
 func (v *session) resume() {
 	newest := revision.Newest(v.history.revisions)
 	if newest == nil || v.status.ServingRevision != 0 || v.status.LastIssuedRevision != 0 {
@@ -48,8 +48,8 @@ func (v *session) resume() {
 	}
 }
 
-// orphanRevision leaves a revision behind that no definition controls, so that the garbage collector
-// leaves it in place, with a note for the next definition.
+// orphanRevision removes the owner reference of a revision, so that the garbage collector
+// keeps it, and adds a note for the next definition.
 func (r *Dialect) orphanRevision(ctx context.Context, v *session, o *unstructured.Unstructured, note string) error {
 	change := map[string]any{}
 	owners := slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })

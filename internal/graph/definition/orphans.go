@@ -17,9 +17,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Orphans sees to revisions whose definition isn't there: while they are kept, another of its
-// name may find them, and they tell once whether they compile; deleted, nobody else lets them
-// go.
+// Orphans reconciles revisions without a definition. They stay for a later definition of
+// the same name, and their status says whether they compile. When such a revision is
+// deleted, Orphans removes its finalizer.
 type Orphans struct {
 	Cluster *kube.Client
 	Kinds   *kube.Kinds
@@ -27,7 +27,7 @@ type Orphans struct {
 	Now     func() time.Time
 }
 
-// Reconcile looks at a revision whose definition is gone, or never was there.
+// Reconcile handles a revision without a definition.
 func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
 	o, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
@@ -45,7 +45,7 @@ func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	defer lease.Commit()
 	definition, state := lease.Object(kind, namespace, name)
 	if state.Phase != watch.Synced || definition != nil {
-		return reconcile.Done() // its definition sees to it, and the lease wakes this when that goes
+		return reconcile.Done() // its definition handles it; the lease wakes this when the definition is gone
 	}
 	do := r.verify
 	if o.GetDeletionTimestamp() != nil {
@@ -57,7 +57,7 @@ func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	return reconcile.Done()
 }
 
-// isOpen says whether there is anything to do for a revision that has no definition.
+// isOpen says whether a revision without a definition needs an action.
 func (r *Orphans) isOpen(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil {
 		return slices.Contains(o.GetFinalizers(), v1alpha1.Finalizer)
@@ -69,7 +69,7 @@ func (r *Orphans) release(ctx context.Context, o *unstructured.Unstructured) err
 	return removeFinalizer(ctx, r.Cluster, o)
 }
 
-// verify tells whether the revision's graph compiles.
+// verify records in the status whether the revision's graph compiles.
 func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) error {
 	var one rev.GraphRevision
 	var c compiled
@@ -77,7 +77,7 @@ func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) erro
 		c.problems.Addf("spec", "can't be read: %v", err)
 	} else {
 		spec := &one.Spec.Snapshot.Spec
-		kinds, err := lookUpKinds(ctx, r.Kinds, graph.Uses(spec))
+		kinds, err := lookUpKinds(ctx, r.Kinds, graph.UsedKinds(spec))
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) erro
 		return err
 	}
 	_, err = r.Cluster.WriteStatus(ctx, o, fields, v1alpha1.StatusManager)
-	if kube.IsGone(err) {
+	if kube.IsStale(err) {
 		return nil
 	}
 	return err

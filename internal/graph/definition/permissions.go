@@ -24,19 +24,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// permissions are rights that a definition's instances are looked after with: those of the
-// account that it names, and those of the controllers themselves. Without an account all are
-// the controllers'.
-type permissions struct{ account, controllers []rbac.Need }
+// permissions are the permissions that reconciling a definition's instances needs: those of
+// the account that it names, and those of the controllers themselves. Without an account
+// all are the controllers'.
+type permissions struct{ account, controllers []rbac.Permission }
 
 func (p permissions) isEmpty() bool { return len(p.account)+len(p.controllers) == 0 }
 
-// remembered is for how long it is taken for true what is allowed: definitions that are
-// compiled at the same time, after a start, ask once.
+// remembered is how long the result of an access review is reused: definitions that compile
+// at the same time, after a start, send the same request once.
 const remembered = 10 * time.Second
 
-// reviewPermissions asks whether all is allowed that instances are looked after with. It is woken
-// when that changes, and tells of it.
+// reviewPermissions checks whether all permissions that instances need are granted, and
+// records changes. A change of roles or bindings triggers it again.
 func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
 	needs := r.needs(ctx, v)
 	if needs.isEmpty() || v.account.Cluster == nil {
@@ -54,23 +54,23 @@ func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
 	r.recheckWatches(r.Hub, lacks.controllers, before.controllers)
 	if regained := before.without(lacks); !regained.isEmpty() && v.memory.running.Controller != nil {
 		for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
-			v.memory.running.Wake(object.KeyOf(o), watch.Background) // it may have failed for want of these
+			v.memory.running.Wake(object.KeyOf(o), watch.Background) // it may have failed without these permissions
 		}
 	}
 }
 
-// recheckWatches looks whether what may no longer be watched still is: open watches go on for a
-// while, and instances must not count on them.
-func (r *Dialect) recheckWatches(hub *watch.Hub, lacks, before []rbac.Need) {
+// recheckWatches checks the watches that are no longer allowed: open watches continue for a
+// while, and instances must not rely on them.
+func (r *Dialect) recheckWatches(hub *watch.Hub, lacks, before []rbac.Permission) {
 	for _, n := range without(lacks, before) {
 		if n.Verb == "list" || n.Verb == "watch" {
-			hub.Recheck(schema.GroupResource{Group: n.Group, Resource: n.Resource})
+			hub.RecheckAccess(schema.GroupResource{Group: n.Group, Resource: n.Resource})
 		}
 	}
 }
 
-// recordPermissionEvents tells, each once, that rights are missing and which, and that none are
-// any more. It doesn't take a status that can be written.
+// recordPermissionEvents records one event when permissions are missing, and one when they
+// are granted. It works even if the status cannot be written.
 func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
 	e := v.memory
 	if e.review.missing.isEmpty() {
@@ -80,9 +80,9 @@ func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
 		e.review.message = ""
 		return
 	}
-	text := e.review.missing.message(v.account.User, r.Cluster.User(ctx), v.Key)
+	text := e.review.missing.message(v.account.User, r.Cluster.Username(ctx), v.Key)
 	was, _ := condition.Read(v.Unstructured).Get(v1alpha1.DefinitionPermissionsGranted)
-	if text != e.review.message && (e.review.message != "" || was.Message != text) { // else a run before this one has
+	if text != e.review.message && (e.review.message != "" || was.Message != text) { // otherwise a former process has recorded it
 		r.Events.Event(v.Unstructured, telemetry.Warning, "PermissionsMissing", text)
 		logr.FromContextOrDiscard(ctx).Info("warning: rights are missing", "message", text)
 	}
@@ -93,13 +93,14 @@ func (p permissions) without(o permissions) permissions {
 	return permissions{without(p.account, o.account), without(p.controllers, o.controllers)}
 }
 
-// without are the needs that aren't among others.
-func without(needs, others []rbac.Need) []rbac.Need {
-	return slices.DeleteFunc(slices.Clone(needs), func(n rbac.Need) bool { return slices.Contains(others, n) })
+// without returns the needs that are not among others.
+func without(needs, others []rbac.Permission) []rbac.Permission {
+	return slices.DeleteFunc(slices.Clone(needs), func(n rbac.Permission) bool { return slices.Contains(others, n) })
 }
 
-// needs are the rights that instances are looked after with, by what the definition is, by
-// what is to serve, and by what serves: an invalid definition's instances go on.
+// needs are the permissions that reconciling instances needs: for the definition, for the
+// chosen revision and for the serving one, since the instances of an invalid definition
+// continue.
 func (r *Dialect) needs(ctx context.Context, v *session) (all permissions) {
 	var specs []*v1alpha1.DefinitionSpec
 	if v.result.graph != nil {
@@ -109,12 +110,12 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions) {
 		specs = append(specs, v.choice.candidate.spec)
 	}
 	for _, n := range revision.StateOf(v.status).Revisions() {
-		if one := revision.Numbered(v.history.revisions, n); one != nil {
+		if one := revision.FindNumber(v.history.revisions, n); one != nil {
 			specs = append(specs, &one.Spec.Snapshot.Spec)
 		}
 	}
 	for _, spec := range specs {
-		needs := graph.Needs(spec, func(gvk schema.GroupVersionKind) (string, bool) {
+		needs := graph.RequiredPermissions(spec, func(gvk schema.GroupVersionKind) (string, bool) {
 			served, err := r.Kinds.Resolve(ctx, gvk)
 			return served.GVR.Resource, err == nil
 		})
@@ -130,14 +131,14 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions) {
 	return permissions{rbac.Distinct(all.account), rbac.Distinct(all.controllers)}
 }
 
-// reviewNeeds asks what is allowed: when something else is needed, when it may have changed, and
-// as long as something lacks.
+// reviewNeeds sends access reviews: when the needs change, when roles or bindings may have
+// changed, and as long as a permission is missing.
 func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions) {
 	e, now := v.memory, r.Now()
 	grants := r.impersonationState(v)
 	asked := object.Digest([]any{
 		v.account.User, needs.account, needs.controllers,
-		v.account.Cluster.Epoch(), r.Cluster.Epoch(), grants, // before it is asked: what changes meanwhile is news
+		v.account.Cluster.PermissionsEpoch(), r.Cluster.PermissionsEpoch(), grants, // read before the review, so that a later change triggers another one
 	})
 	if e.review.grants != grants {
 		e.review.grants, e.review.confirmAt = grants, now.Add(confirmed)
@@ -165,11 +166,11 @@ func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions
 	e.review.needs, e.review.missing = asked, lacks
 }
 
-// confirmed is when it is asked once more what is allowed after a role of a namespace has
-// changed: it takes the API server a moment to go by it, of which it doesn't tell.
+// confirmed is the delay of another review after a role of a namespace has changed: the API
+// server applies the change a moment later, without an event.
 const confirmed = 3 * time.Second
 
-// confirmAt asks for a pass at a time; zero for none.
+// confirmAt requests a reconcile at a time; zero for none.
 func (v *session) confirmAt(at, now time.Time) {
 	if at.IsZero() {
 		return
@@ -179,16 +180,16 @@ func (v *session) confirmAt(at, now time.Time) {
 	}
 }
 
-// impersonationState names the state of what lets the controllers act as the account, as far as
-// that is granted by the objects that are printed for it. What is granted in one namespace
-// isn't listed with what is granted in all.
+// impersonationState identifies the state of the roles and bindings that let the controllers
+// impersonate the account, if they are those that 'espalier rbac' prints. Reviews of cluster
+// permissions do not cover permissions in one namespace.
 func (r *Dialect) impersonationState(v *session) string {
 	if v.account.Named.Name == "" {
 		return ""
 	}
 	var states []string
 	for _, gvk := range inNamespaces {
-		o, _ := v.lease.Object(gvk, v.account.Named.Namespace, rbac.ControllersRoleOf(v.Key.Namespace, v.Key.Name))
+		o, _ := v.lease.Object(gvk, v.account.Named.Namespace, rbac.ControllersRoleName(v.Key.Namespace, v.Key.Name))
 		if o != nil {
 			states = append(states, o.GetResourceVersion())
 		}
@@ -196,21 +197,21 @@ func (r *Dialect) impersonationState(v *session) string {
 	return strings.Join(states, ",")
 }
 
-// findMissing is what of the needs is not granted. What the account may do isn't known while the
-// controllers may not act as it: then that is what lacks.
+// findMissing returns the needs that are not granted. If the controllers may not impersonate
+// the account, its permissions are unknown, and impersonation is the missing permission.
 func (r *Dialect) findMissing(ctx context.Context, v *session, needs permissions, since time.Time) (lacks permissions, err error) {
-	if lacks.controllers, err = r.Cluster.Lacks(ctx, needs.controllers, since); err != nil {
+	if lacks.controllers, err = r.Cluster.MissingPermissions(ctx, needs.controllers, since); err != nil {
 		return permissions{}, err
 	}
-	if slices.ContainsFunc(lacks.controllers, func(n rbac.Need) bool { return n.Verb == rbac.Impersonation }) {
+	if slices.ContainsFunc(lacks.controllers, func(n rbac.Permission) bool { return n.Verb == rbac.VerbImpersonate }) {
 		return lacks, nil
 	}
-	lacks.account, err = v.account.Cluster.Lacks(ctx, needs.account, since)
+	lacks.account, err = v.account.Cluster.MissingPermissions(ctx, needs.account, since)
 	return lacks, err
 }
 
-// reviewBackoff is how often in vain it was asked for rights. That they are granted is seen, but
-// not when the API server has heard of it.
+// reviewBackoff counts reviews that found permissions missing. The controllers observe that
+// roles change, but not when the API server applies the change.
 type reviewBackoff struct {
 	times int
 	due   time.Time
@@ -221,7 +222,7 @@ const (
 	slowestAsk = 5 * time.Minute
 )
 
-// next is when to ask again. Whoever comes before that was told of something new.
+// next is the delay before the next review. A reconcile before that has another trigger.
 func (l *reviewBackoff) next(still bool, now time.Time) time.Duration {
 	if !still || now.Before(l.due) {
 		l.times = 0
@@ -235,18 +236,18 @@ func (l *reviewBackoff) next(still bool, now time.Time) time.Duration {
 	return delay
 }
 
-// inNamespaces are the kinds that say who may do what in a namespace.
+// inNamespaces are the kinds that grant permissions in a namespace.
 var inNamespaces = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 }
 
-// permissionsCondition is the condition that tells what is lacking; none where there is nothing to
-// say: this program has all rights that it needs, as it is expected to.
+// permissionsCondition is the condition that lists missing permissions. There is none if the
+// definition names no account and the controllers have all permissions.
 func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alpha1.Condition, bool) {
 	e := v.memory
-	_, told := before.Get(v1alpha1.DefinitionPermissionsGranted)
-	if e.review.needs == "" && v.review.err == nil || v.review.err == nil && v.account.User == "" && e.review.missing.isEmpty() && !told {
+	_, hadCondition := before.Get(v1alpha1.DefinitionPermissionsGranted)
+	if e.review.needs == "" && v.review.err == nil || v.review.err == nil && v.account.User == "" && e.review.missing.isEmpty() && !hadCondition {
 		return v1alpha1.Condition{}, false
 	}
 	who := cmp.Or(v.account.User, "the controllers")
@@ -261,20 +262,20 @@ func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alph
 	return c, true
 }
 
-// message says what is missing, of whom, and how to grant it. The controllers' own name is
-// empty while it isn't known.
+// message says which permissions are missing, for which account, and how to grant them. The
+// controllers' own name is empty while it is unknown.
 func (p permissions) message(account, controllers string, key object.Key) string {
 	command := "espalier rbac " + commandArguments(key)
 	if len(p.controllers) > 0 && controllers != "" {
-		command += " " + rbac.Argument(rbac.User(controllers))
+		command += " " + rbac.SubjectFlag(rbac.UserSubject(controllers))
 		controllers = "The controllers (" + controllers + ")"
 	} else {
 		controllers = "The controllers"
 	}
 	var texts []string
-	tell := func(who, verb string, needs []rbac.Need) {
+	tell := func(who, verb string, needs []rbac.Permission) {
 		if len(needs) > 0 {
-			texts = append(texts, who+" "+verb+": "+strings.Join(rbac.Texts(needs), "; "))
+			texts = append(texts, who+" "+verb+": "+strings.Join(rbac.Describe(needs), "; "))
 		}
 	}
 	tell(account, "lacks", p.account)
@@ -282,7 +283,7 @@ func (p permissions) message(account, controllers string, key object.Key) string
 	return "rights are missing without which instances can't be looked after; grant them by the roles and bindings that '" + command + "' prints. " + strings.Join(texts, ". ")
 }
 
-// commandArguments name a definition to a command.
+// commandArguments are the arguments of a command that name a definition.
 func commandArguments(key object.Key) string {
 	if key.Namespace != "" {
 		return key.Name + " --namespace " + key.Namespace
@@ -290,11 +291,11 @@ func commandArguments(key object.Key) string {
 	return key.Name
 }
 
-// requeue is when to look at the definition without being told to.
+// requeue adds the time of the next reconcile without an event.
 func (v *session) requeue(out reconcile.Result) reconcile.Result {
 	patience := v.review.requeueAfter
-	if v.kindAbsent && (patience == 0 || patience > kube.BuiltInAge) {
-		patience = kube.BuiltInAge
+	if v.kindAbsent && (patience == 0 || patience > kube.BuiltInCacheTTL) {
+		patience = kube.BuiltInCacheTTL
 	}
 	if patience > 0 && out.Err == nil && (out.RequeueAfter == 0 || patience < out.RequeueAfter) {
 		return reconcile.RequeueAfter(patience)

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-func TestHowMissingRightsAreTold(t *testing.T) {
+func TestMessageOfMissingPermissions(t *testing.T) {
 	const remedy = "rights are missing without which instances can't be looked after; grant them by the roles and bindings that "
-	pods, sites := rbac.Of("", "pods", "list", "watch"), rbac.Of("example.com", "sites", "list")
+	pods, sites := rbac.PermissionsFor("", "pods", "list", "watch"), rbac.PermissionsFor("example.com", "sites", "list")
 	key := object.Key{Kind: "ResourceGraphDefinition", Name: "site"}
 	cases := map[string]struct {
 		lacks       permissions
@@ -21,7 +21,7 @@ func TestHowMissingRightsAreTold(t *testing.T) {
 		want        string
 	}{
 		"The account lacks some": {
-			permissions{account: append(pods, rbac.Of("", "secrets", "get")...)}, "builder", "system:serviceaccount:a:b", key,
+			permissions{account: append(pods, rbac.PermissionsFor("", "secrets", "get")...)}, "builder", "system:serviceaccount:a:b", key,
 			remedy + "'espalier rbac site' prints. builder lacks: list and watch pods; get secrets",
 		},
 		"The controllers lack some": {
@@ -45,10 +45,10 @@ func TestHowMissingRightsAreTold(t *testing.T) {
 	}
 }
 
-func TestWhomMissingRightsConcern(t *testing.T) {
+func TestMissingPermissionsByDefinition(t *testing.T) {
 	g := NewRegistry()
 	a, b := object.Key{Kind: "ResourceGraphDefinition", Name: "a"}, object.Key{Kind: "ResourceGraphDefinition", Name: "b"}
-	pods := rbac.Of("", "pods", "list")
+	pods := rbac.PermissionsFor("", "pods", "list")
 	g.setPermissions(g.Entry(a).Memory, "builder", permissions{account: pods, controllers: pods})
 	g.setPermissions(g.Entry(b).Memory, "", permissions{})
 	if diff := cmp.Diff([]Missing{{a, "", pods}, {a, "builder", pods}}, g.Missing()); diff != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// Wanted is the CustomResourceDefinition of the kind as the graph wants it.
+// Wanted is the desired CustomResourceDefinition of the graph's kind.
 func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 	if v.choice.candidate.compilation == nil {
 		v.r.unpublished(ctx, v)
@@ -24,7 +24,7 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 	}
 	wanted := kind.For(v.choice.candidate.last.graph, v.choice.candidate.spec.Schema, v.owner, kind.Options{Version: v.r.Version, MoreColumns: v.r.MoreColumns})
 	if v.choice.candidate.number == 0 {
-		if err := kind.Accept(wanted, v.source.spec); err != nil {
+		if err := kind.RecordAccepted(wanted, v.source.spec); err != nil {
 			return nil, err
 		}
 	}
@@ -36,17 +36,16 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 	return []*serving.Wanted{w}, nil
 }
 
-// mayPublish says whether the CustomResourceDefinition may be written in place of the current one, which would not break its
-// users then.
+// mayPublish says whether the CustomResourceDefinition may replace the current one without breaking its users.
 func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error) {
 	wanted := w.CRD
 	if current == nil {
 		return r.convertAt(v, wanted, nil), nil
 	}
-	moves := crd.Hub(current) != crd.Hub(wanted)
-	if !moves && v.choice.target.Why != revision.Latest && len(kind.Breaking(current, wanted)) > 0 && len(kind.MissingFields(current, wanted)) == 0 {
+	moves := crd.StorageVersion(current) != crd.StorageVersion(wanted)
+	if !moves && v.choice.target.Reason != revision.Latest && len(kind.Breaking(current, wanted)) > 0 && len(kind.MissingFields(current, wanted)) == 0 {
 		wanted = kind.WithVersionsOf(wanted, current)
-		w.CRD = wanted // an earlier revision is served by the schema of a later one
+		w.CRD = wanted // the schema of a later revision serves an earlier one
 	}
 	if !r.convertAt(v, wanted, current) {
 		return false, nil
@@ -55,8 +54,8 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 	if err != nil {
 		return false, err
 	}
-	if install.AsApplied(current, configuration) {
-		*v.readiness = serving.ReadinessOf(current) // as at nearly every pass, so that nothing is compared for it
+	if install.IsUpToDate(current, configuration) {
+		*v.readiness = serving.ReadinessOf(current) // as in nearly every reconcile, which compares nothing
 		return false, nil
 	}
 	replacement := kind.Replacement{
@@ -64,19 +63,19 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 		AllowBreaking: v.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true",
 	}
 	for {
-		switch step := replacement.Next(); step.Do {
-		case kind.AskDependants:
+		switch step := replacement.Next(); step.Action {
+		case kind.CheckDependants:
 			others, err := r.dependants(ctx, v, wanted)
 			if err != nil {
 				return false, err
 			}
-			replacement.Dependants = kind.Answer{Asked: true, Text: others}
-		case kind.AskInconvertible:
+			replacement.Dependants = kind.CheckResult{Done: true, Problem: others}
+		case kind.CheckInstances:
 			failing, err := r.inconvertible(ctx, wanted, current)
 			if err != nil {
 				return false, err
 			}
-			replacement.Inconvertible = kind.Answer{Asked: true, Text: failing}
+			replacement.Inconvertible = kind.CheckResult{Done: true, Problem: failing}
 		case kind.Keep:
 			v.readiness.Reason, v.readiness.Message = serving.Reason(step.Reason), step.Message
 			return false, nil
@@ -86,22 +85,22 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 	}
 }
 
-// inconvertible says which instances can't be converted to the versions that are to be served.
+// inconvertible names the instances that cannot be converted to the wanted served versions.
 func (r *Dialect) inconvertible(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (string, error) {
-	instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(crd.Hub(current)), "")
+	instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(crd.StorageVersion(current)), "")
 	if err != nil {
 		return "", err
 	}
 	return kind.Inconvertible(wanted, current, instances)
 }
 
-// inWaves says whether what is to serve reaches the instances one after the other.
+// inWaves says whether the chosen revision is rolled out to the instances in waves.
 func (v *session) inWaves() bool {
-	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number && v.choice.target.Why != revision.RolledBack
+	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number && v.choice.target.Reason != revision.RolledBack
 }
 
-// unpublished says where the kind stands while nothing new can be published: it may be
-// served as it was.
+// unpublished sets the readiness of the kind while nothing new can be published: the current
+// CustomResourceDefinition may still be served.
 func (r *Dialect) unpublished(ctx context.Context, v *session) {
 	*v.readiness = serving.Readiness{Unknown: true, Reason: awaiting, Message: awaitingMessage(v1alpha1.DefinitionKindReady)}
 	if current, _, ok := r.ownedCRD(ctx, v); ok && v.status.ServingRevision != 0 {
@@ -109,7 +108,7 @@ func (r *Dialect) unpublished(ctx context.Context, v *session) {
 	}
 }
 
-// otherOwner says whose a CustomResourceDefinition is that the definition can't have; empty if it is its own.
+// otherOwner names the other owner of a CustomResourceDefinition; empty if it is the definition's own.
 func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Definition) string {
 	if crd.BelongsTo(c, owner) {
 		return ""

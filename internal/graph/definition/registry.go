@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Registry is what is known of all definitions of graphs. It is safe for concurrent use.
+// Registry has the state of all definitions of graphs. It is safe for concurrent use.
 type Registry struct {
 	*serving.Registry[*memory]
 }
@@ -31,10 +31,10 @@ func NewRegistry() *Registry {
 	})}
 }
 
-// memory is what is kept of one definition between reconciles. It belongs to the reconciles of the definition, but for
-// review.user and review.reported, which the registry guards.
+// memory is the state of one definition between reconciles. Only the reconciles of the definition access it, except
+// for review.user and review.reported, which the registry guards.
 type memory struct {
-	// running is the controller of the instances, with its reconciler, when it was started, and by whose rights.
+	// running is the controller of the instances, with its reconciler, its start time and its account.
 	running   serving.Running
 	instances *instance.Reconciler
 	startedAt time.Time
@@ -44,52 +44,52 @@ type memory struct {
 
 	compiled compilations
 	cache    revisionCache
-	// pins are the revisions that instances ask for themselves.
+	// pins are the revisions that instances request.
 	pins    pins
 	review  reviewMemory
 	rollout rolloutMemory
-	// migration is of instances that may be stored in a version that isn't stored any
-	// more; nil for none.
+	// migration rewrites instances that may be stored in a former storage version; nil for
+	// none.
 	migration *migration
 }
 
-// compilations are what was compiled for a definition.
+// compilations are the compilations of a definition and of its revisions.
 type compilations struct {
-	// own is of the definition as it is, where that is no revision, and revisions are of the revisions that were needed.
+	// own is that of the definition if no revision has its content, and revisions are those of the needed revisions.
 	own       *compilation
 	revisions map[int64]*compilation
-	// published is that by which the kind was last published, where no revision is kept of it.
+	// published is the one that the kind was last published for, if no revision of it is kept.
 	published compilation
 }
 
-// reviewMemory is what is known of rights.
+// reviewMemory is the state of the permission reviews.
 type reviewMemory struct {
-	// user is as whom the instances are looked after, and reported what was missing for that.
+	// user is the impersonated user, and reported the missing permissions that were reported last.
 	user     string
 	reported permissions
-	// needs is the digest of what was last asked for, and missing what of it is not granted.
+	// needs is the digest of the last reviewed permissions, and missing those that are not granted.
 	needs   string
 	missing permissions
 	backoff reviewBackoff
-	// grants is the state of what lets the controllers impersonate the account, and confirmAt when to
-	// ask again since that has changed.
+	// grants is the state of the roles and bindings that let the controllers impersonate the account, and confirmAt
+	// the time of the next review after a change of them.
 	grants    string
 	confirmAt time.Time
-	// message is what an event said last of what is missing.
+	// message is that of the last event about missing permissions.
 	message string
 }
 
-// rolloutMemory is what is known of a rollout.
+// rolloutMemory is the state of a rollout between reconciles.
 type rolloutMemory struct {
-	// waits says that it waits for instances, so that each that changes wakes the definition.
+	// waits says that the rollout waits for instances, so that each changed instance wakes the definition.
 	waits atomic.Bool
-	// reportedAt is when the status said last how many instances are updated, and countedAt when so many members were
-	// counted.
+	// reportedAt is when the status last reported the number of updated instances, and countedAt when the members
+	// were last counted.
 	reportedAt, countedAt time.Time
 	members               int
 }
 
-// setUses notes which kinds the definition's compilations looked up.
+// setUses records the kinds that the definition's compilations looked up.
 func (g *Registry) setUses(e *serving.Entry[*memory]) {
 	var uses []schema.GroupKind
 	for _, c := range append(slices.Collect(maps.Values(e.Memory.compiled.revisions)), e.Memory.compiled.own, &e.Memory.compiled.published) {
@@ -102,27 +102,27 @@ func (g *Registry) setUses(e *serving.Entry[*memory]) {
 	g.SetUses(e, uses)
 }
 
-// setPermissions notes by whose rights the definition's instances are looked after, and what
-// is missing of them.
+// setPermissions records the user that reconciles the definition's instances, and the
+// missing permissions.
 func (g *Registry) setPermissions(m *memory, user string, unmet permissions) {
 	g.Update(func() { m.review.user, m.review.reported = user, unmet })
 }
 
-// ActingAs lists, sorted, the definitions whose instances are looked after by the rights of
-// a user, or, for an empty name, of the controllers: all of them need these.
+// ActingAs lists, sorted, the definitions with instances that a user reconciles. For an
+// empty name it lists all definitions: each needs permissions of the controllers.
 func (g *Registry) ActingAs(user string) []object.Key {
 	return g.Where(func(_ object.Key, e *serving.Entry[*memory]) bool { return user == "" || e.Memory.review.user == user })
 }
 
-// Missing are rights that somebody needs for a definition and hasn't got.
+// Missing are permissions that a user needs for a definition and that are not granted.
 type Missing struct {
 	Definition object.Key
-	// User is who that is; empty for the controllers.
+	// User is the user without the permissions; empty for the controllers.
 	User  string
-	Needs []rbac.Need
+	Needs []rbac.Permission
 }
 
-// Missing lists, sorted, which rights are missing.
+// Missing lists, sorted, the missing permissions.
 func (g *Registry) Missing() []Missing {
 	var out []Missing
 	g.Where(func(key object.Key, entry *serving.Entry[*memory]) bool {
@@ -138,9 +138,8 @@ func (g *Registry) Missing() []Missing {
 	return out
 }
 
-// ownerKey is the key of the definition that a CustomResourceDefinition belongs
-// to, if it is one's, for messages: where only a label tells the name, it may be
-// shortened.
+// ownerKey returns the key of the definition that owns a CustomResourceDefinition, for
+// messages; false if no definition owns it. A name from a label may be shortened.
 func ownerKey(c *apiextensionsv1.CustomResourceDefinition) (object.Key, bool) {
 	owner, ok := crd.Owner(c)
 	if !ok {

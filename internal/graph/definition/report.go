@@ -21,9 +21,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// report writes the definition's status, if it says anything new. A pass that
-// failed because something couldn't be found out is repeated; what was said
-// before stays, so that nothing flaps, unless nothing serves yet.
+// report writes the definition's status if it changes. If the reconcile failed because
+// something could not be looked up, it is repeated, and the previous conditions stay, so
+// that they do not flap, unless no revision serves yet.
 func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcile.Result {
 	if v.lookupErr != nil && v.memory.composers != nil {
 		return reconcile.Fail(failed)
@@ -35,7 +35,7 @@ func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcil
 		status.State = v1alpha1.DefinitionActive
 	}
 	if g := v.result.graph; g != nil {
-		status.TopologicalOrder, status.Resources = g.Order(), resourceInformation(g)
+		status.TopologicalOrder, status.Resources = g.TopologicalOrder(), resourceInformation(g)
 	}
 	status.LastIssuedRevision = revision.Next(v.history.revisions, v.status.LastIssuedRevision) - 1
 	if named := v.account.Named; named.Name != "" {
@@ -59,7 +59,7 @@ func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcil
 
 // resourceInformation lists the nodes of a graph that read others.
 func resourceInformation(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
-	for _, n := range g.InOrder() {
+	for _, n := range g.NodesInOrder() {
 		if len(n.Dependencies) == 0 {
 			continue
 		}
@@ -76,8 +76,8 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	set, now, generation := before, r.Now(), v.GetGeneration()
 	mark := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		c := v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
-		if was, told := before.Get(kind); told && v.result.graph == nil && (kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
-			c.ObservedGeneration = was.ObservedGeneration // it is what was made of an earlier one
+		if was, hadCondition := before.Get(kind); hadCondition && v.result.graph == nil && (kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
+			c.ObservedGeneration = was.ObservedGeneration // the condition is that of an earlier generation
 		}
 		set = set.Mark(c, now)
 	}
@@ -114,25 +114,25 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	if c, ok := r.permissionsCondition(v, before); ok {
 		mark(c.Type, c.Status, c.Reason, c.Message)
 	} else {
-		set = set.Drop(v1alpha1.DefinitionPermissionsGranted)
+		set = set.Remove(v1alpha1.DefinitionPermissionsGranted)
 	}
 	return set.Mark(set.Summarize(v1alpha1.DefinitionReady, generation,
 		v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
 }
 
-// rejectedMessage says what is wrong with the graph, all of it.
+// rejectedMessage lists all problems of the graph.
 func rejectedMessage(v *session) string {
 	if len(v.result.problems) == 0 {
-		return "" // it couldn't be found out
+		return "" // unknown
 	}
 	return messageOf(fmt.Errorf("failed to build resourcegraphdefinition: %w", v.result.problems.Sorted().Err()))
 }
 
-// awaiting is the reason of what nothing could be done about yet.
+// awaiting is the reason of conditions that wait for another condition.
 const awaiting = "AwaitingReconciliation"
 
-// awaitingMessage is the dialect's message for that, to the letter: the condition that stands in the
-// way says why.
+// awaitingMessage is exactly the dialect's message for that reason: the other condition says
+// why.
 func awaitingMessage(kind string) string {
 	return fmt.Sprintf("condition %q is awaiting reconciliation", kind)
 }
@@ -149,14 +149,14 @@ func acceptedMessage(v *session) string {
 	return "resource graph and schema are valid; the resources of kinds that are not installed yet are checked when these appear: " + strings.Join(names, ", ")
 }
 
-// longestMessage is what a condition's message may hold.
+// longestMessage bounds a condition's message, in bytes.
 const longestMessage = 32768
 
 func messageOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return diag.Cut(err.Error(), longestMessage)
+	return diag.Truncate(err.Error(), longestMessage)
 }
 
 // ReportEnding says how many instances a deleted definition waits for, or why that is not known.

@@ -37,10 +37,10 @@ func (v *session) Endings(ctx context.Context) []*serving.Ending {
 }
 
 // unserved is the CustomResourceDefinition that was published and never served: a definition may be deleted before its
-// kind has come.
+// kind is established.
 func (r *Dialect) unserved(v *session) *apiextensionsv1.CustomResourceDefinition {
-	for _, c := range r.Kinds.OwnedBy(v.owner) {
-		if crd.GroupKind(c) == v.source.kind && !crd.Established(c) {
+	for _, c := range r.Kinds.CRDsOwnedBy(v.owner) {
+		if crd.GroupKind(c) == v.source.kind && !crd.IsEstablished(c) {
 			return c
 		}
 	}
@@ -57,12 +57,12 @@ func (r *Dialect) serveRemaining(ctx context.Context, v *session, e *serving.End
 	}
 }
 
-// resumeComposers lets the instances be composed again by what served before a restart. It does
-// its best: taking apart needs no graph.
+// resumeComposers restores, if possible, the composers that served before a restart: the
+// deletion of instances needs no graph.
 func (r *Dialect) resumeComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition) {
 	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	defer func() {
-		v.lease.Discard() // what is watched is who remains
+		v.lease.Discard() // only the remaining instances are watched
 		v.lease = nil
 	}()
 	if r.loadRevisions(ctx, v).IsFinal() {

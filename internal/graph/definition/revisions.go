@@ -22,10 +22,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// RevisionKind is the kind of definitions' revisions.
+// RevisionKind is the kind of revisions of definitions.
 var RevisionKind = rev.GroupVersion.WithKind(rev.GraphRevisionKind)
 
-// Reasons of a definition whose revisions aren't as they should be.
+// Reasons of a definition without a complete record of revisions.
 const (
 	revisionsUnreadable = "RevisionsUnreadable"
 	revisionNotKept     = "RevisionNotKept"
@@ -35,16 +35,16 @@ const (
 	secretNotKept       = "NotKept"
 )
 
-// unrecorded is why no revision is kept of what a definition is; the zero value says that one is.
-// The definition is then served without.
+// unrecorded says why no revision has the definition's content; the zero value says that one
+// has. The definition is served without a revision.
 type unrecorded struct {
 	reason, message string
-	// meant says that nothing is wrong: it is better so.
+	// meant says that this is intended and not an error.
 	meant bool
 }
 
-// loadRevisions reads the revisions of the definition, and makes them its own. Before they are
-// known nothing can be said.
+// loadRevisions reads the revisions of the definition and adopts them. The reconcile ends
+// here while they are unknown.
 func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Result {
 	all, state := r.revisions().List(v.lease, v.Key)
 	switch state.Phase {
@@ -78,14 +78,15 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 	return reconcile.Result{}
 }
 
-// revisions is where the definitions' revisions are kept.
+// revisions writes the revisions of definitions.
 func (r *Dialect) revisions() serving.RevisionStore {
 	return serving.RevisionStore{
 		Kind: RevisionKind, Label: v1alpha1.DefinitionNameLabel, Manager: v1alpha1.InstanceManager, Cluster: r.Cluster, Hub: r.Hub,
 	}
 }
 
-// adopt makes the definition the controller of one of its revisions, where Kubernetes lets it be one.
+// adopt makes the definition the controller owner of one of its revisions, if Kubernetes allows
+// it.
 func (r *Dialect) adopt(ctx context.Context, v *session, o *unstructured.Unstructured) error {
 	var controller *metav1.OwnerReference
 	if owner, controls := revision.OwnerReference(v.owner); controls {
@@ -94,31 +95,31 @@ func (r *Dialect) adopt(ctx context.Context, v *session, o *unstructured.Unstruc
 	return r.revisions().Adopt(ctx, v.Key, o, controller, v1alpha1.Finalizer)
 }
 
-// createRevision keeps what the definition is as a new revision, unless it is the newest already, or
-// doesn't compile. It has read all numbers before, and writes one: no two revisions get the
-// same, and a crash leaves nothing half done.
+// createRevision creates a revision of the definition, unless the newest has the same content
+// or the definition does not compile. All existing numbers are known, and it makes a single
+// write: numbers are unique, and a crash leaves no partial state.
 func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Result {
 	if v.history.current != 0 || v.result.graph == nil || v.history.unrecorded.reason != "" {
 		return reconcile.Result{}
 	}
-	if v.owner.Namespace != "" && kind.HoldsSecret(v.source.spec) {
+	if v.owner.Namespace != "" && kind.HasSecretLiterals(v.source.spec) {
 		v.history.unrecorded = unrecorded{reason: secretNotKept, meant: true, message: "no revision is kept: the definition writes out a Secret's values, and revisions aren't in its namespace"}
 		return reconcile.Result{}
 	}
 	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
-	one := revision.Make(v.owner, v.source.spec, v.GetGeneration(), number, r.Version)
+	one := revision.New(v.owner, v.source.spec, v.GetGeneration(), number, r.Version)
 	o, err := r.revisions().Encode(one)
 	if err != nil {
 		return reconcile.Fail(err)
 	}
-	if err := unstructured.SetNestedMap(o.Object, revision.Written(v.Unstructured), "spec", "snapshot", "spec"); err != nil {
+	if err := unstructured.SetNestedMap(o.Object, revision.AuthoredContent(v.Unstructured), "spec", "snapshot", "spec"); err != nil {
 		return reconcile.Fail(fmt.Errorf("encode GraphRevision %s: %w", one.Name, err))
 	}
 	answer, err := r.revisions().Create(ctx, v.Key, o)
 	switch {
 	case err == nil:
 	case kube.IsNameTaken(err):
-		return r.nameTaken(v, kube.Holder(err))
+		return r.nameTaken(v, kube.ExistingObject(err))
 	case kube.IsTransient(err):
 		return reconcile.Fail(kube.Redacted(err))
 	default:
@@ -133,30 +134,30 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	v.memory.compiled.revisions[number] = v.memory.compiled.own
 	v.memory.compiled.own = &compilation{}
 	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("the definition is revision %d now, %s", number, one.Name))
-	r.Rollouts.Issued()
+	r.Rollouts.CountIssued()
 	return reconcile.Result{}
 }
 
-// nameTaken looks who has the name of a revision that isn't there as far as is known.
+// nameTaken finds the object with the name of a new revision.
 func (r *Dialect) nameTaken(v *session, o *unstructured.Unstructured) reconcile.Result {
 	one, name := &rev.GraphRevision{}, o.GetName()
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
 	if err == nil && revision.BelongsTo(one, v.owner) && o.GetLabels()[v1alpha1.DefinitionNameLabel] == object.LabelValue(v.Key.Name) {
-		return reconcile.Conflict() // its event is on its way
+		return reconcile.Conflict() // the cache has not observed it yet
 	}
-	v.lease.Object(RevisionKind, "", name) // whoever has the name wakes the definition when it goes
+	v.lease.Object(RevisionKind, "", name) // the deletion of that object wakes the definition
 	v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("no revision can be kept, and the definition is served without: there is a GraphRevision %s already that isn't of this definition. Delete that, or label it", name)}
 	return reconcile.Result{}
 }
 
-// pruneRevisions tells of each revision whether its graph compiles, lets those go that nobody needs,
-// and takes the finalizer off those that somebody has deleted, once they are out of use.
+// pruneRevisions records in each revision whether its graph compiles, deletes unused
+// revisions, and removes the finalizers of deleted ones once they are unused.
 func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 	used, known := r.revisionsInUse(v)
 	known = known && !v.source.unreadable
 	var surplus []*rev.GraphRevision
-	if limit := revision.Limit(v.source.spec); known {
-		surplus = revision.Surplus(v.history.revisions, limit, used)
+	if limit := revision.HistoryLimit(v.source.spec); known {
+		surplus = revision.Prunable(v.history.revisions, limit, used)
 	}
 	for _, one := range v.history.revisions {
 		o, there := r.Hub.Served(RevisionKind, "", one.Name)
@@ -172,15 +173,15 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 		default:
 			err = r.verifyRevision(ctx, v, o, one)
 		}
-		if err != nil && !kube.IsGone(err) {
+		if err != nil && !kube.IsStale(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// deleteRevision deletes a revision that nobody needs. It takes the finalizer off first: after the
-// deletion there is nothing to wait for.
+// deleteRevision deletes an unused revision. It removes the finalizer first: the deletion
+// has nothing to wait for.
 func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
 	if err := r.Cluster.Delete(ctx, o); err != nil {
 		return fmt.Errorf("delete GraphRevision %s: %w", o.GetName(), err)
@@ -188,7 +189,7 @@ func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructure
 	return r.releaseRevision(ctx, v, o)
 }
 
-// releaseRevision takes the finalizer off a revision that is being deleted.
+// releaseRevision removes the finalizer of a revision that is being deleted.
 func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
 	if number, _, _ := unstructured.NestedInt64(o.Object, "spec", "revision"); number != 0 {
 		delete(v.memory.compiled.revisions, number)
@@ -196,23 +197,23 @@ func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructur
 	if err := removeFinalizer(ctx, r.Cluster, o); err != nil {
 		return err
 	}
-	v.memory.cache.drop(o.GetUID()) // who asks for it from now on asks for what isn't there
+	v.memory.cache.drop(o.GetUID()) // later requests do not find it
 	return nil
 }
 
-// removeFinalizer takes our finalizer off.
+// removeFinalizer removes our finalizer.
 func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
 	_, err := c.RemoveFinalizers(ctx, o, []string{v1alpha1.Finalizer}, v1alpha1.InstanceManager)
-	if err != nil && !kube.IsGone(err) {
+	if err != nil && !kube.IsStale(err) {
 		return fmt.Errorf("take the finalizer off GraphRevision %s: %w", o.GetName(), err)
 	}
 	return nil
 }
 
-// releaseRevisions lets all revisions go with their definition. Those of a definition in a namespace
-// the garbage collector doesn't take. They stay where instances do, for the next definition
-// of the name to find them by; and so do those that it doesn't control any more, since
-// its deletion asked for that.
+// releaseRevisions releases all revisions when their definition is deleted. The garbage
+// collector does not delete those of a namespaced definition. They stay if instances stay,
+// so that the next definition of the name finds them. Revisions that the definition no
+// longer controls stay too, since its deletion asked to orphan them.
 func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) reconcile.Result {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	all, state := r.revisions().List(lease, v.Key)
@@ -220,7 +221,7 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) r
 	switch state.Phase {
 	case watch.Synced:
 	case watch.Unavailable:
-		return reconcile.Result{} // they are left to the garbage collector
+		return reconcile.Result{} // the garbage collector deletes them
 	default:
 		return reconcile.Done()
 	}
@@ -250,8 +251,8 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) r
 	return reconcile.Result{}
 }
 
-// statusOf reads a definition's status; one that can't be read is as good as none. One that
-// was restored says in an annotation what the status has no longer.
+// statusOf decodes a definition's status; a status that cannot be decoded counts as none. A
+// definition that was restored from an export has parts of it in an annotation.
 func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus) {
 	if fields, ok := raw.Object["status"].(map[string]any); ok && len(fields) > 0 {
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status) != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Reasons of a definition with a rollout under way.
+// Reasons of a definition during a rollout.
 const (
 	rollingOutReason = "RollingOut"
 	rolloutPaused    = "RolloutPaused"
-	// kindNotReady is of a revision that somebody asks for and that the kind has no room for.
+	// kindNotReady: the kind does not allow all fields of the requested revision yet.
 	kindNotReady = "KindNotReady"
 )
 
-// resolvedCondition says whether instances are composed by the revision that the definition asks for.
+// resolvedCondition says whether the requested revision composes the instances.
 func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, message string) {
 	rollout := v.rollout.step.Next.Rollout
 	switch {
@@ -38,16 +38,16 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 	case v.rollout.step.Next.Rolling() != 0:
 		return condition.Unknown, rollingOutReason, rolloutMessage(rollout)
 	case v.rollout.step.Next.Serving != 0 && v.rollout.step.Next.Serving == v.choice.target.Number:
-		return condition.True, string(v.choice.target.Why), servingMessage(v)
-	case v.choice.target.Number != 0 && v.choice.target.Why != revision.Latest && v.rollout.step.Next.Serving != 0 && !v.readiness.Ready && !v.readiness.Unknown:
-		return condition.False, kindNotReady, fmt.Sprintf("revision %d, which %s asks for, can't serve while the kind isn't ready for it: see KindReady", v.choice.target.Number, v.choice.target.Asked) + servingNote(v)
+		return condition.True, string(v.choice.target.Reason), servingMessage(v)
+	case v.choice.target.Number != 0 && v.choice.target.Reason != revision.Latest && v.rollout.step.Next.Serving != 0 && !v.readiness.Ready && !v.readiness.Unknown:
+		return condition.False, kindNotReady, fmt.Sprintf("revision %d, which %s asks for, can't serve while the kind isn't ready for it: see KindReady", v.choice.target.Number, v.choice.target.Source) + servingNote(v)
 	case v.choice.target.Number != 0:
-		return condition.True, string(v.choice.target.Why), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.choice.target.Number) + servingNote(v)
+		return condition.True, string(v.choice.target.Reason), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.choice.target.Number) + servingNote(v)
 	}
 	return condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionRevisionsResolved)
 }
 
-// servingNote says what serves instead of what is asked for.
+// servingNote says which revision serves instead of the requested one.
 func servingNote(v *session) string {
 	if n := v.rollout.step.Next.Serving; n != 0 {
 		return fmt.Sprintf("; revision %d serves on", n)
@@ -55,30 +55,30 @@ func servingNote(v *session) string {
 	return ""
 }
 
-// tellEvery is how often the counts of a rollout are told while nothing else changes: each
-// telling is a write.
+// tellEvery is how often the status reports the counts of a rollout while nothing else
+// changes: each report is a write.
 const tellEvery = time.Second
 
-// statusDelay says when to look at the definition again, and leaves the counts of a rollout as
-// they were told if that was only just.
+// statusDelay returns the delay of the next reconcile. It keeps the previous counts of a
+// rollout if they were reported recently.
 func (r *Dialect) statusDelay(v *session) time.Duration {
 	was, next := v.status.Rollout, v.rollout.step.Next.Rollout
 	if was == nil || next == nil || !sameButCounts(was, next) {
 		v.memory.rollout.reportedAt = r.Now()
-		return v.rollout.step.Again
+		return v.rollout.step.RequeueAfter
 	}
 	if object.Digest(was) == object.Digest(next) {
-		return v.rollout.step.Again
+		return v.rollout.step.RequeueAfter
 	}
 	if left := v.memory.rollout.reportedAt.Add(tellEvery).Sub(r.Now()); left > 0 && left <= tellEvery {
 		v.rollout.step.Next.Rollout = was
-		if v.rollout.step.Again == 0 || left < v.rollout.step.Again {
+		if v.rollout.step.RequeueAfter == 0 || left < v.rollout.step.RequeueAfter {
 			return left
 		}
-		return v.rollout.step.Again
+		return v.rollout.step.RequeueAfter
 	}
 	v.memory.rollout.reportedAt = r.Now()
-	return v.rollout.step.Again
+	return v.rollout.step.RequeueAfter
 }
 
 func sameButCounts(a, b *v1alpha1.RolloutStatus) bool {
@@ -90,24 +90,23 @@ func sameButCounts(a, b *v1alpha1.RolloutStatus) bool {
 	return object.Digest(strip(a)) == object.Digest(strip(b))
 }
 
-// recordTransitions tells what has become of revisions, once that is written, and goes on with what
-// was written.
+// recordTransitions records events of the rollout after the status is written, and wakes the
+// definition to continue with it.
 func (r *Dialect) recordTransitions(v *session) {
-	for _, t := range v.rollout.step.Told {
+	for _, t := range v.rollout.step.Transitions {
 		severity := telemetry.Normal
 		if t.Warning {
 			severity = telemetry.Warning
 		}
 		r.Events.Event(v.Unstructured, severity, t.Reason, t.Message)
-		r.Rollouts.Happened(t.Reason)
+		r.Rollouts.CountEvent(t.Reason)
 	}
 	if v.rollout.proceeding && composesOtherwise(v.rollout.step.Now, v.rollout.step.Next) || composesOtherwise(revision.StateOf(v.status), v.rollout.step.Next) {
-		r.Wake(v.Key) // for what is composed by it, and for revisions that are out of use now
+		r.Wake(v.Key) // to compose by the new state, and to delete revisions that are unused now
 	}
 }
 
-// composesOtherwise says whether other instances are composed by another revision in the one state than
-// in the other.
+// composesOtherwise says whether two states compose some instance by different revisions.
 func composesOtherwise(a, b revision.State) bool {
 	mark := func(s revision.State) string {
 		if s.Rolling() == 0 {

@@ -21,33 +21,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// ownedCRD finds the kind that the definition has, by who the
-// CustomResourceDefinition belongs to, in the version that is stored, which is that of
-// the graph that it was published for. The spec may be unreadable, or want another
-// version than there is: instances that exist must be looked after all the same.
+// ownedCRD finds the kind that the definition serves, by the owner of the
+// CustomResourceDefinition, in the storage version, which is that of the graph that it was
+// published for. The spec may be invalid or ask for another version: existing instances
+// must be reconciled anyway.
 func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
-	all := r.Kinds.OwnedBy(v.owner)
+	all := r.Kinds.CRDsOwnedBy(v.owner)
 	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.source.kind == crd.GroupKind(c) })
 	if v.source.kind.Kind == "" && len(all) > 0 {
 		i = 0
 	}
-	if i < 0 || !crd.Established(all[i]) {
+	if i < 0 || !crd.IsEstablished(all[i]) {
 		return nil, kind, false
 	}
 	current = all[i]
-	if hub := crd.Hub(current); slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
+	if hub := crd.StorageVersion(current); slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return version.Name == hub && version.Served
 	}) {
 		return current, crd.GroupKind(current).WithVersion(hub), true
 	}
-	// One that isn't served in any version has its instances all the same.
+	// A kind without a served version may still have instances.
 	kind, standing, err := r.Kinds.Availability(ctx, crd.GroupKind(current))
 	return current, kind, err == nil && standing != kube.Gone
 }
 
-// serve starts the controller of the instances, or gives the one that runs new
-// graphs. Without a good graph a controller still serves a kind of ours: deletion
-// needs none.
+// serve starts the controller of the instances, or gives the running one new graphs.
+// Without a valid graph a controller still runs for an existing kind: deletion needs no
+// graph.
 func (r *Dialect) serve(ctx context.Context, v *session) error {
 	v.rollout.step = revision.Step{Now: revision.StateOf(v.status), Next: revision.StateOf(v.status)}
 	current, kind, ok := r.ownedCRD(ctx, v)
@@ -88,11 +88,11 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	return nil
 }
 
-// stepRollout takes the instances a step toward what the definition asks for.
+// stepRollout moves the instances one step toward the requested revision.
 func (r *Dialect) stepRollout(v *session) {
 	if v.choice.candidate.number == 0 {
 		v.rollout.step.Now = revision.State{}
-		if v.history.unrecorded.reason != revisionsUnreadable { // then what was written is still so
+		if v.history.unrecorded.reason != revisionsUnreadable { // otherwise the written state stays
 			v.rollout.step.Next = revision.State{}
 		}
 		return
@@ -100,34 +100,34 @@ func (r *Dialect) stepRollout(v *session) {
 	state := revision.StateOf(v.status)
 	under := state.Rolling() == v.choice.target.Number
 	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(r.Now()); left > 0 && under {
-		v.rollout.step.Again = left
+		v.rollout.step.RequeueAfter = left
 		return
 	}
 	if under {
-		v.memory.rollout.waits.Store(true) // before anybody is looked at: who changes afterwards is told of
+		v.memory.rollout.waits.Store(true) // before the instances are read: a later change wakes the definition
 	}
 	if v.inWaves() && v.memory.running.State().Phase != watch.Synced {
-		return // who there is can't be told; the controller's state wakes the definition
+		return // the instances are unknown; the controller's state wakes the definition
 	}
 	members := sync.OnceValue(func() []revision.Member { return r.members(v) })
-	if left := v.memory.startedAt.Add(settling).Sub(r.Now()); left > 0 && under && slices.ContainsFunc(members(), revision.Member.Unseen) {
-		v.rollout.step.Again = left
+	if left := v.memory.startedAt.Add(settling).Sub(r.Now()); left > 0 && under && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
+		v.rollout.step.RequeueAfter = left
 		return
 	}
 	v.rollout.proceeding = true
-	v.rollout.step = state.Toward(v.choice.target, v.choice.waves, members, r.Now())
+	v.rollout.step = state.StepTo(v.choice.target, v.choice.waves, members, r.Now())
 	under = v.rollout.step.Next.Rolling() != 0
 	if was := v.memory.rollout.waits.Swap(under); under && !was {
-		r.Wake(v.Key) // what instances have said so far woke nobody
+		r.Wake(v.Key) // earlier changes of instances did not wake the definition
 	}
 }
 
-// settling is for how long a rollout that is under way waits, after a restart, for all
-// instances to be looked at: until then it is as it was, and no wave that was ready isn't.
+// settling is how long a rollout waits, after a restart, until all instances are reconciled:
+// until then it keeps its state, so that a ready wave does not become unready.
 const settling = time.Minute
 
-// countInterval is how long to wait between two looks at so many instances, each of which asks for
-// one: a crowd would keep a worker busy.
+// countInterval is the minimum time between two counts of so many instances. Each changed
+// instance requests a count, and many instances would keep a worker busy.
 func countInterval(members int) time.Duration {
 	if members < 500 {
 		return 0
@@ -135,8 +135,8 @@ func countInterval(members int) time.Duration {
 	return time.Duration(members) * time.Millisecond / 10
 }
 
-// dropRevision is what becomes of a state whose revision has no graph: the one that serves takes
-// the place of one that is rolled out, and the other way round.
+// dropRevision returns the state without a revision that has no graph: the serving revision
+// replaces the one that is rolled out, and the other way round.
 func (r *Dialect) dropRevision(v *session, number int64, problem string) {
 	if v.choice.obstacle.reason == "" {
 		v.choice.obstacle = obstacle{revisionInvalid, problem}
@@ -146,18 +146,18 @@ func (r *Dialect) dropRevision(v *session, number int64, problem string) {
 	case number != now.Serving:
 		now.Rollout = nil
 	case v.choice.candidate.compilation != nil && v.readiness.Ready:
-		now.Serving = v.choice.candidate.number // nothing that served before is left
+		now.Serving = v.choice.candidate.number // no former revision can serve
 		v.rollout.step.Next = revision.State{Serving: v.choice.candidate.number}
 	}
 }
 
-// fallBack goes on with what served before, while what the definition asks for can't be
-// used: with the revision that the status tells; or else, where the status is lost, with the
-// newest that can serve; or else with the definition that the kind was last published for,
-// as the CustomResourceDefinition tells.
+// fallBack continues with a former revision while the requested one cannot serve: with the
+// serving revision of the status; or, if the status is lost, with the newest one that can
+// serve; or else with the definition that the CustomResourceDefinition was last published
+// for, from its annotation.
 func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) error {
 	if v.rollout.step.Now.Serving != 0 {
-		return nil // serve sees to it
+		return nil // serve handles it
 	}
 	for _, one := range slices.Backward(v.history.revisions) {
 		n := one.Spec.Revision
@@ -184,8 +184,8 @@ func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensio
 	return nil
 }
 
-// assembleComposers puts together what composes the instances: the state's graphs, and those that
-// instances ask for themselves.
+// assembleComposers returns the composers of the instances: the graphs of the rollout state
+// and those that instances request.
 func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) *composers {
 	refused := map[int64]string{}
 	if v.memory.pins.any() {
@@ -212,8 +212,8 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 	})
 }
 
-// setComposers lets the instances be composed by other composers, and wakes those for which these
-// find another graph.
+// setComposers sets the composers of the instances, and wakes the instances that get another
+// graph.
 func (r *Dialect) setComposers(v *session, next *composers) {
 	was := v.memory.composers
 	if was != nil && was.mark == next.mark {
@@ -228,16 +228,16 @@ func (r *Dialect) setComposers(v *session, next *composers) {
 				continue
 			}
 		}
-		v.memory.running.Wake(object.KeyOf(o), watch.Background) // work for when there is nothing more urgent
+		v.memory.running.Wake(object.KeyOf(o), watch.Background) // with background priority
 	}
 }
 
-// pinnedRevisions are the revisions that instances ask for; known is false while the instances can't be
-// told.
+// pinnedRevisions are the revisions that instances request; known is false while the
+// instances are unknown.
 func (r *Dialect) pinnedRevisions(v *session) (asked map[int64]bool, known bool) {
 	asked = map[int64]bool{}
 	if v.memory.running.Controller == nil {
-		return asked, true // nobody is served yet
+		return asked, true // no instances exist yet
 	}
 	if v.memory.running.State().Phase != watch.Synced {
 		return asked, false
@@ -250,7 +250,7 @@ func (r *Dialect) pinnedRevisions(v *session) (asked map[int64]bool, known bool)
 	return asked, true
 }
 
-// members are the instances as a rollout sees them.
+// members are the instances as members of a rollout.
 func (r *Dialect) members(v *session) []revision.Member {
 	all := r.Hub.Select(v.memory.running.Kind, "", labels.Everything())
 	out := make([]revision.Member, len(all))
@@ -267,29 +267,28 @@ func (r *Dialect) members(v *session) []revision.Member {
 	return out
 }
 
-// warmWatches keeps a watch open on the kinds that instances will write, so that the
-// first instance needn't wait for one: the API server takes a second for the
-// first watch of a new kind. It also wakes the definition when such a kind
-// appears.
+// warmWatches keeps a watch open on the kinds that instances will write, so that the first
+// instance need not wait for one: the first watch of a new kind takes the API server about a
+// second. It also wakes the definition when such a kind is installed.
 func (r *Dialect) warmWatches(v *session) {
 	lease := v.lease
 	if hub := v.memory.account.Hub; hub != r.Hub {
 		lease = hub.Begin(watch.Subscriber{Key: v.Key})
 		defer lease.Commit()
 	}
-	for _, gvk := range v.memory.composers.Written() {
-		lease.Want(watch.ChildrenOf(gvk, string(v.owner.UID))) // nobody's children: no object wakes the definition
+	for _, gvk := range v.memory.composers.ChildKinds() {
+		lease.Watch(watch.ChildrenOf(gvk, string(v.owner.UID))) // the definition has no such children: no object wakes it
 	}
 }
 
-// servedAs is what the controller of the instances is started for.
+// servedAs identifies what the controller of the instances serves.
 type servedAs struct {
 	owner   object.Definition
 	account Account
 }
 
-// ensureController makes sure that a controller runs for the kind, for this incarnation of its
-// definition and with the rights of its account.
+// ensureController ensures that a controller runs for the kind, for the UID of its definition
+// and with its account.
 func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 	m, account, key := v.memory, v.account, v.Key
 	if m.running.Is(kind, servedAs{v.owner, account}) {
@@ -315,7 +314,7 @@ func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 	})
 }
 
-// instanceChanged asks for another pass over a definition whose instances are being waited for.
+// instanceChanged requests a reconcile of a definition that waits for its instances.
 func (r *Dialect) instanceChanged(key object.Key, e *memory) {
 	if e.rollout.waits.Load() {
 		r.Wake(key)

@@ -39,14 +39,14 @@ type Config struct {
 	AllowCRDDeletion bool
 	// Usages knows which objects are in use.
 	Usages instance.Usages
-	// As gives the account of a service account, or, without a name, the program's own.
+	// As returns the account that impersonates a service account, or, without a name, the
+	// controllers' own account.
 	As func(v1alpha1.ServiceAccount) (Account, error)
-	// Rollouts counts what becomes of revisions.
+	// Rollouts counts the outcomes of rollouts.
 	Rollouts *telemetry.Rollouts
 	// Layers measures how long values take upwards.
-	Layers *telemetry.Layers
-	// Conversions says where the API server has instances converted between the versions
-	// of their kind; nil for nowhere.
+	Layers *telemetry.StatusPropagation
+	// Conversions has the conversion webhook for versions of kinds; nil if there is none.
 	Conversions Conversions
 }
 
@@ -67,10 +67,10 @@ type session struct {
 	memory     *memory
 	// status is what was written last.
 	status v1alpha1.DefinitionStatus
-	// account is by whose rights instances are looked after.
+	// account is the account that reconciles the instances.
 	account Account
 
-	// source is what the definition says.
+	// source is the spec of the definition.
 	source source
 	// lease has the watches that the reconcile asks for.
 	lease *watch.Lease
@@ -87,17 +87,17 @@ type session struct {
 	choice choice
 	// readiness is whether the kind is served as the choice wants it.
 	readiness *serving.Readiness
-	// review is what became of asking which rights are granted.
+	// review is the result of the permission review.
 	review review
 	// rollout is the step that the instances take.
 	rollout rollout
 }
 
-// source is what a definition says.
+// source is the spec of a definition, as far as it can be decoded.
 type source struct {
 	spec *v1alpha1.DefinitionSpec
-	// unreadable says that the spec cannot be read, so that nothing is known of what it asks for. Readable is the spec
-	// without what cannot be read.
+	// unreadable says that the spec cannot be decoded, so that spec is empty. readable is the spec without the parts
+	// that cannot be decoded.
 	unreadable bool
 	readable   *v1alpha1.DefinitionSpec
 	// kind is the kind that it asks for; empty if that cannot be read.
@@ -124,11 +124,11 @@ type choice struct {
 	obstacle  obstacle
 }
 
-// review is what became of asking which rights are granted.
+// review is the result of a permission review.
 type review struct {
-	// err says why it is not known.
+	// err says why the granted permissions are unknown.
 	err error
-	// requeueAfter is when to ask again; 0 for when something changes.
+	// requeueAfter is the delay of the next review; 0 to wait for a change.
 	requeueAfter time.Duration
 }
 
@@ -150,7 +150,7 @@ func (r *Dialect) Forget(key object.Key) {
 	r.Registry.Forget(key)
 }
 
-// Open begins a reconcile: it reads the definition, and finds the account by whose rights it is carried out.
+// Open begins a reconcile: it decodes the definition, and resolves the account of its instances.
 func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	v := &session{
 		Definition: d, r: r, status: statusOf(d.Unstructured), readiness: &serving.Readiness{},
@@ -186,7 +186,7 @@ func (v *session) Compile(ctx context.Context) reconcile.Result {
 	return reconcile.Result{}
 }
 
-// Serve lets the instances be composed by the revisions that are theirs.
+// Serve lets each instance be composed by its revision.
 func (v *session) Serve(ctx context.Context) error {
 	v.r.reviewPermissions(ctx, v)
 	return v.r.serve(ctx, v)
@@ -211,13 +211,13 @@ func (v *session) Close() {
 	}
 }
 
-// registerKinds notes, before anything is read, whose changes concern the definition.
+// registerKinds records, before anything is read, the kinds that wake the definition when they change.
 func (r *Dialect) registerKinds(v *session) {
 	var kinds []serving.Kind
 	if v.source.kind.Kind != "" {
 		kinds = append(kinds, serving.Kind{GroupKind: v.source.kind, Name: kind.NameOf(schemaOf(v.Unstructured))})
 	}
-	for _, c := range r.Kinds.OwnedBy(v.owner) {
+	for _, c := range r.Kinds.CRDsOwnedBy(v.owner) {
 		if gk := crd.GroupKind(c); gk != v.source.kind {
 			kinds = append(kinds, serving.Kind{GroupKind: gk})
 		}
@@ -225,8 +225,8 @@ func (r *Dialect) registerKinds(v *session) {
 	r.Registry.SetDefines(v.registered, kinds)
 }
 
-// schemaOf reads which kind a definition asks for, from its spec as it is: the rest
-// of that may be unreadable.
+// schemaOf reads the kind of a definition from its undecoded spec, of which the rest may be
+// invalid.
 func schemaOf(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	text := func(field string) string {
 		value, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", field)
@@ -235,7 +235,7 @@ func schemaOf(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	return &v1alpha1.Schema{Kind: text("kind"), Group: text("group"), Plural: text("plural")}
 }
 
-// specOf reads a definition's spec, which is the same in both spellings, as far as it can be.
+// specOf decodes a definition's spec, which is the same in both spellings, as far as possible.
 func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, diag.List) {
 	spec, _ := raw.Object["spec"].(map[string]any)
 	return graph.Read(spec)

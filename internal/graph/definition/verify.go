@@ -14,22 +14,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// verifyRevision tells whether a revision's graph compiles, as far as that is known. Of one that has
-// said nothing yet it is found out.
+// verifyRevision records in a revision's status whether its graph compiles, if that is
+// known. It compiles a revision without such a status.
 func (r *Dialect) verifyRevision(ctx context.Context, v *session, o *unstructured.Unstructured, one *rev.GraphRevision) error {
-	said := isVerified(o)
-	if said && v.memory.compiled.revisions[one.Spec.Revision] == nil {
-		return nil // nobody has looked since the program began: it is as it was
+	isRecorded := isVerified(o)
+	if isRecorded && v.memory.compiled.revisions[one.Spec.Revision] == nil {
+		return nil // not compiled since the program started: the status stays
 	}
 	c := candidate{one.Spec.Revision, r.compilationOf(v, one)}
-	if !said {
+	if !isRecorded {
 		if err := r.compileCandidate(ctx, v, c); err != nil {
 			r.noteLookupError(v, err)
 			return nil
 		}
 	}
 	if c.last.graph == nil && len(c.last.problems) == 0 {
-		return nil // it hasn't been compiled
+		return nil // not compiled
 	}
 	fields, err := verifiedStatus(o, c.last, r.Now())
 	if err != nil || fields == nil {
@@ -41,18 +41,18 @@ func (r *Dialect) verifyRevision(ctx context.Context, v *session, o *unstructure
 	return err
 }
 
-// isVerified says whether a revision tells that its graph compiles, or that it doesn't.
+// isVerified says whether the status of a revision says whether its graph compiles.
 func isVerified(o *unstructured.Unstructured) bool {
-	_, said := condition.Read(o).Get(rev.GraphVerified)
-	return said
+	_, isRecorded := condition.Read(o).Get(rev.GraphVerified)
+	return isRecorded
 }
 
-// verifiedStatus is the status of a revision by what it compiled to; nil if that is what it tells.
+// verifiedStatus is the new status of a compiled revision; nil if it does not change.
 func verifiedStatus(o *unstructured.Unstructured, c compiled, now time.Time) (map[string]any, error) {
 	status := rev.GraphRevisionStatus{}
 	verified := v1alpha1.Condition{Type: rev.GraphVerified, Status: condition.True, Reason: "Verified", Message: "graph revision compiled and verified", ObservedGeneration: o.GetGeneration()}
 	if c.graph != nil {
-		status.TopologicalOrder, status.Resources = c.graph.Order(), resourceInformation(c.graph)
+		status.TopologicalOrder, status.Resources = c.graph.TopologicalOrder(), resourceInformation(c.graph)
 	} else {
 		verified.Status, verified.Reason, verified.Message = condition.False, "InvalidGraph", messageOf(c.problems.Sorted().Err())
 	}

@@ -9,21 +9,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// Reasons of a kind that isn't ready because of its versions.
+// Reasons of a kind that is not ready because of its versions.
 const (
 	kindNotConverted     = "ConversionNotServed"
 	kindAwaitsConversion = "AwaitingConversion"
 )
 
-// Conversions says where the API server has instances converted.
+// Conversions has the endpoint of the conversion webhook.
 type Conversions interface {
-	// Endpoint is nil while that isn't known; planned says whether it will be.
+	// Endpoint is nil while it is not known; planned says whether it will be.
 	Endpoint() (at *install.Endpoint, planned bool)
 }
 
-// convertAt has the API server convert instances where it is to, if they have to be
-// converted. It returns false, with the reason told, while nobody does: without
-// conversion fields would be lost. The current CustomResourceDefinition is nil for none.
+// convertAt sets the conversion webhook of the wanted CustomResourceDefinition if its
+// versions need conversion. It returns false and reports the reason while there is no
+// webhook: without conversion fields would be lost. current is nil if none exists.
 func (r *Dialect) convertAt(v *session, wanted, current *apiextensionsv1.CustomResourceDefinition) bool {
 	if !kind.Converts(wanted) {
 		return true
@@ -36,13 +36,13 @@ func (r *Dialect) convertAt(v *session, wanted, current *apiextensionsv1.CustomR
 		at, planned = r.Conversions.Endpoint()
 	}
 	if at != nil {
-		install.ConvertAt(wanted, *at)
+		install.SetConversion(wanted, *at)
 		return true
 	}
-	install.ConvertAt(wanted, install.Endpoint{})
+	install.SetConversion(wanted, install.Endpoint{})
 	switch {
-	case planned && current != nil && install.ConvertedBy(current) == install.ConvertedBy(wanted):
-		wanted.Spec.Conversion = current.Spec.Conversion // nothing has changed but that this program has begun anew
+	case planned && current != nil && install.ConversionDigest(current) == install.ConversionDigest(wanted):
+		wanted.Spec.Conversion = current.Spec.Conversion // only this program has restarted
 		return true
 	case planned:
 		*v.readiness = serving.Readiness{Unknown: true, Reason: kindAwaitsConversion, Message: "waiting for the webhook of this program that converts instances between versions; it is only starting"}

@@ -11,29 +11,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// fits checks that an expression's result may be put where a shape is expected.
-// Where the expression builds an object, each of its fields is checked by
-// itself.
-func (p *compiled) fits(to *shape) diag.List {
+// checkAssignable checks that an expression's result fits the expected shape. If the
+// expression builds an object, each of its fields is checked separately.
+func (p *compiled) checkAssignable(to *shape) diag.List {
 	if to == nil {
 		return nil
 	}
-	return p.fitsExpr(p.tree.Expr(), to)
+	return p.checkAssignableExpr(p.tree.Expr(), to)
 }
 
-func (p *compiled) fitsExpr(x ast.Expr, to *shape) diag.List {
+func (p *compiled) checkAssignableExpr(x ast.Expr, to *shape) diag.List {
 	switch {
 	case x.Kind() == ast.MapKind && (to.kindOf() == ofObject || to.kindOf() == ofMap):
-		return p.fitsEntries(x.AsMap(), to)
+		return p.checkAssignableEntries(x.AsMap(), to)
 	case x.Kind() == ast.ListKind && to.kindOf() == ofList:
 		var out diag.List
 		for _, item := range x.AsList().Elements() {
-			out.Add(p.fitsExpr(item, to.elem)...)
+			out.Add(p.checkAssignableExpr(item, to.elem)...)
 		}
 		return out
 	case x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.Conditional:
 		args := x.AsCall().Args()
-		return append(p.fitsExpr(args[1], to), p.fitsExpr(args[2], to)...)
+		return append(p.checkAssignableExpr(args[1], to), p.checkAssignableExpr(args[2], to)...)
 	}
 	t := p.tree.GetType(x.ID())
 	problem, expected := p.env.shapes.mismatch(t, to, nil)
@@ -41,53 +40,53 @@ func (p *compiled) fitsExpr(x ast.Expr, to *shape) diag.List {
 		return nil
 	}
 	return diag.List{{
-		Path: p.at, Expr: p.source, Offset: location(p.tree, p.source, x), Problem: "type mismatch: " + problem, Expected: expected,
+		Path: p.at, Expr: p.source, Offset: startOffset(p.tree, p.source, x), Problem: "type mismatch: " + problem, Expected: expected,
 	}}
 }
 
-func (p *compiled) fitsEntries(m ast.MapExpr, to *shape) diag.List {
+func (p *compiled) checkAssignableEntries(m ast.MapExpr, to *shape) diag.List {
 	var out diag.List
 	for _, e := range m.Entries() {
 		entry := e.AsMapEntry()
 		if entry.Key().Kind() != ast.LiteralKind {
-			continue // known only when it is evaluated
+			continue // the key is known only after evaluation
 		}
 		name, ok := entry.Key().AsLiteral().(types.String)
 		if !ok {
 			out.Add(diag.Diagnostic{
-				Path: p.at, Expr: p.source, Offset: location(p.tree, p.source, entry.Key()),
-				Problem: "the key is no string", Expected: "string keys, as everywhere in JSON",
+				Path: p.at, Expr: p.source, Offset: startOffset(p.tree, p.source, entry.Key()),
+				Problem: "the key is not a string", Expected: "string keys, as everywhere in JSON",
 			})
 			continue
 		}
 		below, ok := to.field(string(name))
 		if !ok {
 			out.Add(diag.Diagnostic{
-				Path: p.at, Expr: p.source, Offset: location(p.tree, p.source, entry.Key()),
+				Path: p.at, Expr: p.source, Offset: startOffset(p.tree, p.source, entry.Key()),
 				Problem: fmt.Sprintf("there is no field %q here", string(name)),
 				Nearest: diag.Nearest(string(name), to.fieldNames()),
 			})
 			continue
 		}
-		out.Add(p.fitsExpr(entry.Value(), below)...)
+		out.Add(p.checkAssignableExpr(entry.Value(), below)...)
 	}
 	return out
 }
 
-// pair is a question that is being answered: recursive types ask it again.
-type pair struct {
+// comparison is a pair of types that are being compared. Recursive types meet it again.
+type comparison struct {
 	from string
 	to   *shape
 }
 
-// mismatch says why a value of a type doesn't belong where a shape is expected,
-// and what does; both are empty if it belongs there.
-func (r *shapes) mismatch(t *cel.Type, to *shape, asked map[pair]bool) (problem, expected string) {
+// mismatch says why a value of a type does not fit the expected shape, and what would fit;
+// both are empty if it fits.
+func (r *shapes) mismatch(t *cel.Type, to *shape, visited map[comparison]bool) (problem, expected string) {
 	if inner, ok := unwrapped(t); ok {
 		t = inner
 	}
 	wrong := func() (string, string) {
-		return "the expression is " + describe(t), expectation(to)
+		return "the expression is " + describe(t), describeShape(to)
 	}
 	switch t.Kind() {
 	case cel.DynKind, cel.AnyKind, cel.NullTypeKind, types.ErrorKind, cel.TypeParamKind:
@@ -100,11 +99,11 @@ func (r *shapes) mismatch(t *cel.Type, to *shape, asked map[pair]bool) (problem,
 	case ofObject, ofMap:
 		switch t.Kind() {
 		case cel.StructKind:
-			if from := r.named(t.TypeName()); from != nil {
-				return r.objectMismatch(from, to, asked)
+			if from := r.byTypeName(t.TypeName()); from != nil {
+				return r.objectMismatch(from, to, visited)
 			}
 		case cel.MapKind:
-			return r.mapMismatch(t, to, asked)
+			return r.mapMismatch(t, to, visited)
 		default:
 			return wrong()
 		}
@@ -113,7 +112,7 @@ func (r *shapes) mismatch(t *cel.Type, to *shape, asked map[pair]bool) (problem,
 			return wrong()
 		}
 		item := t.Parameters()[0]
-		problem, expected := r.mismatch(item, to.elem, asked)
+		problem, expected := r.mismatch(item, to.elem, visited)
 		if problem != "" && item.Kind() == cel.StructKind {
 			return "of its items, " + problem, expected // both are lists of objects
 		}
@@ -127,20 +126,19 @@ func (r *shapes) mismatch(t *cel.Type, to *shape, asked map[pair]bool) (problem,
 		return "", ""
 	}
 	problem, expected = wrong()
-	if to.kindOf() == ofText {
-		expected += hint(t)
+	if to.kindOf() == ofString {
+		expected += conversionHint(t)
 	}
 	return problem, expected
 }
 
-// scalarFits tells whether a scalar may stand in a scalar field: as it is, or in
-// the form that JSON gives it.
+// scalarFits says whether a scalar fits a scalar field, unchanged or in its JSON form.
 func scalarFits(t *cel.Type, to kind) bool {
-	written := t.Kind() == cel.TimestampKind || t.Kind() == cel.DurationKind || writtenTypes[t.TypeName()]
+	written := t.Kind() == cel.TimestampKind || t.Kind() == cel.DurationKind || stringTypes[t.TypeName()]
 	isText := t.Kind() == cel.StringKind
 	isInt := t.Kind() == cel.IntKind || t.Kind() == cel.UintKind
 	switch to {
-	case ofText:
+	case ofString:
 		return isText || written
 	case ofBytes:
 		return isText || t.Kind() == cel.BytesKind
@@ -161,67 +159,66 @@ func scalarFits(t *cel.Type, to kind) bool {
 	}
 }
 
-// writtenTypes are the types of the Kubernetes libraries that JSON writes as
-// strings.
-var writtenTypes = map[string]bool{
+// stringTypes are the types of the Kubernetes libraries with a string as their JSON form.
+var stringTypes = map[string]bool{
 	"kubernetes.Quantity": true, "kubernetes.Semver": true, "kubernetes.URL": true, "net.IP": true, "net.CIDR": true,
 }
 
 // objectMismatch compares two objects: one may lack fields of the other, but not
 // have others.
-func (r *shapes) objectMismatch(from, to *shape, asked map[pair]bool) (problem, expected string) {
-	question := pair{from.name, to}
-	if from == to || asked[question] {
+func (r *shapes) objectMismatch(from, to *shape, visited map[comparison]bool) (problem, expected string) {
+	current := comparison{from.name, to}
+	if from == to || visited[current] {
 		return "", ""
 	}
-	asked = with(asked, question)
+	visited = withComparison(visited, current)
 	for _, name := range from.fieldNames() {
 		below, ok := to.field(name)
 		if !ok {
-			return fmt.Sprintf("kind mismatch: the expression has a field %q that doesn't belong here", name), expectation(to)
+			return fmt.Sprintf("kind mismatch: the expression has a field %q that doesn't belong here", name), describeShape(to)
 		}
 		own, _ := from.field(name)
-		if problem, expected := r.mismatch(own.celType(), below, asked); problem != "" {
+		if problem, expected := r.mismatch(own.celType(), below, visited); problem != "" {
 			return fmt.Sprintf("the field %q has a kind mismatch: %s", name, problem), expected
 		}
 	}
 	return "", ""
 }
 
-// mapMismatch checks a map whose keys aren't known. For an object it is enough
-// that one field could hold its values.
-func (r *shapes) mapMismatch(t *cel.Type, to *shape, asked map[pair]bool) (problem, expected string) {
+// mapMismatch checks a map with unknown keys. It fits an object if its values fit at least
+// one field.
+func (r *shapes) mapMismatch(t *cel.Type, to *shape, visited map[comparison]bool) (problem, expected string) {
 	key, value := t.Parameters()[0], t.Parameters()[1]
 	if k := key.Kind(); k != cel.StringKind && k != cel.DynKind && k != cel.TypeParamKind {
-		return "the expression is a map whose keys are " + plural(key), "string keys, as everywhere in JSON"
+		return "the expression is a map whose keys are " + pluralNoun(key), "string keys, as everywhere in JSON"
 	}
 	if to.kindOf() == ofMap {
-		if problem, _ := r.mismatch(value, to.elem, asked); problem != "" {
-			return "the expression is " + describe(t), expectation(to)
+		if problem, _ := r.mismatch(value, to.elem, visited); problem != "" {
+			return "the expression is " + describe(t), describeShape(to)
 		}
 		return "", ""
 	}
 	for _, name := range to.fieldNames() {
 		below, _ := to.field(name)
-		if problem, _ := r.mismatch(value, below, asked); problem == "" {
+		if problem, _ := r.mismatch(value, below, visited); problem == "" {
 			return "", ""
 		}
 	}
 	if to.open || to.elem != nil {
 		return "", ""
 	}
-	return "the expression is " + describe(t), expectation(to)
+	return "the expression is " + describe(t), describeShape(to)
 }
 
-func with(asked map[pair]bool, question pair) map[pair]bool {
-	out := map[pair]bool{question: true}
-	for q := range asked {
+func withComparison(visited map[comparison]bool, current comparison) map[comparison]bool {
+	out := map[comparison]bool{current: true}
+	for q := range visited {
 		out[q] = true
 	}
 	return out
 }
 
-// unwrapped returns what an optional type may hold.
+// unwrapped returns the type inside an optional type.
 func unwrapped(t *cel.Type) (*cel.Type, bool) {
 	if t.Kind() != cel.OpaqueKind || t.TypeName() != "optional_type" {
 		return nil, false
@@ -229,8 +226,8 @@ func unwrapped(t *cel.Type) (*cel.Type, bool) {
 	return t.Parameters()[0], true
 }
 
-// expectation describes a shape as one would in a sentence.
-func expectation(s *shape) string {
+// describeShape describes a shape for a sentence, with its article.
+func describeShape(s *shape) string {
 	switch s.kindOf() {
 	case ofIntOrString:
 		return "an integer or a string"
@@ -245,7 +242,7 @@ func expectation(s *shape) string {
 	}
 }
 
-func hint(t *cel.Type) string {
+func conversionHint(t *cel.Type) string {
 	switch t.Kind() {
 	case cel.IntKind, cel.UintKind, cel.DoubleKind, cel.BoolKind:
 		return "; use string(…)"

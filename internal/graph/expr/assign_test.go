@@ -65,7 +65,7 @@ properties:
 		"a map":                                  {"labels", `schema.spec.env`, ""},
 		"an empty map":                           {"labels", `{}`, ""},
 		"a map of others":                        {"labels", `{"a": 1}`, "is an integer; expected a string"},
-		"a map whose keys aren't strings":        {"labels", `{1: "a"}`, "the key is no string"},
+		"a map whose keys aren't strings":        {"labels", `{1: "a"}`, "the key is not a string"},
 		"a computed map whose keys aren't":       {"labels", `schema.spec.tags.transformMap(i, v, v)`, "keys are integers"},
 		"a map of strings for quantities":        {"amounts", `schema.spec.env`, ""},
 		"an object for a map":                    {"labels", `vpc.spec`, ""},

@@ -12,17 +12,17 @@ import (
 type Function struct {
 	// Name is what authors write: "join", "hash.sha256", or an operator such as "+".
 	Name string
-	// Signatures are its overloads. Overloads that differ in one type alone are one
-	// signature over T. Operators and macros have none.
+	// Signatures are its overloads. Overloads that differ only in one type are merged into
+	// one signature over T. Operators and macros have none.
 	Signatures []string
-	// Operator and Macro say what it is, if it isn't a function.
+	// Operator and Macro say that it is not a function.
 	Operator, Macro bool
 	// ConditionsOnly says that only the expressions of status.conditions may use it.
 	ConditionsOnly bool
 }
 
 // Functions lists, sorted by name, all functions, operators and macros of the dialect,
-// other than those that only the compiler itself writes.
+// except those that only the CEL compiler generates.
 func Functions() ([]Function, error) {
 	env, err := NewEnv(nil, Limits{})
 	if err != nil {
@@ -32,7 +32,7 @@ func Functions() ([]Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	common, all := declared(env.cel), declared(more.cel)
+	common, all := declaredFunctions(env.cel), declaredFunctions(more.cel)
 	out := make([]Function, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		f := all[name]
@@ -43,11 +43,11 @@ func Functions() ([]Function, error) {
 	return out, nil
 }
 
-// receivers are the names before macros that aren't called on a value.
+// receivers are the prefixes of macros that are not called on a value.
 var receivers = map[string]string{"bind": "cel.", "newCondition": "runtime."}
 
-// declared are what an environment declares, by name.
-func declared(env *cel.Env) map[string]Function {
+// declaredFunctions are the functions of an environment, by name.
+func declaredFunctions(env *cel.Env) map[string]Function {
 	out := map[string]Function{}
 	for name, f := range env.Functions() {
 		if op, is := operator(name); is {
@@ -60,7 +60,7 @@ func declared(env *cel.Env) map[string]Function {
 		for _, o := range f.OverloadDecls() {
 			signatures = append(signatures, signatureOf(name, o.IsMemberFunction(), o.ArgTypes(), o.ResultType()))
 		}
-		out[name] = Function{Name: name, Signatures: merged(signatures)}
+		out[name] = Function{Name: name, Signatures: mergeSignatures(signatures)}
 	}
 	for _, m := range env.Macros() {
 		name := receivers[m.Function()] + m.Function()
@@ -71,8 +71,8 @@ func declared(env *cel.Env) map[string]Function {
 	return out
 }
 
-// operator is how authors write an operator, which CEL declares as a function such as
-// _+_. It is empty for what only the compiler writes.
+// operator returns how authors write an operator, which CEL declares as a function such as
+// _+_. It is empty for operators that only the CEL compiler generates.
 func operator(name string) (written string, is bool) {
 	switch {
 	case name == "@in":
@@ -93,11 +93,11 @@ func operator(name string) (written string, is bool) {
 	return "", false
 }
 
-// overload is one signature, whose types are apart from one another.
+// overload is one signature as its name and its types.
 type overload struct {
 	call   string
 	member bool
-	types  []string // of the arguments, and of the result
+	types  []string // of the arguments, then of the result
 }
 
 func signatureOf(name string, member bool, args []*cel.Type, result *cel.Type) overload {
@@ -118,9 +118,9 @@ func (o overload) String() string {
 	return call + "(" + strings.Join(args, ", ") + ") → " + o.types[last]
 }
 
-// over is the overload with T in place of its first type, or of the items of that, in
-// its arguments and, if asked for, in its result.
-func (o overload) over(result bool) (text, of string) {
+// generalized returns the overload with T in place of its first type, or of the item type
+// of that, in its arguments and, if result is true, in its result.
+func (o overload) generalized(result bool) (text, of string) {
 	of = strings.TrimSuffix(strings.TrimPrefix(o.types[0], "list("), ")")
 	general := overload{call: o.call, member: o.member, types: slices.Clone(o.types)}
 	for i, t := range o.types {
@@ -135,11 +135,11 @@ func (o overload) over(result bool) (text, of string) {
 	return general.String(), of
 }
 
-// fewest is how many overloads are told as one.
-const fewest = 4
+// minMergedOverloads is how many overloads of one form are merged into one signature.
+const minMergedOverloads = 4
 
-// merged are the signatures, sorted; those of one form are one over T.
-func merged(all []overload) []string {
+// mergeSignatures returns the signatures, sorted; those of one form are merged over T.
+func mergeSignatures(all []overload) []string {
 	forms := map[string][]string{}
 	all = slices.DeleteFunc(all, overload.isIdentity)
 	for _, o := range all {
@@ -147,7 +147,7 @@ func merged(all []overload) []string {
 			continue
 		}
 		for _, result := range []bool{false, true} {
-			text, of := o.over(result)
+			text, of := o.generalized(result)
 			if !slices.Contains(forms[text], of) {
 				forms[text] = append(forms[text], of)
 			}
@@ -155,12 +155,12 @@ func merged(all []overload) []string {
 	}
 	var out []string
 	for _, o := range all {
-		text, most := o.String(), fewest-1
+		text, most := o.String(), minMergedOverloads-1
 		for _, result := range []bool{false, true} {
 			if len(o.types) < 2 {
 				break
 			}
-			if general, _ := o.over(result); len(forms[general]) > most {
+			if general, _ := o.generalized(result); len(forms[general]) > most {
 				slices.Sort(forms[general])
 				text, most = general+", T: "+strings.Join(forms[general], ", "), len(forms[general])
 			}
@@ -171,7 +171,7 @@ func merged(all []overload) []string {
 	return slices.Compact(out)
 }
 
-// isIdentity says that it converts a value to the type that the value has.
+// isIdentity says that the overload converts a value to its own type.
 func (o overload) isIdentity() bool {
 	return !o.member && len(o.types) == 2 && o.types[0] == o.types[1] && o.types[0] == o.call
 }
@@ -181,6 +181,6 @@ var typeNames = strings.NewReplacer(
 	"optional_type", "optional", "<", "", ">", "", "object(condition)", "condition",
 )
 
-// typeText names a type as the pages do: without packages, and a type parameter by its
-// letter alone.
+// typeText names a type as the reference does: without packages, and a type parameter by
+// its letter.
 func typeText(t *cel.Type) string { return typeNames.Replace(t.String()) }

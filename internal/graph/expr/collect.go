@@ -6,17 +6,16 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// collector walks an expression and collects the paths that it reads.
+// collector walks an expression and collects the paths that the expression reads.
 type collector struct {
-	declared func(name string) bool
-	refs     []Ref
-	// selected, if set, is told of each field selection and of what it selects
-	// from, as far as that is a path.
-	selected func(id int64, from Ref, field string)
+	isDeclared func(name string) bool
+	refs       []Ref
+	// onSelect, if set, is called for each field selection from a path, with the path.
+	onSelect func(id int64, from Ref, field string)
 }
 
-// scope binds the variables of comprehensions and of cel.bind to the paths that
-// they stand for. A name bound to nothing hides an outer one.
+// scope binds the variables of comprehensions and of cel.bind to the paths of their
+// values. A name without a path hides an outer one.
 type scope struct {
 	outer *scope
 	name  string
@@ -30,7 +29,7 @@ func (s *scope) bind(name string, ref *Ref) *scope {
 	return &scope{outer: s, name: name, ref: ref}
 }
 
-func (c *collector) lookup(name string, s *scope) (Ref, bool) {
+func (c *collector) resolve(name string, s *scope) (Ref, bool) {
 	for ; s != nil; s = s.outer {
 		if s.name == name {
 			if s.ref == nil {
@@ -39,13 +38,13 @@ func (c *collector) lookup(name string, s *scope) (Ref, bool) {
 			return *s.ref, true
 		}
 	}
-	return Ref{Root: name}, c.declared(name)
+	return Ref{Root: name}, c.isDeclared(name)
 }
 
-// visit collects what an expression reads. The guards are paths that are known
-// to be there, because has() said so where the expression is evaluated.
+// visit collects the paths that an expression reads. The guards are paths that exist
+// whenever the expression is evaluated, because has() has checked them.
 func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
-	if r, ok := c.chain(e, s, guards); ok {
+	if r, ok := c.pathOf(e, s, guards); ok {
 		c.add(r, guards)
 		return
 	}
@@ -53,7 +52,7 @@ func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
 	case ast.SelectKind:
 		c.visit(e.AsSelect().Operand(), s, guards)
 	case ast.CallKind:
-		c.call(e.AsCall(), s, guards)
+		c.visitCall(e.AsCall(), s, guards)
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
 			c.visit(item, s, guards)
@@ -68,78 +67,78 @@ func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
 			c.visit(field.AsStructField().Value(), s, guards)
 		}
 	case ast.ComprehensionKind:
-		c.comprehension(e.AsComprehension(), s, guards)
+		c.visitComprehension(e.AsComprehension(), s, guards)
 	default: // literals and lone names that aren't declared read nothing
 	}
 }
 
-func (c *collector) call(call ast.CallExpr, s *scope, guards []Ref) {
-	args := call.Args()
-	switch call.FunctionName() {
+func (c *collector) visitCall(visitCall ast.CallExpr, s *scope, guards []Ref) {
+	args := visitCall.Args()
+	switch visitCall.FunctionName() {
 	case operators.Conditional:
 		c.visit(args[0], s, guards)
-		c.visit(args[1], s, append(guards[:len(guards):len(guards)], c.asked(args[0], true, s)...))
-		c.visit(args[2], s, append(guards[:len(guards):len(guards)], c.asked(args[0], false, s)...))
+		c.visit(args[1], s, append(guards[:len(guards):len(guards)], c.presencePaths(args[0], true, s)...))
+		c.visit(args[2], s, append(guards[:len(guards):len(guards)], c.presencePaths(args[0], false, s)...))
 		return
 	case operators.LogicalAnd, operators.LogicalOr:
-		holds := call.FunctionName() == operators.LogicalAnd
+		holds := visitCall.FunctionName() == operators.LogicalAnd
 		for i, arg := range args {
 			c.visit(arg, s, guards)
 			if i < len(args)-1 {
-				guards = append(guards[:len(guards):len(guards)], c.asked(arg, holds, s)...)
+				guards = append(guards[:len(guards):len(guards)], c.presencePaths(arg, holds, s)...)
 			}
 		}
 		return
 	}
-	if call.IsMemberFunction() {
-		c.visit(call.Target(), s, guards)
+	if visitCall.IsMemberFunction() {
+		c.visit(visitCall.Target(), s, guards)
 	}
 	for _, arg := range args {
 		c.visit(arg, s, guards)
 	}
 }
 
-// asked returns the paths that has() found there if the condition came out as
-// told.
-func (c *collector) asked(cond ast.Expr, outcome bool, s *scope) []Ref {
+// presencePaths returns the paths that exist, according to has(), if the condition has the
+// given outcome.
+func (c *collector) presencePaths(cond ast.Expr, outcome bool, s *scope) []Ref {
 	switch cond.Kind() {
 	case ast.SelectKind:
 		if !outcome || !cond.AsSelect().IsTestOnly() {
 			return nil
 		}
-		if r, ok := c.quiet().chain(cond, s, nil); ok {
+		if r, ok := c.withoutRefs().pathOf(cond, s, nil); ok {
 			return []Ref{r}
 		}
 	case ast.CallKind:
 		call := cond.AsCall()
 		switch call.FunctionName() {
 		case operators.LogicalNot:
-			return c.asked(call.Args()[0], !outcome, s)
+			return c.presencePaths(call.Args()[0], !outcome, s)
 		case operators.LogicalAnd, operators.LogicalOr:
 			if outcome != (call.FunctionName() == operators.LogicalAnd) {
 				return nil
 			}
 			var out []Ref
 			for _, arg := range call.Args() {
-				out = append(out, c.asked(arg, outcome, s)...)
+				out = append(out, c.presencePaths(arg, outcome, s)...)
 			}
 			return out
 		}
-	default: // other expressions ask nothing
+	default: // other expressions check no path
 	}
 	return nil
 }
 
-func (c *collector) comprehension(e ast.ComprehensionExpr, s *scope, guards []Ref) {
+func (c *collector) visitComprehension(e ast.ComprehensionExpr, s *scope, guards []Ref) {
 	c.visit(e.IterRange(), s, guards)
 	c.visit(e.AccuInit(), s, guards)
 	var item, bound *Ref
-	if r, ok := c.source(e.IterRange(), s); ok {
-		each := r.then(Step{Each: true})
+	if r, ok := c.listPath(e.IterRange(), s); ok {
+		each := r.child(Step{Each: true})
 		item = &each
 	}
-	// cel.bind is a comprehension over nothing whose accumulator is the variable.
-	if r, ok := c.quiet().chain(e.AccuInit(), s, nil); ok {
+	// cel.bind is a comprehension over an empty list, with the variable as accumulator.
+	if r, ok := c.withoutRefs().pathOf(e.AccuInit(), s, nil); ok {
 		bound = &r
 	}
 	inner := s
@@ -154,30 +153,31 @@ func (c *collector) comprehension(e ast.ComprehensionExpr, s *scope, guards []Re
 	c.visit(e.Result(), s.bind(e.AccuVar(), bound), guards)
 }
 
-// keeps are the functions whose result's items are items of their list.
-var keeps = map[string]bool{"slice": true, "sort": true, "reverse": true, "distinct": true, "first": true, "last": true}
+// itemPreservingFunctions return items of the list that they are called on.
+var itemPreservingFunctions = map[string]bool{"slice": true, "sort": true, "reverse": true, "distinct": true, "first": true, "last": true}
 
-// source returns the path of the list whose items are those of an expression.
-func (c *collector) source(e ast.Expr, s *scope) (Ref, bool) {
-	if r, ok := c.quiet().chain(e, s, nil); ok {
+// listPath returns the path of the list that the items of an expression's result come from.
+func (c *collector) listPath(e ast.Expr, s *scope) (Ref, bool) {
+	if r, ok := c.withoutRefs().pathOf(e, s, nil); ok {
 		return r, true
 	}
 	switch e.Kind() {
 	case ast.CallKind:
-		if call := e.AsCall(); call.IsMemberFunction() && keeps[call.FunctionName()] {
-			return c.source(call.Target(), s)
+		if call := e.AsCall(); call.IsMemberFunction() && itemPreservingFunctions[call.FunctionName()] {
+			return c.listPath(call.Target(), s)
 		}
 	case ast.ComprehensionKind:
-		if e := e.AsComprehension(); filters(e) {
-			return c.source(e.IterRange(), s)
+		if e := e.AsComprehension(); isFilterMacro(e) {
+			return c.listPath(e.IterRange(), s)
 		}
-	default: // items that are made here
+	default: // the expression creates its items
 	}
 	return Ref{}, false
 }
 
-// filters recognises the filter macro: it adds its own variable to a list.
-func filters(e ast.ComprehensionExpr) bool {
+// isFilterMacro recognizes the expansion of the filter macro: it adds its own variable to a
+// list.
+func isFilterMacro(e ast.ComprehensionExpr) bool {
 	step := e.LoopStep()
 	if step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Conditional {
 		return false
@@ -194,32 +194,32 @@ func filters(e ast.ComprehensionExpr) bool {
 	return item.Kind() == ast.IdentKind && item.AsIdent() == e.IterVar()
 }
 
-func (c *collector) quiet() *collector { return &collector{declared: c.declared} }
+func (c *collector) withoutRefs() *collector { return &collector{isDeclared: c.isDeclared} }
 
-// chain returns the path that an expression is, if it is one: names and
-// constant indices from a declared name on. Computed indices are collected.
-func (c *collector) chain(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
+// pathOf returns the path that an expression consists of, if it is one: a declared name
+// followed by field names and constant indices. It visits computed indices.
+func (c *collector) pathOf(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		return c.lookup(e.AsIdent(), s)
+		return c.resolve(e.AsIdent(), s)
 	case ast.SelectKind:
 		sel := e.AsSelect()
-		from, ok := c.chain(sel.Operand(), s, guards)
+		from, ok := c.pathOf(sel.Operand(), s, guards)
 		if !ok {
 			return Ref{}, false
 		}
-		if c.selected != nil {
-			c.selected(e.ID(), from, sel.FieldName())
+		if c.onSelect != nil {
+			c.onSelect(e.ID(), from, sel.FieldName())
 		}
-		return from.then(Step{Name: sel.FieldName(), Optional: sel.IsTestOnly() || chained(from)}), true
+		return from.child(Step{Name: sel.FieldName(), Optional: sel.IsTestOnly() || endsOptional(from)}), true
 	case ast.CallKind:
-		return c.indexed(e, s, guards)
+		return c.indexPath(e, s, guards)
 	default:
 		return Ref{}, false
 	}
 }
 
-func (c *collector) indexed(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
+func (c *collector) indexPath(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
 	call := e.AsCall()
 	optional := false
 	switch call.FunctionName() {
@@ -229,44 +229,44 @@ func (c *collector) indexed(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
 	default:
 		return Ref{}, false
 	}
-	from, ok := c.chain(call.Args()[0], s, guards)
+	from, ok := c.pathOf(call.Args()[0], s, guards)
 	if !ok {
 		return Ref{}, false
 	}
-	step := Step{Optional: optional || chained(from)}
+	step := Step{Optional: optional || endsOptional(from)}
 	by := call.Args()[1]
 	if by.Kind() == ast.LiteralKind {
 		switch key := by.AsLiteral().(type) {
 		case types.String:
 			if key == "" {
-				break // a path has no way to say so
+				break // a path cannot express an empty key
 			}
 			step.Name = string(key)
-			if c.selected != nil && call.FunctionName() == operators.OptSelect {
-				c.selected(e.ID(), from, step.Name)
+			if c.onSelect != nil && call.FunctionName() == operators.OptSelect {
+				c.onSelect(e.ID(), from, step.Name)
 			}
-			return from.then(step), true
+			return from.child(step), true
 		case types.Int:
 			step.Index = int(key)
-			return from.then(step), true
+			return from.child(step), true
 		}
 	}
 	c.visit(by, s, guards)
 	step.Each = true
-	return from.then(step), true
+	return from.child(step), true
 }
 
-// chained tells whether the path's last step is optional, which makes further
-// steps optional too: they select from an optional value.
-func chained(r Ref) bool {
+// endsOptional says whether the path's last step is optional. Further steps then are
+// optional too: they select from an optional value.
+func endsOptional(r Ref) bool {
 	return len(r.Path) > 0 && r.Path[len(r.Path)-1].Optional
 }
 
-// add records a path, with the steps that a guard vouches for as optional.
+// add records a path. Steps that a guard has checked are optional.
 func (c *collector) add(r Ref, guards []Ref) {
 	r.Path = append([]Step(nil), r.Path...)
 	for _, g := range guards {
-		if len(g.Path) > 0 && r.begins(Ref{Root: g.Root, Path: g.Path}) {
+		if len(g.Path) > 0 && r.mayHavePrefix(Ref{Root: g.Root, Path: g.Path}) {
 			r.Path[len(g.Path)-1].Optional = true
 			r.Optional = true
 		}

@@ -15,25 +15,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Compile checks an expression, without its delimiters, that stands in the field
-// at a path. It returns a program or else diagnostics.
+// Compile checks an expression, without its delimiters, of the field at a path. It returns
+// either a program or diagnostics.
 func (e *Env) Compile(source string, at object.Path) (*Program, diag.List) {
-	p, problems := e.compile(source, at)
+	p, problems := e.compileExpression(source, at)
 	if p == nil {
 		return nil, problems
 	}
 	return p.Program, nil
 }
 
-// compiled is a program with the tree that it was made from, which is a multiple
-// of its size and needed only until the program's place has been checked.
+// compiled is a program with its syntax tree, which is several times as large as the
+// program and needed only until the program is checked against its field.
 type compiled struct {
 	*Program
 	tree *ast.AST
 }
 
-func (e *Env) compile(source string, at object.Path) (*compiled, diag.List) {
-	if problems := e.beyond(source, at); problems != nil {
+func (e *Env) compileExpression(source string, at object.Path) (*compiled, diag.List) {
+	if problems := e.checkLimits(source, at); problems != nil {
 		return nil, problems
 	}
 	if strings.TrimSpace(source) == "" {
@@ -41,26 +41,26 @@ func (e *Env) compile(source string, at object.Path) (*compiled, diag.List) {
 	}
 	parsed, issues := e.cel.Parse(source)
 	if issues.Err() != nil {
-		return nil, e.syntax(issues, source, at)
+		return nil, e.syntaxDiagnostics(issues, source, at)
 	}
 	checked, issues := e.cel.Check(parsed)
 	if issues.Err() != nil {
-		return nil, e.explain(issues, parsed.NativeRep(), source, at)
+		return nil, e.typeDiagnostics(issues, parsed.NativeRep(), source, at)
 	}
-	return e.program(checked, source, at)
+	return e.newProgram(checked, source, at)
 }
 
-func (e *Env) program(checked *cel.Ast, source string, at object.Path) (*compiled, diag.List) {
+func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*compiled, diag.List) {
 	tree := checked.NativeRep()
-	c := collector{declared: e.declares}
+	c := collector{isDeclared: e.declares}
 	c.visit(tree.Expr(), nil, nil)
-	p := &Program{source: source, at: at, env: e, typ: checked.OutputType(), refs: union(c.refs), omits: calls(tree.Expr(), library.Omit)}
-	if r, ok := c.chain(tree.Expr(), nil, nil); ok && direct(r) {
-		p.chain = &r
-		return &compiled{Program: p, tree: tree}, nil // planning it would take as long as all the rest
+	p := &Program{source: source, at: at, env: e, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}
+	if r, ok := c.pathOf(tree.Expr(), nil, nil); ok && isPlainPath(r) {
+		p.path = &r
+		return &compiled{Program: p, tree: tree}, nil // a CEL program would double the time of compilation
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
-	if !cheap(tree.Expr()) {
+	if !hasBoundedCost(tree.Expr()) {
 		options = append(options, cel.CostLimit(e.limits.Cost), cel.CostTracking(&k8slibrary.CostEstimator{}))
 	}
 	prog, err := e.cel.Program(checked, options...)
@@ -76,8 +76,8 @@ func (e *Env) declares(name string) bool {
 	return ok
 }
 
-// calls tells whether an expression calls a function.
-func calls(e ast.Expr, function string) bool {
+// callsFunction says whether an expression calls a function.
+func callsFunction(e ast.Expr, function string) bool {
 	found := false
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		found = found || e.Kind() == ast.CallKind && e.AsCall().FunctionName() == function
@@ -85,8 +85,8 @@ func calls(e ast.Expr, function string) bool {
 	return found
 }
 
-// direct tells whether a path can be followed without CEL.
-func direct(r Ref) bool {
+// isPlainPath says whether a path can be followed without CEL.
+func isPlainPath(r Ref) bool {
 	for _, s := range r.Path {
 		if s.Each || s.Optional {
 			return false
@@ -95,35 +95,35 @@ func direct(r Ref) bool {
 	return true
 }
 
-// free are the calls whose cost doesn't depend on the size of their arguments.
-var free = map[string]bool{
+// constantCostCalls have a cost that does not depend on the size of their arguments.
+var constantCostCalls = map[string]bool{
 	operators.Conditional: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true,
 	operators.Index: true, operators.OptIndex: true, operators.OptSelect: true,
 	"orValue": true, "hasValue": true, "value": true, "or": true,
 }
 
-// cheap tells whether an expression's cost is bounded by its length, so that it
-// needn't be counted: counting doubles the time that such an expression takes.
-func cheap(e ast.Expr) bool {
+// hasBoundedCost says whether an expression's cost is bounded by its length, so that it
+// need not be tracked: tracking doubles the evaluation time of such an expression.
+func hasBoundedCost(e ast.Expr) bool {
 	bounded := true
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.ComprehensionKind:
 			bounded = false
 		case ast.CallKind:
-			bounded = bounded && free[e.AsCall().FunctionName()]
-		default: // names, selections and literals are free
+			bounded = bounded && constantCostCalls[e.AsCall().FunctionName()]
+		default: // names, selections and literals have a constant cost
 		}
 	}))
 	return bounded
 }
 
-// beyond returns the limit that an expression exceeds before it is even parsed.
-func (e *Env) beyond(source string, at object.Path) diag.List {
+// checkLimits reports the limit that an expression exceeds, before it is parsed.
+func (e *Env) checkLimits(source string, at object.Path) diag.List {
 	if n := len(source); n > e.limits.Length {
 		return diag.List{{Path: at, Problem: fmt.Sprintf("an expression of %d bytes exceeds the limit Length of %d", n, e.limits.Length)}}
 	}
-	if depth, offset := nesting(source); depth > e.limits.Depth {
+	if depth, offset := bracketDepth(source); depth > e.limits.Depth {
 		return diag.List{{
 			Path: at, Expr: source, Offset: offset,
 			Problem: fmt.Sprintf("%d brackets inside each other exceed the limit Depth of %d", depth, e.limits.Depth),
@@ -132,8 +132,8 @@ func (e *Env) beyond(source string, at object.Path) diag.List {
 	return nil
 }
 
-// nesting returns how deep brackets are inside each other, and where.
-func nesting(source string) (deepest, at int) {
+// bracketDepth returns how deeply brackets are nested, and the offset of the deepest.
+func bracketDepth(source string) (deepest, at int) {
 	depth := 0
 	for i := 0; i < len(source); i++ {
 		switch source[i] {
@@ -150,30 +150,30 @@ func nesting(source string) (deepest, at int) {
 	return deepest, at
 }
 
-// syntax turns the parser's errors into diagnostics. The parser says the same
-// thing of several places when it is confused; the first is the cause.
-func (e *Env) syntax(issues *cel.Issues, source string, at object.Path) diag.List {
+// syntaxDiagnostics turns the parser's errors into a diagnostic. One mistake may give
+// several errors; the first one is its cause.
+func (e *Env) syntaxDiagnostics(issues *cel.Issues, source string, at object.Path) diag.List {
 	first := issues.Errors()[0]
 	for _, err := range issues.Errors() {
-		if before(err.Location, first.Location) {
+		if isBefore(err.Location, first.Location) {
 			first = err
 		}
 	}
 	problem, _, _ := strings.Cut(strings.TrimPrefix(first.Message, "Syntax error: "), "\n")
 	problem, _, _ = strings.Cut(problem, " expecting ") // a list of token names
-	where := offset(source, first.Location)
+	where := byteOffset(source, first.Location)
 	if strings.TrimSpace(source[where:]) == "" {
-		problem = "the expression isn't complete"
+		problem = "the expression is incomplete"
 	}
 	return diag.List{{Path: at, Expr: source, Offset: where, Problem: problem}}
 }
 
-func before(a, b common.Location) bool {
+func isBefore(a, b common.Location) bool {
 	return a.Line() < b.Line() || a.Line() == b.Line() && a.Column() < b.Column()
 }
 
-// offset turns CEL's location, a line and a column of characters, into a byte.
-func offset(source string, at common.Location) int {
+// byteOffset converts a CEL location, a line and a column in characters, into bytes.
+func byteOffset(source string, at common.Location) int {
 	start := 0
 	for range at.Line() - 1 {
 		n := strings.IndexByte(source[start:], '\n')

@@ -17,25 +17,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Condition is what an author says in one condition of a status.
+// Condition is one condition that an author's expression gives.
 type Condition struct{ Type, Status, Reason, Message string }
 
-// Conditions are expressions for conditions: each gives one, or a list of them, made
-// with runtime.newCondition. They are immutable and safe for concurrent use.
+// Conditions are the compiled expressions of status.conditions: each gives a condition, or a
+// list of them, with runtime.newCondition. They are immutable and safe for concurrent use.
 type Conditions struct {
 	entries []*Program
 	types   []string
 	refs    []Ref
 }
 
-// Types lists, sorted, the types that the expressions name outright.
+// Types lists, sorted, the condition types that the expressions name as literals.
 func (c *Conditions) Types() []string { return c.types }
 
 // Refs returns the paths that the expressions read, sorted.
 func (c *Conditions) Refs() []Ref { return c.refs }
 
-// Eval evaluates the expressions in order. What has no value is told by its reason: a
-// *Pending, a *Failure or a *LimitExceeded.
+// Eval evaluates the expressions in order. missing has the error of each expression without
+// a value: a *Pending, a *Failure or a *LimitExceeded.
 func (c *Conditions) Eval(vars map[string]any) (found []Condition, missing []error) {
 	for _, p := range c.entries {
 		value, err := p.Eval(vars)
@@ -57,7 +57,7 @@ func (c *Conditions) Eval(vars map[string]any) (found []Condition, missing []err
 }
 
 const (
-	newCondition  = "@runtime.newCondition" // what the macro makes
+	newCondition  = "@runtime.newCondition" // the macro expands to this function
 	readCondition = "runtime.condition"
 )
 
@@ -69,26 +69,26 @@ var (
 	}}}
 )
 
-// withConditions returns an environment that knows runtime.newCondition and
-// runtime.condition, and the shape of what they give.
+// withConditions returns an environment that declares runtime.newCondition and
+// runtime.condition, and the shape of their result.
 func (e *Env) withConditions() (*Env, *shape, error) {
-	made := e.shapes.of(conditionSchema, "condition")
+	conditionShape := e.shapes.of(conditionSchema, "condition")
 	text := cel.StringType
 	extended, err := e.cel.Extend(
 		cel.Macros(cel.ReceiverMacro("newCondition", 1, expandNewCondition)),
-		cel.Function(newCondition, cel.Overload("runtime_new_condition", []*cel.Type{text, text, text, text}, made.celType(),
-			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return makeCondition(made, args) }))),
-		cel.Function(readCondition, cel.Overload("runtime_condition", []*cel.Type{cel.DynType, text}, made.celType(),
-			cel.BinaryBinding(func(o, kind ref.Val) ref.Val { return findCondition(made, o, kind) }))),
+		cel.Function(newCondition, cel.Overload("runtime_new_condition", []*cel.Type{text, text, text, text}, conditionShape.celType(),
+			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return makeCondition(conditionShape, args) }))),
+		cel.Function(readCondition, cel.Overload("runtime_condition", []*cel.Type{cel.DynType, text}, conditionShape.celType(),
+			cel.BinaryBinding(func(o, kind ref.Val) ref.Val { return findCondition(conditionShape, o, kind) }))),
 	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the expressions of conditions: %w", err)
 	}
-	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: e.vars, lacks: e.lacks}, made, nil
+	return &Env{cel: extended, empty: e.empty, limits: e.limits, shapes: e.shapes, vars: e.vars, missingFieldHints: e.missingFieldHints}, conditionShape, nil
 }
 
-// expandNewCondition makes the fields of a condition arguments, each checked by itself.
-// Their names needn't be in quotes.
+// expandNewCondition turns the fields of a condition into arguments, so that each is type
+// checked separately. Their names need no quotes.
 func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	if target.Kind() != ast.IdentKind || target.AsIdent() != "runtime" {
 		return nil, nil
@@ -105,13 +105,13 @@ func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Exp
 			name = key.AsIdent()
 		case ast.LiteralKind:
 			name, _ = key.AsLiteral().Value().(string)
-		default: // it isn't the name of a field
+		default: // not the name of a field
 		}
 		if !slices.Contains(conditionKeys, name) {
 			return nil, eh.NewError(e.ID(), fmt.Sprintf("unknown key %q: a condition has type, status, reason and message", name))
 		}
 		if fields[name] != nil {
-			return nil, eh.NewError(e.ID(), "the field "+name+" is there already")
+			return nil, eh.NewError(e.ID(), "the field "+name+" is given twice")
 		}
 		fields[name] = entry.Value()
 	}
@@ -128,7 +128,7 @@ func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Exp
 	return eh.NewCall(newCondition, call...), nil
 }
 
-func makeCondition(made *shape, args []ref.Val) ref.Val {
+func makeCondition(conditionShape *shape, args []ref.Val) ref.Val {
 	m := map[string]any{}
 	for i, name := range conditionKeys {
 		text, ok := args[i].(types.String)
@@ -137,15 +137,14 @@ func makeCondition(made *shape, args []ref.Val) ref.Val {
 		}
 		m[name] = string(text)
 	}
-	if problem := wrongCondition(m["type"], m["status"]); problem != "" {
+	if problem := conditionProblem(m["type"], m["status"]); problem != "" {
 		return types.WrapErr(errors.New(problem))
 	}
-	return wrap(m, made, nil)
+	return wrap(m, conditionShape, nil)
 }
 
-// wrongCondition says what is wrong with a condition's type or status, as far as they
-// are known.
-func wrongCondition(kind, status any) string {
+// conditionProblem validates a condition's type and status, as far as they are known.
+func conditionProblem(kind, status any) string {
 	text, known := status.(string)
 	switch {
 	case kind == "":
@@ -156,8 +155,8 @@ func wrongCondition(kind, status any) string {
 	return ""
 }
 
-// findCondition looks a condition up; one that isn't there is empty.
-func findCondition(made *shape, o, kind ref.Val) ref.Val {
+// findCondition looks up a condition of an object. A missing condition has empty fields.
+func findCondition(conditionShape *shape, o, kind ref.Val) ref.Val {
 	wanted, ok := kind.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(kind)
@@ -176,121 +175,121 @@ func findCondition(made *shape, o, kind ref.Val) ref.Val {
 			break
 		}
 	}
-	return wrap(out, made, nil)
+	return wrap(out, conditionShape, nil)
 }
 
-// Conditions compiles expressions for conditions, each alone in its string. Of the
-// instance, which is read under the given name, the conditions of builtin types can be
-// looked up, also where the expressions make one of that type themselves: what is looked
-// up is what the expressions take the place of.
+// Conditions compiles the expressions of status.conditions, each the only one of its
+// string. Expressions may read the instance, by the given name, and its conditions of the
+// builtin types. If the expressions set a condition of a builtin type, they still read the
+// builtin one, which theirs replaces.
 func (e *Env) Conditions(sources []string, instance string, builtin []string, at object.Path) (*Conditions, diag.List) {
-	env, made, err := e.withConditions()
+	env, conditionShape, err := e.withConditions()
 	if err != nil {
 		return nil, diag.List{{Path: at, Problem: err.Error()}}
 	}
-	c := conditions{env: env, instance: instance, builtin: builtin, made: map[string]object.Path{}}
+	c := conditionsCompiler{env: env, instance: instance, builtin: builtin, definedBy: map[string]object.Path{}}
 	for i, source := range sources {
-		c.compile(source, made.celType(), at.Index(i))
+		c.compile(source, conditionShape.celType(), at.Index(i))
 	}
-	for _, look := range c.looks {
-		c.checkLook(look)
+	for _, lookup := range c.lookups {
+		c.checkLookup(lookup)
 	}
 	if len(c.problems) > 0 {
 		return nil, c.problems
 	}
-	c.out.types, c.out.refs = slices.Sorted(maps.Keys(c.made)), union(c.out.refs)
-	return &c.out, nil
+	c.result.types, c.result.refs = slices.Sorted(maps.Keys(c.definedBy)), mergeRefs(c.result.refs)
+	return &c.result, nil
 }
 
-type conditions struct {
+type conditionsCompiler struct {
 	env      *Env
 	instance string
 	builtin  []string
-	out      Conditions
+	result   Conditions
 	problems diag.List
-	// made says which entry makes a condition of a type; looks are the look-ups of the
+	// definedBy is the entry that sets each condition type. lookups are the reads of the
 	// instance's own conditions.
-	made  map[string]object.Path
-	looks []look
+	definedBy map[string]object.Path
+	lookups   []conditionLookup
 }
 
-type look struct {
+type conditionLookup struct {
 	kind string
 	diag.Diagnostic
 }
 
-func (c *conditions) compile(source string, condition *cel.Type, at object.Path) {
+func (c *conditionsCompiler) compile(source string, condition *cel.Type, at object.Path) {
 	segments, err := Split(source)
 	if err != nil || len(segments) != 1 || !segments[0].Expr {
-		_, problems := c.env.Only(source, condition, at)
+		_, problems := c.env.CompileStandalone(source, condition, at)
 		c.problems.Add(problems...)
 		return
 	}
-	p, problems := c.env.compile(segments[0].Text, at)
+	p, problems := c.env.compileExpression(segments[0].Text, at)
 	c.problems.Add(problems...)
 	if p == nil {
 		return
 	}
 	if p.omits {
-		c.problems.Add(p.omission())
+		c.problems.Add(p.omitProblem())
 		return
 	}
 	if !p.typ.IsExactType(condition) && !p.typ.IsExactType(cel.ListType(condition)) {
 		c.problems.Add(diag.Diagnostic{
-			Path: at, Expr: p.source, Problem: "the expression is " + describe(p.typ), Expected: "what runtime.newCondition gives, or a list of that",
+			Path: at, Expr: p.source, Problem: "the expression is " + describe(p.typ), Expected: "a condition from runtime.newCondition, or a list of them",
 		})
 		return
 	}
-	c.out.entries, c.out.refs = append(c.out.entries, p.Program), append(c.out.refs, p.refs...)
+	c.result.entries, c.result.refs = append(c.result.entries, p.Program), append(c.result.refs, p.refs...)
 	ast.PreOrderVisit(p.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() == ast.CallKind {
-			c.call(p, x.AsCall())
+			c.checkCall(p, x.AsCall())
 		}
 	}))
 }
 
-// call checks what is known of a condition before it is evaluated.
-func (c *conditions) call(p *compiled, call ast.CallExpr) {
+// checkCall checks the literals of a condition or of a lookup.
+func (c *conditionsCompiler) checkCall(p *compiled, checkCall ast.CallExpr) {
 	problem := func(x ast.Expr, text string) diag.Diagnostic {
-		return diag.Diagnostic{Path: p.at, Expr: p.source, Offset: location(p.tree, p.source, x), Problem: text}
+		return diag.Diagnostic{Path: p.at, Expr: p.source, Offset: startOffset(p.tree, p.source, x), Problem: text}
 	}
-	args := call.Args()
-	switch call.FunctionName() {
+	args := checkCall.Args()
+	switch checkCall.FunctionName() {
 	case newCondition:
-		kind, status := literalOf(args[0]), literalOf(args[1])
-		if text := wrongCondition(kind, status); text != "" {
+		kind, status := literalValue(args[0]), literalValue(args[1])
+		if text := conditionProblem(kind, status); text != "" {
 			c.problems.Add(problem(args[0], text))
 		}
 		name, known := kind.(string)
-		if other, twice := c.made[name]; known && twice && other != p.at {
-			c.problems.Add(problem(args[0], fmt.Sprintf("a condition of type %q is made by %s already", name, other)))
+		if other, twice := c.definedBy[name]; known && twice && other != p.at {
+			c.problems.Add(problem(args[0], fmt.Sprintf("the condition type %q is already set by %s", name, other)))
 		}
-		if known && c.made[name] == "" {
-			c.made[name] = p.at
+		if known && c.definedBy[name] == "" {
+			c.definedBy[name] = p.at
 		}
 	case readCondition:
-		kind, known := literalOf(args[1]).(string)
+		kind, known := literalValue(args[1]).(string)
 		if args[0].Kind() == ast.IdentKind && args[0].AsIdent() == c.instance && known {
-			c.looks = append(c.looks, look{kind, problem(args[1], "")})
+			c.lookups = append(c.lookups, conditionLookup{kind, problem(args[1], "")})
 		}
 	}
 }
 
-func literalOf(x ast.Expr) any {
+func literalValue(x ast.Expr) any {
 	if x.Kind() != ast.LiteralKind {
 		return nil
 	}
 	return x.AsLiteral().Value()
 }
 
-func (c *conditions) checkLook(l look) {
-	switch _, own := c.made[l.kind]; {
+func (c *conditionsCompiler) checkLookup(l conditionLookup) {
+	switch _, isDefined := c.definedBy[l.kind]; {
 	case slices.Contains(c.builtin, l.kind):
 		return
-	case own:
+	case isDefined:
 		l.Problem = fmt.Sprintf("%q is a condition of this definition's own; custom conditions cannot reference each other", l.kind)
 	default:
-		l.Problem = fmt.Sprintf("%s has no condition %q that could be read here", c.instance, l.kind)
+		l.Problem = fmt.Sprintf("%s has no condition %q that can be read here", c.instance, l.kind)
 		l.Expected, l.Nearest = strings.Join(c.builtin, ", "), diag.Nearest(l.kind, c.builtin)
 	}
 	c.problems.Add(l.Diagnostic)

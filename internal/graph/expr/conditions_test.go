@@ -9,7 +9,7 @@ import (
 
 var builtins = []string{"Ready", "ResourcesReady"}
 
-func TestConditionsAreMade(t *testing.T) {
+func TestConditionsEval(t *testing.T) {
 	env := testEnv(t)
 	withInstance := func(vars map[string]any) map[string]any {
 		vars["schema"] = map[string]any{"spec": map[string]any{"name": "shop"}, "status": map[string]any{"conditions": []any{
@@ -44,7 +44,7 @@ func TestConditionsAreMade(t *testing.T) {
 	}
 }
 
-func TestConditionsThatHaveNoValue(t *testing.T) {
+func TestConditionsWithoutAValue(t *testing.T) {
 	c, problems := testEnv(t).Conditions([]string{
 		`${runtime.newCondition({type: 'Pending', status: vpc.status.id == '' ? 'True' : 'False'})}`,
 		`${runtime.newCondition({type: 'Failed', status: schema.spec.name})}`,
@@ -70,7 +70,7 @@ func TestConditionsThatHaveNoValue(t *testing.T) {
 	}
 }
 
-func TestABuiltInCanBeReadWhereItIsMadeAnew(t *testing.T) {
+func TestABuiltinConditionCanBeReadWhereItIsReplaced(t *testing.T) {
 	env := testEnv(t)
 	_, problems := env.Conditions([]string{
 		`${runtime.newCondition({type: 'ResourcesReady', status: 'True'})}`,
@@ -81,23 +81,23 @@ func TestABuiltInCanBeReadWhereItIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestConditionsThatAreWrong(t *testing.T) {
+func TestInvalidConditions(t *testing.T) {
 	env := testEnv(t)
 	cases := map[string]struct {
 		sources []string
 		want    string
 	}{
-		"No condition":             {[]string{`${"text"}`}, `at[0]: in "\"text\"" at 1: the expression is a string; expected what runtime.newCondition gives, or a list of that`},
-		"A map like one":           {[]string{`${{'type': 'A', 'status': 'True'}}`}, `at[0]: in "{'type': 'A', 'status': 'True'}" at 1: the expression is a map of strings; expected what runtime.newCondition gives, or a list of that`},
-		"Text around it":           {[]string{`a ${1}`}, `at[0]: the text isn't one expression; expected "${", an expression and "}", without a newline at the end`},
+		"No condition":             {[]string{`${"text"}`}, `at[0]: in "\"text\"" at 1: the expression is a string; expected a condition from runtime.newCondition, or a list of them`},
+		"A map like one":           {[]string{`${{'type': 'A', 'status': 'True'}}`}, `at[0]: in "{'type': 'A', 'status': 'True'}" at 1: the expression is a map of strings; expected a condition from runtime.newCondition, or a list of them`},
+		"Text around it":           {[]string{`a ${1}`}, `at[0]: the text is not a single expression; expected "${", an expression and "}", without a trailing newline`},
 		"No map":                   {[]string{`${runtime.newCondition('A')}`}, `at[0]: in "runtime.newCondition('A')" at 22: runtime.newCondition takes a map of type, status, reason and message`},
 		"Without a status":         {[]string{`${runtime.newCondition({type: 'A'})}`}, `at[0]: in "runtime.newCondition({type: 'A'})" at 22: a condition needs a status`},
 		"A field too many":         {[]string{`${runtime.newCondition({type: 'A', status: 'True', severity: 'x'})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: 'True', severity: 'x'})" at 58: unknown key "severity": a condition has type, status, reason and message`},
 		"An impossible status":     {[]string{`${runtime.newCondition({type: 'A', status: 'Yes'})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: 'Yes'})" at 29: the status of a condition is "Yes"; a status must be one of True, False or Unknown`},
 		"A status of another type": {[]string{`${runtime.newCondition({type: 'A', status: true})}`}, `at[0]: in "runtime.newCondition({type: 'A', status: true})" at 9: the fields of a condition are strings`},
-		"Twice the same":           {[]string{`${runtime.newCondition({type: 'A', status: 'True'})}`, `${runtime.newCondition({type: 'A', status: 'False'})}`}, `at[1]: in "runtime.newCondition({type: 'A', status: 'False'})" at 29: a condition of type "A" is made by at[0] already`},
+		"Twice the same":           {[]string{`${runtime.newCondition({type: 'A', status: 'True'})}`, `${runtime.newCondition({type: 'A', status: 'False'})}`}, `at[1]: in "runtime.newCondition({type: 'A', status: 'False'})" at 29: the condition type "A" is already set by at[0]`},
 		"One reads another":        {[]string{`${runtime.newCondition({type: 'B', status: runtime.condition(schema, 'A').status})}`, `${runtime.newCondition({type: 'A', status: 'False'})}`}, `at[0]: in "runtime.newCondition({type: 'B', status: runtime.condition(schema, 'A').status})" at 68: "A" is a condition of this definition's own; custom conditions cannot reference each other`},
-		"An unknown built-in":      {[]string{`${runtime.newCondition({type: 'B', status: runtime.condition(schema, 'ResourceReady').status})}`}, `at[0]: in "runtime.newCondition({type: 'B', status: runtime.condition(schema, 'ResourceReady').status})" at 68: schema has no condition "ResourceReady" that could be read here; expected Ready, ResourcesReady; did you mean "ResourcesReady"?`},
+		"An unknown built-in":      {[]string{`${runtime.newCondition({type: 'B', status: runtime.condition(schema, 'ResourceReady').status})}`}, `at[0]: in "runtime.newCondition({type: 'B', status: runtime.condition(schema, 'ResourceReady').status})" at 68: schema has no condition "ResourceReady" that can be read here; expected Ready, ResourcesReady; did you mean "ResourcesReady"?`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -5,8 +5,8 @@
 // Env.Template a whole document, against the schemas of what is read and of what
 // is written; both report every problem they find as diagnostics. A Program or a
 // Template is then evaluated many times and by many goroutines. A value that
-// isn't there yet is a result of its own, Pending, which names the paths that
-// are missing; it is never told from a failure by the text of an error.
+// is missing is a result of its own, Pending, which names the missing paths: no
+// caller compares error texts to distinguish it from a failure.
 //
 // Pure: it decides from values alone.
 package expr

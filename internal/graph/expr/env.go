@@ -28,21 +28,22 @@ type Declaration struct {
 	// Type, if set, types the value instead of Schema, with a type that a
 	// program of the same environment has: the items of what it iterates over.
 	Type *cel.Type
-	// Lacks says of fields that one might look for why the value doesn't have them.
-	Lacks map[string]string
+	// MissingFieldHints explain, by name, why the value lacks a field that authors may
+	// expect.
+	MissingFieldHints map[string]string
 }
 
-// Env holds what expressions may name. It is immutable and safe for concurrent
-// use.
+// Env declares the names that expressions may read. It is immutable and safe for
+// concurrent use.
 type Env struct {
 	cel    *cel.Env
-	bare   *cel.Env // without any names
+	empty  *cel.Env // declares no names
 	limits Limits
 	shapes *shapes
 	// vars are the shapes of the declared names.
 	vars map[string]*shape
-	// lacks says of declared names what they don't have, and why.
-	lacks map[string]map[string]string
+	// missingFieldHints are those of the declarations, by declared name and field.
+	missingFieldHints map[string]map[string]string
 }
 
 // base is built once: declaring the libraries takes milliseconds.
@@ -76,56 +77,56 @@ func NewEnv(decls []Declaration, limits Limits) (*Env, error) {
 	limits = limits.withDefaults()
 	extended, err := library.Extend(
 		cel.CustomTypeProvider(provider{Provider: library.CELTypeProvider(), shapes: shapes}),
-		// The parser counts several rules per bracket; our limit speaks first.
+		// The parser recurses several times for each bracket: limits.Depth applies first.
 		cel.ParserRecursionLimit(250+4*limits.Depth),
 		cel.ParserExpressionSizeLimit(limits.Length),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("the expression environment: %w", err)
 	}
-	return (&Env{cel: extended, bare: extended, limits: limits, shapes: shapes}).With(decls...)
+	return (&Env{cel: extended, empty: extended, limits: limits, shapes: shapes}).With(decls...)
 }
 
-// With returns an environment that knows further names. A name that is already
-// known is hidden by its new declaration.
+// With returns an environment with further names. A new declaration replaces an older one
+// of the same name.
 func (e *Env) With(decls ...Declaration) (*Env, error) {
 	vars := maps.Clone(e.vars)
 	if vars == nil {
 		vars = map[string]*shape{}
 	}
-	from, lacks := e.cel, maps.Clone(e.lacks)
+	from, lacks := e.cel, maps.Clone(e.missingFieldHints)
 	for _, d := range decls {
-		if d.Lacks != nil {
+		if d.MissingFieldHints != nil {
 			if lacks == nil {
 				lacks = map[string]map[string]string{}
 			}
-			lacks[d.Name] = d.Lacks
+			lacks[d.Name] = d.MissingFieldHints
 		}
 		if e.declares(d.Name) {
-			from = e.bare // CEL has no way to forget a single name
+			from = e.empty // CEL cannot remove a single name
 		}
 		vars[d.Name] = e.shapeOf(d)
 	}
 	var options []cel.EnvOption
 	for name, s := range vars {
-		if from == e.bare || !e.declares(name) {
+		if from == e.empty || !e.declares(name) {
 			options = append(options, cel.Variable(name, s.celType()))
 		}
 	}
 	extended, err := from.Extend(options...)
 	if err != nil {
-		return nil, fmt.Errorf("declare %v: %w", names(decls), err)
+		return nil, fmt.Errorf("declare %v: %w", declarationNames(decls), err)
 	}
-	return &Env{cel: extended, bare: e.bare, limits: e.limits, shapes: e.shapes, vars: vars, lacks: lacks}, nil
+	return &Env{cel: extended, empty: e.empty, limits: e.limits, shapes: e.shapes, vars: vars, missingFieldHints: lacks}, nil
 }
 
 func (e *Env) shapeOf(d Declaration) *shape {
 	s := e.shapes.of(d.Schema, d.Name)
 	if d.Value != nil {
-		s = e.shapes.rendered(&d.Value.root, d.Name)
+		s = e.shapes.ofPiece(&d.Value.root, d.Name)
 	}
 	if d.Type != nil {
-		s = e.shapes.typed(d.Type)
+		s = e.shapes.ofCELType(d.Type)
 	}
 	if d.List {
 		s = &shape{kind: ofList, elem: s, cel: cel.ListType(s.celType())}
@@ -133,18 +134,18 @@ func (e *Env) shapeOf(d Declaration) *shape {
 	return s
 }
 
-// typed returns the shape of a type of this environment.
-func (r *shapes) typed(t *cel.Type) *shape {
+// ofCELType returns the shape of a CEL type of this environment.
+func (r *shapes) ofCELType(t *cel.Type) *shape {
 	s := &shape{cel: t, in: r}
 	switch t.Kind() {
 	case cel.StructKind:
-		return r.named(t.TypeName())
+		return r.byTypeName(t.TypeName())
 	case cel.ListKind:
-		s.kind, s.elem = ofList, r.typed(t.Parameters()[0])
+		s.kind, s.elem = ofList, r.ofCELType(t.Parameters()[0])
 	case cel.MapKind:
-		s.kind, s.elem = ofMap, r.typed(t.Parameters()[1])
+		s.kind, s.elem = ofMap, r.ofCELType(t.Parameters()[1])
 	case cel.StringKind:
-		s.kind = ofText
+		s.kind = ofString
 	case cel.IntKind:
 		s.kind = ofInteger
 	case cel.DoubleKind:
@@ -166,7 +167,7 @@ func (r *shapes) typed(t *cel.Type) *shape {
 // Names returns the declared names, sorted.
 func (e *Env) Names() []string { return slices.Sorted(maps.Keys(e.vars)) }
 
-func names(decls []Declaration) []string {
+func declarationNames(decls []Declaration) []string {
 	out := make([]string, len(decls))
 	for i, d := range decls {
 		out[i] = d.Name
@@ -174,9 +175,8 @@ func names(decls []Declaration) []string {
 	return out
 }
 
-// at returns the shape of what a path leads to, and whether there can be such a
-// thing.
-func (e *Env) at(r Ref) (*shape, bool) {
+// shapeAt returns the shape of the value at a path, and whether the path can exist.
+func (e *Env) shapeAt(r Ref) (*shape, bool) {
 	s, ok := e.vars[r.Root]
 	for _, step := range r.Path {
 		if !ok {

@@ -109,7 +109,7 @@ func TestARecursiveSchemaEnds(t *testing.T) {
 	}
 }
 
-func TestASchemaCostsWhatIsReadOfIt(t *testing.T) {
+func TestOnlyReadFieldsOfASchemaGetShapes(t *testing.T) {
 	wide := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: map[string]spec.Schema{}}}
 	inner := schemaOf(t, deploymentSchema)
 	for i := range 2000 {

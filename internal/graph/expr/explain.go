@@ -15,22 +15,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// explain turns the type checker's errors into diagnostics. What it complains
-// of is looked up in the expression's tree, where names and schemas are known,
-// and not in the text of the complaint.
-func (e *Env) explain(issues *cel.Issues, tree *ast.AST, source string, at object.Path) diag.List {
+// typeDiagnostics turns the type checker's errors into diagnostics. It finds the part of
+// the expression that an error is about in the syntax tree, where names and schemas are
+// known, instead of parsing the text of the error.
+func (e *Env) typeDiagnostics(issues *cel.Issues, tree *ast.AST, source string, at object.Path) diag.List {
 	exprs := map[int64]ast.Expr{}
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) { exprs[x.ID()] = x }))
 	selections := e.selections(tree)
 	var out diag.List
 	for _, err := range issues.Errors() {
-		d := diag.Diagnostic{Path: at, Expr: source, Offset: offset(source, err.Location), Problem: err.Message}
+		d := diag.Diagnostic{Path: at, Expr: source, Offset: byteOffset(source, err.Location), Problem: err.Message}
 		if x, ok := exprs[err.ExprID]; ok {
-			if e.follows(x, exprs) {
+			if e.isConsequence(x, exprs) {
 				continue
 			}
-			e.reword(&d)
-			e.name(&d, x, selections)
+			e.rewriteTypeError(&d)
+			e.describeNameError(&d, x, selections)
 			d.Offset = nameOffset(source, d.Offset, x)
 		}
 		out.Add(d)
@@ -38,8 +38,8 @@ func (e *Env) explain(issues *cel.Issues, tree *ast.AST, source string, at objec
 	return out
 }
 
-// isConditions tells whether an expression calls what only the author's conditions know.
-func isConditions(x ast.Expr) bool {
+// isConditionFunction says whether an expression calls a function of status.conditions.
+func isConditionFunction(x ast.Expr) bool {
 	if x.Kind() != ast.CallKind || !x.AsCall().IsMemberFunction() {
 		return false
 	}
@@ -47,11 +47,11 @@ func isConditions(x ast.Expr) bool {
 	return target.Kind() == ast.IdentKind && target.AsIdent() == "runtime" && (name == "newCondition" || name == "condition")
 }
 
-// follows tells whether a complaint is only because of another: a name is given to a
-// function that there is none of, and what was meant is a macro, which would declare it.
-func (e *Env) follows(x ast.Expr, exprs map[int64]ast.Expr) bool {
+// isConsequence says whether an error only follows from another: the author misspelled a
+// macro, so that a name which the macro would declare is unknown.
+func (e *Env) isConsequence(x ast.Expr, exprs map[int64]ast.Expr) bool {
 	for _, other := range exprs {
-		if isConditions(other) && other.ID() != x.ID() && contains(other, x.ID()) {
+		if isConditionFunction(other) && other.ID() != x.ID() && containsExpr(other, x.ID()) {
 			return true
 		}
 	}
@@ -63,7 +63,7 @@ func (e *Env) follows(x ast.Expr, exprs map[int64]ast.Expr) bool {
 			continue
 		}
 		declares := slices.ContainsFunc(other.AsCall().Args(), func(arg ast.Expr) bool { return arg.Kind() == ast.IdentKind && arg.AsIdent() == x.AsIdent() })
-		within := slices.ContainsFunc(other.AsCall().Args(), func(arg ast.Expr) bool { return contains(arg, x.ID()) })
+		within := slices.ContainsFunc(other.AsCall().Args(), func(arg ast.Expr) bool { return containsExpr(arg, x.ID()) })
 		if declares && within {
 			return true
 		}
@@ -71,7 +71,7 @@ func (e *Env) follows(x ast.Expr, exprs map[int64]ast.Expr) bool {
 	return false
 }
 
-func contains(in ast.Expr, id int64) bool {
+func containsExpr(in ast.Expr, id int64) bool {
 	found := false
 	ast.PreOrderVisit(in, ast.NewExprVisitor(func(x ast.Expr) { found = found || x.ID() == id }))
 	return found
@@ -82,11 +82,11 @@ type selection struct {
 	shape *shape
 }
 
-// selections returns, for each selection from a path, what it selects from.
+// selections returns the path and the shape that each field selection selects from.
 func (e *Env) selections(tree *ast.AST) map[int64]selection {
 	out := map[int64]selection{}
-	c := collector{declared: e.declares, selected: func(id int64, from Ref, _ string) {
-		if s, ok := e.at(from); ok {
+	c := collector{isDeclared: e.declares, onSelect: func(id int64, from Ref, _ string) {
+		if s, ok := e.shapeAt(from); ok {
 			out[id] = selection{from: from, shape: s}
 		}
 	}}
@@ -94,19 +94,19 @@ func (e *Env) selections(tree *ast.AST) map[int64]selection {
 	return out
 }
 
-// name says in our words what is wrong with names that nothing declares.
-func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selection) {
+// describeNameError describes unknown names, fields and functions.
+func (e *Env) describeNameError(d *diag.Diagnostic, x ast.Expr, selections map[int64]selection) {
 	switch x.Kind() {
 	case ast.IdentKind:
 		d.Problem = fmt.Sprintf("references unknown identifiers: [%s]", x.AsIdent())
 		d.Nearest = diag.Nearest(x.AsIdent(), e.Names())
 	case ast.SelectKind:
-		e.field(d, x.ID(), x.AsSelect().FieldName(), selections)
+		e.describeFieldError(d, x.ID(), x.AsSelect().FieldName(), selections)
 	case ast.CallKind:
 		call := x.AsCall()
 		if len(call.Args()) == 2 && call.Args()[1].Kind() == ast.LiteralKind {
 			if name, ok := call.Args()[1].AsLiteral().Value().(string); ok {
-				e.field(d, x.ID(), name, selections)
+				e.describeFieldError(d, x.ID(), name, selections)
 			}
 		}
 		if shown, ok := operators.FindReverse(call.FunctionName()); ok && shown != "" {
@@ -115,46 +115,46 @@ func (e *Env) name(d *diag.Diagnostic, x ast.Expr, selections map[int64]selectio
 		if call.FunctionName() == newCondition {
 			d.Problem, d.Expected = "the fields of a condition are strings", ""
 		}
-		if isConditions(x) {
-			d.Problem = "runtime." + call.FunctionName() + " is for the author's conditions, in status.conditions, and has no meaning here"
+		if isConditionFunction(x) {
+			d.Problem = "runtime." + call.FunctionName() + " is available only in status.conditions"
 			return
 		}
 		if !e.cel.HasFunction(call.FunctionName()) {
 			d.Problem = fmt.Sprintf("there is no function %q", call.FunctionName())
-			d.Nearest = diag.Nearest(call.FunctionName(), e.functions())
+			d.Nearest = diag.Nearest(call.FunctionName(), e.functionNames())
 		}
-	default: // literals are never at fault themselves
+	default: // literals cause no errors
 	}
 }
 
-func (e *Env) field(d *diag.Diagnostic, id int64, field string, selections map[int64]selection) {
+func (e *Env) describeFieldError(d *diag.Diagnostic, id int64, describeFieldError string, selections map[int64]selection) {
 	s, ok := selections[id]
 	if !ok {
 		return
 	}
-	if _, ok := s.shape.field(field); ok {
+	if _, ok := s.shape.field(describeFieldError); ok {
 		return
 	}
 	if s.shape.kindOf() == ofObject {
-		d.Problem, d.Expected = fmt.Sprintf("undefined field '%s' in %s", field, s.from), ""
-		d.Nearest = diag.Nearest(field, s.shape.fieldNames())
-		if read, is := diag.YAMLBoolean(field); is && slices.Contains(s.shape.fieldNames(), read) {
-			d.Problem += fmt.Sprintf(": YAML reads the key %s as the boolean %s unless it is quoted, and so there is a field %q", field, read, read)
-			d.Expected, d.Nearest = fmt.Sprintf("the key %q where the field is declared", field), ""
+		d.Problem, d.Expected = fmt.Sprintf("undefined field '%s' in %s", describeFieldError, s.from), ""
+		d.Nearest = diag.Nearest(describeFieldError, s.shape.fieldNames())
+		if read, is := diag.YAMLBoolean(describeFieldError); is && slices.Contains(s.shape.fieldNames(), read) {
+			d.Problem += fmt.Sprintf(": YAML reads the key %s as the boolean %s unless it is quoted, and so there is a field %q", describeFieldError, read, read)
+			d.Expected, d.Nearest = fmt.Sprintf("the key %q where the field is declared", describeFieldError), ""
 		}
-		if why, ok := e.lacks[s.from.Root][field]; ok && len(s.from.Path) == 0 {
+		if why, ok := e.missingFieldHints[s.from.Root][describeFieldError]; ok && len(s.from.Path) == 0 {
 			d.Problem, d.Nearest = d.Problem+": "+why, ""
 		}
 		return
 	}
 	d.Problem, d.Expected = fmt.Sprintf("%s is %s and has no fields", s.from, describe(s.shape.celType())), ""
 	if item, _ := s.shape.item(); s.shape.kindOf() == ofList && item.kindOf() == ofObject {
-		d.Expected = fmt.Sprintf("%s[0].%s of one item, or %s.map(each, each.%s) of all", s.from, field, s.from, field)
+		d.Expected = fmt.Sprintf("%s[0].%s of one item, or %s.map(each, each.%s) of all", s.from, describeFieldError, s.from, describeFieldError)
 	}
 }
 
-// nameOffset moves from the point before a field, or the bracket behind a
-// function, to the name.
+// nameOffset moves from the dot before a field, or the bracket after a function, to the
+// name.
 func nameOffset(source string, at int, x ast.Expr) int {
 	switch {
 	case at >= len(source):
@@ -168,7 +168,7 @@ func nameOffset(source string, at int, x ast.Expr) int {
 	return at
 }
 
-func (e *Env) functions() []string {
+func (e *Env) functionNames() []string {
 	names := slices.Collect(maps.Keys(e.cel.Functions()))
 	for _, m := range e.cel.Macros() {
 		names = append(names, m.Function())
@@ -176,17 +176,17 @@ func (e *Env) functions() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.ContainsAny(name, "_@") })
 }
 
-// location returns the byte at which a part of a checked expression begins.
-func location(tree *ast.AST, source string, x ast.Expr) int {
+// startOffset returns the byte offset of a part of a checked expression.
+func startOffset(tree *ast.AST, source string, x ast.Expr) int {
 	start := tree.SourceInfo().GetStartLocation(leftmost(x).ID())
 	if start == common.NoLocation {
 		return 0
 	}
-	return offset(source, start)
+	return byteOffset(source, start)
 }
 
 // leftmost returns the part that an expression begins with: CEL locates a + b at
-// its operator and a.b at its point.
+// its operator and a.b at its dot.
 func leftmost(x ast.Expr) ast.Expr {
 	for {
 		switch x.Kind() {
@@ -209,22 +209,22 @@ func leftmost(x ast.Expr) ast.Expr {
 	}
 }
 
-// describe names a type as one would in a sentence.
+// describe names a type for a sentence, with its article.
 func describe(t *cel.Type) string {
 	switch t.Kind() {
 	case cel.DynKind, cel.AnyKind, cel.TypeParamKind:
 		return "anything"
 	case cel.ListKind:
-		return "a list of " + plural(t.Parameters()[0])
+		return "a list of " + pluralNoun(t.Parameters()[0])
 	case cel.MapKind:
-		return "a map of " + plural(t.Parameters()[1])
+		return "a map of " + pluralNoun(t.Parameters()[1])
 	case cel.OpaqueKind:
 		if inner, ok := unwrapped(t); ok {
-			return "an optional " + bare(inner)
+			return "an optional " + typeNoun(inner)
 		}
 	default: // a type with a bare name
 	}
-	name := bare(t)
+	name := typeNoun(t)
 	if t.Kind() == cel.NullTypeKind {
 		return name
 	}
@@ -234,22 +234,22 @@ func describe(t *cel.Type) string {
 	return "a " + name
 }
 
-func plural(t *cel.Type) string {
+func pluralNoun(t *cel.Type) string {
 	switch t.Kind() {
 	case cel.DynKind, cel.AnyKind, cel.TypeParamKind:
 		return "anything"
 	case cel.BytesKind:
 		return "bytes"
 	case cel.ListKind:
-		return "lists of " + plural(t.Parameters()[0])
+		return "lists of " + pluralNoun(t.Parameters()[0])
 	case cel.MapKind:
-		return "maps of " + plural(t.Parameters()[1])
+		return "maps of " + pluralNoun(t.Parameters()[1])
 	default:
-		return bare(t) + "s"
+		return typeNoun(t) + "s"
 	}
 }
 
-func bare(t *cel.Type) string {
+func typeNoun(t *cel.Type) string {
 	switch t.Kind() {
 	case cel.IntKind, cel.UintKind:
 		return "integer"
@@ -264,9 +264,9 @@ func bare(t *cel.Type) string {
 	case cel.BytesKind:
 		return "byte string"
 	case cel.ListKind:
-		return "list of " + plural(t.Parameters()[0])
+		return "list of " + pluralNoun(t.Parameters()[0])
 	case cel.MapKind:
-		return "map of " + plural(t.Parameters()[1])
+		return "map of " + pluralNoun(t.Parameters()[1])
 	case cel.DynKind, cel.AnyKind, cel.TypeParamKind:
 		return "value of any type"
 	default:

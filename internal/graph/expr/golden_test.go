@@ -37,22 +37,22 @@ func render(t *testing.T, a *golden.Archive) {
 		for _, d := range problems {
 			lines = append(lines, d.String())
 		}
-		a.Got("diagnostics", strings.Join(lines, "\n"))
+		a.Record("diagnostics", strings.Join(lines, "\n"))
 		return
 	}
-	a.Got("refs", strings.Join(texts(template.Refs()), "\n"))
+	a.Record("refs", strings.Join(texts(template.Refs()), "\n"))
 	value, err := template.Render(vars)
 	if err != nil {
-		a.Got("error", err.Error())
+		a.Record("error", err.Error())
 		partly, missing := template.RenderPartial(vars, nil)
-		a.Got("partial.yaml", asYAML(t, partly))
+		a.Record("partial.yaml", golden.YAML(t, partly))
 		var lines []string
 		for _, m := range missing {
 			lines = append(lines, string(m.At)+": "+m.Err.Error())
 		}
-		a.Got("missing", strings.Join(lines, "\n"))
+		a.Record("missing", strings.Join(lines, "\n"))
 	} else {
-		a.Got("rendered.yaml", asYAML(t, value))
+		a.Record("rendered.yaml", golden.YAML(t, value))
 	}
 	checkStructural(t, template.Schema())
 	raw, err := json.Marshal(template.Schema())
@@ -63,15 +63,7 @@ func render(t *testing.T, a *golden.Archive) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Got("schema.yaml", string(structural))
-}
-
-func asYAML(t *testing.T, v any) string {
-	raw, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
+	a.Record("schema.yaml", string(structural))
 }
 
 // checkStructural fails unless the API server would take the schema as a

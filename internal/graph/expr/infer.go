@@ -8,42 +8,43 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Schema returns the structural schema of what the template renders, as far as
-// the types of its expressions and its literals tell. What they don't tell may
-// be anything, and so may what is beyond the most fields: types that are made of others
-// can be many times as large as what is written.
+// Schema returns the structural schema of the rendered template, inferred from the types
+// of its expressions and literals. A value of unknown type may be anything, and so may the
+// fields beyond maxInferredFields: types composed of other types can be many times as
+// large as the template.
 func (t *Template) Schema() *extv1.JSONSchemaProps {
-	r := &inference{shapes: t.env.shapes, left: mostInferred}
-	out := r.infer(&t.root)
+	r := &inference{shapes: t.env.shapes, remainingFields: maxInferredFields}
+	out := r.schemaOfPiece(&t.root)
 	return &out
 }
 
-// mostInferred bounds the fields of an inferred schema. A Deployment has some thousand.
-const mostInferred = 20_000
+// maxInferredFields bounds the fields of an inferred schema. A Deployment has about a
+// thousand.
+const maxInferredFields = 20_000
 
-// inference counts down the fields that may still be inferred.
+// inference counts the fields that may still be inferred.
 type inference struct {
 	*shapes
-	left int
+	remainingFields int
 }
 
-func (r *inference) infer(p *piece) extv1.JSONSchemaProps {
+func (r *inference) schemaOfPiece(p *piece) extv1.JSONSchemaProps {
 	switch p.kind {
 	case fields:
 		out := extv1.JSONSchemaProps{Type: "object", Properties: map[string]extv1.JSONSchemaProps{}}
 		for i := range p.fields {
-			out.Properties[p.fields[i].name] = r.infer(&p.fields[i].value)
+			out.Properties[p.fields[i].name] = r.schemaOfPiece(&p.fields[i].value)
 		}
 		return out
 	case list:
 		var items []extv1.JSONSchemaProps
 		for i := range p.items {
-			items = append(items, r.infer(&p.items[i]))
+			items = append(items, r.schemaOfPiece(&p.items[i]))
 		}
-		return listOf(agreed(items))
+		return listOf(commonSchema(items))
 	case standalone:
-		if p.prog.chain != nil {
-			if s, ok := p.prog.env.at(*p.prog.chain); ok {
+		if p.prog.path != nil {
+			if s, ok := p.prog.env.shapeAt(*p.prog.path); ok {
 				return r.fieldSchema(s, nil)
 			}
 		}
@@ -70,7 +71,7 @@ func inferLiteral(v any) extv1.JSONSchemaProps {
 		for _, item := range v {
 			items = append(items, inferLiteral(item))
 		}
-		return listOf(agreed(items))
+		return listOf(commonSchema(items))
 	case map[string]any:
 		out := extv1.JSONSchemaProps{Type: "object", Properties: map[string]extv1.JSONSchemaProps{}}
 		for name, value := range v {
@@ -78,30 +79,29 @@ func inferLiteral(v any) extv1.JSONSchemaProps {
 		}
 		return out
 	}
-	return whatever()
+	return anySchema()
 }
 
-// agreed returns the schema that all have in common, which is whatever unless
-// they are equal.
-func agreed(all []extv1.JSONSchemaProps) extv1.JSONSchemaProps {
+// commonSchema returns the schema of the items of a list; anySchema unless all are equal.
+func commonSchema(all []extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 	if len(all) == 0 {
-		return whatever()
+		return anySchema()
 	}
 	for _, s := range all[1:] {
 		if !reflect.DeepEqual(s, all[0]) {
-			return whatever()
+			return anySchema()
 		}
 	}
 	return nullable(all[0])
 }
 
-// nullable allows an item to be null while a later one is there already.
+// nullable allows null: an item is null while only later items have a value.
 func nullable(s extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 	s.Nullable = true
 	return s
 }
 
-func whatever() extv1.JSONSchemaProps {
+func anySchema() extv1.JSONSchemaProps {
 	yes := true
 	return extv1.JSONSchemaProps{XPreserveUnknownFields: &yes}
 }
@@ -116,8 +116,8 @@ func mapOf(value extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 	}
 }
 
-// schemaOf returns the schema of a type. The objects that it is inside of, by
-// their type's name, end a recursion.
+// schemaOf returns the schema of a type. inside has the type names of the enclosing
+// objects, at which recursion ends.
 func (r *inference) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSchemaProps {
 	if inner, ok := unwrapped(t); ok {
 		t = inner
@@ -142,20 +142,20 @@ func (r *inference) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSche
 	case cel.MapKind:
 		return mapOf(r.schemaOf(t.Parameters()[1], inside))
 	case cel.StructKind:
-		if s := r.named(t.TypeName()); s != nil {
+		if s := r.byTypeName(t.TypeName()); s != nil {
 			return r.objectSchema(s, inside)
 		}
-	default: // a type of a library, or of nothing in particular
+	default: // a type of a library, or an unknown type
 	}
-	if writtenTypes[t.TypeName()] {
+	if stringTypes[t.TypeName()] {
 		return extv1.JSONSchemaProps{Type: "string"}
 	}
-	return whatever()
+	return anySchema()
 }
 
 func (r *inference) objectSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
-	if inside[s.name] || r.left <= 0 {
-		return whatever()
+	if inside[s.name] || r.remainingFields <= 0 {
+		return anySchema()
 	}
 	within := map[string]bool{s.name: true}
 	for name := range inside {
@@ -163,18 +163,18 @@ func (r *inference) objectSchema(s *shape, inside map[string]bool) extv1.JSONSch
 	}
 	out := extv1.JSONSchemaProps{Type: "object", Properties: map[string]extv1.JSONSchemaProps{}}
 	for _, name := range s.fieldNames() {
-		r.left--
+		r.remainingFields--
 		f, _ := s.field(name)
 		out.Properties[name] = r.fieldSchema(f, within)
 	}
 	if s.open || s.elem != nil {
-		out.XPreserveUnknownFields = whatever().XPreserveUnknownFields
+		out.XPreserveUnknownFields = anySchema().XPreserveUnknownFields
 	}
 	return out
 }
 
-// fieldSchema knows more than the type of a field: that a number may also be a
-// string.
+// fieldSchema returns the schema of a field, which says more than its CEL type: that a
+// number may also be a string.
 func (r *inference) fieldSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
 	switch s.kindOf() {
 	case ofIntOrString, ofQuantity:

@@ -6,9 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryLibraryIsThere evaluates an expression with each function that the dialect
+// TestEveryLibraryIsDeclared evaluates an expression with each function that the dialect
 // promises.
-func TestEveryLibraryIsThere(t *testing.T) {
+func TestEveryLibraryIsDeclared(t *testing.T) {
 	env := testEnv(t)
 	type list = []any
 	type object = map[string]any

@@ -2,30 +2,29 @@ package expr
 
 import "cmp"
 
-// Limits of each expression, unless others are asked for.
+// Default limits of each expression.
 const (
-	// MaxLength is the number of bytes of an expression.
+	// MaxLength bounds the bytes of an expression.
 	MaxLength = 16 << 10
-	// MaxDepth is how many brackets may be open inside each other.
+	// MaxDepth bounds how deeply brackets may be nested.
 	MaxDepth = 64
-	// MaxCost is what one evaluation may cost, as much as the API server allows a
-	// validation rule.
+	// MaxCost bounds the CEL cost of one evaluation: the API server allows a validation
+	// rule as much.
 	MaxCost = 1_000_000
-	// MaxSize is the number of bytes of a result as JSON: more than an object may have.
+	// MaxSize bounds the bytes of a result as JSON: more than an object may have.
 	MaxSize = 4 << 20
 )
 
 // Limits bound each expression. A field that is zero takes its default.
 type Limits struct {
-	// Length is the number of bytes an expression may have. Default MaxLength.
+	// Length bounds the bytes of an expression. Default MaxLength.
 	Length int
-	// Depth is how many brackets an expression may open inside each other.
-	// Default MaxDepth.
+	// Depth bounds how deeply brackets are nested. Default MaxDepth.
 	Depth int
-	// Cost is what one evaluation may cost, in CEL's units: a tenth of a second
-	// or so. Default MaxCost.
+	// Cost bounds one evaluation, in CEL's cost units. The default MaxCost is about a tenth
+	// of a second.
 	Cost uint64
-	// Size is how many bytes a result may have as JSON, roughly. Default MaxSize.
+	// Size bounds the approximate bytes of a result as JSON. Default MaxSize.
 	Size int
 }
 

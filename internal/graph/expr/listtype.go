@@ -6,11 +6,10 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Lists that Kubernetes treats as sets, or as maps by some of their items'
-// fields, behave so in expressions as well: their order doesn't matter to ==,
-// and + replaces an item that is there already.
+// Lists with x-kubernetes-list-type set or map behave as such in expressions: == ignores
+// their order, and + replaces an item with the same identity.
 
-// identity says how the items of a list are told apart.
+// identity says what identifies the items of a list.
 type identity struct {
 	set  bool
 	keys []string // of a list that is a map
@@ -31,7 +30,7 @@ func (v *sequence) identity() identity {
 
 func (i identity) ordered() bool { return !i.set && len(i.keys) == 0 }
 
-// same tells whether two items have one identity.
+// same says whether two items have the same identity.
 func (i identity) same(a, b ref.Val) bool {
 	if i.set {
 		return types.Equal(a, b) == types.True
@@ -54,7 +53,7 @@ func (i identity) same(a, b ref.Val) bool {
 	return true
 }
 
-// index returns the place of the item with the identity of another, or -1.
+// index returns the index of the item with the same identity as another, or -1.
 func (i identity) index(items []ref.Val, of ref.Val) int {
 	for n, item := range items {
 		if i.same(item, of) {
@@ -70,8 +69,8 @@ func equalLists(a *sequence, other ref.Val) ref.Val {
 		return types.False
 	}
 	by := a.identity()
-	theirs := all(b)
-	for n, item := range all(a) {
+	theirs := listItems(b)
+	for n, item := range listItems(a) {
 		if !by.ordered() {
 			if n = by.index(theirs, item); n < 0 {
 				return types.False
@@ -84,14 +83,14 @@ func equalLists(a *sequence, other ref.Val) ref.Val {
 	return types.True
 }
 
-func added(a *sequence, other ref.Val) ref.Val {
+func concatLists(a *sequence, other ref.Val) ref.Val {
 	b, ok := other.(traits.Lister)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(other)
 	}
 	by := a.identity()
-	joined := all(a)
-	for _, item := range all(b) {
+	joined := listItems(a)
+	for _, item := range listItems(b) {
 		if !by.ordered() {
 			if n := by.index(joined, item); n >= 0 {
 				joined[n] = item
@@ -103,7 +102,7 @@ func added(a *sequence, other ref.Val) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, joined)
 }
 
-func all(list traits.Lister) []ref.Val {
+func listItems(list traits.Lister) []ref.Val {
 	var out []ref.Val
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		out = append(out, it.Next())

@@ -11,14 +11,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// checkLiteral compares a scalar that holds no expression with its shape. Null
-// is always allowed: it is how a field is left to its default.
+// checkLiteral compares a scalar without expressions with its shape. Null is always
+// allowed: it leaves a field to its default.
 func checkLiteral(v any, s *shape, at object.Path) diag.List {
 	if v == nil || s == nil {
 		return nil
 	}
 	if !literalFits(v, s.kindOf()) {
-		return diag.List{{Path: at, Problem: fmt.Sprintf("%s is %s", show(v), literalName(v)), Expected: expectation(s)}}
+		return diag.List{{Path: at, Problem: fmt.Sprintf("%s is %s", literalText(v), literalName(v)), Expected: describeShape(s)}}
 	}
 	if text, ok := v.(string); ok && s.kindOf() == ofBytes && !isBase64(text) {
 		return diag.List{{Path: at, Problem: notBase64, Expected: base64Text}}
@@ -29,7 +29,7 @@ func checkLiteral(v any, s *shape, at object.Path) diag.List {
 func literalFits(v any, k kind) bool {
 	switch v := v.(type) {
 	case string:
-		return slices.Contains([]kind{ofText, ofBytes, ofDuration, ofTimestamp, ofIntOrString, ofQuantity}, k)
+		return slices.Contains([]kind{ofString, ofBytes, ofDuration, ofTimestamp, ofIntOrString, ofQuantity}, k)
 	case bool:
 		return k == ofBoolean
 	case float64:
@@ -53,7 +53,7 @@ func checkEnum(v any, s *shape, at object.Path) diag.List {
 		}
 	}
 	return diag.List{{
-		Path: at, Problem: fmt.Sprintf("%q isn't one of the allowed values", text),
+		Path: at, Problem: fmt.Sprintf("%q is not one of the allowed values", text),
 		Expected: strings.Join(allowed, ", "), Nearest: diag.Nearest(text, allowed),
 	}}
 }
@@ -77,8 +77,8 @@ func literalName(v any) string {
 	}
 }
 
-// show renders a literal for a message, shortened.
-func show(v any) string {
+// literalText returns a literal for a message, or "the value" if it is too long.
+func literalText(v any) string {
 	switch v.(type) {
 	case map[string]any:
 		return "the value"

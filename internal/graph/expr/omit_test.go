@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatIsOmittedIsLeftOut(t *testing.T) {
+func TestOmitLeavesTheFieldOut(t *testing.T) {
 	env := testEnv(t)
 	cases := map[string]struct{ doc, want any }{
 		"A field":                 {map[string]any{"a": "${omit()}", "b": "x"}, map[string]any{"b": "x"}},
@@ -31,14 +31,14 @@ func TestWhatIsOmittedIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestOmitHasAMeaningInTemplatesOnly(t *testing.T) {
+func TestOmitIsAllowedOnlyInTemplates(t *testing.T) {
 	env := testEnv(t)
-	_, problems := env.Only("${true ? omit() : true}", cel.BoolType, "x")
+	_, problems := env.CompileStandalone("${true ? omit() : true}", cel.BoolType, "x")
 	if problems == nil || problems.Err().Error() != `x: in "true ? omit() : true" at 1: omit() leaves out a field of a template, and has no meaning here` {
 		t.Error(problems.Err())
 	}
 	template, problems := env.Template(map[string]any{"a": "${omit()}"}, nil, "x")
-	if problems != nil || len(template.Omissions()) != 1 {
+	if problems != nil || len(template.ForbidOmit()) != 1 {
 		t.Error(problems, template)
 	}
 	if _, problems := env.Conditions([]string{"${omit()}"}, "schema", builtins, "x"); len(problems) != 1 {

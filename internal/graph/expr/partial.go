@@ -6,17 +6,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 )
 
-// RenderPartial evaluates what can be evaluated, for a status. A field without a
-// value is left out, and so is an object of which every field was left out; an
-// object that is written as {} stays. An item of a list without a value is null
-// if a later item has one and cut off otherwise, and a list without any is left
-// out unless it is written as []. The fields without a value are returned, with
-// the reason; an optional value that isn't there is no such field.
+// RenderPartial renders the fields that have a value, for a status. It leaves out a field
+// without a value, and an object without any remaining field unless it is written as {}.
+// An item of a list without a value is null if a later item has one and removed otherwise;
+// a list without any remaining item is left out unless it is written as []. It returns the
+// fields without a value and the reasons. A field with an absent optional value is not
+// among them.
 //
-// A non-nil keep is asked for the value of each such field, such as the last one
-// known, before it is left out. The document is nil if nothing of it is there.
+// If keep is not nil, it may return a value for each such field, such as the last known
+// one. The document is nil if no part of it has a value.
 func (t *Template) RenderPartial(vars map[string]any, keep func(at []any, reason error) (any, bool)) (any, []Missing) {
-	r := partial{vars: vars, keep: keep}
+	r := partialRenderer{vars: vars, keep: keep}
 	value, ok := r.render(&t.root, nil)
 	if !ok || value == Absent {
 		value = nil
@@ -24,37 +24,37 @@ func (t *Template) RenderPartial(vars map[string]any, keep func(at []any, reason
 	return value, r.missing
 }
 
-type partial struct {
+type partialRenderer struct {
 	vars    map[string]any
 	keep    func(at []any, reason error) (any, bool)
 	missing []Missing
 }
 
-func (r *partial) render(p *piece, path []any) (any, bool) {
+func (r *partialRenderer) render(p *piece, path []any) (any, bool) {
 	switch p.kind {
 	case literal:
 		return plain.Copy(p.literal), true
 	case fields:
 		out := make(map[string]any, len(p.fields))
-		left := false
+		omitted := false
 		for i := range p.fields {
 			f := &p.fields[i]
 			if value, ok := r.render(&f.value, child(path, f.name)); !ok {
-				left = true
+				omitted = true
 			} else if value != Absent {
 				out[f.name] = value
 			}
 		}
-		return out, len(out) > 0 || !left
+		return out, len(out) > 0 || !omitted
 	case list:
 		return r.list(p, path)
-	default: // an expression or a string that holds some
+	default: // an expression or a string with expressions
 	}
 	value, err := evaluate(p, r.vars)
 	if err == nil {
 		return value, true
 	}
-	r.missing = append(r.missing, Missing{At: p.where, Err: err})
+	r.missing = append(r.missing, Missing{At: p.path, Err: err})
 	if r.keep != nil {
 		if kept, ok := r.keep(slices.Clone(path), err); ok {
 			return plain.Copy(kept), true
@@ -63,19 +63,19 @@ func (r *partial) render(p *piece, path []any) (any, bool) {
 	return nil, false
 }
 
-func (r *partial) list(p *piece, path []any) (any, bool) {
+func (r *partialRenderer) list(p *piece, path []any) (any, bool) {
 	out := make([]any, 0, len(p.items))
-	until, left := 0, false
+	length, omitted := 0, false
 	for i := range p.items {
 		value, ok := r.render(&p.items[i], child(path, i))
 		switch {
 		case !ok:
-			left = true
+			omitted = true
 			out = append(out, nil)
 		case value != Absent:
 			out = append(out, value)
-			until = len(out)
+			length = len(out)
 		}
 	}
-	return out[:until:until], until > 0 || !left
+	return out[:length:length], length > 0 || !omitted
 }

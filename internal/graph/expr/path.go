@@ -1,28 +1,28 @@
 package expr
 
-// Path returns the path that the expression consists of, if it is one alone:
+// Path returns the path that the expression consists of, if it is only a path:
 // vpc.status.id, but not string(vpc.status.id).
 func (p *Program) Path() (Ref, bool) {
-	if p.chain == nil {
+	if p.path == nil {
 		return Ref{}, false
 	}
-	return *p.chain, true
+	return *p.path, true
 }
 
-// Value returns what the path leads to in vars, which is shared, and whether it leads
-// to anything. A path through any item of a list leads to none.
+// Value returns the value at the path in vars, which is shared and must not be changed, and
+// whether it exists. A path through all items of a list has no value.
 func (e *Env) Value(r Ref, vars map[string]any) (any, bool) {
 	for _, s := range r.Path {
 		if s.Each {
 			return nil, false
 		}
 	}
-	value, missing := e.follow(r, vars)
+	value, missing := e.followPath(r, vars)
 	return value, missing == nil
 }
 
-// Present tells whether the path leads to a value in vars. Null is one.
+// Present says whether vars have a value at the path. Null counts as a value.
 func (e *Env) Present(r Ref, vars map[string]any) bool {
-	_, missing := e.follow(r, vars)
+	_, missing := e.followPath(r, vars)
 	return missing == nil
 }

@@ -15,28 +15,28 @@ type Program struct {
 	source string
 	at     object.Path
 	env    *Env
-	prog   cel.Program // nil for a chain
+	prog   cel.Program // nil if path is set
 	typ    *cel.Type
 	refs   []Ref
 	omits  bool
-	// chain is set if the whole expression is a path. It is then followed
-	// without CEL, which is faster and gives the value as it is written in its
-	// object: a duration of 1h stays 1h.
-	chain *Ref
+	// path is set if the whole expression is a path. It is then followed
+	// without CEL, which is faster and returns the value as its object has it: a
+	// duration of 1h stays 1h.
+	path *Ref
 }
 
-// Source returns the expression as it was written.
+// Source returns the text of the expression.
 func (p *Program) Source() string { return p.source }
 
-// At returns the field that the expression stands in.
+// At returns the field that contains the expression.
 func (p *Program) At() object.Path { return p.at }
 
 // Type returns the type of the result.
 func (p *Program) Type() *cel.Type { return p.typ }
 
-// Item returns the type of the items of the list that the expression gives; nil if
-// that isn't known.
-func (p *Program) Item() *cel.Type {
+// ItemType returns the item type of the list that the expression gives; nil if the result
+// is not a list or of unknown type.
+func (p *Program) ItemType() *cel.Type {
 	t := p.typ
 	if inner, ok := unwrapped(t); ok {
 		t = inner
@@ -47,18 +47,18 @@ func (p *Program) Item() *cel.Type {
 	return t.Parameters()[0]
 }
 
-// Omits says whether the expression may leave its field out by omit().
+// Omits says whether the expression calls omit().
 func (p *Program) Omits() bool { return p.omits }
 
 // Refs returns the paths that the expression reads, sorted.
 func (p *Program) Refs() []Ref { return p.refs }
 
-// Eval evaluates the expression. The values of vars are JSON and are only read.
-// The result is JSON, too, and shares nothing with them, or Absent. An error is
-// a *Pending, a *Failure or a *LimitExceeded.
+// Eval evaluates the expression. vars are JSON and are not changed. The result is JSON that
+// shares nothing with vars, or Absent. The error is a *Pending, a *Failure or a
+// *LimitExceeded.
 func (p *Program) Eval(vars map[string]any) (any, error) {
-	if p.chain != nil {
-		value, missing := p.env.follow(*p.chain, vars)
+	if p.path != nil {
+		value, missing := p.env.followPath(*p.path, vars)
 		if missing != nil {
 			return nil, &Pending{Refs: []Ref{*missing}}
 		}
@@ -66,9 +66,9 @@ func (p *Program) Eval(vars map[string]any) (any, error) {
 	}
 	out, _, err := p.prog.Eval(activation{env: p.env, vars: vars})
 	if err != nil {
-		return nil, p.reason(err, vars)
+		return nil, p.evalError(err, vars)
 	}
-	value, err := plain.Of(out, p.env.limits.Size)
+	value, err := plain.FromCEL(out, p.env.limits.Size)
 	if errors.Is(err, plain.ErrSize) {
 		return nil, &LimitExceeded{At: p.at, Expr: p.source, Limit: "Size", Max: uint64(p.env.limits.Size)}
 	}
@@ -78,15 +78,15 @@ func (p *Program) Eval(vars map[string]any) (any, error) {
 	return value, nil
 }
 
-// reason says why an evaluation failed.
-func (p *Program) reason(err error, vars map[string]any) error {
+// evalError returns the reason of a failed evaluation.
+func (p *Program) evalError(err error, vars map[string]any) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.env.limits.Cost}
 	}
 	for _, generous := range []bool{false, true} {
-		track := &tracker{generous: generous}
-		// The outcome is known already; what matters is what is read on the way.
+		track := &tracker{padLists: generous}
+		// The evaluation fails again; the tracker records what it reads.
 		_, _, _ = p.prog.Eval(activation{env: p.env, vars: vars, track: track})
 		if missing := track.missing(p.refs); len(missing) > 0 {
 			return &Pending{Refs: missing}
@@ -121,7 +121,7 @@ func (a activation) ResolveName(name string) (any, bool) {
 	} else if value == nil {
 		a.track.nulls = append(a.track.nulls, Ref{Root: name})
 	}
-	return wrapRoot(value, ok, s, &trail{in: a.track, root: name})
+	return wrapRoot(value, ok, s, &trail{tracker: a.track, root: name})
 }
 
 func wrapRoot(value any, ok bool, s *shape, t *trail) (any, bool) {
@@ -131,12 +131,11 @@ func wrapRoot(value any, ok bool, s *shape, t *trail) (any, bool) {
 	return wrap(value, s, t), true
 }
 
-// Parent returns nil: there are no other variables.
+// Parent returns nil: no other variables exist.
 func (a activation) Parent() interpreter.Activation { return nil }
 
-// follow returns the value at a path, or the first part of the path at which
-// there is nothing.
-func (e *Env) follow(r Ref, vars map[string]any) (value any, missing *Ref) {
+// followPath returns the value at a path, or the shortest part of the path that is missing.
+func (e *Env) followPath(r Ref, vars map[string]any) (value any, missing *Ref) {
 	s := e.vars[r.Root]
 	value, ok := vars[r.Root]
 	if !ok {
@@ -146,7 +145,7 @@ func (e *Env) follow(r Ref, vars map[string]any) (value any, missing *Ref) {
 		if value == nil {
 			return nil, &Ref{Root: r.Root, Path: r.Path[:i]}
 		}
-		value, s, ok = enter(value, s, step)
+		value, s, ok = followStep(value, s, step)
 		if !ok {
 			return nil, &Ref{Root: r.Root, Path: r.Path[:i+1]}
 		}
@@ -154,7 +153,7 @@ func (e *Env) follow(r Ref, vars map[string]any) (value any, missing *Ref) {
 	return value, nil
 }
 
-func enter(value any, s *shape, step Step) (any, *shape, bool) {
+func followStep(value any, s *shape, step Step) (any, *shape, bool) {
 	if step.Name == "" {
 		list, _ := value.([]any)
 		if step.Index < 0 || step.Index >= len(list) {
@@ -163,7 +162,7 @@ func enter(value any, s *shape, step Step) (any, *shape, bool) {
 		below, _ := s.item()
 		return list[step.Index], below, true
 	}
-	found, ok := (&mapping{m: asMap(value), shape: s}).raw(step.Name)
+	found, ok := (&mapping{m: asMap(value), shape: s}).lookup(step.Name)
 	below, _ := s.field(step.Name)
 	return found, below, ok
 }

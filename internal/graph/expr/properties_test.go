@@ -66,7 +66,7 @@ func TestATemplateWithoutExpressionsRendersItself(t *testing.T) {
 	})
 }
 
-func TestRenderingPartlyIsRenderingWhenEverythingIsThere(t *testing.T) {
+func TestRenderPartialEqualsRenderWithoutMissingValues(t *testing.T) {
 	env, vars := testEnv(t), worldVars(t)
 	expressions := rapid.SampledFrom([]any{
 		"${vpc.status.id}", "a-${schema.spec.name}", "${schema.spec.tags}", "${vpc.status.?privateSubnet2ID}",
@@ -92,7 +92,7 @@ func TestRenderingPartlyIsRenderingWhenEverythingIsThere(t *testing.T) {
 	})
 }
 
-func TestKeepingWhatWasKnown(t *testing.T) {
+func TestRenderPartialKeepsFormerValues(t *testing.T) {
 	env := testEnv(t)
 	template, problems := env.Template(map[string]any{
 		"ids": []any{"${vpc.status.id}", "${vpc.status.privateSubnet2ID}"}, "new": "${raw.x}",
@@ -114,7 +114,7 @@ func TestKeepingWhatWasKnown(t *testing.T) {
 	}
 }
 
-func TestWhatIsRenderedIsOnesOwn(t *testing.T) {
+func TestRenderedDocumentsShareNothing(t *testing.T) {
 	env, vars := testEnv(t), worldVars(t)
 	template, _ := env.Template(map[string]any{"a": "${vpc.status}", "b": map[string]any{"c": []any{"x"}}, "d": `${{"x": raw}}`}, nil, "")
 	for range 2 {
@@ -136,7 +136,7 @@ func TestWhatIsRenderedIsOnesOwn(t *testing.T) {
 	}
 }
 
-func TestManyMayEvaluateAtOnce(t *testing.T) {
+func TestConcurrentEvaluation(t *testing.T) {
 	env, vars := testEnv(t), worldVars(t)
 	var group sync.WaitGroup
 	for range 8 {

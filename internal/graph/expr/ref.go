@@ -14,8 +14,8 @@ import (
 type Ref struct {
 	Root string
 	Path []Step
-	// Optional tells that the expression copes with the path, or with a part of
-	// it, not being there: it reads through ?. or [?…], or asks with has() first.
+	// Optional says that the expression handles a missing path, or a missing part of it:
+	// it reads through ?. or [?…], or checks with has() first.
 	Optional bool
 }
 
@@ -25,23 +25,23 @@ type Step struct {
 	Name string
 	// Index is the item of a list.
 	Index int
-	// Each tells that any item or entry may be meant: the step is made by a
-	// comprehension or by a computed index.
+	// Each says that the step may lead to any item or entry: it comes from a
+	// comprehension or a computed index.
 	Each bool
-	// Optional tells that the expression copes with this step leading nowhere.
+	// Optional says that the expression handles a missing value at this step.
 	Optional bool
 }
 
-// String renders the path as people write it. Optional steps look like others.
+// String returns the path as authors write it. It does not mark optional steps.
 func (r Ref) String() string {
 	path := object.Path(r.Root)
 	for _, s := range r.Path {
-		path = s.below(path)
+		path = s.appendTo(path)
 	}
 	return string(path)
 }
 
-func (s Step) below(path object.Path) object.Path {
+func (s Step) appendTo(path object.Path) object.Path {
 	switch {
 	case s.Each:
 		return path + "[*]"
@@ -52,25 +52,25 @@ func (s Step) below(path object.Path) object.Path {
 	}
 }
 
-// then returns the path that leads on from r. It never shares memory with r.
-func (r Ref) then(s Step) Ref {
+// child returns r with a further step. It shares no memory with r.
+func (r Ref) child(s Step) Ref {
 	path := make([]Step, len(r.Path), len(r.Path)+1)
 	copy(path, r.Path)
 	return Ref{Root: r.Root, Path: append(path, s), Optional: r.Optional || s.Optional}
 }
 
-// covers tells whether a step of an expression is, or may be, the step to a value.
-func (s Step) covers(actual Step) bool {
+// mayMatch says whether a step of an expression may lead to the same value as actual.
+func (s Step) mayMatch(actual Step) bool {
 	return s.Each || s.Name == actual.Name && s.Index == actual.Index
 }
 
-// begins tells whether the leading steps of r may be those of the given path.
-func (r Ref) begins(path Ref) bool {
+// mayHavePrefix says whether r may begin with the given path.
+func (r Ref) mayHavePrefix(path Ref) bool {
 	if r.Root != path.Root || len(r.Path) < len(path.Path) {
 		return false
 	}
 	for i, s := range path.Path {
-		if !r.Path[i].covers(s) {
+		if !r.Path[i].mayMatch(s) {
 			return false
 		}
 	}
@@ -86,15 +86,15 @@ func compareRefs(a, b Ref) int {
 		}))
 }
 
-// union sorts paths and joins those that are equal. Of equal paths a step stays
-// optional only where it is optional in all.
-func union(refs []Ref) []Ref {
+// mergeRefs sorts paths and merges equal ones. A step of a merged path is optional only if
+// it is optional in all of them.
+func mergeRefs(refs []Ref) []Ref {
 	var out []Ref
 	sorted := slices.Clone(refs)
 	slices.SortStableFunc(sorted, compareRefs)
 	for _, r := range sorted {
 		if n := len(out); n > 0 && compareRefs(out[n-1], r) == 0 {
-			out[n-1] = both(out[n-1], r)
+			out[n-1] = mergeEqualRefs(out[n-1], r)
 			continue
 		}
 		out = append(out, r)
@@ -102,7 +102,7 @@ func union(refs []Ref) []Ref {
 	return out
 }
 
-func both(a, b Ref) Ref {
+func mergeEqualRefs(a, b Ref) Ref {
 	joined := Ref{Root: a.Root, Path: slices.Clone(a.Path)}
 	for i := range joined.Path {
 		joined.Path[i].Optional = a.Path[i].Optional && b.Path[i].Optional

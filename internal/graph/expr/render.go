@@ -8,10 +8,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 )
 
-// Render evaluates the template as a whole: it returns the document, or an error
-// and no document. The error is a *Failure, a *LimitExceeded or a *Misfit if there is one,
-// since waiting doesn't heal it, and otherwise one *Pending for all that is
-// missing. The document shares nothing with the template or the values.
+// Render evaluates the whole template: it returns the document, or an error and no
+// document. The error is the first *Failure, *LimitExceeded or *Mismatch, which waiting does
+// not resolve; without any it is one *Pending with all missing paths. The document shares
+// nothing with the template or the values.
 func (t *Template) Render(vars map[string]any) (any, error) {
 	r := renderer{vars: vars}
 	value := r.render(&t.root)
@@ -27,7 +27,7 @@ func (t *Template) Render(vars map[string]any) (any, error) {
 type renderer struct {
 	vars    map[string]any
 	missing []Missing
-	bound   *bound // nil for none
+	budget  *sizeBudget // nil for none
 }
 
 // render returns the value of a piece, or Absent.
@@ -57,25 +57,25 @@ func (r *renderer) render(p *piece) any {
 }
 
 func (r *renderer) leaf(p *piece) any {
-	if r.bound.spent() {
+	if r.budget.isExhausted() {
 		return Absent
 	}
 	value, err := evaluate(p, r.vars)
 	if err != nil {
-		r.missing = append(r.missing, Missing{At: p.where, Err: err})
+		r.missing = append(r.missing, Missing{At: p.path, Err: err})
 		return Absent
 	}
-	if m := check(value, p.check, p.where); m != nil {
-		r.missing = append(r.missing, Missing{At: p.where, Err: m})
+	if m := checkValue(value, p.shape, p.path); m != nil {
+		r.missing = append(r.missing, Missing{At: p.path, Err: m})
 		return Absent
 	}
-	if !r.bound.take(p, value) {
+	if !r.budget.spend(p, value) {
 		return Absent
 	}
 	return value
 }
 
-// evaluate returns the value of an expression or of a string that holds some.
+// evaluate returns the value of an expression or of a string with expressions.
 func evaluate(p *piece, vars map[string]any) (any, error) {
 	if p.kind == standalone {
 		return p.prog.Eval(vars)
@@ -89,33 +89,33 @@ func evaluate(p *piece, vars map[string]any) (any, error) {
 		}
 		value, err := part.prog.Eval(vars)
 		if err != nil {
-			missing = append(missing, Missing{At: p.where, Err: err})
+			missing = append(missing, Missing{At: p.path, Err: err})
 			continue
 		}
 		s, ok := value.(string)
 		if !ok {
-			missing = append(missing, Missing{At: p.where, Err: part.prog.failure(notText(value))})
+			missing = append(missing, Missing{At: p.path, Err: part.prog.failure(notTextError(value))})
 			continue
 		}
 		text.WriteString(s)
 	}
-	if err := summary(missing); err != nil {
+	if err := joinMissing(missing); err != nil {
 		return nil, err
 	}
 	return text.String(), nil
 }
 
-func notText(value any) error {
+func notTextError(value any) error {
 	if value == nil || value == Absent {
 		return errors.New("the result is null, inside a string")
 	}
 	return fmt.Errorf("the result is %s, inside a string; use string(…)", literalName(value))
 }
 
-func (r *renderer) err() error { return summary(r.missing) }
+func (r *renderer) err() error { return joinMissing(r.missing) }
 
-// summary joins the reasons of several fields into one.
-func summary(missing []Missing) error {
+// joinMissing joins the reasons of several fields into one error.
+func joinMissing(missing []Missing) error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -127,6 +127,6 @@ func summary(missing []Missing) error {
 		}
 		out.Refs = append(out.Refs, pending.Refs...)
 	}
-	out.Refs, out.Fields = union(out.Refs), missing
+	out.Refs, out.Fields = mergeRefs(out.Refs), missing
 	return out
 }

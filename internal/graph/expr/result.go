@@ -8,21 +8,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Absent is the result of an expression whose optional value isn't there. A
-// template leaves the field out.
+// Absent is the result of an expression with an absent optional value. A template leaves
+// the field out.
 var Absent = plain.Absent
 
-// Pending is the error of an evaluation that reads what isn't there yet. It is
-// healed by the arrival of the values it names.
+// Pending is the error of an evaluation that reads missing values. The evaluation may
+// succeed when they exist.
 type Pending struct {
 	// Refs are the paths that are missing, sorted.
 	Refs []Ref
-	// Fields says, for a template, which of its fields wait for what.
+	// Fields lists, for a template, the fields without a value and what each waits for.
 	Fields []Missing
 }
 
 // Missing is a field of a template that has no value, and why: a *Pending, a
-// *Failure, a *LimitExceeded or a *Misfit.
+// *Failure, a *LimitExceeded or a *Mismatch.
 type Missing struct {
 	At  object.Path
 	Err error
@@ -36,19 +36,19 @@ func (p *Pending) Error() string {
 	return "waiting for " + strings.Join(names, ", ")
 }
 
-// Failure is the error of an evaluation that can't succeed with these values.
+// Failure is the error of an evaluation that cannot succeed with the given values.
 type Failure struct {
 	At     object.Path
 	Expr   string
 	Reason error
 }
 
-func (f *Failure) Error() string { return at(f.At) + fmt.Sprintf("%q: %v", f.Expr, f.Reason) }
+func (f *Failure) Error() string { return pathPrefix(f.At) + fmt.Sprintf("%q: %v", f.Expr, f.Reason) }
 
 // Unwrap returns the reason.
 func (f *Failure) Unwrap() error { return f.Reason }
 
-// LimitExceeded is the error of an expression that needs more than it may.
+// LimitExceeded is the error of an evaluation that exceeds a limit.
 type LimitExceeded struct {
 	At   object.Path
 	Expr string
@@ -58,10 +58,10 @@ type LimitExceeded struct {
 }
 
 func (l *LimitExceeded) Error() string {
-	return at(l.At) + fmt.Sprintf("%q exceeds the limit %s of %d", l.Expr, l.Limit, l.Max)
+	return pathPrefix(l.At) + fmt.Sprintf("%q exceeds the limit %s of %d", l.Expr, l.Limit, l.Max)
 }
 
-func at(path object.Path) string {
+func pathPrefix(path object.Path) string {
 	if path == "" {
 		return ""
 	}

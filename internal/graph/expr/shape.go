@@ -9,7 +9,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// kind is what a schema means to an expression.
+// kind is the kind of value that a schema describes to an expression.
 type kind int
 
 const (
@@ -17,7 +17,7 @@ const (
 	ofObject
 	ofMap
 	ofList
-	ofText
+	ofString
 	ofBytes
 	ofDuration
 	ofTimestamp
@@ -28,14 +28,14 @@ const (
 	ofQuantity
 )
 
-// shape is a schema as CEL sees it. Shapes are made when they are first asked
-// for, so that a large schema costs what is read of it and a recursive one ends.
-// A nil shape is like one of anything.
+// shape is a schema as CEL sees it. The shapes of fields are created on first use, so that
+// a large schema costs only what is read of it and a recursive schema ends. A nil shape
+// allows anything.
 type shape struct {
 	kind   kind
 	schema *spec.Schema
-	name   string // of an object: the path at which it was first met
-	open   bool   // the object may hold fields that it doesn't declare
+	name   string // of an object: the path at which it was first found
+	open   bool   // the object may have undeclared fields
 	cel    *cel.Type
 	elem   *shape // of a list, of a map, and of the undeclared fields of an object
 
@@ -50,8 +50,8 @@ func (s *shape) kindOf() kind {
 	return s.kind
 }
 
-// field returns the shape of a field or of a map's value, and whether there can
-// be such a field at all. Names may be escaped as Kubernetes does: __namespace__.
+// field returns the shape of a field or of a map's value, and whether such a field can
+// exist. Names may be escaped as in Kubernetes: __namespace__.
 func (s *shape) field(name string) (*shape, bool) {
 	switch s.kindOf() {
 	case ofAnything:
@@ -119,10 +119,11 @@ func (s *shape) celType() *cel.Type {
 	return s.cel
 }
 
-// kindFor reads a schema. What it can't read is of any kind: a check that is
-// left to the API server is better than a definition refused for nothing.
-func kindFor(s *spec.Schema) kind {
-	if marked(s, "x-kubernetes-int-or-string") || s.Format == "int-or-string" {
+// kindOfSchema returns the kind of a schema. A schema that it does not understand allows
+// anything: to leave the check to the API server is better than to refuse a valid
+// definition.
+func kindOfSchema(s *spec.Schema) kind {
+	if hasExtension(s, "x-kubernetes-int-or-string") || s.Format == "int-or-string" {
 		return ofIntOrString
 	}
 	switch typeName(s) {
@@ -149,7 +150,7 @@ func objectKind(s *spec.Schema) kind {
 	switch {
 	case len(s.Properties) > 0:
 		return ofObject
-	case s.AdditionalProperties == nil && marked(s, "x-kubernetes-preserve-unknown-fields"):
+	case s.AdditionalProperties == nil && hasExtension(s, "x-kubernetes-preserve-unknown-fields"):
 		return ofAnything
 	default:
 		return ofMap
@@ -165,11 +166,11 @@ func stringKind(format string) kind {
 	case "date", "date-time":
 		return ofTimestamp
 	}
-	return ofText
+	return ofString
 }
 
-// scalarUnion recognises how published schemas write quantities: one of string
-// and number.
+// scalarUnion recognizes unions such as string or number, by which published schemas
+// describe quantities.
 func scalarUnion(s *spec.Schema) kind {
 	var hasText, hasInt, hasNumber bool
 	for _, alternatives := range [][]spec.Schema{s.OneOf, s.AnyOf} {
@@ -195,7 +196,7 @@ func scalarUnion(s *spec.Schema) kind {
 	return ofAnything
 }
 
-// typeName returns the type, leaving aside that it may also be null.
+// typeName returns the type other than null; empty for a union of types.
 func typeName(s *spec.Schema) string {
 	name := ""
 	for _, t := range s.Type {
@@ -210,7 +211,7 @@ func typeName(s *spec.Schema) string {
 	return name
 }
 
-func marked(s *spec.Schema, extension string) bool {
+func hasExtension(s *spec.Schema, extension string) bool {
 	on, ok := s.Extensions.GetBool(extension)
 	return on && ok
 }

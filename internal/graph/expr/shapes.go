@@ -15,25 +15,25 @@ import (
 // schemas share one shape, and so one CEL type: the pod templates of two
 // Deployments can be compared with each other.
 type shapes struct {
-	mu     sync.RWMutex
-	byName map[string]*shape
-	byRoot map[*spec.Schema]*shape
-	alike  map[likeness][]*shape
-	// byFields are the shapes that were made of others.
+	mu         sync.RWMutex
+	byName     map[string]*shape
+	byRoot     map[*spec.Schema]*shape
+	byLikeness map[likeness][]*shape
+	// byFields are the shapes composed of other shapes, by their fields.
 	byFields map[string]*shape
 }
 
-// likeness is a cheap property that equal schemas have in common.
+// likeness has cheap properties that are equal for equal schemas.
 type likeness struct {
 	fields, required int
 	description      string
 }
 
 func newShapes() *shapes {
-	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, alike: map[likeness][]*shape{}, byFields: map[string]*shape{}}
+	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, byLikeness: map[likeness][]*shape{}, byFields: map[string]*shape{}}
 }
 
-// of returns the shape of a schema; the name serves its type, if it needs one.
+// of returns the shape of a schema. An object's CEL type is named after name.
 func (r *shapes) of(s *spec.Schema, name string) *shape {
 	if s == nil {
 		return nil
@@ -48,7 +48,7 @@ func (r *shapes) of(s *spec.Schema, name string) *shape {
 	return made
 }
 
-// fieldOf makes the shape of a field and remembers it in its parent.
+// fieldOf creates the shape of a field and stores it in its parent.
 func (r *shapes) fieldOf(parent *shape, name string, s spec.Schema) *shape {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *shapes) fieldOf(parent *shape, name string, s spec.Schema) *shape {
 		if f, ok := (*m)[name]; ok {
 			return f
 		}
-		// Readers hold the old map without a lock, so it is never written to.
+		// Readers use the old map without a lock, so it is never written to.
 		known = maps.Clone(*m)
 	}
 	made := r.make(&s, parent.name+"."+name)
@@ -67,15 +67,15 @@ func (r *shapes) fieldOf(parent *shape, name string, s spec.Schema) *shape {
 }
 
 func (r *shapes) make(s *spec.Schema, name string) *shape {
-	s = resolved(s)
-	out := &shape{kind: kindFor(s), schema: s, in: r}
+	s = unwrapAllOf(s)
+	out := &shape{kind: kindOfSchema(s), schema: s, in: r}
 	switch out.kind {
 	case ofAnything:
 		return nil
 	case ofObject:
 		return r.shared(out, name)
 	case ofMap:
-		out.elem = r.elem(additional(s), name+".@value")
+		out.elem = r.elem(additionalSchema(s), name+".@value")
 		out.cel = cel.MapType(cel.StringType, out.elem.celType())
 	case ofList:
 		if s.Items != nil && s.Items.Schema != nil {
@@ -95,24 +95,24 @@ func (r *shapes) elem(s *spec.Schema, name string) *shape {
 	return r.make(s, name)
 }
 
-// shared returns an object's shape of an equal schema, or registers this one.
+// shared returns the existing shape of an equal object schema, or registers this one.
 func (r *shapes) shared(made *shape, name string) *shape {
 	s := made.schema
 	like := likeness{fields: len(s.Properties), required: len(s.Required), description: s.Description}
-	for _, other := range r.alike[like] {
+	for _, other := range r.byLikeness[like] {
 		if reflect.DeepEqual(other.schema, s) {
 			return other
 		}
 	}
 	r.name(made, name)
-	made.open = marked(s, "x-kubernetes-preserve-unknown-fields") || marked(s, "x-kubernetes-embedded-resource") ||
+	made.open = hasExtension(s, "x-kubernetes-preserve-unknown-fields") || hasExtension(s, "x-kubernetes-embedded-resource") ||
 		s.AdditionalProperties != nil && s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
-	r.alike[like] = append(r.alike[like], made)
-	made.elem = r.elem(additional(s), name+".@value")
+	r.byLikeness[like] = append(r.byLikeness[like], made)
+	made.elem = r.elem(additionalSchema(s), name+".@value")
 	return made
 }
 
-// name gives an object's shape a type of its own.
+// name gives the shape of an object a CEL type with a unique name.
 func (r *shapes) name(made *shape, name string) {
 	made.name = name
 	for n := 2; r.byName[typeNameOf(made.name)] != nil; n++ {
@@ -122,26 +122,26 @@ func (r *shapes) name(made *shape, name string) {
 	r.byName[made.cel.TypeName()] = made
 }
 
-// typeNameOf returns a name that no path in an expression can be taken for: CEL
-// would take vpc.status for a type of this name.
+// typeNameOf returns a type name that is not a valid path: CEL would resolve a path such as
+// vpc.status to a type of that name.
 func typeNameOf(path string) string { return "object(" + path + ")" }
 
-func (r *shapes) named(name string) *shape {
+func (r *shapes) byTypeName(name string) *shape {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.byName[name]
 }
 
-// resolved looks through an allOf of one, which is how published schemas give a
+// unwrapAllOf unwraps an allOf with one schema, by which published schemas add a
 // description or a default to a shared definition.
-func resolved(s *spec.Schema) *spec.Schema {
+func unwrapAllOf(s *spec.Schema) *spec.Schema {
 	for len(s.Type) == 0 && len(s.Properties) == 0 && len(s.AllOf) == 1 && s.Ref.GetURL() == nil {
 		s = &s.AllOf[0]
 	}
 	return s
 }
 
-func additional(s *spec.Schema) *spec.Schema {
+func additionalSchema(s *spec.Schema) *spec.Schema {
 	if s.AdditionalProperties == nil {
 		return nil
 	}
@@ -149,34 +149,33 @@ func additional(s *spec.Schema) *spec.Schema {
 }
 
 var scalarTypes = map[kind]*cel.Type{
-	ofText: cel.StringType, ofBytes: cel.BytesType, ofDuration: cel.DurationType, ofTimestamp: cel.TimestampType,
+	ofString: cel.StringType, ofBytes: cel.BytesType, ofDuration: cel.DurationType, ofTimestamp: cel.TimestampType,
 	ofInteger: cel.IntType, ofNumber: cel.DoubleType, ofBoolean: cel.BoolType,
 	ofIntOrString: cel.DynType, ofQuantity: cel.DynType,
 }
 
-// provider answers CEL's questions about the types of shapes, and passes those
-// about other types on.
+// provider is CEL's type provider for the types of shapes. It delegates all other types.
 type provider struct {
 	types.Provider
 	shapes *shapes
 }
 
 func (p provider) FindStructType(name string) (*types.Type, bool) {
-	if s := p.shapes.named(name); s != nil {
+	if s := p.shapes.byTypeName(name); s != nil {
 		return types.NewTypeTypeWithParam(s.cel), true
 	}
 	return p.Provider.FindStructType(name)
 }
 
 func (p provider) FindStructFieldNames(name string) ([]string, bool) {
-	if s := p.shapes.named(name); s != nil {
+	if s := p.shapes.byTypeName(name); s != nil {
 		return s.fieldNames(), true
 	}
 	return p.Provider.FindStructFieldNames(name)
 }
 
 func (p provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
-	s := p.shapes.named(name)
+	s := p.shapes.byTypeName(name)
 	if s == nil {
 		return p.Provider.FindStructFieldType(name, field)
 	}

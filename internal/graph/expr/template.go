@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Template is a document whose strings may hold expressions, compiled. It is
-// immutable and safe for concurrent use.
+// Template is a compiled document with strings that may contain expressions. It is immutable
+// and safe for concurrent use.
 type Template struct {
 	root        piece
 	env         *Env
@@ -23,29 +23,30 @@ type Template struct {
 
 // Expression is one expression of a template.
 type Expression struct {
-	// Path is the field, including the path that the template was given; At
-	// leads to it inside the template: strings for fields, ints for items.
+	// Path is the field, including the path of the template. At is the field's path inside
+	// the template: strings for fields, ints for items.
 	Path object.Path
 	At   []any
 	// Program evaluates it.
 	Program *Program
-	// Standalone tells that the expression is the whole of the field; otherwise
-	// it is a part of a string.
+	// Standalone says that the expression is the whole value of the field; otherwise it is
+	// a part of a string.
 	Standalone bool
 }
 
-// piece is a part of a template: exactly one of a literal, an object, a list, an
-// expression and a string made of parts.
+// piece is a part of a template: a literal, an object, a list, an expression, or a string
+// with expressions, as its kind says.
 type piece struct {
 	literal any
 	fields  []field
 	items   []piece
 	prog    *Program
 	parts   []part
-	where   object.Path
+	path    object.Path
 	kind    pieceKind
-	// check is what the value of an expression has to be compared with; nil for nothing.
-	check *shape
+	// shape is compared with each value of an expression; nil if the type proves that all
+	// values fit.
+	shape *shape
 }
 
 type pieceKind int
@@ -69,12 +70,12 @@ type part struct {
 	prog *Program
 }
 
-// Template compiles a document, which is JSON, and checks it and its expressions
-// against the schema of the document; a nil schema checks the expressions alone.
-// The diagnostics are all that is wrong, with the path at as a prefix, and the
-// template is nil if there are any. The document is copied.
+// Template compiles a JSON document and checks it and its expressions against the schema of
+// the document; with a nil schema it checks only the expressions. It returns all problems,
+// with at as the prefix of their paths, and a nil template if there are any. It copies the
+// document.
 func (e *Env) Template(doc any, schema *spec.Schema, at object.Path) (*Template, diag.List) {
-	c := templater{env: e, template: &Template{env: e, at: at}}
+	c := templateCompiler{env: e, template: &Template{env: e, at: at}}
 	c.template.root = c.piece(plain.Copy(doc), e.shapes.of(schema, "template"), at, nil)
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted()
@@ -82,18 +83,18 @@ func (e *Env) Template(doc any, schema *spec.Schema, at object.Path) (*Template,
 	for _, x := range c.template.expressions {
 		c.template.refs = append(c.template.refs, x.Program.Refs()...)
 	}
-	c.template.refs = union(c.template.refs)
+	c.template.refs = mergeRefs(c.template.refs)
 	return c.template, nil
 }
 
-// Refs returns the paths that the template's expressions read, sorted and
-// without repetition.
+// Refs returns the paths that the template's expressions read, sorted and without
+// duplicates.
 func (t *Template) Refs() []Ref { return t.refs }
 
 // Expressions returns the template's expressions in the order of its fields.
 func (t *Template) Expressions() []Expression { return t.expressions }
 
-// Literal returns a copy of the document if it holds no expressions.
+// Literal returns a copy of the document if it contains no expressions.
 func (t *Template) Literal() (any, bool) {
 	if len(t.expressions) > 0 {
 		return nil, false
@@ -101,13 +102,13 @@ func (t *Template) Literal() (any, bool) {
 	return plain.Copy(t.root.literal), true
 }
 
-type templater struct {
+type templateCompiler struct {
 	env      *Env
 	template *Template
 	problems diag.List
 }
 
-func (c *templater) piece(doc any, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) piece(doc any, s *shape, at object.Path, path []any) piece {
 	switch v := doc.(type) {
 	case map[string]any:
 		return c.object(v, s, at, path)
@@ -117,34 +118,34 @@ func (c *templater) piece(doc any, s *shape, at object.Path, path []any) piece {
 		return c.text(v, s, at, path)
 	default:
 		c.problems.Add(checkLiteral(v, s, at)...)
-		return piece{literal: v, where: at}
+		return piece{literal: v, path: at}
 	}
 }
 
-func (c *templater) object(doc map[string]any, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) object(doc map[string]any, s *shape, at object.Path, path []any) piece {
 	if k := s.kindOf(); k != ofAnything && k != ofObject && k != ofMap {
 		c.problems.Add(checkLiteral(doc, s, at)...)
 		s = nil
 	}
-	out := piece{kind: fields, where: at}
+	out := piece{kind: fields, path: at}
 	constant := true
 	for _, name := range sortedKeys(doc) {
 		below, ok := s.field(name)
 		if !ok {
-			c.problems.Add(undeclared(name, s, at))
+			c.problems.Add(undeclaredField(name, s, at))
 		}
 		value := c.piece(doc[name], below, at.Field(name), child(path, name))
 		constant = constant && value.kind == literal
 		out.fields = append(out.fields, field{name: name, value: value})
 	}
 	if constant {
-		return piece{literal: doc, where: at}
+		return piece{literal: doc, path: at}
 	}
 	return out
 }
 
-// undeclared is the problem of a field that the schema doesn't have.
-func undeclared(name string, s *shape, at object.Path) diag.Diagnostic {
+// undeclaredField is the diagnostic of a field that the schema lacks.
+func undeclaredField(name string, s *shape, at object.Path) diag.Diagnostic {
 	d := diag.Diagnostic{Path: at.Field(name), Problem: fmt.Sprintf("there is no field %q here", name)}
 	for _, field := range s.fieldNames() {
 		if read, is := diag.YAMLBoolean(field); is && read == name && field != name {
@@ -157,13 +158,13 @@ func undeclared(name string, s *shape, at object.Path) diag.Diagnostic {
 	return d
 }
 
-func (c *templater) list(doc []any, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) list(doc []any, s *shape, at object.Path, path []any) piece {
 	if k := s.kindOf(); k != ofAnything && k != ofList {
 		c.problems.Add(checkLiteral(doc, s, at)...)
 		s = nil
 	}
 	below, _ := s.item()
-	out := piece{kind: list, where: at}
+	out := piece{kind: list, path: at}
 	constant := true
 	for i, item := range doc {
 		value := c.piece(item, below, at.Index(i), child(path, i))
@@ -171,7 +172,7 @@ func (c *templater) list(doc []any, s *shape, at object.Path, path []any) piece 
 		out.items = append(out.items, value)
 	}
 	if constant {
-		return piece{literal: doc, where: at}
+		return piece{literal: doc, path: at}
 	}
 	return out
 }
@@ -180,28 +181,28 @@ func child(path []any, step any) []any {
 	return append(path[:len(path):len(path)], step)
 }
 
-func (c *templater) text(doc string, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) text(doc string, s *shape, at object.Path, path []any) piece {
 	segments, err := Split(doc)
 	switch {
 	case err != nil:
 		c.problems.Add(diag.Diagnostic{Path: at, Expr: err.Text, Problem: err.Problem})
 	case len(segments) == 1 && segments[0].Expr:
-		prog, problems := c.env.compile(segments[0].Text, at)
+		prog, problems := c.env.compileExpression(segments[0].Text, at)
 		c.problems.Add(problems...)
 		if prog == nil {
 			break
 		}
-		c.problems.Add(prog.fits(s)...)
-		c.add(prog.Program, path, true)
-		return piece{kind: standalone, prog: prog.Program, where: at, check: prog.unproven(s)}
+		c.problems.Add(prog.checkAssignable(s)...)
+		c.addExpression(prog.Program, path, true)
+		return piece{kind: standalone, prog: prog.Program, path: at, shape: prog.uncheckedShape(s)}
 	default:
 		return c.interpolation(doc, segments, s, at, path)
 	}
-	return piece{literal: doc, where: at}
+	return piece{literal: doc, path: at}
 }
 
-func (c *templater) interpolation(doc string, segments []Segment, s *shape, at object.Path, path []any) piece {
-	out := piece{kind: interpolated, where: at}
+func (c *templateCompiler) interpolation(doc string, segments []Segment, s *shape, at object.Path, path []any) piece {
+	out := piece{kind: interpolated, path: at}
 	found := false
 	for _, segment := range segments {
 		if !segment.Expr {
@@ -214,45 +215,45 @@ func (c *templater) interpolation(doc string, segments []Segment, s *shape, at o
 		if prog == nil {
 			continue
 		}
-		c.problems.Add(prog.joins()...)
-		c.add(prog, path, false)
+		c.problems.Add(prog.checkInterpolation()...)
+		c.addExpression(prog, path, false)
 		out.parts = append(out.parts, part{prog: prog})
 	}
 	if !found {
 		c.problems.Add(checkLiteral(doc, s, at)...)
-		return piece{literal: doc, where: at}
+		return piece{literal: doc, path: at}
 	}
 	if s != nil && !literalFits("", s.kindOf()) {
-		c.problems.Add(diag.Diagnostic{Path: at, Problem: "text around an expression makes a string", Expected: expectation(s)})
+		c.problems.Add(diag.Diagnostic{Path: at, Problem: "text around an expression makes a string", Expected: describeShape(s)})
 	}
 	if s.kindOf() == ofBytes {
-		out.check = s
+		out.shape = s
 	}
 	return out
 }
 
-func (c *templater) add(prog *Program, path []any, standalone bool) {
+func (c *templateCompiler) addExpression(prog *Program, path []any, standalone bool) {
 	c.template.expressions = append(c.template.expressions, Expression{
 		Path: prog.at, At: path, Program: prog, Standalone: standalone,
 	})
 }
 
-// joins checks that the expression may be a part of a string.
-func (p *Program) joins() diag.List {
+// checkInterpolation checks that the expression can be a part of a string.
+func (p *Program) checkInterpolation() diag.List {
 	switch p.typ.Kind() {
 	case cel.StringKind, cel.DynKind, cel.AnyKind:
 		return nil
-	default: // no text, and CEL wouldn't turn it into text either
+	default: // not a string, and CEL does not convert it implicitly
 	}
 	return diag.List{{
 		Path: p.at, Expr: p.source, Problem: "the expression is " + describe(p.typ) + ", inside a string",
-		Expected: "a string" + join(p.typ),
+		Expected: "a string" + interpolationHint(p.typ),
 	}}
 }
 
-func join(t *cel.Type) string {
+func interpolationHint(t *cel.Type) string {
 	if _, optional := unwrapped(t); optional {
 		return "; use .orValue(…)"
 	}
-	return hint(t)
+	return conversionHint(t)
 }

@@ -16,19 +16,20 @@ type Segment struct {
 	Offset int
 }
 
-// TextError is the error of a string that can't be divided.
+// TextError is the error of a string that cannot be split.
 type TextError struct {
 	Problem string
-	// Text is the string from the faulty expression on, Offset its first byte.
+	// Text is the rest of the string from the faulty expression on, which begins at the
+	// byte Offset.
 	Text   string
 	Offset int
 }
 
 func (e *TextError) Error() string { return e.Problem }
 
-// Split divides a string into its segments; putting the delimiters back around
-// the expressions gives the string again. A } inside braces or a CEL string
-// literal doesn't end an expression.
+// Split splits a string into segments: with the delimiters around the expressions they are
+// the string again. A } inside braces or inside a CEL string literal does not end an
+// expression.
 func Split(s string) ([]Segment, *TextError) {
 	var segments []Segment
 	rest := 0
@@ -39,7 +40,7 @@ func Split(s string) ([]Segment, *TextError) {
 		}
 		start += rest
 		from := start + len(opening)
-		end, problem := endOf(s, from)
+		end, problem := expressionEnd(s, from)
 		if problem != "" {
 			return nil, &TextError{Problem: problem, Text: s[from:], Offset: from}
 		}
@@ -55,15 +56,15 @@ func Split(s string) ([]Segment, *TextError) {
 	return segments, nil
 }
 
-// endOf returns the index of the } that ends the expression beginning at i.
-func endOf(s string, i int) (int, string) {
+// expressionEnd returns the index of the } that ends the expression beginning at i.
+func expressionEnd(s string, i int) (int, string) {
 	depth := 0
 	for i < len(s) {
 		switch {
 		case s[i] == '"' || s[i] == '\'':
 			i = literalEnd(s, i)
 		case strings.HasPrefix(s[i:], opening):
-			return 0, `an expression inside another one; a literal "${" belongs into quotes`
+			return 0, `an expression inside another one; put a literal "${" in quotes`
 		case s[i] == '{':
 			depth++
 			i++
@@ -73,7 +74,7 @@ func endOf(s string, i int) (int, string) {
 			depth--
 			i++
 		case strings.HasPrefix(s[i:], "//"):
-			i = lineEnd(s, i)
+			i = commentEnd(s, i)
 		default:
 			i++
 		}
@@ -81,8 +82,8 @@ func endOf(s string, i int) (int, string) {
 	return 0, `"${" without its "}"; to write it as text, use ${"${"}`
 }
 
-// literalEnd returns the index behind the string literal whose quote is at i, or
-// the length of s if the literal doesn't end.
+// literalEnd returns the index after the string literal with its quote at i, or the length
+// of s if the literal is not terminated.
 func literalEnd(s string, i int) int {
 	raw := isRaw(s, i)
 	quote := s[i : i+1]
@@ -101,14 +102,14 @@ func literalEnd(s string, i int) int {
 	return len(s)
 }
 
-// isRaw tells whether the quote at i opens a raw literal: r"…", br'…', Rb"…".
+// isRaw says whether the quote at i opens a raw literal: r"…", br'…', Rb"…".
 func isRaw(s string, i int) bool {
 	prefix := i
 	for prefix > 0 && i-prefix < 2 && strings.IndexByte("rRbB", s[prefix-1]) >= 0 {
 		prefix--
 	}
 	if prefix > 0 && isWord(s[prefix-1]) {
-		return false // the end of a name, as in bar"…", which isn't CEL anyway
+		return false // the end of a name, as in bar"…", which is not valid CEL
 	}
 	return strings.ContainsAny(s[prefix:i], "rR")
 }
@@ -117,9 +118,9 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// lineEnd skips a CEL comment. One that would swallow the rest of the string
-// isn't skipped: the } on its line then ends the expression.
-func lineEnd(s string, i int) int {
+// commentEnd returns the index after a CEL comment. A comment that would extend to the end
+// of the string is not skipped: the } on its line ends the expression.
+func commentEnd(s string, i int) int {
 	if n := strings.IndexByte(s[i:], '\n'); n >= 0 {
 		return i + n
 	}

@@ -32,7 +32,7 @@ func TestSplitting(t *testing.T) {
 		"a dollar and a brace apart":                     {`$ {a} $`, `$ {a} $`},
 		"a shell variable without braces":                {`$HOME $(pwd)`, `$HOME $(pwd)`},
 		"an empty expression is for the compiler to say": {`${}`, `[]`},
-		"an expression inside another one":               {`${a(${b})}`, `an expression inside another one; a literal "${" belongs into quotes`},
+		"an expression inside another one":               {`${a(${b})}`, `an expression inside another one; put a literal "${" in quotes`},
 		"an expression that doesn't end":                 {`${a`, `"${" without its "}"; to write it as text, use ${"${"}`},
 		"a quote that doesn't end":                       {`${a["b}`, `"${" without its "}"; to write it as text, use ${"${"}`},
 	}

@@ -2,88 +2,86 @@ package expr
 
 import "slices"
 
-// tracker records what an evaluation looked for and didn't find. Expressions
-// are evaluated without one; only when that failed are they evaluated again, to
-// learn why.
+// tracker records the missing values that an evaluation reads. Expressions are evaluated
+// without a tracker; after a failure they are evaluated again with one, to find the reason.
 type tracker struct {
 	misses []Ref
 	nulls  []Ref
-	// generous makes lists look longer than they are. CEL compares an index
-	// with the size by itself and reports one that is too large without asking
-	// the list, which therefore doesn't see that it was asked for too much.
-	generous bool
+	// padLists makes lists look longer than they are. CEL compares an index with the size
+	// itself and fails without a call of the list, which then could not record the miss.
+	padLists bool
 }
 
-// generosity is how many items a list pretends to have beyond its own. Library
-// functions loop over them, so it is small.
-const generosity = 256
+// listPadding is how many items a padded list claims to have beyond its own. It is small
+// because library functions loop over them.
+const listPadding = 256
 
 // trail is the path that led to a value. A nil trail records nothing.
 type trail struct {
-	in   *tracker
-	up   *trail
-	root string
-	step Step
+	tracker *tracker
+	parent  *trail
+	root    string
+	step    Step
 }
 
-func (t *trail) to(s Step) *trail {
+func (t *trail) child(s Step) *trail {
 	if t == nil {
 		return nil
 	}
-	return &trail{in: t.in, up: t, step: s}
+	return &trail{tracker: t.tracker, parent: t, step: s}
 }
 
 func (t *trail) ref() Ref {
 	var path []Step
-	for ; t.up != nil; t = t.up {
+	for ; t.parent != nil; t = t.parent {
 		path = append(path, t.step)
 	}
 	slices.Reverse(path)
 	return Ref{Root: t.root, Path: path}
 }
 
-func (t *trail) miss(s Step) {
+func (t *trail) recordMiss(s Step) {
 	if t != nil {
-		t.in.misses = append(t.in.misses, t.ref().then(s))
+		t.tracker.misses = append(t.tracker.misses, t.ref().child(s))
 	}
 }
 
-func (t *trail) null(s Step) {
+func (t *trail) recordNull(s Step) {
 	if t != nil {
-		t.in.nulls = append(t.in.nulls, t.ref().then(s))
+		t.tracker.nulls = append(t.tracker.nulls, t.ref().child(s))
 	}
 }
 
-func (t *trail) generosity() int {
-	if t == nil || !t.in.generous {
+func (t *trail) padding() int {
+	if t == nil || !t.tracker.padLists {
 		return 0
 	}
-	return generosity
+	return listPadding
 }
 
-// missing returns the paths that the expression needed and that weren't there,
-// sorted, given the paths that it reads.
+// missing returns, sorted, the missing paths that the expression needs. reads are the paths
+// that it reads.
 func (t *tracker) missing(reads []Ref) []Ref {
 	var out []Ref
 	for _, m := range t.misses {
-		if !excused(m, reads) {
+		if !isOptionalRead(m, reads) {
 			out = append(out, m)
 		}
 	}
 	for _, n := range t.nulls {
-		if entered(n, reads) {
+		if isReadInside(n, reads) {
 			out = append(out, n)
 		}
 	}
-	return union(out)
+	return mergeRefs(out)
 }
 
-// excused tells whether the expression copes with the path not being there:
-// every read that leads through it is optional at its last step.
-func excused(miss Ref, reads []Ref) bool {
+// isOptionalRead says whether the expression handles the missing path: every read through
+// it is optional at its last step.
+func isOptionalRead(miss Ref, reads []Ref) bool {
 	optional := false
 	for _, r := range reads {
-		if !r.begins(miss) {
+		if !r.mayHavePrefix(miss) {
 			continue
 		}
 		if len(miss.Path) == 0 || !r.Path[len(miss.Path)-1].Optional {
@@ -94,9 +92,9 @@ func excused(miss Ref, reads []Ref) bool {
 	return optional
 }
 
-// entered tells whether the expression reads what is inside of a null.
-func entered(null Ref, reads []Ref) bool {
+// isReadInside says whether the expression reads below a null.
+func isReadInside(null Ref, reads []Ref) bool {
 	return slices.ContainsFunc(reads, func(r Ref) bool {
-		return len(r.Path) > len(null.Path) && r.begins(null) && !r.Path[len(null.Path)].Optional
+		return len(r.Path) > len(null.Path) && r.mayHavePrefix(null) && !r.Path[len(null.Path)].Optional
 	})
 }

@@ -18,11 +18,11 @@ var (
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
-// unvalued makes an iterator a CEL value, which it is by its interface only.
-type unvalued struct{ ref.Val }
+// nonValue makes an iterator a ref.Val, which the interface demands and nothing uses.
+type nonValue struct{ ref.Val }
 
 type keys struct {
-	unvalued
+	nonValue
 	sorted []string
 	next   int
 }
@@ -38,7 +38,7 @@ func (k *keys) Next() ref.Val {
 }
 
 type items struct {
-	unvalued
+	nonValue
 	list *sequence
 	next int
 }

@@ -10,29 +10,29 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// A template can be a value that further expressions read. Its type is made of the types
-// of its parts, which it shares: a value that holds a whole Deployment twice costs two
+// A template can be a value that further expressions read. Its shape is composed of the
+// shapes of its parts, which it shares: a value that contains a Deployment twice costs two
 // pointers.
 
-// rendered returns the shape of what a piece of a template renders; the name serves its
-// type, if it needs one.
-func (r *shapes) rendered(p *piece, name string) *shape {
+// ofPiece returns the shape of the rendered value of a piece. An object's CEL type is named
+// after name.
+func (r *shapes) ofPiece(p *piece, name string) *shape {
 	switch p.kind {
 	case fields:
 		below := make(map[string]*shape, len(p.fields))
 		for i := range p.fields {
-			below[p.fields[i].name] = r.rendered(&p.fields[i].value, name+"."+p.fields[i].name)
+			below[p.fields[i].name] = r.ofPiece(&p.fields[i].value, name+"."+p.fields[i].name)
 		}
-		return r.composed(below, name)
+		return r.ofFields(below, name)
 	case list:
 		items := make([]*shape, len(p.items))
 		for i := range p.items {
-			items[i] = r.rendered(&p.items[i], name+".@item")
+			items[i] = r.ofPiece(&p.items[i], name+".@item")
 		}
-		return listShape(agreedShape(items))
+		return listShape(commonShape(items))
 	case standalone:
-		if p.prog.chain != nil {
-			if s, ok := p.prog.env.at(*p.prog.chain); ok {
+		if p.prog.path != nil {
+			if s, ok := p.prog.env.shapeAt(*p.prog.path); ok {
 				return s
 			}
 		}
@@ -40,37 +40,37 @@ func (r *shapes) rendered(p *piece, name string) *shape {
 		if inner, ok := unwrapped(t); ok {
 			t = inner
 		}
-		return r.typed(t)
+		return r.ofCELType(t)
 	case interpolated:
-		return r.typed(cel.StringType)
+		return r.ofCELType(cel.StringType)
 	default:
-		return r.written(p.literal, name)
+		return r.ofLiteral(p.literal, name)
 	}
 }
 
-// written returns the shape of what holds no expression.
-func (r *shapes) written(v any, name string) *shape {
+// ofLiteral returns the shape of a value without expressions.
+func (r *shapes) ofLiteral(v any, name string) *shape {
 	switch v := v.(type) {
 	case string:
-		return r.typed(cel.StringType)
+		return r.ofCELType(cel.StringType)
 	case bool:
-		return r.typed(cel.BoolType)
+		return r.ofCELType(cel.BoolType)
 	case int64:
-		return r.typed(cel.IntType)
+		return r.ofCELType(cel.IntType)
 	case float64:
-		return r.typed(cel.DoubleType)
+		return r.ofCELType(cel.DoubleType)
 	case []any:
 		items := make([]*shape, len(v))
 		for i := range v {
-			items[i] = r.written(v[i], name+".@item")
+			items[i] = r.ofLiteral(v[i], name+".@item")
 		}
-		return listShape(agreedShape(items))
+		return listShape(commonShape(items))
 	case map[string]any:
 		below := make(map[string]*shape, len(v))
 		for field, value := range v {
-			below[field] = r.written(value, name+"."+field)
+			below[field] = r.ofLiteral(value, name+"."+field)
 		}
-		return r.composed(below, name)
+		return r.ofFields(below, name)
 	default:
 		return nil // null stands for anything
 	}
@@ -80,8 +80,8 @@ func listShape(elem *shape) *shape {
 	return &shape{kind: ofList, elem: elem, cel: cel.ListType(elem.celType())}
 }
 
-// agreedShape returns the shape that all have; nil unless they are alike.
-func agreedShape(all []*shape) *shape {
+// commonShape returns the shape of all items; nil unless they have the same signature.
+func commonShape(all []*shape) *shape {
 	for _, s := range all {
 		if s.signature() != all[0].signature() {
 			return nil
@@ -93,9 +93,9 @@ func agreedShape(all []*shape) *shape {
 	return all[0]
 }
 
-// composed returns the shape of an object with the given fields. One with keys that can't
-// be names, such as labels, is a map: its entries can be read only by their keys.
-func (r *shapes) composed(below map[string]*shape, name string) *shape {
+// ofFields returns the shape of an object with the given fields. An object with keys that
+// are not valid names, such as labels, is a map: its entries are read by key.
+func (r *shapes) ofFields(below map[string]*shape, name string) *shape {
 	names := slices.Sorted(maps.Keys(below))
 	values := make([]*shape, len(names))
 	named := len(names) > 0
@@ -106,7 +106,7 @@ func (r *shapes) composed(below map[string]*shape, name string) *shape {
 		fmt.Fprintf(&text, "%q:%s,", field, values[i].signature())
 	}
 	if !named {
-		elem := agreedShape(values)
+		elem := commonShape(values)
 		return &shape{kind: ofMap, elem: elem, cel: cel.MapType(cel.StringType, elem.celType())}
 	}
 	r.mu.Lock()
@@ -126,7 +126,7 @@ func (r *shapes) composed(below map[string]*shape, name string) *shape {
 	return made
 }
 
-// isName tells whether a key may follow a dot.
+// isName says whether a key may follow a dot.
 func isName(key string) bool {
 	for i := range len(key) {
 		if !isWord(key[i]) || i == 0 && '0' <= key[i] && key[i] <= '9' {
@@ -136,7 +136,7 @@ func isName(key string) bool {
 	return key != ""
 }
 
-// signature is a text that shapes have in common which mean the same to every expression.
+// signature is a text that is equal for shapes with the same meaning to every expression.
 func (s *shape) signature() string {
 	switch s.kindOf() {
 	case ofAnything:

@@ -29,7 +29,7 @@ func valued(t *testing.T, text string) (*Env, *Template) {
 	return env, template
 }
 
-func TestAValueIsTypedAsWhatItIsMadeOf(t *testing.T) {
+func TestVariablesAreTypedByTheirParts(t *testing.T) {
 	cases := map[string]struct{ value, source, want string }{
 		"A text is one":                               {"abc", "x", "a string"},
 		"A text with an expression is one":            {"a-${schema.name}", "x", "a string"},
@@ -69,8 +69,8 @@ func TestAValueIsTypedAsWhatItIsMadeOf(t *testing.T) {
 	}
 }
 
-// TestTypesThatAreMadeOfOthersAreNotWrittenOut doubles a value forty times.
-func TestTypesThatAreMadeOfOthersAreNotWrittenOut(t *testing.T) {
+// TestInferredSchemasAreBounded doubles a value forty times.
+func TestInferredSchemasAreBounded(t *testing.T) {
 	env, _ := valued(t, "{a: b}")
 	vars := map[string]any{"schema": map[string]any{}, "x": map[string]any{"a": strings.Repeat("b", 100)}}
 	last := "x"
@@ -87,7 +87,7 @@ func TestTypesThatAreMadeOfOthersAreNotWrittenOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if failed == nil {
-			value, used, err := template.RenderWithin(vars, size)
+			value, used, err := template.RenderWithLimit(vars, size)
 			failed, vars[next], size = err, value, size-used
 		}
 		last = next
@@ -100,15 +100,15 @@ func TestTypesThatAreMadeOfOthersAreNotWrittenOut(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems.Err())
 	}
-	if n := strings.Count(fmt.Sprint(status.Schema()), "XPreserveUnknownFields"); n > 100*mostInferred {
+	if n := strings.Count(fmt.Sprint(status.Schema()), "XPreserveUnknownFields"); n > 100*maxInferredFields {
 		t.Errorf("the schema has %d fields", n)
 	}
 }
 
-func TestRootsAreWhatADocumentReads(t *testing.T) {
+func TestReferencedNames(t *testing.T) {
 	env, _ := valued(t, "x")
 	doc := document(t, "{a: \"${one.b + two['c']}\", b: [\"${[1].map(three, three)}\", \"x ${four} ${\"], c: \"${five +}\", d: \"${cel.bind(six, one, six.x)}\"}")
-	got := env.Roots(doc, func(name string) bool {
+	got := env.ReferencedNames(doc, func(name string) bool {
 		return slices.Contains([]string{"one", "two", "three", "four", "five", "six"}, name)
 	})
 	if diff := cmp.Diff([]string{"one", "two"}, got); diff != "" {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// wrap presents JSON to CEL as the schema types it, without copying: maps and
-// lists are wrapped, and what is inside of them only when it is read. A value
-// that contradicts its schema is presented as what it is.
+// wrap returns JSON as a CEL value of the type that the schema says, without copying: maps
+// and lists are wrapped, and their contents only when they are read. A value that
+// contradicts its schema is wrapped by its own type.
 func wrap(v any, s *shape, t *trail) ref.Val {
 	switch v := v.(type) {
 	case nil:
@@ -104,36 +104,36 @@ type mapping struct {
 	trail *trail
 }
 
-// JSON returns what the value was made of.
+// JSON returns the wrapped JSON.
 func (v *mapping) JSON() any { return v.m }
 
-// Value returns what the value was made of.
+// Value returns the wrapped JSON.
 func (v *mapping) Value() any { return v.m }
 
 // Type is CEL's map, for objects too.
 func (v *mapping) Type() ref.Type { return types.MapType }
 
-// Find looks a key up. The null of an object's field is as if it weren't there,
-// as everywhere in Kubernetes; the null in a map is a value.
+// Find looks up a key. A null field of an object counts as absent, as everywhere in
+// Kubernetes; a null in a map is a value.
 func (v *mapping) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), false
 	}
-	value, ok := v.raw(string(name))
+	value, ok := v.lookup(string(name))
 	switch {
 	case !ok:
-		v.trail.miss(Step{Name: string(name)})
+		v.trail.recordMiss(Step{Name: string(name)})
 		return nil, false
 	case value == nil:
-		v.trail.null(Step{Name: string(name)})
+		v.trail.recordNull(Step{Name: string(name)})
 	}
 	below, _ := v.shape.field(string(name))
-	return wrap(value, below, v.trail.to(Step{Name: string(name)})), true
+	return wrap(value, below, v.trail.child(Step{Name: string(name)})), true
 }
 
-// raw returns the JSON under a key, which for an object may be escaped.
-func (v *mapping) raw(name string) (any, bool) {
+// lookup returns the JSON at a key, which for an object may be escaped.
+func (v *mapping) lookup(name string) (any, bool) {
 	value, ok := v.m[name]
 	if v.shape.kindOf() != ofObject {
 		return value, ok
@@ -146,7 +146,7 @@ func (v *mapping) raw(name string) (any, bool) {
 	return value, value != nil
 }
 
-// Get returns the value of a key that is there.
+// Get returns the value of a key, or an error if it is absent.
 func (v *mapping) Get(key ref.Val) ref.Val {
 	value, ok := v.Find(key)
 	switch {
@@ -159,7 +159,7 @@ func (v *mapping) Get(key ref.Val) ref.Val {
 	}
 }
 
-// Contains tells whether the key is there.
+// Contains says whether the key exists.
 func (v *mapping) Contains(key ref.Val) ref.Val {
 	value, ok := v.Find(key)
 	if !ok && value != nil {
@@ -171,8 +171,7 @@ func (v *mapping) Contains(key ref.Val) ref.Val {
 // Size counts the keys.
 func (v *mapping) Size() ref.Val { return types.Int(len(v.m)) }
 
-// Iterator goes through the keys in their order, so that lists made from maps
-// are the same every time.
+// Iterator iterates over the sorted keys, so that lists made from maps are always the same.
 func (v *mapping) Iterator() iterator {
 	return &keys{sorted: sortedKeys(v.m)}
 }
@@ -183,7 +182,7 @@ func (v *mapping) Equal(other ref.Val) ref.Val { return equalMaps(v, other) }
 // ConvertToType converts to a map, or to the type itself.
 func (v *mapping) ConvertToType(t ref.Type) ref.Val { return toType(v, t) }
 
-// ConvertToNative converts to the Go types that hold any JSON object.
+// ConvertToNative converts to Go types that can hold any JSON object.
 func (v *mapping) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeOf(v.m).AssignableTo(t) {
 		return v.m, nil
@@ -198,10 +197,10 @@ type sequence struct {
 	trail *trail
 }
 
-// JSON returns what the value was made of.
+// JSON returns the wrapped JSON.
 func (v *sequence) JSON() any { return v.items }
 
-// Value returns what the value was made of.
+// Value returns the wrapped JSON.
 func (v *sequence) Value() any { return v.items }
 
 // Type is CEL's list.
@@ -214,7 +213,7 @@ func (v *sequence) Get(index ref.Val) ref.Val {
 		return types.WrapErr(err)
 	}
 	if i < 0 || i >= len(v.items) {
-		v.trail.miss(Step{Index: i})
+		v.trail.recordMiss(Step{Index: i})
 		return types.NewErr("index out of bounds: %d", i)
 	}
 	return v.at(i)
@@ -223,12 +222,12 @@ func (v *sequence) Get(index ref.Val) ref.Val {
 func (v *sequence) at(i int) ref.Val {
 	below, _ := v.shape.item()
 	if v.items[i] == nil {
-		v.trail.null(Step{Index: i})
+		v.trail.recordNull(Step{Index: i})
 	}
-	return wrap(v.items[i], below, v.trail.to(Step{Index: i}))
+	return wrap(v.items[i], below, v.trail.child(Step{Index: i}))
 }
 
-// Contains tells whether an item equals the value.
+// Contains says whether an item equals the value.
 func (v *sequence) Contains(value ref.Val) ref.Val {
 	for i := range v.items {
 		if types.Equal(v.at(i), value) == types.True {
@@ -239,12 +238,12 @@ func (v *sequence) Contains(value ref.Val) ref.Val {
 }
 
 // Size counts the items.
-func (v *sequence) Size() ref.Val { return types.Int(len(v.items) + v.trail.generosity()) }
+func (v *sequence) Size() ref.Val { return types.Int(len(v.items) + v.trail.padding()) }
 
-// Add returns a list of both lists' items.
-func (v *sequence) Add(other ref.Val) ref.Val { return added(v, other) }
+// Add returns a list with the items of both lists.
+func (v *sequence) Add(other ref.Val) ref.Val { return concatLists(v, other) }
 
-// Iterator goes through the items.
+// Iterator iterates over the items.
 func (v *sequence) Iterator() iterator { return &items{list: v} }
 
 // Equal compares with any list, item by item.
@@ -253,7 +252,7 @@ func (v *sequence) Equal(other ref.Val) ref.Val { return equalLists(v, other) }
 // ConvertToType converts to a list, or to the type itself.
 func (v *sequence) ConvertToType(t ref.Type) ref.Val { return toType(v, t) }
 
-// ConvertToNative converts to the Go types that hold any JSON array.
+// ConvertToNative converts to Go types that can hold any JSON array.
 func (v *sequence) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeOf(v.items).AssignableTo(t) {
 		return v.items, nil
@@ -268,5 +267,5 @@ func toType(v ref.Val, t ref.Type) ref.Val {
 	case types.TypeType:
 		return v.Type().(ref.Val)
 	}
-	return types.WrapErr(fmt.Errorf("a %s can't be converted to %s", v.Type().TypeName(), t.TypeName()))
+	return types.WrapErr(fmt.Errorf("a %s cannot be converted to %s", v.Type().TypeName(), t.TypeName()))
 }

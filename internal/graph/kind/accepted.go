@@ -10,20 +10,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// Accept notes on the CustomResourceDefinition which definition it serves. One
-// that is too large to note isn't, nor is one with a Secret's values in it, which
-// those who may read kinds needn't be allowed to read; it then has to compile
-// after a restart.
-func Accept(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
-	if HoldsSecret(spec) {
+// RecordAccepted stores the definition in an annotation of the CustomResourceDefinition
+// that serves it. It does not store a definition that is too large, nor one with Secret
+// data, since readers of CustomResourceDefinitions may not be allowed to read Secrets; such
+// a definition must compile after a restart.
+func RecordAccepted(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
+	if HasSecretLiterals(spec) {
 		return nil
 	}
-	return install.Note(c, spec)
+	return install.SetAccepted(c, spec)
 }
 
-// holdsSecret says whether a template has a Secret's values written out. A value
-// that is one expression without a text in it is computed, and tells nothing.
-func holdsSecret(r *v1alpha1.Resource) bool {
+// isSecretWithLiterals says whether a template is a Secret with literal data. A value that
+// is a single expression without a string literal is computed and not literal data.
+func isSecretWithLiterals(r *v1alpha1.Resource) bool {
 	var template struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -33,16 +33,16 @@ func holdsSecret(r *v1alpha1.Resource) bool {
 	if r == nil || json.Unmarshal(r.Template.Raw, &template) != nil {
 		return false
 	}
-	return template.APIVersion == "v1" && template.Kind == "Secret" && (literal(template.Data) || literal(template.StringData))
+	return template.APIVersion == "v1" && template.Kind == "Secret" && (hasLiteral(template.Data) || hasLiteral(template.StringData))
 }
 
-func literal(value any) bool {
+func hasLiteral(value any) bool {
 	switch value := value.(type) {
 	case nil:
 		return false
 	case map[string]any:
 		for _, v := range value {
-			if literal(v) {
+			if hasLiteral(v) {
 				return true
 			}
 		}
@@ -54,11 +54,11 @@ func literal(value any) bool {
 	return true
 }
 
-// Accepted returns the definition that the CustomResourceDefinition was last
-// served by, if it is noted and readable.
+// Accepted returns the definition that RecordAccepted stored last; false if there is none
+// or it cannot be decoded.
 func Accepted(c *apiextensionsv1.CustomResourceDefinition) (*v1alpha1.DefinitionSpec, bool) {
 	spec := &v1alpha1.DefinitionSpec{}
-	if !install.Noted(c, spec) {
+	if !install.ReadAccepted(c, spec) {
 		return nil, false
 	}
 	return spec, true

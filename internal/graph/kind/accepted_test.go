@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-func TestADefinitionIsNotedUnlessItHoldsASecret(t *testing.T) {
+func TestADefinitionIsRecordedUnlessItContainsASecret(t *testing.T) {
 	cases := map[string]struct {
 		template string
 		noted    bool
@@ -33,7 +33,7 @@ func TestADefinitionIsNotedUnlessItHoldsASecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
 			spec := &v1alpha1.DefinitionSpec{Resources: []*v1alpha1.Resource{{ID: "x", Template: runtime.RawExtension{Raw: []byte(tc.template)}}}}
-			if err := kind.Accept(c, spec); err != nil {
+			if err := kind.RecordAccepted(c, spec); err != nil {
 				t.Fatal(err)
 			}
 			if _, got := kind.Accepted(c); got != tc.noted {
@@ -43,7 +43,7 @@ func TestADefinitionIsNotedUnlessItHoldsASecret(t *testing.T) {
 	}
 }
 
-func TestADefinitionWithASecretsValueInAVariableIsNotNoted(t *testing.T) {
+func TestADefinitionWithSecretDataInAVariableIsNotRecorded(t *testing.T) {
 	cases := map[string]struct {
 		values map[string]string
 		noted  bool
@@ -52,7 +52,7 @@ func TestADefinitionWithASecretsValueInAVariableIsNotNoted(t *testing.T) {
 		"Nor one that it reads through another":     {map[string]string{"creds": `"${inner.password}"`, "inner": `{"password":"p"}`}, false},
 		"One that is computed is":                   {map[string]string{"creds": `"${schema.spec.password}"`}, true},
 		"One that the Secret doesn't read is":       {map[string]string{"creds": `"${schema.spec.password}"`, "other": `"p"`}, true},
-		"Variables in a circle end":                 {map[string]string{"creds": `"${inner.x}"`, "inner": `"${creds.x}"`}, true},
+		"Variables in a cycle end":                  {map[string]string{"creds": `"${inner.x}"`, "inner": `"${creds.x}"`}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestADefinitionWithASecretsValueInAVariableIsNotNoted(t *testing.T) {
 			for id, value := range tc.values {
 				spec.Resources = append(spec.Resources, &v1alpha1.Resource{ID: id, Value: runtime.RawExtension{Raw: []byte(value)}})
 			}
-			if err := kind.Accept(c, spec); err != nil {
+			if err := kind.RecordAccepted(c, spec); err != nil {
 				t.Fatal(err)
 			}
 			if _, got := kind.Accepted(c); got != tc.noted {
@@ -73,7 +73,7 @@ func TestADefinitionWithASecretsValueInAVariableIsNotNoted(t *testing.T) {
 	}
 }
 
-func TestALongNameIsKnownInFull(t *testing.T) {
+func TestALongOwnerNameIsRecordedInFull(t *testing.T) {
 	long := object.Definition{Name: strings.Repeat("long-", 20) + "x"}
 	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: crd.Labels(long, "v1")}}
 	if !crd.BelongsTo(c, long) {
@@ -92,7 +92,7 @@ func TestALongNameIsKnownInFull(t *testing.T) {
 	}
 }
 
-func TestAKindThatIsAResourceOfAnInstanceIsNoDefinitions(t *testing.T) {
+func TestAKindThatIsAChildOfAnInstanceHasNoDefinition(t *testing.T) {
 	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
 		"kro.run/owned": "true", "kro.run/node-id": "crd", "kro.run/instance-name": "one",
 	}}}

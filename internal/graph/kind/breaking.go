@@ -13,41 +13,40 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// Breaking lists what putting next in place of current would break: instances
-// that were valid and would be refused, or lose data, and fields of the status
-// that readers may rely on.
+// Breaking lists the breaking changes from current to next: valid instances would be
+// refused or lose data, or status fields that clients may read would disappear.
 //
-// A status field that becomes typed, or is no longer, breaks nobody: it is untyped only
+// A status field that becomes typed or untyped is not a breaking change: it is untyped only
 // while the kind that it is read from is not installed.
 func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.Change {
 	var out []schema.Change
 	if current.Spec.Scope != next.Spec.Scope {
-		out = append(out, schema.Change{Path: "spec.schema.scope", Breaking: true, What: "scope changed from " + string(current.Spec.Scope) + " to " + string(next.Spec.Scope)})
+		out = append(out, schema.Change{Path: "spec.schema.scope", Breaking: true, Description: "scope changed from " + string(current.Spec.Scope) + " to " + string(next.Spec.Scope)})
 	}
 	for _, served := range current.Spec.Versions {
 		i := slices.IndexFunc(next.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == served.Name })
 		if i < 0 {
 			if served.Served {
-				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, What: "version " + served.Name + " is no longer served; list it in spec.schema.versions, with served: false before it goes"})
+				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, Description: "version " + served.Name + " is no longer served; list it in spec.schema.versions, with served: false before it goes"})
 			}
 			continue
 		}
-		out = append(out, breakingParts(served, next.Spec.Versions[i])...)
+		out = append(out, breakingSchemaChanges(served, next.Spec.Versions[i])...)
 	}
 	return out
 }
 
-// MissingFields lists what a kind as it is has no room for of the instances of another state of
-// it: with nothing, the two may be served side by side. It is asked of the version that
-// instances are stored and composed in; the others are only ways to read them.
+// MissingFields lists what instances of another state of the kind have that the current
+// CustomResourceDefinition does not allow: if the list is empty, it can serve instances of
+// both states. It compares only the storage version, in which instances are composed.
 func MissingFields(current, other *apiextensionsv1.CustomResourceDefinition) []schema.Change {
 	stored := *other
 	stored.Spec.Versions = slices.DeleteFunc(slices.Clone(other.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
 	return Breaking(&stored, current)
 }
 
-// WithVersionsOf is wanted with the versions of current, and how these are converted: what takes
-// the place of current has no less room, and nobody's way to read it goes.
+// WithVersionsOf returns wanted with the versions of current and their conversion rules, so
+// that replacing current removes no field and no version.
 func WithVersionsOf(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	out, kept := wanted.DeepCopy(), current.DeepCopy()
 	out.Spec.Versions = kept.Spec.Versions
@@ -58,7 +57,7 @@ func WithVersionsOf(wanted, current *apiextensionsv1.CustomResourceDefinition) *
 	return out
 }
 
-func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion) []schema.Change {
+func breakingSchemaChanges(current, next apiextensionsv1.CustomResourceDefinitionVersion) []schema.Change {
 	var out []schema.Change
 	if current.Schema == nil || next.Schema == nil || current.Schema.OpenAPIV3Schema == nil || next.Schema.OpenAPIV3Schema == nil {
 		return nil
@@ -74,13 +73,13 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 			continue
 		}
 		if equality.Semantic.DeepEqual(old, fresh) {
-			continue // nearly every pass finds it so
+			continue // as in nearly every reconcile
 		}
 		if part == "status" {
 			if !current.Storage {
 				continue // it is the same in all versions
 			}
-			at, old, fresh = "spec.schema", typedAs(old, fresh), typedAs(fresh, old)
+			at, old, fresh = "spec.schema", withTypesOf(old, fresh), withTypesOf(fresh, old)
 		}
 		for _, change := range schema.Compare(&old, &fresh, at.Field(part)) {
 			if change.Breaking {
@@ -91,26 +90,26 @@ func breakingParts(current, next apiextensionsv1.CustomResourceDefinitionVersion
 	return out
 }
 
-// typedAs returns old with its untyped fields taken from next, so that typing
-// them is no difference. What it returns shares with both, and so is read-only.
-func typedAs(old, next apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
-	if untyped(old) {
+// withTypesOf returns old with its untyped fields replaced by those of next, so that they
+// do not differ. The result shares parts with both and must not be changed.
+func withTypesOf(old, next apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	if isUntyped(old) {
 		return next
 	}
 	out := old
 	out.Properties = maps.Clone(old.Properties)
 	for name, field := range old.Properties {
 		if fresh, ok := next.Properties[name]; ok {
-			out.Properties[name] = typedAs(field, fresh)
+			out.Properties[name] = withTypesOf(field, fresh)
 		}
 	}
 	if out.Items != nil && out.Items.Schema != nil && next.Items != nil && next.Items.Schema != nil {
-		item := typedAs(*out.Items.Schema, *next.Items.Schema)
+		item := withTypesOf(*out.Items.Schema, *next.Items.Schema)
 		out.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}
 	}
 	return out
 }
 
-func untyped(s apiextensionsv1.JSONSchemaProps) bool {
+func isUntyped(s apiextensionsv1.JSONSchemaProps) bool {
 	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields && len(s.Properties) == 0 && (s.Type == "" || s.Type == "object")
 }

@@ -89,7 +89,7 @@ func TestBreaking(t *testing.T) {
 			before := []*apiextensionsv1.CustomResourceDefinition{tc.current.DeepCopy(), tc.next.DeepCopy()}
 			var got []string
 			for _, change := range kind.Breaking(tc.current, tc.next) {
-				if !change.Breaking || change.What == "" {
+				if !change.Breaking || change.Description == "" {
 					t.Errorf("%v breaks nothing or says nothing", change)
 				}
 				got = append(got, string(change.Path))
@@ -104,7 +104,7 @@ func TestBreaking(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeServedSideBySide(t *testing.T) {
+func TestMissingFields(t *testing.T) {
 	text, number := apiextensionsv1.JSONSchemaProps{Type: "string"}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
 	less, more, other := of(props{"a": text}, props{"s": text}), of(props{"a": text, "b": text}, props{"s": text, "t": text}), of(props{"a": number}, nil)
 	cases := map[string]struct {

@@ -1,5 +1,5 @@
-// Package kind makes the CustomResourceDefinition of a graph's kind, and tells
-// whether putting it in place of another would break somebody.
+// Package kind builds the CustomResourceDefinition of a graph's kind, and decides
+// whether it may replace an existing one.
 //
 // Pure: it decides from values alone.
 package kind
@@ -20,8 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Name is the name of the CustomResourceDefinition that serves a kind whose author
-// doesn't say its plural.
+// Name is the name of the CustomResourceDefinition of a kind with the default plural.
 func Name(group, kind string) string { return plural(kind) + "." + group }
 
 // NameOf is the name of the CustomResourceDefinition of a schema's kind.
@@ -34,17 +33,17 @@ func pluralOf(s *v1alpha1.Schema, kind string) string { return cmp.Or(s.Plural, 
 
 func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
 
-// Options are what whoever serves kinds decides of them.
+// Options are the settings of the program for all kinds.
 type Options struct {
-	// Version is that of the program, and is noted in a label.
+	// Version is the version of the program, which a label records.
 	Version string
-	// MoreColumns has kubectl get show more than the dialect's columns, where the author
-	// says none.
+	// MoreColumns adds printer columns to those of the dialect, unless the author sets
+	// columns.
 	MoreColumns bool
 }
 
-// For makes the CustomResourceDefinition of a graph's kind, marked as the
-// definition's own. Where its versions have to be converted it doesn't say yet by whom.
+// For builds the CustomResourceDefinition of a graph's kind, with the labels of the owning
+// definition. It does not set the conversion webhook, which versions may need.
 func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options) *apiextensionsv1.CustomResourceDefinition {
 	scope := apiextensionsv1.NamespaceScoped
 	if !g.Namespaced {
@@ -68,17 +67,17 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 				Name:    g.Kind.Version,
 				Served:  true,
 				Storage: true,
-				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootOf(g.Spec, report.Schema(g.Status))},
+				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(g.Spec, report.Schema(g.Status))},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{
 					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 				},
-				AdditionalPrinterColumns: columns(g, s, o),
+				AdditionalPrinterColumns: printerColumns(g, s, o),
 			}},
 		},
 	}
 	if s.Metadata != nil {
 		maps.Copy(out.Labels, s.Metadata.Labels)
-		maps.DeleteFunc(out.Labels, reserved)
+		maps.DeleteFunc(out.Labels, isReservedLabel)
 		maps.Copy(out.Annotations, s.Metadata.Annotations)
 	}
 	maps.Copy(out.Labels, crd.Labels(owner, o.Version))
@@ -88,7 +87,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 	return out
 }
 
-// validateNames puts what the author says of the names of instances into every version.
+// validateNames adds the author's validation of instance names to every version.
 func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
 	if g.Name == nil {
 		return
@@ -100,14 +99,14 @@ func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) 
 	}
 }
 
-// reserved says whether a label tells whose something is. With one of the author's, the
-// CustomResourceDefinition would be another's, or that of an instance, and his definition
-// would find it in its own way.
-func reserved(label, _ string) bool {
+// isReservedLabel says whether a label marks the owner of an object. If an author could set
+// it, the CustomResourceDefinition would seem to belong to another definition or to an
+// instance.
+func isReservedLabel(label, _ string) bool {
 	return strings.HasPrefix(label, v1alpha1.Prefix) || label == v1alpha1.ApplySetPartOfLabel
 }
 
-func rootOf(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+func rootSchema(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	if spec == nil {
 		spec = &apiextensionsv1.JSONSchemaProps{Type: "object"}
 	}
@@ -123,8 +122,8 @@ func rootOf(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSc
 	}
 }
 
-// columns are the author's, or else state, readiness and age, as the dialect has them.
-func columns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensionsv1.CustomResourceColumnDefinition {
+// printerColumns are the author's columns, or else the dialect's: state, readiness and age.
+func printerColumns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensionsv1.CustomResourceColumnDefinition {
 	if len(s.AdditionalPrinterColumns) > 0 {
 		return s.AdditionalPrinterColumns
 	}
@@ -133,7 +132,7 @@ func columns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensionsv1.Cu
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
 	}
 	if o.MoreColumns {
-		out = append(out, report.MoreColumns(report.RoomIn(g.Status))...)
+		out = append(out, report.PrinterColumns(report.UndeclaredFields(g.Status))...)
 	}
 	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"})
 }

@@ -73,7 +73,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-func TestWhoseItIs(t *testing.T) {
+func TestOwnerLabels(t *testing.T) {
 	group := object.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
 	metadata := &v1alpha1.CRDMetadata{Labels: map[string]string{"team": "web", v1alpha1.OwnedLabel: "false"}, Annotations: map[string]string{"a": "b"}}
@@ -106,7 +106,7 @@ func TestWhoseItIs(t *testing.T) {
 	}
 }
 
-func TestTheAuthorMaySayThePlural(t *testing.T) {
+func TestTheAuthorMaySetThePlural(t *testing.T) {
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "PodInfo"}}
 	s := &v1alpha1.Schema{Kind: "PodInfo", Plural: "podinfos"}
 	c := kind.For(g, s, object.Definition{Name: "info"}, kind.Options{Version: "v1"})
@@ -119,7 +119,7 @@ func TestNamesOfInstancesAreValidatedInEveryVersion(t *testing.T) {
 	most := int64(30)
 	c := of(nil, nil, func(g *graph.Graph) {
 		g.Name = &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most}
-		g.Versions = []graph.Version{{Name: "v1", Served: true, Spec: objectOf(nil), Same: true}}
+		g.Versions = []graph.Version{{Name: "v1", Served: true, Spec: objectOf(nil), Identical: true}}
 	})
 	for _, v := range c.Spec.Versions {
 		if name := v.Schema.OpenAPIV3Schema.Properties["metadata"].Properties["name"]; name.MaxLength == nil || *name.MaxLength != most {
@@ -128,7 +128,7 @@ func TestNamesOfInstancesAreValidatedInEveryVersion(t *testing.T) {
 	}
 }
 
-func TestAnAuthorsLabelsDontSayWhoseItIs(t *testing.T) {
+func TestAuthorsCannotSetOwnerLabels(t *testing.T) {
 	owner := object.Definition{Name: "vpc", UID: "d-1"}
 	g := &graph.Graph{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "Vpc"}}
 	metadata := &v1alpha1.CRDMetadata{Labels: map[string]string{
@@ -171,7 +171,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-func TestTheEnginesFieldsComeToTheStatus(t *testing.T) {
+func TestTheStatusSchemaHasTheEnginesFields(t *testing.T) {
 	author := objectOf(props{"id": {Type: "string"}})
 	before := author.DeepCopy()
 	c := of(nil, nil, func(g *graph.Graph) { g.Status = author })
@@ -189,7 +189,7 @@ func TestEstablished(t *testing.T) {
 	}
 	accepted := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}
 	established := apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}
-	if crd.Established(with()) || crd.Established(with(accepted)) || !crd.Established(with(accepted, established)) {
+	if crd.IsEstablished(with()) || crd.IsEstablished(with(accepted)) || !crd.IsEstablished(with(accepted, established)) {
 		t.Error("a kind is served once it is established")
 	}
 }

@@ -29,93 +29,93 @@ const (
 	ConversionFails Reason = "ConversionFails"
 )
 
-// Replacement is what is known before a CustomResourceDefinition replaces the current one. What takes a request to find
-// out is asked for by a step, and is known afterwards.
+// Replacement has the inputs of the decision whether a CustomResourceDefinition replaces the current one. A check that
+// needs requests is an action that the decision asks for; its result is an input of the next decision.
 type Replacement struct {
 	Current, Wanted *apiextensionsv1.CustomResourceDefinition
-	// AllowBreaking says that the author accepts that the change breaks something, and InWaves that it reaches the
-	// instances one after the other.
+	// AllowBreaking says that the author accepts breaking changes. InWaves says that the change is rolled out to the
+	// instances in waves.
 	AllowBreaking, InWaves bool
 
-	// Dependants says which definitions that compose the kind would not compile any more; empty for none.
-	Dependants Answer
-	// Inconvertible says which instances cannot be converted; empty for none.
-	Inconvertible Answer
+	// Dependants names the definitions that compose the kind and would no longer compile.
+	Dependants CheckResult
+	// Inconvertible names the instances that cannot be converted.
+	Inconvertible CheckResult
 }
 
-// Answer is what was found out. The zero value says that it was not asked yet.
-type Answer struct {
-	Asked bool
-	Text  string
+// CheckResult is the result of a check. Done says that the check has run, and Problem, if not empty, what it found.
+type CheckResult struct {
+	Done    bool
+	Problem string
 }
 
-// ReplaceStep is what is to be done next.
-type ReplaceStep struct {
-	Do ReplaceDo
+// ReplaceDecision is the next action.
+type ReplaceDecision struct {
+	Action ReplaceAction
 	// Reason and Message say why the current CustomResourceDefinition stays.
 	Reason  Reason
 	Message string
 }
 
-// ReplaceDo is what a step does.
-type ReplaceDo string
+// ReplaceAction is an action of a ReplaceDecision.
+type ReplaceAction string
 
-// Steps.
+// Actions.
 const (
-	AskDependants    ReplaceDo = "AskDependants"
-	AskInconvertible ReplaceDo = "AskInconvertible"
-	Replace          ReplaceDo = "Replace"
-	Keep             ReplaceDo = "Keep"
+	CheckDependants ReplaceAction = "AskDependants"
+	CheckInstances  ReplaceAction = "AskInconvertible"
+	Replace         ReplaceAction = "Replace"
+	Keep            ReplaceAction = "Keep"
 )
 
 // Next decides whether the current CustomResourceDefinition may be replaced.
-func (r Replacement) Next() ReplaceStep {
+func (r Replacement) Next() ReplaceDecision {
 	changes := Breaking(r.Current, r.Wanted)
-	from, to := crd.Hub(r.Current), crd.Hub(r.Wanted)
+	from, to := crd.StorageVersion(r.Current), crd.StorageVersion(r.Wanted)
 	switch {
 	case from != to && r.InWaves:
-		return keep(BreakingChange, "the change can't go in waves, since instances are composed in the version that is stored, which would be %s and not %s any more. Take spec.rollout away for it", to, from)
-	case len(changes) > 0 && !r.AllowBreaking && !r.Dependants.Asked:
-		return ReplaceStep{Do: AskDependants}
+		return keepCurrent(BreakingChange, "the change cannot go in waves: instances are composed in the storage version, which would change from %s to %s. Remove spec.rollout for this change", from, to)
+	case len(changes) > 0 && !r.AllowBreaking && !r.Dependants.Done:
+		return ReplaceDecision{Action: CheckDependants}
 	case len(changes) > 0 && !r.AllowBreaking:
 		others := ""
-		if r.Dependants.Text != "" {
-			others = "; and definitions that compose the kind: " + r.Dependants.Text
+		if r.Dependants.Problem != "" {
+			others = "; and definitions that compose the kind: " + r.Dependants.Problem
 		}
-		return keep(BreakingChange, "the change would break instances that exist: %s%s. Annotate the definition with %s: \"true\" to go ahead",
+		return keepCurrent(BreakingChange, "the change would break instances that exist: %s%s. Annotate the definition with %s: \"true\" to go ahead",
 			Describe(changes), others, v1alpha1.AllowBreakingAnnotation)
 	case len(changes) > 0 && r.InWaves:
-		return keep(BreakingChange, "the change can't go in waves, since the kind has no room for instances before and after it at once: %s. Take spec.rollout away to let it reach all instances at once, or leave in what would break them", Describe(changes))
+		return keepCurrent(BreakingChange, "the change cannot go in waves: the kind cannot hold instances before and after the change at the same time: %s. Remove spec.rollout to change all instances at once, or keep what the change removes", Describe(changes))
 	}
-	if lost := r.lostVersions(); len(lost) > 0 {
-		advice := "List it in spec.schema.versions until they have been rewritten; that begins by itself once the definition is served so"
+	if lost := r.removedStoredVersions(); len(lost) > 0 {
+		advice := "List it in spec.schema.versions until they are rewritten, which starts once that version is served again"
 		if from == to {
-			advice = "They are being rewritten, and then it goes"
+			advice = "They are being rewritten; the version is removed afterwards"
 		}
-		return keep(VersionStillStored, "instances may still be stored in %s (status.storedVersions of CustomResourceDefinition %s). %s",
+		return keepCurrent(VersionStillStored, "instances may still be stored in %s (status.storedVersions of CustomResourceDefinition %s). %s",
 			strings.Join(lost, ", "), r.Wanted.Name, advice)
 	}
 	switch {
-	case r.changesConversion() && !r.Inconvertible.Asked:
-		return ReplaceStep{Do: AskInconvertible}
-	case r.Inconvertible.Text != "":
-		return keep(ConversionFails, "%s. Change the conversion or the instances; what was published before is served until then", r.Inconvertible.Text)
-	case !r.AllowBreaking && !r.Dependants.Asked:
-		return ReplaceStep{Do: AskDependants}
-	case !r.AllowBreaking && r.Dependants.Text != "":
-		return keep(BreaksDependants, "the change would break definitions that compose the kind: %s. Change these first, or annotate this definition with %s: \"true\" to go ahead",
-			r.Dependants.Text, v1alpha1.AllowBreakingAnnotation)
+	case r.changesConversion() && !r.Inconvertible.Done:
+		return ReplaceDecision{Action: CheckInstances}
+	case r.Inconvertible.Problem != "":
+		return keepCurrent(ConversionFails, "%s. Change the conversion or the instances; the previous CustomResourceDefinition stays until then", r.Inconvertible.Problem)
+	case !r.AllowBreaking && !r.Dependants.Done:
+		return ReplaceDecision{Action: CheckDependants}
+	case !r.AllowBreaking && r.Dependants.Problem != "":
+		return keepCurrent(BreaksDependants, "the change would break definitions that compose the kind: %s. Change these first, or annotate this definition with %s: \"true\" to go ahead",
+			r.Dependants.Problem, v1alpha1.AllowBreakingAnnotation)
 	}
-	return ReplaceStep{Do: Replace}
+	return ReplaceDecision{Action: Replace}
 }
 
-func keep(reason Reason, format string, args ...any) ReplaceStep {
-	return ReplaceStep{Do: Keep, Reason: reason, Message: fmt.Sprintf(format, args...)}
+func keepCurrent(reason Reason, format string, args ...any) ReplaceDecision {
+	return ReplaceDecision{Action: Keep, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// lostVersions are those in which instances may be stored and which would be gone. The API server would refuse that in
-// words of its own.
-func (r Replacement) lostVersions() []string {
+// removedStoredVersions are the removed versions in which instances may be stored. The API server would refuse their
+// removal with a less helpful error.
+func (r Replacement) removedStoredVersions() []string {
 	var out []string
 	for _, stored := range r.Current.Status.StoredVersions {
 		if !slices.ContainsFunc(r.Wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored }) {
@@ -125,33 +125,33 @@ func (r Replacement) lostVersions() []string {
 	return out
 }
 
-// changesConversion says whether instances that exist would be converted otherwise than now. One that cannot be
-// converted would keep all from being listed.
+// changesConversion says whether existing instances would be converted differently. A single instance that cannot be
+// converted makes every list request fail.
 func (r Replacement) changesConversion() bool {
-	same := install.ConvertedBy(r.Wanted) == install.ConvertedBy(r.Current) && crd.Hub(r.Wanted) == crd.Hub(r.Current)
-	return !same && !r.AllowBreaking && Converts(r.Wanted) && crd.Established(r.Current)
+	same := install.ConversionDigest(r.Wanted) == install.ConversionDigest(r.Current) && crd.StorageVersion(r.Wanted) == crd.StorageVersion(r.Current)
+	return !same && !r.AllowBreaking && Converts(r.Wanted) && crd.IsEstablished(r.Current)
 }
 
-// Describe says what changes would break, each by its path.
+// Describe lists changes with their paths.
 func Describe(changes []schema.Change) string {
 	texts := make([]string, len(changes))
 	for i, c := range changes {
-		texts[i] = fmt.Sprintf("%s: %s", c.Path, c.What)
+		texts[i] = fmt.Sprintf("%s: %s", c.Path, c.Description)
 	}
 	return strings.Join(texts, "; ")
 }
 
-// mostInconvertible bounds how many instances a message names.
-const mostInconvertible = 3
+// maxShownInstances bounds how many instances a message names.
+const maxShownInstances = 3
 
-// Inconvertible says which of the instances cannot be converted to the versions that the CustomResourceDefinition wants
-// served; empty if all can.
+// Inconvertible names the instances that cannot be converted to the served versions of the wanted
+// CustomResourceDefinition; empty if all can.
 func Inconvertible(wanted, current *apiextensionsv1.CustomResourceDefinition, instances []unstructured.Unstructured) (string, error) {
 	converter, err := Converter(wanted)
 	if err != nil {
 		return "", err
 	}
-	if !converter.Knows(crd.Hub(current)) {
+	if !converter.HasVersion(crd.StorageVersion(current)) {
 		return "", nil
 	}
 	var problems []string
@@ -162,7 +162,7 @@ func Inconvertible(wanted, current *apiextensionsv1.CustomResourceDefinition, in
 				continue
 			}
 			if _, err := converter.Convert(instances[i].Object, version.Name); err != nil {
-				if failed++; len(problems) < mostInconvertible {
+				if failed++; len(problems) < maxShownInstances {
 					problems = append(problems, err.Error())
 				}
 				break
@@ -176,5 +176,5 @@ func Inconvertible(wanted, current *apiextensionsv1.CustomResourceDefinition, in
 	if failed > len(problems) {
 		text += fmt.Sprintf("; and %d more", failed-len(problems))
 	}
-	return fmt.Sprintf("%d of %d instances can't be converted, and would keep all from being read: %s", failed, len(instances), text), nil
+	return fmt.Sprintf("%d of %d instances cannot be converted, which would make every list request fail: %s", failed, len(instances), text), nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-func TestWhetherAKindIsReplaced(t *testing.T) {
+func TestReplacement(t *testing.T) {
 	text, number := props{"size": {Type: "string"}}, props{"size": {Type: "integer"}}
 	of := func(spec props, version string, stored ...string) *apiextensionsv1.CustomResourceDefinition {
 		c := of(spec, nil)
@@ -21,7 +21,7 @@ func TestWhetherAKindIsReplaced(t *testing.T) {
 	}
 	converts := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 		c.Annotations[install.ConversionsAnnotation] = `{"v1beta1":{}}`
-		install.ConvertAt(c, install.Endpoint{URL: "https://here"})
+		install.SetConversion(c, install.Endpoint{URL: "https://here"})
 		return c
 	}
 	both := func(c *apiextensionsv1.CustomResourceDefinition, former string) *apiextensionsv1.CustomResourceDefinition {
@@ -30,15 +30,15 @@ func TestWhetherAKindIsReplaced(t *testing.T) {
 		c.Spec.Versions = append(c.Spec.Versions, v)
 		return c
 	}
-	none, some := kind.Answer{Asked: true}, kind.Answer{Asked: true, Text: "Shop shops: spec.resources[0]"}
+	none, some := kind.CheckResult{Done: true}, kind.CheckResult{Done: true, Problem: "Shop shops: spec.resources[0]"}
 	for name, tc := range map[string]struct {
 		kind.Replacement
-		do      kind.ReplaceDo
+		do      kind.ReplaceAction
 		reason  kind.Reason
 		message string
 	}{
 		"a harmless change asks who composes the kind": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1")}, kind.AskDependants, "", "",
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1")}, kind.CheckDependants, "", "",
 		},
 		"and replaces it if nobody minds": {
 			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1"), Dependants: none}, kind.Replace, "", "",
@@ -47,7 +47,7 @@ func TestWhetherAKindIsReplaced(t *testing.T) {
 			kind.Replacement{Current: of(text, "v1"), Wanted: of(text, "v1"), Dependants: some}, kind.Keep, kind.BreaksDependants, "Shop shops",
 		},
 		"a breaking change asks first whom else it would break": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1")}, kind.AskDependants, "", "",
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1")}, kind.CheckDependants, "", "",
 		},
 		"and says all of it at once": {
 			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), Dependants: some}, kind.Keep, kind.BreakingChange, "; and definitions that compose the kind: Shop shops",
@@ -56,22 +56,22 @@ func TestWhetherAKindIsReplaced(t *testing.T) {
 			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), AllowBreaking: true}, kind.Replace, "", "",
 		},
 		"but not in waves": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), AllowBreaking: true, InWaves: true}, kind.Keep, kind.BreakingChange, "no room for instances before and after",
+			kind.Replacement{Current: of(text, "v1"), Wanted: of(number, "v1"), AllowBreaking: true, InWaves: true}, kind.Keep, kind.BreakingChange, "cannot hold instances before and after",
 		},
 		"another stored version cannot go in waves": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: both(of(text, "v2"), "v1"), InWaves: true}, kind.Keep, kind.BreakingChange, "would be v2 and not v1 any more",
+			kind.Replacement{Current: of(text, "v1"), Wanted: both(of(text, "v2"), "v1"), InWaves: true}, kind.Keep, kind.BreakingChange, "would change from v1 to v2",
 		},
 		"a version in which instances are stored stays": {
 			kind.Replacement{Current: of(text, "v2", "v1", "v2"), Wanted: of(text, "v2"), AllowBreaking: true}, kind.Keep, kind.VersionStillStored, "stored in v1",
 		},
 		"a new conversion is tried on the instances": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1"))}, kind.AskInconvertible, "", "",
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1"))}, kind.CheckInstances, "", "",
 		},
 		"and is not published if it fails": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), Inconvertible: kind.Answer{Asked: true, Text: "1 of 2 instances can't be converted"}}, kind.Keep, kind.ConversionFails, "1 of 2 instances",
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), Inconvertible: kind.CheckResult{Done: true, Problem: "1 of 2 instances cannot be converted"}}, kind.Keep, kind.ConversionFails, "1 of 2 instances",
 		},
 		"before anybody else is asked": {
-			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), Inconvertible: none}, kind.AskDependants, "", "",
+			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), Inconvertible: none}, kind.CheckDependants, "", "",
 		},
 		"who accepts what breaks accepts a conversion that fails": {
 			kind.Replacement{Current: of(text, "v1"), Wanted: converts(both(of(text, "v1"), "v1beta1")), AllowBreaking: true}, kind.Replace, "", "",
@@ -81,7 +81,7 @@ func TestWhetherAKindIsReplaced(t *testing.T) {
 		},
 	} {
 		got := tc.Next()
-		if got.Do != tc.do || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
+		if got.Action != tc.do || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}

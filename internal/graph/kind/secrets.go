@@ -8,11 +8,11 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// HoldsSecret says whether a definition has values of Secrets written out: in the
-// template of one, or in a variable that such a template reads, or another variable for
-// it.
-func HoldsSecret(spec *v1alpha1.DefinitionSpec) bool {
-	if slices.ContainsFunc(spec.Resources, holdsSecret) {
+// HasSecretLiterals says whether a definition contains Secret data as literals: in the
+// template of a Secret, or in a variable that such a template reads directly or through
+// other variables.
+func HasSecretLiterals(spec *v1alpha1.DefinitionSpec) bool {
+	if slices.ContainsFunc(spec.Resources, isSecretWithLiterals) {
 		return true
 	}
 	seen := map[string]bool{}
@@ -26,11 +26,11 @@ func HoldsSecret(spec *v1alpha1.DefinitionSpec) bool {
 		text := open[0]
 		open = open[1:]
 		for _, r := range spec.Resources {
-			if r == nil || len(r.Value.Raw) == 0 || seen[r.ID] || !names(text, r.ID) {
+			if r == nil || len(r.Value.Raw) == 0 || seen[r.ID] || !mentions(text, r.ID) {
 				continue
 			}
 			var value any
-			if json.Unmarshal(r.Value.Raw, &value) != nil || literal(value) {
+			if json.Unmarshal(r.Value.Raw, &value) != nil || hasLiteral(value) {
 				return true
 			}
 			seen[r.ID] = true
@@ -48,9 +48,9 @@ func isSecret(template []byte) bool {
 	return json.Unmarshal(template, &kind) == nil && kind.APIVersion == "v1" && kind.Kind == "Secret"
 }
 
-// names says whether a text has a name in it, as a word: whether that is read as one
-// doesn't matter, for to note less than could be is no harm.
-func names(text []byte, id string) bool {
+// mentions says whether a text contains a name as a word. The word need not be a reference:
+// not storing a definition is always safe.
+func mentions(text []byte, id string) bool {
 	word, err := regexp.Compile(`\b` + regexp.QuoteMeta(id) + `\b`)
 	return err != nil || word.Match(text)
 }

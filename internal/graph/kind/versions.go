@@ -16,13 +16,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// addVersions adds the further versions of a graph's kind, the most stable first, as the
-// API server ranks them.
+// addVersions adds the further versions of a graph's kind and sorts all versions as the API
+// server does, the most stable first.
 func addVersions(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
 	rules := map[string]conversion.Rules{}
 	for i := range g.Versions {
 		v := &g.Versions[i]
-		added := *c.Spec.Versions[0].DeepCopy() // that of the graph
+		added := *c.Spec.Versions[0].DeepCopy() // the graph's version
 		added.Name, added.Served, added.Storage, added.Deprecated = v.Name, v.Served, false, v.Deprecated
 		if v.Warning != "" {
 			added.DeprecationWarning = &v.Warning
@@ -30,47 +30,46 @@ func addVersions(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
 		if v.Columns != nil {
 			added.AdditionalPrinterColumns = v.Columns
 		}
-		added.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootOf(v.Spec, report.Schema(g.Status))}
+		added.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(v.Spec, report.Schema(g.Status))}
 		c.Spec.Versions = append(c.Spec.Versions, added)
-		if !v.Same {
+		if !v.Identical {
 			rules[v.Name] = v.Rules
 		}
 	}
 	slices.SortStableFunc(c.Spec.Versions, func(a, b apiextensionsv1.CustomResourceDefinitionVersion) int {
 		return version.CompareKubeAwareVersionStrings(b.Name, a.Name)
 	})
-	delete(c.Annotations, install.ConversionsAnnotation) // an author's own says nothing
+	delete(c.Annotations, install.ConversionsAnnotation) // an author cannot set it
 	if len(rules) == 0 {
 		return
 	}
 	var text strings.Builder
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // people may read it
+	e.SetEscapeHTML(false) // keep it legible
 	if err := e.Encode(rules); err != nil {
 		panic("crd: " + err.Error()) // rules come from JSON
 	}
 	c.Annotations[install.ConversionsAnnotation] = strings.TrimSpace(text.String())
 }
 
-// Converts says whether the objects of a kind of ours have to be converted between its
-// versions.
+// Converts says whether the versions of a kind that For built need conversion.
 func Converts(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return c.Annotations[install.ConversionsAnnotation] != ""
 }
 
-// Converter converts the objects of a kind of ours, by what its CustomResourceDefinition
-// says.
+// Converter returns the converter of a kind that For built, from the conversion rules in
+// its CustomResourceDefinition.
 func Converter(c *apiextensionsv1.CustomResourceDefinition) (*conversion.Converter, error) {
 	rules := map[string]conversion.Rules{}
 	if text := c.Annotations[install.ConversionsAnnotation]; text != "" {
 		if err := json.Unmarshal([]byte(text), &rules); err != nil {
-			return nil, fmt.Errorf("the annotation %s of CustomResourceDefinition %s can't be read: %w", install.ConversionsAnnotation, c.Name, err)
+			return nil, fmt.Errorf("decode annotation %s of CustomResourceDefinition %s: %w", install.ConversionsAnnotation, c.Name, err)
 		}
 	}
-	hub := conversion.Version{Name: crd.Hub(c)}
+	hub := conversion.Version{Name: crd.StorageVersion(c)}
 	for i := range c.Spec.Versions {
 		if v := &c.Spec.Versions[i]; v.Storage {
-			hub.Spec = specOf(v)
+			hub.Spec = specSchema(v)
 		}
 	}
 	pairs := map[string]*conversion.Pair{}
@@ -79,16 +78,16 @@ func Converter(c *apiextensionsv1.CustomResourceDefinition) (*conversion.Convert
 		if v.Storage {
 			continue
 		}
-		pair, problems := conversion.Compile(hub, conversion.Version{Name: v.Name, Spec: specOf(v)}, rules[v.Name], conversion.Places{})
+		pair, problems := conversion.Compile(hub, conversion.Version{Name: v.Name, Spec: specSchema(v)}, rules[v.Name], conversion.Places{})
 		if problems != nil {
-			return nil, fmt.Errorf("version %s of CustomResourceDefinition %s can't be converted: %w", v.Name, c.Name, problems.Err())
+			return nil, fmt.Errorf("compile the conversion of version %s of CustomResourceDefinition %s: %w", v.Name, c.Name, problems.Err())
 		}
 		pairs[v.Name] = pair
 	}
 	return conversion.New(crd.GroupKind(c), hub.Name, pairs), nil
 }
 
-func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
+func specSchema(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 		return nil
 	}

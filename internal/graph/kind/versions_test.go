@@ -27,7 +27,7 @@ func hub(name string) func(*graph.Graph) {
 func TestVersionsAreRankedAsTheAPIServerDoes(t *testing.T) {
 	text := props{"a": {Type: "string"}}
 	c := of(text, props{"uid": {Type: "string"}}, hub("v1beta1"),
-		also(graph.Version{Name: "v1alpha1", Spec: objectOf(text), Served: true, Same: true}),
+		also(graph.Version{Name: "v1alpha1", Spec: objectOf(text), Served: true, Identical: true}),
 		also(graph.Version{Name: "v2", Spec: objectOf(props{"b": {Type: "string"}}), Deprecated: true, Warning: "soon", Columns: []column{{Name: "B"}}}))
 	var got []string
 	for _, v := range c.Spec.Versions {
@@ -48,24 +48,24 @@ func TestVersionsAreRankedAsTheAPIServerDoes(t *testing.T) {
 	if diff := cmp.Diff([]string{"v2 deprecated warned own columns", "v1beta1 served stored", "v1alpha1 served"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if crd.Hub(c) != "v1beta1" || !kind.Converts(c) {
+	if crd.StorageVersion(c) != "v1beta1" || !kind.Converts(c) {
 		t.Error("it is stored in v1beta1, and v2 is converted")
 	}
 	c.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
-	if diff := cmp.Diff([]string{"v1alpha1"}, crd.Outdated(c)); diff != "" {
+	if diff := cmp.Diff([]string{"v1alpha1"}, crd.OutdatedStoredVersions(c)); diff != "" {
 		t.Errorf("outdated (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatSaysTheSameIsConvertedByNobody(t *testing.T) {
+func TestIdenticalVersionsNeedNoConversion(t *testing.T) {
 	text := props{"a": {Type: "string"}}
-	c := of(text, nil, also(graph.Version{Name: "v1", Spec: objectOf(text), Same: true}))
+	c := of(text, nil, also(graph.Version{Name: "v1", Spec: objectOf(text), Identical: true}))
 	if kind.Converts(c) || c.Spec.Conversion != nil {
 		t.Error("it is converted")
 	}
 }
 
-func TestACustomResourceDefinitionTellsHowItsObjectsAreConverted(t *testing.T) {
+func TestConverterReadsTheRulesOfTheCRD(t *testing.T) {
 	rules := conversion.Rules{To: map[string]any{"b": "${self.spec.a}"}, From: map[string]any{"a": "${self.spec.b}"}}
 	c := of(props{"b": {Type: "string"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: objectOf(props{"a": {Type: "string"}}), Served: true, Rules: rules}))
 	converter, err := kind.Converter(c)
@@ -92,19 +92,19 @@ func TestTheEndpointNamesWhatIsConvertedBy(t *testing.T) {
 	port := int32(443)
 	service := install.Endpoint{Service: &apiextensionsv1.ServiceReference{Namespace: "espalier", Name: "webhook", Port: &port}, CABundle: []byte("x")}
 	a, b, other := made(nil), made(nil), made(props{"c": {Type: "string"}})
-	install.ConvertAt(a, install.Endpoint{URL: "https://127.0.0.1:8443", CABundle: []byte("x")})
-	install.ConvertAt(b, service)
-	install.ConvertAt(other, service)
-	if install.ConvertedBy(a) == "" || install.ConvertedBy(a) != install.ConvertedBy(b) {
-		t.Errorf("the same is %q at a URL and %q at a service", install.ConvertedBy(a), install.ConvertedBy(b))
+	install.SetConversion(a, install.Endpoint{URL: "https://127.0.0.1:8443", CABundle: []byte("x")})
+	install.SetConversion(b, service)
+	install.SetConversion(other, service)
+	if install.ConversionDigest(a) == "" || install.ConversionDigest(a) != install.ConversionDigest(b) {
+		t.Errorf("the same is %q at a URL and %q at a service", install.ConversionDigest(a), install.ConversionDigest(b))
 	}
-	if install.ConvertedBy(other) == install.ConvertedBy(b) {
+	if install.ConversionDigest(other) == install.ConversionDigest(b) {
 		t.Error("what has another field is converted by the same")
 	}
-	if install.ConvertedBy(made(nil)) != "" {
+	if install.ConversionDigest(made(nil)) != "" {
 		t.Error("nobody converts, and yet it is by something")
 	}
-	if want, got := "https://127.0.0.1:8443/conversions/vpcs.kro.run/"+install.ConvertedBy(a), *a.Spec.Conversion.Webhook.ClientConfig.URL; want != got {
+	if want, got := "https://127.0.0.1:8443/conversions/vpcs.kro.run/"+install.ConversionDigest(a), *a.Spec.Conversion.Webhook.ClientConfig.URL; want != got {
 		t.Errorf("want %s, got %s", want, got)
 	}
 	if service.Service.Path != nil {
@@ -112,7 +112,7 @@ func TestTheEndpointNamesWhatIsConvertedBy(t *testing.T) {
 	}
 }
 
-func TestBreakingIsAskedOfEveryVersion(t *testing.T) {
+func TestBreakingComparesEveryVersion(t *testing.T) {
 	text, number := apiextensionsv1.JSONSchemaProps{Type: "string"}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
 	old := func(spec props, served bool) func(*graph.Graph) {
 		return also(graph.Version{Name: "v1alpha1", Spec: objectOf(spec), Served: served})

@@ -8,20 +8,20 @@ import (
 // Marker is a marker of the shorthand.
 type Marker struct {
 	Name string
-	// On are the types, in OpenAPI's words, that it can stand on; none means any.
-	On []string
-	// Repeats says that it may be given more than once.
-	Repeats bool
+	// Types are the OpenAPI types that the marker applies to; none means any.
+	Types []string
+	// Repeatable says that the marker may be given more than once.
+	Repeatable bool
 }
 
 // Markers lists the markers of the shorthand, sorted by name.
 func Markers() []Marker {
 	var out []Marker
-	for _, name := range slices.Sorted(maps.Keys(rules)) {
-		out = append(out, Marker{Name: name, On: slices.Clone(rules[name].on), Repeats: rules[name].repeats})
+	for _, name := range slices.Sorted(maps.Keys(markerRules)) {
+		out = append(out, Marker{Name: name, Types: slices.Clone(markerRules[name].types), Repeatable: markerRules[name].repeatable})
 	}
 	return out
 }
 
-// Types are the types that need no definition, with OpenAPI's names for them.
+// Types returns the OpenAPI type of each built-in type.
 func Types() map[string]string { return maps.Clone(builtin) }

@@ -10,25 +10,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// incoherent tells what is wrong between markers, each being right by itself.
-// It looks only where a marker of this field has a part in it: what is wrong
-// with a type is told at the type.
-func (d *draft) incoherent() []diag.Diagnostic {
+// conflictingMarkers reports markers that are valid alone and conflict with each other. It
+// reports only conflicts in which a marker of this field takes part: those of a type are
+// reported at the type.
+func (d *draft) conflictingMarkers() []diag.Diagnostic {
 	s := d.schema
 	var faults []diag.Diagnostic
-	faults = append(faults, crossed(d, "minimum", s.Minimum, "maximum", s.Maximum)...)
-	faults = append(faults, crossed(d, "minLength", s.MinLength, "maxLength", s.MaxLength)...)
-	faults = append(faults, crossed(d, "minItems", s.MinItems, "maxItems", s.MaxItems)...)
+	faults = append(faults, invertedBounds(d, "minimum", s.Minimum, "maximum", s.Maximum)...)
+	faults = append(faults, invertedBounds(d, "minLength", s.MinLength, "maxLength", s.MaxLength)...)
+	faults = append(faults, invertedBounds(d, "minItems", s.MinItems, "maxItems", s.MaxItems)...)
 	if s.Type == "array" {
-		faults = append(faults, d.contradictory()...)
-		faults = append(faults, d.notASet()...)
-		faults = append(faults, d.notAMap()...)
+		faults = append(faults, d.conflictingListTypes()...)
+		faults = append(faults, d.invalidSet()...)
+		faults = append(faults, d.invalidListMap()...)
 	}
 	if _, marked := d.given["listType"]; marked || d.typ.kind != named {
-		if lost(s, false) {
+		if hasUntrackedImmutable(s, false) {
 			faults = append(faults, diag.Diagnostic{
 				Offset:   d.typ.at,
-				Problem:  "items of a list cannot be immutable, for nothing tells which old item each was",
+				Problem:  "items of a list cannot be immutable: nothing identifies their old values",
 				Expected: "listType=map, or the list itself immutable",
 			})
 		}
@@ -36,8 +36,8 @@ func (d *draft) incoherent() []diag.Diagnostic {
 	return faults
 }
 
-// at is where a marker of this field was given.
-func (d *draft) at(names ...string) (int, bool) {
+// markerOffset is the offset of the first of the markers that this field has.
+func (d *draft) markerOffset(names ...string) (int, bool) {
 	for _, name := range names {
 		if m, ok := d.given[name]; ok {
 			return m.at, true
@@ -46,42 +46,42 @@ func (d *draft) at(names ...string) (int, bool) {
 	return 0, false
 }
 
-func crossed[N int64 | float64](d *draft, low string, least *N, high string, most *N) []diag.Diagnostic {
-	at, here := d.at(high, low)
+func invertedBounds[N int64 | float64](d *draft, low string, least *N, high string, most *N) []diag.Diagnostic {
+	at, here := d.markerOffset(high, low)
 	if !here || least == nil || most == nil || cmp.Compare(*least, *most) <= 0 {
 		return nil
 	}
-	return []diag.Diagnostic{{Offset: at, Problem: fmt.Sprintf("%s %s is more than %s %s", low, written(float64(*least)), high, written(float64(*most)))}}
+	return []diag.Diagnostic{{Offset: at, Problem: fmt.Sprintf("%s %s is more than %s %s", low, formatNumber(float64(*least)), high, formatNumber(float64(*most)))}}
 }
 
-// contradictory is for the order in which setListType sees it too early.
-func (d *draft) contradictory() []diag.Diagnostic {
+// conflictingListTypes reports listType before uniqueItems, which setListType cannot see.
+func (d *draft) conflictingListTypes() []diag.Diagnostic {
 	m, unique := d.given["uniqueItems"]
 	l, typed := d.given["listType"]
 	if unique && typed && l.at < m.at && isTrue(m.value) && l.value != "set" {
-		return []diag.Diagnostic{*contradiction(m)}
+		return []diag.Diagnostic{*listTypeConflict(m)}
 	}
 	return nil
 }
 
-// notASet tells why items cannot be compared with one another: sets hold
-// scalars, or lists that are replaced as a whole.
-func (d *draft) notASet() []diag.Diagnostic {
-	at, here := d.at("uniqueItems", "listType")
+// invalidSet reports a set with items that cannot be compared: the items of a set are scalars,
+// or lists that are replaced as a whole.
+func (d *draft) invalidSet() []diag.Diagnostic {
+	at, here := d.markerOffset("uniqueItems", "listType")
 	if !here || listType(d.schema) != "set" {
 		return nil
 	}
 	items := d.schema.Items.Schema
 	if items.Type == "object" || items.Type == "array" && listType(items) != "atomic" {
 		return []diag.Diagnostic{{
-			Offset: at, Problem: "the items of a set cannot have parts that change by themselves", Expected: "scalars, or listType=map with keys",
+			Offset: at, Problem: "the items of a set cannot have parts that change separately", Expected: "scalars, or listType=map with keys",
 		}}
 	}
 	return nil
 }
 
-func (d *draft) notAMap() []diag.Diagnostic {
-	at, here := d.at("listMapKey", "listType")
+func (d *draft) invalidListMap() []diag.Diagnostic {
+	at, here := d.markerOffset("listMapKey", "listType")
 	switch {
 	case !here:
 		return nil
@@ -90,7 +90,7 @@ func (d *draft) notAMap() []diag.Diagnostic {
 	case listType(d.schema) != "map":
 		return nil
 	case len(d.schema.XListMapKeys) == 0:
-		return []diag.Diagnostic{{Offset: at, Problem: "a list of listType=map needs a key", Expected: "listMapKey=name, for each field that tells items apart"}}
+		return []diag.Diagnostic{{Offset: at, Problem: "a list of listType=map needs a key", Expected: "listMapKey=name, for each field that identifies items"}}
 	}
 	items := d.schema.Items.Schema
 	if items.Type == "" {
@@ -101,7 +101,7 @@ func (d *draft) notAMap() []diag.Diagnostic {
 	}
 	var faults []diag.Diagnostic
 	for _, key := range d.schema.XListMapKeys {
-		if fault := notAKey(items, key); fault != nil {
+		if fault := invalidListMapKey(items, key); fault != nil {
 			fault.Offset = at
 			faults = append(faults, *fault)
 		}
@@ -109,21 +109,21 @@ func (d *draft) notAMap() []diag.Diagnostic {
 	return faults
 }
 
-func notAKey(items *extv1.JSONSchemaProps, key string) *diag.Diagnostic {
+func invalidListMapKey(items *extv1.JSONSchemaProps, key string) *diag.Diagnostic {
 	field, ok := items.Properties[key]
 	switch {
 	case !ok:
 		return &diag.Diagnostic{Problem: fmt.Sprintf("the items have no field %q", key), Nearest: diag.Nearest(key, sortedKeys(items.Properties))}
 	case field.Type == "object" || field.Type == "array":
-		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q is %s", key, inWords(field.Type)), Expected: "a scalar"}
+		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q is %s", key, typeNoun(field.Type)), Expected: "a scalar"}
 	case field.Type != "" && field.Default == nil && !slices.Contains(items.Required, key):
-		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q may be left out", key), Expected: "it required, or with a default"}
+		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q is optional", key), Expected: "required=true or a default"}
 	}
 	return nil
 }
 
-// listType is how items are told apart; a list that says nothing is replaced as
-// a whole.
+// listType is the x-kubernetes-list-type of a list. The default is atomic: the list is
+// replaced as a whole.
 func listType(s *extv1.JSONSchemaProps) string {
 	if s.XListType == nil {
 		return "atomic"
@@ -131,12 +131,12 @@ func listType(s *extv1.JSONSchemaProps) string {
 	return *s.XListType
 }
 
-// lost tells whether s holds something immutable where the API server cannot
-// find the old value: inside a list whose items have no keys.
-func lost(s *extv1.JSONSchemaProps, inside bool) bool {
+// hasUntrackedImmutable says whether s has an immutable field where the API server cannot
+// find the old value: inside a list without keys for its items.
+func hasUntrackedImmutable(s *extv1.JSONSchemaProps, inside bool) bool {
 	if inside && slices.ContainsFunc(s.XValidations, func(r extv1.ValidationRule) bool { return r.Rule == isImmutable }) {
 		return true
 	}
 	inside = inside || s.Type == "array" && listType(s) != "map"
-	return slices.ContainsFunc(children(s), func(below *extv1.JSONSchemaProps) bool { return lost(below, inside) })
+	return slices.ContainsFunc(children(s), func(below *extv1.JSONSchemaProps) bool { return hasUntrackedImmutable(below, inside) })
 }

@@ -15,11 +15,11 @@ type Change struct {
 	// Path is the field in an object of the kind: spec.ports[].name for the items
 	// of a list, spec.labels[*] for the values of a map.
 	Path object.Path
-	// Breaking says that an object which was valid may be refused or lose data
-	// after the change, or that a client which could read it may not.
+	// Breaking says that a valid object may be refused or lose data
+	// after the change, or that a client may no longer be able to read it.
 	Breaking bool
-	// What says what happened, in people's words: "became required".
-	What string
+	// Description says what changed: "became required".
+	Description string
 }
 
 // String renders the change on one line.
@@ -28,35 +28,34 @@ func (c Change) String() string {
 	if c.Breaking {
 		mark = " (breaking)"
 	}
-	return fmt.Sprintf("%s: %s%s", c.Path, c.What, mark)
+	return fmt.Sprintf("%s: %s%s", c.Path, c.Description, mark)
 }
 
-// Compare lists what changed from one schema to another, field by field in the
-// order of their names; the same schemas always give the same list. Words for
-// people (descriptions, titles, examples, the messages of rules) do not count.
+// Compare lists the changes from one schema to another, field by field in the order of
+// their names; the same schemas always give the same list. It ignores documentation:
+// descriptions, titles, examples and the messages of rules.
 //
-// A difference that isn't understood is breaking: nothing that may hurt is
-// passed over.
+// A difference that it does not understand counts as breaking.
 func Compare(old, new *extv1.JSONSchemaProps, at object.Path) []Change {
 	var c changes
 	c.compare(old, new, at)
 	return c
 }
 
-// changes collects differences in the order in which they are met.
+// changes collects differences in the order in which they are found.
 type changes []Change
 
 func (c *changes) breaking(at object.Path, format string, args ...any) {
-	*c = append(*c, Change{Path: at, Breaking: true, What: fmt.Sprintf(format, args...)})
+	*c = append(*c, Change{Path: at, Breaking: true, Description: fmt.Sprintf(format, args...)})
 }
 
 func (c *changes) harmless(at object.Path, format string, args ...any) {
-	*c = append(*c, Change{Path: at, What: fmt.Sprintf(format, args...)})
+	*c = append(*c, Change{Path: at, Description: fmt.Sprintf(format, args...)})
 }
 
-// either adds a change that breaks or not, depending.
-func (c *changes) either(breaking bool, at object.Path, format string, args ...any) {
-	*c = append(*c, Change{Path: at, Breaking: breaking, What: fmt.Sprintf(format, args...)})
+// add adds a change that is breaking or not.
+func (c *changes) add(breaking bool, at object.Path, format string, args ...any) {
+	*c = append(*c, Change{Path: at, Breaking: breaking, Description: fmt.Sprintf(format, args...)})
 }
 
 func (c *changes) compare(old, new *extv1.JSONSchemaProps, at object.Path) {
@@ -71,7 +70,7 @@ func (c *changes) compare(old, new *extv1.JSONSchemaProps, at object.Path) {
 		return
 	}
 	if was, is := typeOf(old), typeOf(new); was != is {
-		// Below a changed type there is nothing to compare with.
+		// The fields of different types cannot be compared.
 		c.breaking(at, "type changed from %s to %s", was, is)
 		return
 	}
@@ -123,13 +122,13 @@ func (c *changes) compareField(old, new *extv1.JSONSchemaProps, name string, at 
 		c.breaking(at, "required field added without a default")
 		return
 	case !existed && exists:
-		// Where anything was kept, objects may hold something else by this name.
-		c.either(keepsUnknown(old) || old.AdditionalProperties != nil, at, "field added")
+		// If unknown fields were kept, objects may have another value by this name.
+		c.add(keepsUnknown(old) || old.AdditionalProperties != nil, at, "field added")
 		return
 	}
 	switch {
 	case !wasRequired && isRequired:
-		c.either(is.Default == nil, at, "became required")
+		c.add(is.Default == nil, at, "became required")
 	case wasRequired && !isRequired:
 		c.harmless(at, "no longer required")
 	case isRequired && was.Default != nil && is.Default == nil:
@@ -160,8 +159,8 @@ func items(s *extv1.JSONSchemaProps) *extv1.JSONSchemaProps {
 	return s.Items.Schema
 }
 
-// compareMapping compares what a map holds. An object without additional
-// properties drops what it does not know.
+// compareMapping compares the values of maps. An object without additional properties
+// drops unknown fields.
 func (c *changes) compareMapping(old, new *extv1.JSONSchemaProps, at object.Path) {
 	was, wasMap := mapValues(old)
 	is, isMap := mapValues(new)
@@ -169,7 +168,7 @@ func (c *changes) compareMapping(old, new *extv1.JSONSchemaProps, at object.Path
 	case wasMap && !isMap:
 		c.breaking(at, "no longer a map")
 	case !wasMap && isMap:
-		c.either(len(old.Properties) > 0 || keepsUnknown(old) && is != nil, at, "became a map")
+		c.add(len(old.Properties) > 0 || keepsUnknown(old) && is != nil, at, "became a map")
 	case was != nil && is == nil && isMap:
 		c.harmless(at, "values of the map may be anything")
 	case was == nil && is != nil:
@@ -179,7 +178,7 @@ func (c *changes) compareMapping(old, new *extv1.JSONSchemaProps, at object.Path
 	}
 }
 
-// mapValues tells whether s is a map and of what; nil is of anything.
+// mapValues says whether s is a map, and returns the schema of its values; nil for anything.
 func mapValues(s *extv1.JSONSchemaProps) (values *extv1.JSONSchemaProps, isMap bool) {
 	a := s.AdditionalProperties
 	if a == nil || !a.Allows && a.Schema == nil {

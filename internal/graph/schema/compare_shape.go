@@ -10,9 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// compareShape compares how values are kept and merged. Any change of how a list
-// or a map is merged is breaking: fields change owners, and items that were
-// welcome twice are not.
+// compareShape compares how values are stored and merged. Any change of how a list or a map
+// is merged is breaking: fields change owners, and duplicate items become invalid.
 func (c *changes) compareShape(old, new *extv1.JSONSchemaProps, at object.Path) {
 	switch was, is := keepsUnknown(old), keepsUnknown(new); {
 	case was && !is:
@@ -21,7 +20,7 @@ func (c *changes) compareShape(old, new *extv1.JSONSchemaProps, at object.Path) 
 		c.harmless(at, "unknown fields are kept")
 	}
 	if old.XEmbeddedResource != new.XEmbeddedResource {
-		c.either(new.XEmbeddedResource, at, "%s an embedded resource", became(new.XEmbeddedResource))
+		c.add(new.XEmbeddedResource, at, "%s an embedded resource", becameOrNoLonger(new.XEmbeddedResource))
 	}
 	if was, is := listType(old), listType(new); was != is {
 		c.breaking(at, "list type changed from %s to %s", was, is)
@@ -30,18 +29,19 @@ func (c *changes) compareShape(old, new *extv1.JSONSchemaProps, at object.Path) 
 		c.breaking(at, "map type changed from %s to %s", was, is)
 	}
 	if was, is := old.XListMapKeys, new.XListMapKeys; !slices.Equal(was, is) {
-		c.breaking(at, "list keys changed from %s to %s", keys(was), keys(is))
+		c.breaking(at, "list keys changed from %s to %s", listKeys(was), listKeys(is))
 	}
 }
 
-func became(yes bool) string {
+func becameOrNoLonger(yes bool) string {
 	if yes {
 		return "became"
 	}
 	return "no longer"
 }
 
-// mapType is how a map is merged; one that says nothing is merged key by key.
+// mapType is the x-kubernetes-map-type of a map. The default is granular: it is merged key
+// by key.
 func mapType(s *extv1.JSONSchemaProps) string {
 	if s.XMapType == nil {
 		return "granular"
@@ -49,19 +49,19 @@ func mapType(s *extv1.JSONSchemaProps) string {
 	return *s.XMapType
 }
 
-func keys(names []string) string {
+func listKeys(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
 	return strings.Join(names, ", ")
 }
 
-// compareRules compares rules by what they demand. That one rule demands less
-// than another isn't decided: a changed rule is one lost and another added.
+// compareRules compares validation rules by their text. It does not decide whether one rule
+// is weaker than another: a changed rule counts as one removed and one added.
 func (c *changes) compareRules(old, new *extv1.JSONSchemaProps, at object.Path) {
 	demands := func(rules extv1.ValidationRules, r extv1.ValidationRule) bool {
 		return slices.ContainsFunc(rules, func(o extv1.ValidationRule) bool {
-			return o.Rule == r.Rule && unset(o.OptionalOldSelf) == unset(r.OptionalOldSelf)
+			return o.Rule == r.Rule && boolValue(o.OptionalOldSelf) == boolValue(r.OptionalOldSelf)
 		})
 	}
 	for _, r := range old.XValidations {
@@ -84,12 +84,12 @@ func (c *changes) compareRules(old, new *extv1.JSONSchemaProps, at object.Path) 
 	}
 }
 
-func unset(b *bool) bool { return b != nil && *b }
+func boolValue(b *bool) bool { return b != nil && *b }
 
-// compareRest fails closed: it strips all that has been compared and takes any
-// difference that is left for a breaking one.
+// compareRest fails closed: it strips all facets that are compared elsewhere and reports
+// any remaining difference as breaking.
 func (c *changes) compareRest(old, new *extv1.JSONSchemaProps, at object.Path) {
-	was, is := rest(old), rest(new)
+	was, is := uncompared(old), uncompared(new)
 	for _, facet := range []struct {
 		name    string
 		was, is any
@@ -108,8 +108,9 @@ func (c *changes) compareRest(old, new *extv1.JSONSchemaProps, at object.Path) {
 	}
 }
 
-// rest is s without what the other comparisons look at and what is only words.
-func rest(s *extv1.JSONSchemaProps) extv1.JSONSchemaProps {
+// uncompared is s without the facets that other functions compare and without
+// documentation.
+func uncompared(s *extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 	r := *s
 	r.Description, r.Title, r.Example, r.ExternalDocs = "", "", nil, nil
 	r.Type, r.XIntOrString, r.Default = "", false, nil

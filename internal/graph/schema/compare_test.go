@@ -16,10 +16,10 @@ type props = extv1.JSONSchemaProps
 func ptr[T any](v T) *T { return &v }
 
 func breaking(what string) []schema.Change {
-	return []schema.Change{{Path: "spec", Breaking: true, What: what}}
+	return []schema.Change{{Path: "spec", Breaking: true, Description: what}}
 }
 
-func harmless(what string) []schema.Change { return []schema.Change{{Path: "spec", What: what}} }
+func harmless(what string) []schema.Change { return []schema.Change{{Path: "spec", Description: what}} }
 
 func of(s props) *extv1.JSONSchemaPropsOrBool { return &extv1.JSONSchemaPropsOrBool{Schema: &s} }
 
@@ -57,10 +57,10 @@ func TestCompare(t *testing.T) {
 		"a map merged as a whole":                   {&object, &props{Type: "object", XMapType: ptr("atomic")}, breaking("map type changed from granular to atomic")},
 		"another key":                               {&props{Type: "array", XListMapKeys: []string{"a"}}, &props{Type: "array", XListMapKeys: []string{"a", "b"}}, breaking("list keys changed from a to a, b")},
 		"items become typed":                        {&props{Type: "array"}, &props{Type: "array", Items: itemsOf(object)}, breaking("items of the list became typed")},
-		"items change":                              {&props{Type: "array", Items: itemsOf(object)}, &props{Type: "array", Items: itemsOf(props{Type: "string"})}, []schema.Change{{Path: "spec[]", Breaking: true, What: "type changed from object to string"}}},
-		"a name that is no field is required":       {&props{Type: "object"}, &props{Type: "object", Required: []string{"a"}}, []schema.Change{{Path: "spec.a", Breaking: true, What: "became required"}}},
-		"a field is added where anything was kept":  {&props{Type: "object", XPreserveUnknownFields: ptr(true)}, &props{Type: "object", XPreserveUnknownFields: ptr(true), Properties: map[string]props{"a": object}}, []schema.Change{{Path: "spec.a", Breaking: true, What: "field added"}}},
-		"a rule looks at the past":                  {&props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r"}}}, &props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r", OptionalOldSelf: ptr(true)}}}, []schema.Change{{Path: "spec", What: `rule "r" removed`}, {Path: "spec", Breaking: true, What: `rule "r" added`}}},
+		"items change":                              {&props{Type: "array", Items: itemsOf(object)}, &props{Type: "array", Items: itemsOf(props{Type: "string"})}, []schema.Change{{Path: "spec[]", Breaking: true, Description: "type changed from object to string"}}},
+		"a name that is no field is required":       {&props{Type: "object"}, &props{Type: "object", Required: []string{"a"}}, []schema.Change{{Path: "spec.a", Breaking: true, Description: "became required"}}},
+		"a field is added where anything was kept":  {&props{Type: "object", XPreserveUnknownFields: ptr(true)}, &props{Type: "object", XPreserveUnknownFields: ptr(true), Properties: map[string]props{"a": object}}, []schema.Change{{Path: "spec.a", Breaking: true, Description: "field added"}}},
+		"a rule looks at the past":                  {&props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r"}}}, &props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r", OptionalOldSelf: ptr(true)}}}, []schema.Change{{Path: "spec", Description: `rule "r" removed`}, {Path: "spec", Breaking: true, Description: `rule "r" added`}}},
 		"a rule says it better":                     {&props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r"}}}, &props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r", Message: "m"}}}, nil},
 		"an embedded resource":                      {&object, &props{Type: "object", XEmbeddedResource: true}, breaking("became an embedded resource")},
 		"a combination that is not understood":      {&object, &props{Type: "object", AnyOf: []props{object}}, breaking("anyOf changed")},
@@ -95,7 +95,7 @@ func TestWhatIsAddedOneWayIsRemovedTheOther(t *testing.T) {
 			t.Fatalf("%v there, but back %v", there, back)
 		}
 		for _, c := range there {
-			if c.What == "field removed" && !addedAt(back, c) {
+			if c.Description == "field removed" && !addedAt(back, c) {
 				t.Fatalf("%s, but back only %v", c, back)
 			}
 		}
@@ -104,7 +104,7 @@ func TestWhatIsAddedOneWayIsRemovedTheOther(t *testing.T) {
 
 func addedAt(changes []schema.Change, removed schema.Change) bool {
 	for _, c := range changes {
-		if c.Path == removed.Path && (c.What == "field added" || c.What == "required field added without a default") {
+		if c.Path == removed.Path && (c.Description == "field added" || c.Description == "required field added without a default") {
 			return true
 		}
 	}

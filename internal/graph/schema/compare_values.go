@@ -23,7 +23,7 @@ func (c *changes) compareDefault(old, new *extv1.JSONSchemaProps, at object.Path
 	}
 }
 
-// canonical is JSON without what doesn't matter, "" for none.
+// canonical is JSON in one form for equal values, "" for none.
 func canonical(j *extv1.JSON) string {
 	if j == nil || len(j.Raw) == 0 {
 		return ""
@@ -35,7 +35,7 @@ func canonical(j *extv1.JSON) string {
 	return string(encode(v))
 }
 
-// compareValues compares what a value must be to be accepted.
+// compareValues compares the constraints on a value.
 func (c *changes) compareValues(old, new *extv1.JSONSchemaProps, at object.Path) {
 	c.compareEnum(old.Enum, new.Enum, at)
 	c.compareText("pattern", old.Pattern, new.Pattern, at)
@@ -53,13 +53,13 @@ func (c *changes) compareValues(old, new *extv1.JSONSchemaProps, at object.Path)
 }
 
 func (c *changes) compareEnum(old, new []extv1.JSON, at object.Path) {
-	was, is := canonicals(old), canonicals(new)
+	was, is := canonicalAll(old), canonicalAll(new)
 	switch {
 	case len(was) == 0 && len(is) == 0:
 	case len(was) == 0:
-		c.breaking(at, "enum added: %s", joined(new))
+		c.breaking(at, "enum added: %s", joinJSON(new))
 	case len(is) == 0:
-		c.harmless(at, "enum removed: %s", joined(old))
+		c.harmless(at, "enum removed: %s", joinJSON(old))
 	default:
 		for _, v := range was {
 			if !slices.Contains(is, v) {
@@ -74,7 +74,7 @@ func (c *changes) compareEnum(old, new []extv1.JSON, at object.Path) {
 	}
 }
 
-func canonicals(values []extv1.JSON) []string {
+func canonicalAll(values []extv1.JSON) []string {
 	out := make([]string, len(values))
 	for i := range values {
 		out[i] = canonical(&values[i])
@@ -82,8 +82,8 @@ func canonicals(values []extv1.JSON) []string {
 	return out
 }
 
-// compareText compares a constraint of which only its absence is known to be
-// weaker: whether one pattern accepts all that another does is not decided.
+// compareText compares a textual constraint. Only its removal is not breaking: it does not
+// decide whether one pattern accepts all that another accepts.
 func (c *changes) compareText(name, old, new string, at object.Path) {
 	switch {
 	case old == new:
@@ -96,26 +96,26 @@ func (c *changes) compareText(name, old, new string, at object.Path) {
 	}
 }
 
-// bound is a constraint with an order: a lower one tightens upwards.
+// bound is a numeric constraint: a lower bound tightens when it grows.
 type bound struct {
 	name  string
 	lower bool
-	// of is the bound, nil for none, and whether its own value is excluded.
+	// of returns the bound, nil for none, and whether its own value is excluded.
 	of func(*extv1.JSONSchemaProps) (limit *float64, exclusive bool)
 }
 
 var bounds = []bound{
 	{"minimum", true, func(s *extv1.JSONSchemaProps) (*float64, bool) { return s.Minimum, s.ExclusiveMinimum }},
 	{"maximum", false, func(s *extv1.JSONSchemaProps) (*float64, bool) { return s.Maximum, s.ExclusiveMaximum }},
-	{"minLength", true, whole(func(s *extv1.JSONSchemaProps) *int64 { return s.MinLength })},
-	{"maxLength", false, whole(func(s *extv1.JSONSchemaProps) *int64 { return s.MaxLength })},
-	{"minItems", true, whole(func(s *extv1.JSONSchemaProps) *int64 { return s.MinItems })},
-	{"maxItems", false, whole(func(s *extv1.JSONSchemaProps) *int64 { return s.MaxItems })},
-	{"minProperties", true, whole(func(s *extv1.JSONSchemaProps) *int64 { return s.MinProperties })},
-	{"maxProperties", false, whole(func(s *extv1.JSONSchemaProps) *int64 { return s.MaxProperties })},
+	{"minLength", true, intBound(func(s *extv1.JSONSchemaProps) *int64 { return s.MinLength })},
+	{"maxLength", false, intBound(func(s *extv1.JSONSchemaProps) *int64 { return s.MaxLength })},
+	{"minItems", true, intBound(func(s *extv1.JSONSchemaProps) *int64 { return s.MinItems })},
+	{"maxItems", false, intBound(func(s *extv1.JSONSchemaProps) *int64 { return s.MaxItems })},
+	{"minProperties", true, intBound(func(s *extv1.JSONSchemaProps) *int64 { return s.MinProperties })},
+	{"maxProperties", false, intBound(func(s *extv1.JSONSchemaProps) *int64 { return s.MaxProperties })},
 }
 
-func whole(of func(*extv1.JSONSchemaProps) *int64) func(*extv1.JSONSchemaProps) (*float64, bool) {
+func intBound(of func(*extv1.JSONSchemaProps) *int64) func(*extv1.JSONSchemaProps) (*float64, bool) {
 	return func(s *extv1.JSONSchemaProps) (*float64, bool) {
 		n := of(s)
 		if n == nil {
@@ -132,28 +132,28 @@ func (c *changes) compareBound(b bound, old, new *extv1.JSONSchemaProps, at obje
 	switch {
 	case was == nil && is == nil:
 	case was == nil:
-		c.breaking(at, "%s %s added", b.name, limit(*is, isExclusive))
+		c.breaking(at, "%s %s added", b.name, formatBound(*is, isExclusive))
 	case is == nil:
-		c.harmless(at, "%s %s removed", b.name, limit(*was, wasExclusive))
+		c.harmless(at, "%s %s removed", b.name, formatBound(*was, wasExclusive))
 	case *was != *is || wasExclusive != isExclusive:
 		tighter := *is > *was == b.lower
 		if *was == *is {
 			tighter = isExclusive
 		}
-		c.either(tighter, at, "%s changed from %s to %s", b.name, limit(*was, wasExclusive), limit(*is, isExclusive))
+		c.add(tighter, at, "%s changed from %s to %s", b.name, formatBound(*was, wasExclusive), formatBound(*is, isExclusive))
 	}
 }
 
-func limit(n float64, exclusive bool) string {
-	text := written(n)
+func formatBound(n float64, exclusive bool) string {
+	text := formatNumber(n)
 	if exclusive {
 		text += " (exclusive)"
 	}
 	return text
 }
 
-// written is a number as people write it: without an exponent unless it is huge.
-func written(n float64) string {
+// formatNumber formats a number without an exponent unless it is huge.
+func formatNumber(n float64) string {
 	if math.Abs(n) < 1e15 {
 		return strconv.FormatFloat(n, 'f', -1, 64)
 	}
@@ -164,10 +164,10 @@ func (c *changes) compareMultiple(old, new *float64, at object.Path) {
 	switch {
 	case old == nil && new == nil:
 	case old == nil:
-		c.breaking(at, "multipleOf %s added", written(*new))
+		c.breaking(at, "multipleOf %s added", formatNumber(*new))
 	case new == nil:
-		c.harmless(at, "multipleOf %s removed", written(*old))
+		c.harmless(at, "multipleOf %s removed", formatNumber(*old))
 	case *old != *new:
-		c.either(*new == 0 || math.Mod(*old, *new) != 0, at, "multipleOf changed from %s to %s", written(*old), written(*new))
+		c.add(*new == 0 || math.Mod(*old, *new) != 0, at, "multipleOf changed from %s to %s", formatNumber(*old), formatNumber(*new))
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// setDefault reads the default of a field as a value of the field's type.
+// setDefault parses the default of a field as a value of the field's type.
 func setDefault(d *draft, m marker) *diag.Diagnostic {
 	d.schema.Default = nil
 	if d.schema.Type == "string" {
-		text := unescaped(m.value)
-		if why := misfit(d.schema, text, ""); why != "" {
+		text := unescape(m.value)
+		if why := validate(d.schema, text, ""); why != "" {
 			return &diag.Diagnostic{Offset: m.valueAt, Problem: "the default does not fit: " + why}
 		}
 		d.schema.Default = &extv1.JSON{Raw: encode(text)}
@@ -26,19 +26,19 @@ func setDefault(d *draft, m marker) *diag.Diagnostic {
 	v, err := decode(m.value)
 	if err != nil {
 		return &diag.Diagnostic{
-			Offset: m.valueAt, Problem: fmt.Sprintf("the default %q is not %s", m.value, inWords(d.schema.Type)), Expected: exampleDefault(d.schema),
+			Offset: m.valueAt, Problem: fmt.Sprintf("the default %q is not %s", m.value, typeNoun(d.schema.Type)), Expected: exampleDefault(d.schema),
 		}
 	}
-	if why := misfit(d.schema, v, ""); why != "" {
+	if why := validate(d.schema, v, ""); why != "" {
 		return &diag.Diagnostic{Offset: m.valueAt, Problem: "the default does not fit: " + why}
 	}
 	d.schema.Default = &extv1.JSON{Raw: compact(m.value)}
 	return nil
 }
 
-// inheritedMisfit tells when a type's default is refused by what this field's
-// markers added to the type.
-func (d *draft) inheritedMisfit() *diag.Diagnostic {
+// inheritedDefaultProblem reports that the default of a custom type violates this field's
+// markers.
+func (d *draft) inheritedDefaultProblem() *diag.Diagnostic {
 	if d.schema.Default == nil || len(d.given) == 0 {
 		return nil
 	}
@@ -46,16 +46,16 @@ func (d *draft) inheritedMisfit() *diag.Diagnostic {
 	if err != nil {
 		return nil
 	}
-	if why := misfit(d.schema, v, ""); why != "" {
-		return &diag.Diagnostic{Offset: d.typ.at, Problem: "the type's default does not fit: " + why, Expected: "a default of this field's own"}
+	if why := validate(d.schema, v, ""); why != "" {
+		return &diag.Diagnostic{Offset: d.typ.at, Problem: "the type's default does not fit: " + why, Expected: "a default marker on this field"}
 	}
 	return nil
 }
 
-// unescaped is the text of a string's default. The dialect has always put the
-// text between the quotes of a JSON string, so that \n means a new line; text
-// that would be no JSON string there stands for itself.
-func unescaped(value string) string {
+// unescape returns the text of a string's default. The dialect puts the text between the
+// quotes of a JSON string, so that \n is a new line; text that is not valid there is used
+// unchanged.
+func unescape(value string) string {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+value+`"`), &text); err != nil {
 		return value
@@ -76,7 +76,7 @@ func exampleDefault(s *extv1.JSONSchemaProps) string {
 	}
 }
 
-// decode reads one JSON value, keeping numbers as they were written.
+// decode parses one JSON value. It keeps the text of numbers.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -85,12 +85,12 @@ func decode(text string) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is more after the value")
+		return nil, fmt.Errorf("unexpected text after the value")
 	}
 	return v, nil
 }
 
-// compact takes the white space out of JSON that is known to be valid.
+// compact removes the white space from valid JSON.
 func compact(text string) []byte {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {
@@ -99,7 +99,7 @@ func compact(text string) []byte {
 	return b.Bytes()
 }
 
-// encode writes a value as JSON as a person would, with < and & as they are.
+// encode writes a value as JSON without escaping < and &.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -1,7 +1,7 @@
 // Package schema turns the shorthand that authors write for the fields of a
-// kind (SimpleSchema) into the schema that the API server serves, tells what
-// changed between two such schemas and whether that breaks anybody, and hands
-// schemas to expressions in the form from which they are typed.
+// kind (SimpleSchema) into the schema that the API server serves, lists the
+// changes between two such schemas and whether they are breaking, and prepares
+// schemas for the type checker of expressions.
 //
 // Everything here is a function of its arguments: the same input gives the same
 // bytes.

@@ -12,17 +12,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// fieldName are the names that expressions can reach; any other could be set by
-// users but never be read by the author.
+// fieldName matches the names that expressions can read. Users could set a field with
+// another name, but the author could never read it.
 var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
 
 // fields is the schema of an object with the given fields.
 //
-// An object gets an empty default when defaults wait inside it, so that they
-// reach users who leave the whole object out; not when a field is required, for
-// then the empty object would be refused.
+// An object gets an empty default if fields inside it have defaults, so that these apply
+// when the whole object is left out. It gets none if a field is required: the empty object
+// would be invalid.
 func (p *parser) fields(spec map[string]any, at object.Path, depth int) *extv1.JSONSchemaProps {
-	if !p.fits(len(spec), depth, at) {
+	if !p.checkSize(len(spec), depth, at) {
 		return anything()
 	}
 	s := &extv1.JSONSchemaProps{Type: "object", Properties: make(map[string]extv1.JSONSchemaProps, len(spec))}
@@ -65,9 +65,9 @@ func (p *parser) field(spec any, at object.Path, depth int) (*extv1.JSONSchemaPr
 	return anything(), false
 }
 
-// fits counts the fields of an object and tells whether the schema is still
-// within its limits; the first excess is reported.
-func (p *parser) fits(fields, depth int, at object.Path) bool {
+// checkSize counts the fields of an object and says whether the schema is still within its
+// limits. It reports the first excess.
+func (p *parser) checkSize(fields, depth int, at object.Path) bool {
 	if depth > maxDepth {
 		p.problems.Addf(at, "the schema is nested too deeply; at most %d levels are allowed", maxDepth)
 		return false
@@ -92,9 +92,9 @@ func (p *parser) checkName(name string, at object.Path, valid *regexp.Regexp, wh
 	}
 }
 
-// openAPI tells whether fields are really an OpenAPI schema, and what would say
-// the same in shorthand. Fields may be called "type" or "items" like any other,
-// so only values that shorthand could not have give it away.
+// openAPI says whether fields are an OpenAPI schema, and what says the same in shorthand.
+// Fields may be named "type" or "items" too, so it recognizes an OpenAPI schema by values
+// that are not valid in shorthand.
 func openAPI(fields map[string]any) (hint string, ok bool) {
 	hints := map[string]string{
 		"string": `"string"`, "integer": `"integer"`, "number": `"float"`, "boolean": `"boolean"`,

@@ -19,11 +19,11 @@ func TestParseGoldens(t *testing.T) {
 		decode(t, a.Input["types.yaml"], &types)
 		s, problems := schema.Parse(spec, "spec.schema.spec", schema.Options{Types: types, TypesPath: "spec.schema.types"})
 		if len(problems) > 0 {
-			a.Got("problems", problems.Err().Error())
+			a.Record("problems", problems.Err().Error())
 			return
 		}
 		mustBeServed(t, s)
-		a.Got("schema.yaml", encode(t, s))
+		a.Record("schema.yaml", golden.YAML(t, s))
 	})
 }
 
@@ -36,7 +36,7 @@ func TestCompareGoldens(t *testing.T) {
 		for _, c := range schema.Compare(before, after, "spec") {
 			b.WriteString(c.String() + "\n")
 		}
-		a.Got("changes", b.String())
+		a.Record("changes", b.String())
 	})
 }
 
@@ -45,13 +45,4 @@ func decode(t *testing.T, text string, into any) {
 	if err := yaml.Unmarshal([]byte(text), into); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func encode(t *testing.T, v any) string {
-	t.Helper()
-	b, err := yaml.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }

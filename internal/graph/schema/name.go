@@ -10,27 +10,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// ofNames are the markers that a name can have. It is always there, and nothing but its
-// author gives it a value.
-var ofNames = []string{"minLength", "maxLength", "pattern", "enum", "validation"}
+// nameMarkers are the markers that apply to an object's name, which is always set and has
+// no default.
+var nameMarkers = []string{"minLength", "maxLength", "pattern", "enum", "validation"}
 
-// ParseName turns markers alone into the schema of an object's name, whose type needn't
-// be said.
+// ParseName turns markers into the schema of an object's name. The markers come without a
+// type, which is always string.
 func ParseName(markers string, at object.Path) (*extv1.JSONSchemaProps, diag.List) {
 	const typed = "string | "
 	text := typed + markers
-	p := &parser{known: map[string]custom{}, cycles: map[string]bool{}}
+	p := &parser{resolved: map[string]custom{}, cycles: map[string]bool{}}
 	s, _ := p.shorthand(text, at, 0)
 	problems := p.problems
 	if len(problems) == 0 {
-		given, _ := scan(text, len(typed))
+		given, _ := scanMarkers(text, len(typed))
 		for _, m := range given {
-			if !slices.Contains(ofNames, m.name) {
-				problems.Add(diag.Diagnostic{Path: at, Expr: text, Offset: m.at, Problem: "marker \"" + m.name + "\" does not apply to a name", Expected: strings.Join(ofNames, ", ")})
+			if !slices.Contains(nameMarkers, m.name) {
+				problems.Add(diag.Diagnostic{Path: at, Expr: text, Offset: m.at, Problem: "marker \"" + m.name + "\" does not apply to a name", Expected: strings.Join(nameMarkers, ", ")})
 			}
 		}
 		if len(given) == 0 {
-			problems.Addf(at, "has no marker; it can have %s", strings.Join(ofNames, ", "))
+			problems.Addf(at, "has no marker; it can have %s", strings.Join(nameMarkers, ", "))
 		}
 	}
 	for i := range problems {

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/schema"
 )
 
-func TestNamesAreHeldToTheirMarkers(t *testing.T) {
+func TestParseNameAppliesMarkers(t *testing.T) {
 	s, problems := schema.ParseName(`maxLength=30 minLength=2 pattern="^[a-z]+$" enum="ab,cd" validation="self != 'kube'"`, "at")
 	if len(problems) > 0 {
 		t.Fatal(problems.Err())
@@ -17,7 +17,7 @@ func TestNamesAreHeldToTheirMarkers(t *testing.T) {
 	}
 }
 
-func TestWhatNamesCantHaveIsTold(t *testing.T) {
+func TestParseNameRefusesOtherMarkers(t *testing.T) {
 	for markers, want := range map[string]string{
 		"maxLength=5 required=true": `at: in "maxLength=5 required=true" at 13: marker "required" does not apply to a name`,
 		"default=x":                 `marker "default" does not apply to a name; expected minLength, maxLength, pattern, enum, validation`,

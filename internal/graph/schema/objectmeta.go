@@ -6,13 +6,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// WithObjectMeta is a resource's schema in which apiVersion and kind are strings
-// and metadata has all its fields, typed. Custom resource definitions only say
-// that metadata is an object, though the API server holds it to ObjectMeta.
+// WithObjectMeta returns the schema of a resource in which apiVersion and kind are strings
+// and metadata has all fields of ObjectMeta. CustomResourceDefinitions only say that
+// metadata is an object, though the API server validates it as ObjectMeta.
 //
 // Times have the format date-time, as in the API server's own schemas, so that
-// expressions see them as timestamps. The result shares the other fields with s;
-// s isn't changed.
+// expressions see them as timestamps. The result shares the other fields with s, which is
+// not changed.
 func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	out := spec.Schema{}
 	if s != nil {
@@ -23,80 +23,80 @@ func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	if s != nil {
 		maps.Copy(out.Properties, s.Properties)
 	}
-	out.Properties["apiVersion"] = text()
-	out.Properties["kind"] = text()
+	out.Properties["apiVersion"] = stringSchema()
+	out.Properties["kind"] = stringSchema()
 	out.Properties["metadata"] = objectMeta()
 	return &out
 }
 
 func objectMeta() spec.Schema {
-	return structure(map[string]spec.Schema{
-		"name":                       text(),
-		"generateName":               text(),
-		"namespace":                  text(),
-		"uid":                        text(),
-		"resourceVersion":            text(),
-		"selfLink":                   text(),
-		"generation":                 scalar("integer", "int64"),
-		"creationTimestamp":          scalar("string", "date-time"),
-		"deletionTimestamp":          scalar("string", "date-time"),
-		"deletionGracePeriodSeconds": scalar("integer", "int64"),
-		"labels":                     texts(),
-		"annotations":                texts(),
-		"finalizers":                 listOf(text(), "set"),
-		"ownerReferences":            listOf(ownerReference(), "map", "uid"),
-		"managedFields":              listOf(managedFields(), "atomic"),
+	return objectSchema(map[string]spec.Schema{
+		"name":                       stringSchema(),
+		"generateName":               stringSchema(),
+		"namespace":                  stringSchema(),
+		"uid":                        stringSchema(),
+		"resourceVersion":            stringSchema(),
+		"selfLink":                   stringSchema(),
+		"generation":                 scalarSchema("integer", "int64"),
+		"creationTimestamp":          scalarSchema("string", "date-time"),
+		"deletionTimestamp":          scalarSchema("string", "date-time"),
+		"deletionGracePeriodSeconds": scalarSchema("integer", "int64"),
+		"labels":                     stringMapSchema(),
+		"annotations":                stringMapSchema(),
+		"finalizers":                 listSchema(stringSchema(), "set"),
+		"ownerReferences":            listSchema(ownerReference(), "map", "uid"),
+		"managedFields":              listSchema(managedFields(), "atomic"),
 	})
 }
 
 func ownerReference() spec.Schema {
-	s := structure(map[string]spec.Schema{
-		"apiVersion":         text(),
-		"kind":               text(),
-		"name":               text(),
-		"uid":                text(),
-		"controller":         scalar("boolean", ""),
-		"blockOwnerDeletion": scalar("boolean", ""),
+	s := objectSchema(map[string]spec.Schema{
+		"apiVersion":         stringSchema(),
+		"kind":               stringSchema(),
+		"name":               stringSchema(),
+		"uid":                stringSchema(),
+		"controller":         scalarSchema("boolean", ""),
+		"blockOwnerDeletion": scalarSchema("boolean", ""),
 	})
 	s.Required = []string{"apiVersion", "kind", "name", "uid"}
 	return s
 }
 
 func managedFields() spec.Schema {
-	owned := structure(nil)
+	owned := objectSchema(nil)
 	owned.AddExtension("x-kubernetes-preserve-unknown-fields", true)
-	return structure(map[string]spec.Schema{
-		"manager":     text(),
-		"operation":   text(),
-		"apiVersion":  text(),
-		"time":        scalar("string", "date-time"),
-		"fieldsType":  text(),
+	return objectSchema(map[string]spec.Schema{
+		"manager":     stringSchema(),
+		"operation":   stringSchema(),
+		"apiVersion":  stringSchema(),
+		"time":        scalarSchema("string", "date-time"),
+		"fieldsType":  stringSchema(),
 		"fieldsV1":    owned,
-		"subresource": text(),
+		"subresource": stringSchema(),
 	})
 }
 
-func text() spec.Schema { return scalar("string", "") }
+func stringSchema() spec.Schema { return scalarSchema("string", "") }
 
-func scalar(typ, format string) spec.Schema {
+func scalarSchema(typ, format string) spec.Schema {
 	return spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{typ}, Format: format}}
 }
 
-func structure(fields map[string]spec.Schema) spec.Schema {
-	s := scalar("object", "")
+func objectSchema(fields map[string]spec.Schema) spec.Schema {
+	s := scalarSchema("object", "")
 	s.Properties = fields
 	return s
 }
 
-// texts is a map of strings to strings.
-func texts() spec.Schema {
-	s, values := scalar("object", ""), text()
+// stringMapSchema is the schema of a map of strings to strings.
+func stringMapSchema() spec.Schema {
+	s, values := scalarSchema("object", ""), stringSchema()
 	s.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &values}
 	return s
 }
 
-func listOf(items spec.Schema, listType string, keys ...any) spec.Schema {
-	s := scalar("array", "")
+func listSchema(items spec.Schema, listType string, keys ...any) spec.Schema {
+	s := scalarSchema("array", "")
 	s.Items = &spec.SchemaOrArray{Schema: &items}
 	s.AddExtension("x-kubernetes-list-type", listType)
 	if len(keys) > 0 {

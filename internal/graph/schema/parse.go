@@ -10,25 +10,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Limits that keep one definition from taking the memory of all: types are
-// expanded where they are used, so a short text can describe a huge schema.
+// Limits that keep one definition from exhausting the memory: types are expanded where
+// they are used, so a short text can describe a huge schema.
 const (
-	// maxDepth is how many fields, list items and map values may be nested.
+	// maxDepth bounds the nesting of fields, list items and map values.
 	maxDepth = 32
-	// maxFields is how many fields a schema may have once types are expanded.
+	// maxFields bounds the fields of a schema after types are expanded.
 	maxFields = 4096
-	// maxShorthand is how many bytes the shorthand of one field may have.
+	// maxShorthand bounds the bytes of the shorthand of one field.
 	maxShorthand = 16 << 10
-	// maxName is how many bytes the name of a field or of a type may have.
+	// maxName bounds the bytes of the name of a field or of a type.
 	maxName = 253
 )
 
 // Options is what a shorthand may refer to besides the built-in types.
 type Options struct {
-	// Types are the custom types by name, each a shorthand or a struct. They may
-	// use one another in any order, though not in a circle.
+	// Types are the custom types by name, each a shorthand or a struct. They may use each
+	// other in any order, but not in a cycle.
 	Types map[string]any
-	// TypesPath is where the types are in the document, for diagnostics.
+	// TypesPath is the path of the types in the document, for diagnostics.
 	TypesPath object.Path
 }
 
@@ -37,11 +37,11 @@ type Options struct {
 // types, used or not, each with the path of its field and the place within the
 // shorthand.
 //
-// Without problems the schema is structural, and its defaults are valid. With
-// problems it is what could be understood: fit to go on checking with, not to
-// be served. What wasn't understood is in it as a field that holds anything.
+// Without problems the schema is structural, and its defaults are valid. With problems it
+// has the valid parts, for further checks and not to be served: an invalid part is a field
+// that allows anything.
 func Parse(spec map[string]any, at object.Path, o Options) (*extv1.JSONSchemaProps, diag.List) {
-	p := &parser{types: o.Types, typesPath: o.TypesPath, known: map[string]custom{}, cycles: map[string]bool{}}
+	p := &parser{types: o.Types, typesPath: o.TypesPath, resolved: map[string]custom{}, cycles: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(o.Types)) {
 		p.checkTypeName(name)
 		p.resolve(name)
@@ -50,15 +50,15 @@ func Parse(spec map[string]any, at object.Path, o Options) (*extv1.JSONSchemaPro
 	return s, p.problems.Sorted()
 }
 
-// parser carries what is known of the types from field to field.
+// parser parses the fields and types of one document.
 type parser struct {
 	types     map[string]any
 	typesPath object.Path
-	known     map[string]custom
+	resolved  map[string]custom
 	// resolving are the types being expanded, outermost first.
 	resolving []string
 	cycles    map[string]bool
-	// count is how many fields the schema at hand has so far.
+	// count is how many fields the current schema has so far.
 	count    int
 	problems diag.List
 }
@@ -71,7 +71,7 @@ func (p *parser) report(path object.Path, text string, problems ...diag.Diagnost
 	}
 }
 
-// anything stands for what wasn't understood, so that one mistake is told once.
+// anything replaces an invalid part, so that one mistake is reported once.
 func anything() *extv1.JSONSchemaProps {
 	yes := true
 	return &extv1.JSONSchemaProps{XPreserveUnknownFields: &yes}

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// marker is one name=value behind a type, with the places of both.
+// marker is one name=value after a type, with the offsets of both.
 type marker struct {
 	name    string
 	at      int
@@ -37,28 +37,28 @@ func (p *parser) shorthand(text string, at object.Path, depth int) (*extv1.JSONS
 		end = len(text)
 	} else {
 		var faults diag.List
-		markers, faults = scan(text, end+1)
+		markers, faults = scanMarkers(text, end+1)
 		p.report(at, text, faults...)
 	}
 	t, fault := readType(text, end)
 	if fault != nil {
 		p.report(at, text, *fault)
 	}
-	s, required := p.typed(t, text, at, depth)
+	s, required := p.schemaOf(t, text, at, depth)
 	d := draft{schema: s, required: required, typ: t, given: map[string]marker{}}
-	p.report(at, text, d.mark(markers)...)
+	p.report(at, text, d.applyMarkers(markers)...)
 	return d.schema, d.required
 }
 
-// scan reads the markers of a shorthand from the given place to its end. What
-// cannot be read is reported and skipped.
-func scan(text string, from int) (markers []marker, faults diag.List) {
+// scanMarkers reads the markers of a shorthand from the given offset to its end. It reports
+// and skips invalid parts.
+func scanMarkers(text string, from int) (markers []marker, faults diag.List) {
 	at, _ := trim(text, from, len(text))
 	for at < len(text) {
 		if text[at] == '|' {
 			faults.Add(diag.Diagnostic{Offset: at, Problem: "there is a second |", Expected: "markers separated by spaces"})
 			at++
-		} else if m, end, fault := scanOne(text, at); fault != nil {
+		} else if m, end, fault := scanMarker(text, at); fault != nil {
 			faults.Add(*fault)
 			at = end
 		} else {
@@ -70,16 +70,16 @@ func scan(text string, from int) (markers []marker, faults diag.List) {
 	return markers, faults
 }
 
-// scanOne reads the marker that begins at from, and tells where it ends.
+// scanMarker reads the marker that begins at from, and returns its end.
 //
 // A value ends at white space outside of quotes and brackets, so that defaults
 // can be JSON and rules can be sentences.
-func scanOne(text string, from int) (marker, int, *diag.Diagnostic) {
+func scanMarker(text string, from int) (marker, int, *diag.Diagnostic) {
 	m := marker{at: from}
-	m.name = word(text, from)
+	m.name = wordAt(text, from)
 	at, _ := trim(text, from+len(m.name), len(text))
 	if at == len(text) || text[at] != '=' {
-		fault := lacksValue(m)
+		fault := missingValue(m)
 		return m, at, &fault
 	}
 	m.valueAt = at + 1
@@ -87,23 +87,23 @@ func scanOne(text string, from int) (marker, int, *diag.Diagnostic) {
 	if fault != nil {
 		return m, end, fault
 	}
-	m.value = plain(text[m.valueAt:end])
+	m.value = unquote(text[m.valueAt:end])
 	if m.name == "" {
 		return m, end, &diag.Diagnostic{Offset: m.at, Problem: "a marker's name is missing before ="}
 	}
-	if apart, from := stranded(text, end); end == m.valueAt && apart != "" {
+	if apart, from := detachedValue(text, end); end == m.valueAt && apart != "" {
 		end, fault = valueEnd(text, from)
 		if fault == nil {
 			fault = &diag.Diagnostic{
-				Offset: m.valueAt, Problem: fmt.Sprintf("white space parts marker %q from its value", m.name), Expected: m.name + "=" + apart,
+				Offset: m.valueAt, Problem: fmt.Sprintf("white space separates marker %q from its value", m.name), Expected: m.name + "=" + apart,
 			}
 		}
 	}
 	return m, end, fault
 }
 
-// word is what stands at from, up to white space or what parts markers.
-func word(text string, from int) string {
+// wordAt is the text at from, up to white space, = or |.
+func wordAt(text string, from int) string {
 	rest := text[from:]
 	if end := strings.IndexAny(rest, whitespace+"=|"); end >= 0 {
 		return rest[:end]
@@ -111,20 +111,20 @@ func word(text string, from int) string {
 	return rest
 }
 
-// stranded is the word behind the white space at from if it is no marker, and
-// where it begins.
-func stranded(text string, from int) (string, int) {
+// detachedValue returns the word after the white space at from if it is not a marker, and
+// its offset.
+func detachedValue(text string, from int) (string, int) {
 	from, _ = trim(text, from, len(text))
-	apart := word(text, from)
+	apart := wordAt(text, from)
 	if next, _ := trim(text, from+len(apart), len(text)); next < len(text) && text[next] == '=' {
 		return "", from
 	}
 	return apart, from
 }
 
-func lacksValue(m marker) diag.Diagnostic {
+func missingValue(m marker) diag.Diagnostic {
 	d := diag.Diagnostic{Offset: m.at, Problem: fmt.Sprintf("marker %q has no value", m.name), Expected: "name=value"}
-	if _, known := rules[m.name]; known {
+	if _, known := markerRules[m.name]; known {
 		d.Expected = m.name + "=" + example(m.name)
 	} else {
 		d.Nearest = nearestMarker(m.name)
@@ -139,7 +139,7 @@ func example(name string) string {
 	return "value"
 }
 
-// valueEnd is where the value that begins at from ends.
+// valueEnd is the end of the value that begins at from.
 func valueEnd(text string, from int) (int, *diag.Diagnostic) {
 	var open []int
 	quoted := -1
@@ -160,7 +160,7 @@ func valueEnd(text string, from int) (int, *diag.Diagnostic) {
 			for end < len(text) && !strings.ContainsRune(whitespace, rune(text[end])) {
 				end++
 			}
-			return end, &diag.Diagnostic{Offset: at, Problem: fmt.Sprintf("nothing was opened that %q would close", c)}
+			return end, &diag.Diagnostic{Offset: at, Problem: fmt.Sprintf("%q has no opening bracket", c)}
 		case c == '}' || c == ']':
 			open = open[:len(open)-1]
 		case strings.ContainsRune(whitespace, rune(c)) && len(open) == 0:
@@ -176,10 +176,9 @@ func valueEnd(text string, from int) (int, *diag.Diagnostic) {
 	return len(text), nil
 }
 
-// plain takes off the quotes of a value that has them. Inside, a backslash
-// escapes a quote and itself; before anything else it stays, so that patterns
-// can be written as they are.
-func plain(value string) string {
+// unquote removes the quotes of a quoted value. Inside, a backslash escapes a quote and
+// itself; before any other character it stays, so that patterns need no escaping.
+func unquote(value string) string {
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
 		return value
 	}

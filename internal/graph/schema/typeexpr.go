@@ -11,18 +11,18 @@ import (
 type kind int
 
 const (
-	broken  kind = iota // not understood, and reported
-	named               // string, Address
-	list                // []T
-	mapping             // map[string]T
+	invalidType kind = iota // not understood, and reported
+	named                   // string, Address
+	list                    // []T
+	mapping                 // map[string]T
 )
 
-// typeExpr is a type as it was written, before any name is looked up.
+// typeExpr is a parsed type, before any name is resolved.
 type typeExpr struct {
 	kind kind
 	name string    // of a named type
 	elem *typeExpr // of a list's items or a map's values
-	at   int       // where it begins in the shorthand
+	at   int       // its offset in the shorthand
 }
 
 // readType reads the type at the beginning of a shorthand, which ends at end.
@@ -49,7 +49,7 @@ func readType(text string, end int) (typeExpr, *diag.Diagnostic) {
 			}
 			return t, nil
 		default:
-			return typeExpr{}, malformed(rest, at)
+			return typeExpr{}, malformedType(rest, at)
 		}
 		at, end = trim(text, at, end)
 	}
@@ -67,8 +67,8 @@ func missingType(wrapped string, at int) *diag.Diagnostic {
 	}
 }
 
-// malformed explains text that cannot be a type by what it was meant to be.
-func malformed(rest string, at int) *diag.Diagnostic {
+// malformedType describes text that is not a type, with what the author may have meant.
+func malformedType(rest string, at int) *diag.Diagnostic {
 	d := &diag.Diagnostic{Offset: at, Problem: quote(rest) + " is not a type"}
 	word, more, spaced := strings.Cut(rest, " ")
 	switch {

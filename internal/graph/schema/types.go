@@ -14,27 +14,27 @@ import (
 
 var typeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// builtin are the types that need no definition, with OpenAPI's names for them.
+// builtin are the OpenAPI types of the built-in types.
 var builtin = map[string]string{
 	"string": "string", "integer": "integer", "boolean": "boolean",
 	"float": "number", "number": "number", "object": "object",
 }
 
-// foreign are the names that other languages use for what the dialect has.
-var foreign = map[string]string{
+// typeAliases are names of other languages, with the type of the dialect.
+var typeAliases = map[string]string{
 	"str": "string", "text": "string", "int": "integer", "int32": "integer", "int64": "integer",
 	"long": "integer", "bool": "boolean", "double": "float", "float32": "float", "float64": "float",
 	"decimal": "float", "any": "object", "struct": "object", "dict": "map[string]string",
 	"map": "map[string]string", "list": "[]string", "array": "[]string",
 }
 
-// maxCycle is how many names of a circle are told.
-const maxCycle = 12
+// maxShownCycle bounds the names of a cycle in a message.
+const maxShownCycle = 12
 
 // custom is an expanded custom type.
 type custom struct {
 	schema *extv1.JSONSchemaProps
-	// required says that a field of this very type must be set.
+	// required says that a field of this type must be set.
 	required bool
 	fields   int
 	height   int
@@ -49,14 +49,14 @@ func (p *parser) checkTypeName(name string) {
 	p.checkName(name, at, typeName, "a type's name", "letters, digits and _ - ., beginning with a letter or _")
 }
 
-// resolve expands the custom type of the given name, once. A type in a circle
-// is reported, once for each circle, and stands for anything.
+// resolve expands the custom type of the given name, once. It reports each cycle once; a
+// type of a cycle allows anything.
 func (p *parser) resolve(name string) (custom, bool) {
 	spec, defined := p.types[name]
 	if !defined {
 		return custom{}, false
 	}
-	if c, done := p.known[name]; done {
+	if c, done := p.resolved[name]; done {
 		return c, true
 	}
 	if i := slices.Index(p.resolving, name); i >= 0 {
@@ -69,17 +69,17 @@ func (p *parser) resolve(name string) (custom, bool) {
 	s, required := p.field(spec, p.typesPath.Field(name), 0)
 	c := custom{schema: s, required: required, fields: p.count, height: height(s)}
 	if c.fields > maxFields {
-		// The excess is told here; it isn't told again wherever the type is used.
+		// The excess is reported here, and not again at each use of the type.
 		c = custom{schema: anything()}
 	}
 	p.count = outer
 	p.resolving = p.resolving[:len(p.resolving)-1]
-	p.known[name] = c
+	p.resolved[name] = c
 	return c, true
 }
 
-// reportCycle tells a circle of types beginning with the smallest name, however
-// it was entered.
+// reportCycle reports a cycle of types. It begins with the smallest name, so that the
+// message does not depend on where the cycle was entered.
 func (p *parser) reportCycle(names []string) {
 	first := slices.Index(names, slices.Min(names))
 	path := slices.Concat(names[first:], names[:first+1])
@@ -88,39 +88,38 @@ func (p *parser) reportCycle(names []string) {
 		return
 	}
 	p.cycles[text] = true
-	if more := len(path) - maxCycle; more > 0 {
-		head, last := path[:maxCycle-1], path[len(path)-1]
+	if more := len(path) - maxShownCycle; more > 0 {
+		head, last := path[:maxShownCycle-1], path[len(path)-1]
 		text = fmt.Sprintf("%s → (%d more) → %s", strings.Join(head, " → "), more, last)
 	}
-	p.problems.Addf(p.typesPath.Field(path[0]), "types use one another in a circle: %s", text)
+	p.problems.Addf(p.typesPath.Field(path[0]), "types form a cycle: %s", text)
 }
 
-// typed is the schema of a type, and whether that type is required wherever it
-// is used.
-func (p *parser) typed(t typeExpr, text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
-	if !p.fits(0, depth, at) {
+// schemaOf returns the schema of a type, and whether fields of that type are required.
+func (p *parser) schemaOf(t typeExpr, text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
+	if !p.checkSize(0, depth, at) {
 		return anything(), false
 	}
 	switch t.kind {
 	case list:
-		items, _ := p.typed(*t.elem, text, at, depth+1)
+		items, _ := p.schemaOf(*t.elem, text, at, depth+1)
 		return &extv1.JSONSchemaProps{Type: "array", Items: &extv1.JSONSchemaPropsOrArray{Schema: items}}, false
 	case mapping:
-		// Allows is what the API server sets beside a schema; to set it here too
-		// keeps a schema equal to itself after a round trip.
-		values, _ := p.typed(*t.elem, text, at, depth+1)
+		// The API server sets Allows beside a schema. Set here too, it keeps the schema
+		// equal after a round trip.
+		values, _ := p.schemaOf(*t.elem, text, at, depth+1)
 		return &extv1.JSONSchemaProps{
 			Type:                 "object",
 			AdditionalProperties: &extv1.JSONSchemaPropsOrBool{Allows: true, Schema: values},
 		}, false
 	case named:
-		return p.named(t, text, at, depth)
+		return p.namedSchema(t, text, at, depth)
 	default:
 		return anything(), false
 	}
 }
 
-func (p *parser) named(t typeExpr, text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
+func (p *parser) namedSchema(t typeExpr, text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
 	if openapi, ok := builtin[t.name]; ok {
 		s := &extv1.JSONSchemaProps{Type: openapi}
 		if openapi == "object" {
@@ -133,7 +132,7 @@ func (p *parser) named(t typeExpr, text string, at object.Path, depth int) (*ext
 		p.report(at, text, p.unknownType(t))
 		return anything(), false
 	}
-	if !p.fits(c.fields, depth+c.height, at) {
+	if !p.checkSize(c.fields, depth+c.height, at) {
 		return anything(), false
 	}
 	return c.schema.DeepCopy(), c.required
@@ -141,7 +140,7 @@ func (p *parser) named(t typeExpr, text string, at object.Path, depth int) (*ext
 
 func (p *parser) unknownType(t typeExpr) diag.Diagnostic {
 	d := diag.Diagnostic{Offset: t.at, Problem: "there is no type " + quote(t.name)}
-	if d.Nearest = foreign[t.name]; d.Nearest != "" {
+	if d.Nearest = typeAliases[t.name]; d.Nearest != "" {
 		return d
 	}
 	var known []string
@@ -155,7 +154,7 @@ func (p *parser) unknownType(t typeExpr) diag.Diagnostic {
 	return d
 }
 
-// height is how many levels are below the schema's own.
+// height is the number of levels below the schema.
 func height(s *extv1.JSONSchemaProps) int {
 	h := 0
 	for _, below := range children(s) {
@@ -164,7 +163,7 @@ func height(s *extv1.JSONSchemaProps) int {
 	return h
 }
 
-// children are the schemas of what s holds, in no order.
+// children are the schemas of the fields, items and values of s, in no order.
 func children(s *extv1.JSONSchemaProps) []*extv1.JSONSchemaProps {
 	var out []*extv1.JSONSchemaProps
 	for _, field := range s.Properties {

@@ -1,4 +1,4 @@
-// Package health tells from an object's own status whether it is ready.
+// Package health computes from an object's own status whether it is ready.
 //
 // Pure: it decides from values alone.
 package health
@@ -19,16 +19,16 @@ type Health struct {
 	Message string
 }
 
-// Of computes an object's readiness by the rules of kstatus: its generation has
-// been observed, and its conditions or the fields of its well-known kind say
-// that it has arrived. Of some kinds their status says more, see kinds.
+// Of computes an object's readiness by the rules of kstatus: its generation has been observed,
+// and its conditions, or the fields of its well-known kind, are complete. For some kinds more of
+// the status counts, see reasonsByKind.
 func Of(o *unstructured.Unstructured) Health {
 	result, err := status.Compute(o)
 	if err != nil {
 		return Health{Message: fmt.Sprintf("its status can't be read: %v", err)}
 	}
 	if result.Status == status.CurrentStatus {
-		if why, known := kinds[o.GroupVersionKind().GroupKind()]; known {
+		if why, known := reasonsByKind[o.GroupVersionKind().GroupKind()]; known {
 			message := why(o)
 			return Health{Ready: message == "", Message: message}
 		}
@@ -41,34 +41,33 @@ func Of(o *unstructured.Unstructured) Health {
 	return Health{Message: message}
 }
 
-// Said is what an object says of itself in its Ready condition.
-type Said struct {
+// ReadyCondition is the Ready condition of an object.
+type ReadyCondition struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
-	// Stale says that it tells of an older generation than the object has; it
-	// tells of none where it doesn't say.
+	// Stale says that it is of an older generation than the object's; false if it names no
+	// generation.
 	Stale bool
-	// Generation is the one that it tells of; 0 where it doesn't say.
+	// Generation is its observed generation; 0 if it names none.
 	Generation int64
 }
 
-// Says reads what an object says of itself, if it has a Ready condition.
-func Says(o *unstructured.Unstructured) (said Said, ok bool) {
+// ReadyConditionOf reads an object's Ready condition, if it has one.
+func ReadyConditionOf(o *unstructured.Unstructured) (said ReadyCondition, ok bool) {
 	ready, ok := condition.Read(o).Get("Ready")
 	if !ok {
-		return Said{}, false
+		return ReadyCondition{}, false
 	}
 	observed := ready.ObservedGeneration
-	return Said{
+	return ReadyCondition{
 		Status: ready.Status, Reason: ready.Reason, Message: ready.Message,
 		Stale: observed != 0 && observed < o.GetGeneration(), Generation: observed,
 	}, true
 }
 
-// Complaint is what a managed resource says is wrong with it, in its condition Synced:
-// what its external resource waits for, as deep as anybody knows. It is empty while
-// nothing is, and for objects that have no such condition.
-func Complaint(o *unstructured.Unstructured) string {
+// SyncProblem is the problem in the condition Synced of a managed resource: what its external
+// resource waits for. It is empty if there is none, and for objects without that condition.
+func SyncProblem(o *unstructured.Unstructured) string {
 	synced, ok := condition.Read(o).Get("Synced")
 	if !ok || synced.Status != condition.False {
 		return ""
@@ -79,16 +78,16 @@ func Complaint(o *unstructured.Unstructured) string {
 	return synced.Reason + ": " + synced.Message
 }
 
-// Instance tells whether an instance of a definition is ready: its Ready
-// condition is true for its current generation. What it says while it isn't is
-// the deepest cause that it knows.
+// Instance computes the readiness of an instance of a definition: its Ready condition is true
+// for its current generation. The message of one that isn't ready is the root cause that it
+// reports.
 func Instance(o *unstructured.Unstructured) Health {
-	said, ok := Says(o)
+	said, ok := ReadyConditionOf(o)
 	switch {
 	case !ok:
 		return byState(o)
 	case said.Generation < o.GetGeneration():
-		return Health{Message: fmt.Sprintf("its status tells of generation %d, it is at %d", said.Generation, o.GetGeneration())}
+		return Health{Message: fmt.Sprintf("its status is of generation %d, not %d", said.Generation, o.GetGeneration())}
 	case said.Status == condition.True:
 		return Health{Ready: true}
 	case said.Message != "":
@@ -97,8 +96,8 @@ func Instance(o *unstructured.Unstructured) Health {
 	return Health{Message: said.Reason}
 }
 
-// byState judges an instance whose author has conditions of his own and no Ready among
-// them: it is ready when its state is ACTIVE, in a status of its current generation.
+// byState computes the readiness of an instance whose author defines conditions without Ready:
+// it is ready if its state is ACTIVE, in a status of its current generation.
 func byState(o *unstructured.Unstructured) Health {
 	var observed int64
 	for _, c := range condition.Read(o) {
@@ -107,29 +106,29 @@ func byState(o *unstructured.Unstructured) Health {
 	state, _, _ := unstructured.NestedString(o.Object, "status", "state")
 	switch {
 	case observed == 0:
-		return Health{Message: "it has not been looked at yet"}
+		return Health{Message: "it has not been reconciled yet"}
 	case observed < o.GetGeneration():
-		return Health{Message: fmt.Sprintf("its status tells of generation %d, it is at %d", observed, o.GetGeneration())}
+		return Health{Message: fmt.Sprintf("its status is of generation %d, not %d", observed, o.GetGeneration())}
 	case state == "ACTIVE":
 		return Health{Ready: true}
 	}
 	return Health{Message: "its state is " + state}
 }
 
-// Stale says whether the object's status tells of an older generation than its
-// spec has, where the status tells a generation at all.
+// Stale says whether the object's status has observed an older generation; false if it names
+// none.
 func Stale(o *unstructured.Unstructured) bool {
 	observed := Observed(o)
 	_, tells, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return (tells || observed != 0) && observed < o.GetGeneration()
 }
 
-// Observed is the generation that the object's status tells of: the status's own, or else
-// that of its Ready condition; 0 where neither says.
+// Observed is the generation that the object's status has observed: the status's own, or else
+// that of its Ready condition; 0 if neither names one.
 func Observed(o *unstructured.Unstructured) int64 {
 	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok {
 		return observed
 	}
-	said, _ := Says(o)
+	said, _ := ReadyConditionOf(o)
 	return said.Generation
 }

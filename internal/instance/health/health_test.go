@@ -30,13 +30,13 @@ func TestInstance(t *testing.T) {
 		ready  bool
 		says   string
 	}{
-		"Before anybody looked": {"metadata: {generation: 1}", false, "it has not been looked at yet"},
+		"Before the first reconcile": {"metadata: {generation: 1}", false, "it has not been reconciled yet"},
 		"Ready for its current generation": {
 			"{metadata: {generation: 2}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}", true, "",
 		},
 		"Ready for an older generation": {
 			"{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}",
-			false, "its status tells of generation 2, it is at 3",
+			false, "its status is of generation 2, not 3",
 		},
 		"Without a Ready of the author's its state counts": {
 			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'False', observedGeneration: 2}]}}", true, "",
@@ -46,7 +46,7 @@ func TestInstance(t *testing.T) {
 		},
 		"Or that of an older generation": {
 			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'True', observedGeneration: 1}]}}",
-			false, "its status tells of generation 1, it is at 2",
+			false, "its status is of generation 1, not 2",
 		},
 		"Not ready says the deepest cause": {
 			"{metadata: {generation: 1}, status: {conditions: [{type: Ready, status: 'False', reason: R, message: a waits for b.id, observedGeneration: 1}]}}",
@@ -95,7 +95,7 @@ func TestOf(t *testing.T) {
 		"A volume that can be claimed is":   {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Available}}", true, ""},
 		"A ReplicationController of 0 of 2": {"{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {replicas: 2}, status: {replicas: 2}}", false, "readyReplicas: 0/2"},
 		"A request that was denied isn't":   {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Denied, status: 'True', message: not us}]}}", false, "Failed: Denied: not us"},
-		"A request that nobody has signed":  {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
+		"A request without certificate":     {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
 		"What can't be read isn't ready": {
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, status: {conditions: some}}", false, "can't be read",
 		},
@@ -124,7 +124,7 @@ func TestStale(t *testing.T) {
 		"A condition without one says nothing": {
 			"{metadata: {generation: 5}, status: {conditions: [{type: Ready, status: 'True'}]}}", false,
 		},
-		"The status's own goes first": {
+		"The status's own has precedence": {
 			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 4}]}}", false,
 		},
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// kinds are those of Kubernetes' own whose status says more than kstatus reads of it. Each
-// says why an object isn't ready; empty if nothing is known to be wrong.
-var kinds = map[schema.GroupKind]func(*unstructured.Unstructured) string{
+// reasonsByKind are Kubernetes' own kinds whose status says more than kstatus reads. Each
+// function returns why an object isn't ready; empty if it is.
+var reasonsByKind = map[schema.GroupKind]func(*unstructured.Unstructured) string{
 	{Kind: "Pod"}:                   pod,
 	{Kind: "PersistentVolume"}:      volume,
 	{Kind: "ReplicationController"}: replicationController,
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: signingRequest,
 }
 
-// pod has not arrived where it has failed; kstatus counts it as ended.
+// pod is not ready if it has failed; kstatus counts it as complete.
 func pod(o *unstructured.Unstructured) string {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	if phase != "Failed" {
@@ -33,7 +33,7 @@ func pod(o *unstructured.Unstructured) string {
 	return why
 }
 
-// volume is ready when it can be claimed, or is.
+// volume is ready when it is available or bound.
 func volume(o *unstructured.Unstructured) string {
 	switch phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase {
 	case "Available", "Bound":

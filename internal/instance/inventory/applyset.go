@@ -14,15 +14,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Inventory is where an instance's children are to be looked for. It only grows
-// before something is made, and only shrinks after something is gone.
+// Inventory is the set of kinds and namespaces in which an instance may have children. It grows
+// before an object is created, and shrinks only after objects are gone.
 type Inventory struct {
 	Kinds map[schema.GroupKind]struct{}
-	// Namespaces are those beside the instance's own.
+	// Namespaces are those other than the instance's own.
 	Namespaces map[string]struct{}
 }
 
-// Of makes an inventory of the given kinds and namespaces.
+// Of returns an inventory of the given kinds and namespaces.
 func Of(kinds []schema.GroupKind, namespaces ...string) Inventory {
 	inv := Inventory{Kinds: map[schema.GroupKind]struct{}{}, Namespaces: map[string]struct{}{}}
 	for _, k := range kinds {
@@ -34,7 +34,7 @@ func Of(kinds []schema.GroupKind, namespaces ...string) Inventory {
 	return inv
 }
 
-// Read returns the inventory that an instance carries.
+// Read returns the inventory that an instance's annotations record.
 func Read(instance *unstructured.Unstructured) Inventory {
 	inv := Of(nil)
 	annotations := instance.GetAnnotations()
@@ -51,9 +51,9 @@ func fields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// Intact says whether what an instance carries is the inventory that was recorded,
-// and nobody has changed it since. One that carries no claim has recorded none.
-func Intact(instance *unstructured.Unstructured, owner Owner) bool {
+// IsIntact says whether the inventory on an instance is the one that was recorded: no other
+// writer has changed it since. An instance without a claim has recorded none.
+func IsIntact(instance *unstructured.Unstructured, owner Owner) bool {
 	if !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) && instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" {
 		return true
 	}
@@ -66,8 +66,8 @@ func signature(id, kinds, namespaces string) string {
 	return object.Digest([]string{id, kinds, namespaces})
 }
 
-// Grow returns the union of both.
-func (v Inventory) Grow(other Inventory) Inventory {
+// Union returns the union of both.
+func (v Inventory) Union(other Inventory) Inventory {
 	out := Of(nil)
 	for _, in := range []Inventory{v, other} {
 		maps.Copy(out.Kinds, in.Kinds)
@@ -76,14 +76,13 @@ func (v Inventory) Grow(other Inventory) Inventory {
 	return out
 }
 
-// Next is the inventory to record: it grows with what is wanted, and shrinks to it
-// only once everything has settled, and never by a kind that can't be read now:
-// its objects may be there.
+// Next is the inventory to record: it grows with the wanted one and shrinks to it only when
+// settled, and never by a kind that can't be read now, since it may have objects.
 func Next(recorded, wanted Inventory, unread []schema.GroupKind, settled bool) Inventory {
 	if !settled {
-		return wanted.Grow(recorded)
+		return wanted.Union(recorded)
 	}
-	next := wanted.Grow(Of(nil))
+	next := wanted.Union(Of(nil))
 	for _, gk := range unread {
 		if _, ok := recorded.Kinds[gk]; ok {
 			next.Kinds[gk] = struct{}{}
@@ -93,7 +92,7 @@ func Next(recorded, wanted Inventory, unread []schema.GroupKind, settled bool) I
 	return next
 }
 
-// Contains says whether everything of other is in v.
+// Contains says whether v includes all of other.
 func (v Inventory) Contains(other Inventory) bool {
 	for k := range other.Kinds {
 		if _, ok := v.Kinds[k]; !ok {
@@ -130,11 +129,10 @@ func (v Inventory) namespacesText() string {
 
 var uidFinalizer = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}` + regexp.QuoteMeta(v1alpha1.FinalizerSuffix) + `$`)
 
-// Retired lists the dialect's finalizers that an instance carries beside the
-// current one: those of former incarnations of its definition, by UID or by
-// another name. A kind is served by one definition at a time, so nobody else
-// waits for them.
-func Retired(instance *unstructured.Unstructured, current string) []string {
+// FormerFinalizers lists the dialect's finalizers on an instance other than the current one:
+// those of former incarnations of its definition, by UID or by another name. A kind is served by
+// one definition at a time, so that no other controller waits for them.
+func FormerFinalizers(instance *unstructured.Unstructured, current string) []string {
 	var out []string
 	for _, f := range instance.GetFinalizers() {
 		if f != current && IsFinalizer(f) {
@@ -144,8 +142,8 @@ func Retired(instance *unstructured.Unstructured, current string) []string {
 	return out
 }
 
-// IsFinalizer says whether the finalizer is one that instances carry for their
-// definition, in whatever incarnation or spelling.
+// IsFinalizer says whether the finalizer is one that definitions put on their instances, of any
+// incarnation or spelling.
 func IsFinalizer(f string) bool {
 	return f == v1alpha1.Finalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || uidFinalizer.MatchString(f) || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
 }

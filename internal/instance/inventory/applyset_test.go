@@ -27,7 +27,7 @@ func instance() *unstructured.Unstructured {
 	return o
 }
 
-func TestGrowAndContains(t *testing.T) {
+func TestUnionAndContains(t *testing.T) {
 	none := inventory.Of(nil)
 	maps := inventory.Of([]schema.GroupKind{configMaps}, "a")
 	both := inventory.Of([]schema.GroupKind{configMaps, deployments}, "a", "b")
@@ -39,10 +39,10 @@ func TestGrowAndContains(t *testing.T) {
 		"Less doesn't contain more":             {maps.Contains(both), false},
 		"Namespaces count":                      {maps.Contains(inventory.Of([]schema.GroupKind{configMaps}, "b")), false},
 		"Kinds count":                           {maps.Contains(inventory.Of([]schema.GroupKind{deployments}, "a")), false},
-		"What has grown contains what it was":   {maps.Grow(both).Contains(maps), true},
-		"What has grown contains what came":     {maps.Grow(both).Contains(both), true},
+		"What has grown contains what it was":   {maps.Union(both).Contains(maps), true},
+		"What has grown contains what came":     {maps.Union(both).Contains(both), true},
 		"Growing leaves the inventory as it is": {maps.Contains(both), false},
-		"Nothing can grow":                      {none.Grow(maps).Contains(maps), true},
+		"Nothing can grow":                      {none.Union(maps).Contains(maps), true},
 	}
 	for name, tc := range cases {
 		if tc.got != tc.want {
@@ -51,7 +51,7 @@ func TestGrowAndContains(t *testing.T) {
 	}
 }
 
-func TestClaimIsReadAgain(t *testing.T) {
+func TestAClaimIsReadAgain(t *testing.T) {
 	o := instance()
 	owner := inventory.OwnerOf(o, object.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}, "v1")
 	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"), inventory.Defaults{
@@ -83,12 +83,12 @@ func TestClaimIsReadAgain(t *testing.T) {
 	if diff := cmp.Diff([]schema.GroupKind{configMaps, deployments}, read.GroupKinds()); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
-	if !claim.In(configuration) {
+	if !claim.IsOn(configuration) {
 		t.Error("what carries the claim is said not to")
 	}
 }
 
-func TestClaimIn(t *testing.T) {
+func TestClaimIsOn(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc", UID: "d-1"}, "v1")
 	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{configMaps}), inventory.Defaults{})
 	cases := map[string]struct {
@@ -113,13 +113,13 @@ func TestClaimIn(t *testing.T) {
 			reason: "without it the instance could go before its children",
 			change: func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"other/finalizer"}) },
 		},
-		"Another incarnation of the definition claims anew": {
+		"Another incarnation of the definition claims it again": {
 			reason: "the label names the definition that serves it now",
 			change: func(o *unstructured.Unstructured) {
 				o.SetLabels(with(o.GetLabels(), v1alpha1.DefinitionIDLabel, "d-2"))
 			},
 		},
-		"A smaller inventory claims anew": {
+		"A smaller inventory claims it again": {
 			reason: "a kind that is written must be found again",
 			change: func(o *unstructured.Unstructured) {
 				o.SetAnnotations(with(o.GetAnnotations(), v1alpha1.ApplySetKindsAnnotation, ""))
@@ -130,7 +130,7 @@ func TestClaimIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := claim.Configuration(instance())
 			tc.change(o)
-			if got := claim.In(o); got != tc.want {
+			if got := claim.IsOn(o); got != tc.want {
 				t.Errorf("%s: want %t, got %t", tc.reason, tc.want, got)
 			}
 		})
@@ -142,7 +142,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-func TestRetiredFinalizers(t *testing.T) {
+func TestFormerFinalizers(t *testing.T) {
 	const uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0.kro.run/finalizer"
 	cases := map[string]struct {
 		reason  string
@@ -162,7 +162,7 @@ func TestRetiredFinalizers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := instance()
 			o.SetFinalizers(tc.carried)
-			if diff := cmp.Diff(tc.want, inventory.Retired(o, tc.current)); diff != "" {
+			if diff := cmp.Diff(tc.want, inventory.FormerFinalizers(o, tc.current)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})

@@ -12,25 +12,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Claim is what an instance carries while its children exist.
+// Claim is what an instance carries while it has children: labels, annotations and a finalizer.
 type Claim struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Finalizer   string
-	// Fields are what else the dialect writes down before anything is made; the graph
+	// Fields are further fields that the dialect sets before any resource is created; the graph
 	// dialect has none.
 	Fields []Field
 }
 
-// Field is a field of an object, from its root, and the value that it is to have, as an
-// unstructured object has it; nil for none.
+// Field is a field of an object, from its root, and its desired value in unstructured form; nil
+// for none.
 type Field struct {
 	Path  []string
 	Value any
 }
 
-// ClaimOf says what the owner's instance is to carry for an inventory, and for
-// what its definition says of its deletion.
+// ClaimOf returns the claim of the owner's instance for an inventory, and for its definition's
+// settings for deletion.
 func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
 	c := Claim{
 		Labels: map[string]string{v1alpha1.ApplySetIDLabel: o.ID()},
@@ -43,7 +43,7 @@ func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
 	}
 	switch o.Definition.Dialect {
 	case object.CompositeDialect:
-		c.Labels[apiextensions.CompositeLabel] = o.Family[apiextensions.CompositeLabel]
+		c.Labels[apiextensions.CompositeLabel] = o.TreeLabels[apiextensions.CompositeLabel]
 		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
 	case object.ClaimDialect:
 		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
@@ -65,9 +65,9 @@ func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
 	return c
 }
 
-// In says whether the instance carries the claim already. A different version
-// of this program alone is no reason to write.
-func (c Claim) In(instance *unstructured.Unstructured) bool {
+// IsOn says whether the instance carries the claim already. Another version of this program
+// alone is no reason to write.
+func (c Claim) IsOn(instance *unstructured.Unstructured) bool {
 	if !slices.Contains(instance.GetFinalizers(), c.Finalizer) {
 		return false
 	}
@@ -85,17 +85,16 @@ func (c Claim) In(instance *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.Fields, func(f Field) bool { return !f.in(instance) })
+	return !slices.ContainsFunc(c.Fields, func(f Field) bool { return !f.isOn(instance) })
 }
 
-func (f Field) in(instance *unstructured.Unstructured) bool {
+func (f Field) isOn(instance *unstructured.Unstructured) bool {
 	got, _, _ := unstructured.NestedFieldNoCopy(instance.Object, f.Path...)
 	return equality.Semantic.DeepEqual(got, f.Value)
 }
 
-// Configuration is the claim as a server-side apply configuration, for a claim without
-// fields. It carries the instance's UID, so that a late write can't bring back an
-// instance that is gone.
+// Configuration is the claim as a server-side apply configuration, for a claim without fields.
+// It has the instance's UID, so that a delayed write can't recreate an instance that is gone.
 func (c Claim) Configuration(instance *unstructured.Unstructured) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(instance.GroupVersionKind())
@@ -108,10 +107,10 @@ func (c Claim) Configuration(instance *unstructured.Unstructured) *unstructured.
 	return u
 }
 
-// Change is the claim as a merge patch (RFC 7386) of the instance, with only what the
-// instance hasn't yet. Whoever sets a field to what it is anyway keeps it for himself,
-// as by server-side apply he would not.
-func (c Claim) Change(instance *unstructured.Unstructured) map[string]any {
+// MergePatch is the claim as a merge patch (RFC 7386) of the instance, with only what the
+// instance lacks: a manager that patches a field to the value that it has already becomes its
+// owner.
+func (c Claim) MergePatch(instance *unstructured.Unstructured) map[string]any {
 	change := map[string]any{}
 	metadata := map[string]any{
 		"labels":      missing(c.Labels, instance.GetLabels()),
@@ -122,7 +121,7 @@ func (c Claim) Change(instance *unstructured.Unstructured) map[string]any {
 	}
 	change["metadata"] = metadata
 	for _, f := range c.Fields {
-		if !f.in(instance) {
+		if !f.isOn(instance) {
 			put(change, f.Path, f.Value)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// family are the labels by which the children of an instance tell whose they are.
-func family(d object.Dialect, instance *unstructured.Unstructured) map[string]string {
+// treeLabels are the labels by which the children of an instance name the tree that they belong
+// to.
+func treeLabels(d object.Dialect, instance *unstructured.Unstructured) map[string]string {
 	switch d {
 	case object.CompositeDialect:
 		out := map[string]string{apiextensions.CompositeLabel: RootOf(instance)}
@@ -31,8 +32,8 @@ func family(d object.Dialect, instance *unstructured.Unstructured) map[string]st
 	return nil
 }
 
-// RootOf is the name of the composite at the top of a composite's tree, itself if it is
-// in none.
+// RootOf is the name of the composite at the root of a composite's tree, itself if it has no
+// parent.
 func RootOf(composite *unstructured.Unstructured) string {
 	if root := composite.GetLabels()[apiextensions.CompositeLabel]; root != "" {
 		return root
@@ -40,13 +41,13 @@ func RootOf(composite *unstructured.Unstructured) string {
 	return object.LabelValue(composite.GetName())
 }
 
-// controls says whether Kubernetes lets the owner be the controller of an object. A claim's
-// composite is in no namespace; its Secret is in the claim's.
-func (o Owner) controls(child *unstructured.Unstructured) bool {
+// canControl says whether Kubernetes lets the owner be the controller of an object. A claim's
+// composite is cluster-scoped; its Secret is in the claim's namespace.
+func (o Owner) canControl(child *unstructured.Unstructured) bool {
 	return o.Namespace == "" || o.Namespace == child.GetNamespace()
 }
 
-// markComposed puts the composition dialect's marks onto what a composite is composed of.
+// markComposed sets the composition dialect's annotations of a composed resource.
 func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
 	annotations := child.GetAnnotations()
 	if annotations == nil {
@@ -56,14 +57,14 @@ func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
 	child.SetAnnotations(annotations)
 }
 
-// control makes a composite or a claim the controller of a child. One that is to stay has
-// no owner reference: the garbage collector knows of nobody's policies, and would take it
+// setController makes a composite or a claim the controller of a child. A preserved child has no
+// owner reference: the garbage collector doesn't know deletion policies, and would delete it
 // with its owner, or before it.
-func (o Owner) control(child *unstructured.Unstructured, at Place) {
-	if !o.controls(child) {
+func (o Owner) setController(child *unstructured.Unstructured, at Place) {
+	if !o.canControl(child) {
 		return
 	}
-	if at.Stays {
+	if at.Preserved {
 		if refs := slices.DeleteFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.UID }); len(refs) > 0 {
 			child.SetOwnerReferences(refs)
 		} else {
@@ -77,13 +78,13 @@ func (o Owner) control(child *unstructured.Unstructured, at Place) {
 		APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID,
 		Controller: &yes, BlockOwnerDeletion: &yes,
 	})
-	if o.Anchor.UID != "" && !o.Unreferred {
-		refs = append(refs, o.Anchor.reference())
+	if o.CRD.UID != "" && !o.NoOwnerReferences {
+		refs = append(refs, o.CRD.reference())
 	}
 	child.SetOwnerReferences(refs)
 }
 
-// composedMarks are the composition dialect's labels and annotations on a child.
+// composedMarks are the composition dialect's labels and annotations of a child.
 func composedMarks(child *unstructured.Unstructured) (labels, annotations []string) {
 	own := []string{apiextensions.CompositeLabel, apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel}
 	if IsInstance(child) {

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// TestWhatIsToStayHasNoOwner marks what a composite is composed of.
-func TestWhatIsToStayHasNoOwner(t *testing.T) {
+// TestAPreservedChildHasNoOwner marks what a composite is composed of.
+func TestAPreservedChildHasNoOwner(t *testing.T) {
 	composite := instance()
 	owner := inventory.OwnerOf(composite, object.Definition{Dialect: object.CompositeDialect}, "v1")
 	child := func() *unstructured.Unstructured {
@@ -41,7 +41,7 @@ func TestWhatIsToStayHasNoOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := tc.object.DeepCopy()
-			owner.Mark(o, inventory.Place{Node: "a", Stays: tc.stays})
+			owner.Mark(o, inventory.Place{Node: "a", Preserved: tc.stays})
 			var got []types.UID
 			for _, ref := range o.GetOwnerReferences() {
 				got = append(got, ref.UID)
@@ -59,8 +59,8 @@ func TestWhatIsToStayHasNoOwner(t *testing.T) {
 	}
 }
 
-// TestWhatIsRetained has been left in place by an instance with a UID.
-func TestWhatIsRetained(t *testing.T) {
+// TestIsRetained has been left in place by an instance with a UID.
+func TestIsRetained(t *testing.T) {
 	yes := true
 	by := func(uid types.UID) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{Kind: "App", Name: "x", UID: uid, Controller: &yes}}
@@ -71,13 +71,13 @@ func TestWhatIsRetained(t *testing.T) {
 		owners []metav1.OwnerReference
 		want   bool
 	}{
-		"what nobody has retained":                          {},
-		"a graph's":                                         {from: "former", id: "former", want: true},
-		"a graph's that another has taken on":               {from: "former", id: "another"},
-		"a composite's":                                     {from: "former", want: true},
-		"a composite's that refers to it still":             {from: "former", owners: by("former"), want: true},
-		"a composite's that another has taken on":           {from: "former", owners: by("another")},
-		"a claim's, which is nobody's in Kubernetes' words": {from: "former", want: true},
+		"one that was not retained": {},
+		"a graph's":                 {from: "former", id: "former", want: true},
+		"a graph's that another instance has taken over": {from: "former", id: "another"},
+		"a composite's":                             {from: "former", want: true},
+		"a composite's that refers to it still":     {from: "former", owners: by("former"), want: true},
+		"a composite's that another has taken over": {from: "former", owners: by("another")},
+		"a claim's, which has no controller":        {from: "former", want: true},
 	} {
 		o := child()
 		o.SetOwnerReferences(tc.owners)
@@ -106,9 +106,9 @@ func TestAClaimIsTheControllerOfItsSecret(t *testing.T) {
 		object *unstructured.Unstructured
 		want   bool
 	}{
-		"one that it controls is the claim's":                       {secret("prod", "i-1"), true},
-		"one of a claim of that name, which is gone, isn't":         {secret("prod", "i-0"), false},
-		"one that nobody controls isn't, whatever it may be called": {secret("prod", ""), false},
+		"one that it controls is the claim's":               {secret("prod", "i-1"), true},
+		"one of a claim of that name, which is gone, isn't": {secret("prod", "i-0"), false},
+		"one without controller isn't, whatever its name":   {secret("prod", ""), false},
 	} {
 		if got := claim.Owns(tc.object); got != tc.want {
 			t.Errorf("%s: %t", name, got)
@@ -117,7 +117,7 @@ func TestAClaimIsTheControllerOfItsSecret(t *testing.T) {
 	own, elsewhere, staying := secret("prod", ""), secret("", ""), secret("prod", "i-1")
 	claim.Mark(own, inventory.Place{Node: "connection"})
 	claim.Mark(elsewhere, inventory.Place{Node: "composite"})
-	claim.Mark(staying, inventory.Place{Node: "connection", Stays: true})
+	claim.Mark(staying, inventory.Place{Node: "connection", Preserved: true})
 	ref := metav1.GetControllerOf(own)
 	if ref == nil || ref.UID != "i-1" || ref.BlockOwnerDeletion == nil || !*ref.BlockOwnerDeletion {
 		t.Errorf("it refers to %v", own.GetOwnerReferences())
@@ -130,7 +130,7 @@ func TestAClaimIsTheControllerOfItsSecret(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherEngineHasReleased(t *testing.T) {
+func TestIsReleasedElsewhere(t *testing.T) {
 	deleted := func(marks ...string) *unstructured.Unstructured {
 		o := instance()
 		now := metav1.Now()
@@ -150,13 +150,13 @@ func TestWhatAnotherEngineHasReleased(t *testing.T) {
 		dialect  object.Dialect
 		want     bool
 	}{
-		"It has taken its finalizer off":              {deleted(), object.CompositeDialect, true},
-		"It deletes in the foreground":                {deleted("foregroundDeletion"), object.CompositeDialect, true},
-		"Its finalizer is there, and now ours":        {deleted("composite.apiextensions.crossplane.io"), object.CompositeDialect, false},
-		"The engine has claimed it, and let go of it": {deleted("claimed"), object.CompositeDialect, false},
-		"A claim may be released, too":                {deleted(), object.ClaimDialect, true},
-		"A graph's instance has no such owner":        {deleted(), object.GraphDialect, false},
-		"It lives":                                    {instance(), object.CompositeDialect, false},
+		"It has removed its finalizer":                        {deleted(), object.CompositeDialect, true},
+		"It deletes in the foreground":                        {deleted("foregroundDeletion"), object.CompositeDialect, true},
+		"Its finalizer is there, and now ours":                {deleted("composite.apiextensions.crossplane.io"), object.CompositeDialect, false},
+		"The engine has claimed it and removed its finalizer": {deleted("claimed"), object.CompositeDialect, false},
+		"A claim may be released, too":                        {deleted(), object.ClaimDialect, true},
+		"A graph's instance has no such owner":                {deleted(), object.GraphDialect, false},
+		"It lives":                                            {instance(), object.CompositeDialect, false},
 	}
 	for name, tc := range cases {
 		if got := inventory.IsReleasedElsewhere(tc.instance, object.Definition{Dialect: tc.dialect}); got != tc.want {

@@ -10,7 +10,7 @@ import (
 
 // Item is a place in a collection.
 type Item struct {
-	// Index is the place, from 0, and Size how many there are.
+	// Index is the place, from 0, and Size the number of items.
 	Index, Size int
 }
 
@@ -21,7 +21,7 @@ func (i *Item) mark(labels map[string]string) {
 	}
 }
 
-// ItemOf reads where a child stands in its collection; nil for one that is in none.
+// ItemOf reads the place of a child in its collection; nil if it is in none.
 func ItemOf(child *unstructured.Unstructured) *Item {
 	labels := child.GetLabels()
 	index, err := strconv.Atoi(labels[v1alpha1.CollectionIndexLabel])
@@ -35,9 +35,9 @@ func ItemOf(child *unstructured.Unstructured) *Item {
 	return &Item{Index: index, Size: size}
 }
 
-// ItemID names an item of a collection among the nodes of its instance: by what its
-// object is called, with the namespace where that isn't the instance's own. The name
-// is the item's identity, its place isn't: that shifts.
+// ItemID is the id of an item of a collection among the nodes of its instance: by the name of
+// its object, with the namespace if that isn't home, the instance's own. The name identifies the
+// item; its place doesn't, since that shifts.
 func ItemID(collection, home, namespace, name string) string {
 	if namespace != "" && namespace != home {
 		name = namespace + "/" + name
@@ -45,8 +45,8 @@ func ItemID(collection, home, namespace, name string) string {
 	return collection + "[" + name + "]"
 }
 
-// NodeID names, among the nodes of an instance whose namespace is home, the one that
-// made a child: an item of a collection is a node of its own.
+// NodeID is the id of the node that created a child, among the nodes of an instance in namespace
+// home: an item of a collection is a node of its own.
 func NodeID(child *unstructured.Unstructured, home string) string {
 	if ItemOf(child) == nil {
 		return Node(child)

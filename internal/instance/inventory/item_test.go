@@ -34,7 +34,7 @@ func TestAnItemIsNamedByItsObject(t *testing.T) {
 	}
 }
 
-func TestLabelsThatSomebodyInventedAreNoItems(t *testing.T) {
+func TestMalformedItemLabelsAreIgnored(t *testing.T) {
 	for index, size := range map[string]string{"": "2", "x": "2", "-1": "2", "1": "x", "0": ""} {
 		o := &unstructured.Unstructured{Object: map[string]any{}}
 		o.SetLabels(map[string]string{"kro.run/collection-index": index, "kro.run/collection-size": size})

@@ -12,22 +12,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// Limits are how long a deletion may take; zero for as long as it takes.
+// Limits are the time limits of a deletion; zero for none.
 type Limits struct {
-	// Timeout is when it is reported as stalled, ForceAfter how long something may
-	// block it before it is let go of.
+	// Timeout is after how long the deletion is reported as stalled, ForceAfter after how long a
+	// blocker is left behind.
 	Timeout, ForceAfter time.Duration
 }
 
-// Defaults are what a definition says of the deletion of its instances. They are
-// written on each, so that it can be taken apart without its definition.
+// Defaults are a definition's settings for the deletion of its instances. They are recorded on
+// each instance, so that it can be deleted without its definition.
 type Defaults struct {
 	Limits
-	// OnDelete holds the nodes whose objects aren't to be deleted.
+	// OnDelete holds the policies of nodes whose objects are not deleted.
 	OnDelete map[string]v1alpha1.DeletionPolicy
 }
 
-// text is what an instance carries of it: "timeout=10m0s,Retain=a;b".
+// text is the value of the annotation: "timeout=10m0s,Retain=a;b".
 func (d Defaults) text() string {
 	var parts []string
 	if d.Timeout > 0 {
@@ -55,8 +55,8 @@ const (
 	forceAfterKey = "forceAfter"
 )
 
-// DefaultsOf reads what an instance's definition said when it last looked at it.
-// What can't be read somebody has made of it, and counts as not there.
+// DefaultsOf reads the settings of the definition as recorded on an instance. Malformed parts,
+// which other writers have changed, are ignored.
 func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 	d := Defaults{OnDelete: map[string]v1alpha1.DeletionPolicy{}}
 	for _, part := range fields(instance.GetAnnotations()[v1alpha1.DeletionDefaultsAnnotation]) {
@@ -75,9 +75,8 @@ func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 	return d
 }
 
-// LimitsOf reads the limits of an instance's deletion: its own annotations, or
-// else its definition's. An annotation that can't be read is told, and counts as
-// not there.
+// LimitsOf reads the limits of an instance's deletion: from its own annotations, or else from
+// its definition's. An invalid annotation is a problem and ignored.
 func LimitsOf(instance *unstructured.Unstructured) (Limits, diag.List) {
 	limits := DefaultsOf(instance).Limits
 	var problems diag.List
@@ -88,7 +87,7 @@ func LimitsOf(instance *unstructured.Unstructured) (Limits, diag.List) {
 		}
 		d, err := time.ParseDuration(strings.TrimSpace(text))
 		if err != nil || d <= 0 {
-			problems.Addf("metadata.annotations", "%s is %q, which is no duration such as 10m", key, diag.Cut(text, 40))
+			problems.Addf("metadata.annotations", "%s is %q, which is no duration such as 10m", key, diag.Truncate(text, 40))
 			return
 		}
 		*limit = d

@@ -1,7 +1,6 @@
-// Package inventory holds what an instance owns and how that is written down:
-// on the instance as an ApplySet (KEP-3659), which names the kinds and
-// namespaces to look in, and on each child as labels, which name the instance
-// and the node. With both, an instance can be taken apart without its
+// Package inventory records what an instance owns: on the instance as an ApplySet (KEP-3659),
+// which names the kinds and namespaces of its children, and on each child as labels, which name
+// the instance and the node. With both, an instance can be deleted with its children without its
 // definition.
 //
 // Pure: it decides from values alone.
@@ -20,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Owner is an instance as its children know it.
+// Owner is an instance as the owner of its children.
 type Owner struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
@@ -30,48 +29,48 @@ type Owner struct {
 	Definition object.Definition
 	// Version is this program's version, for the dialect's version label.
 	Version string
-	// Anchor is the CustomResourceDefinition of the instance's kind, and Unreferred says that
-	// its children don't refer to it as their owner: see refer.
-	Anchor     Anchor
-	Unreferred bool
-	// Family are the labels by which the composition dialect tells to whose tree an
-	// object belongs; a graph's children have none.
-	Family map[string]string
+	// CRD is the CustomResourceDefinition of the instance's kind. NoOwnerReferences says that
+	// its children don't refer to it as their owner: see addOwnerReferences.
+	CRD               CRD
+	NoOwnerReferences bool
+	// TreeLabels are the labels of the composition dialect that name the root composite and the
+	// claim of an object; empty for a graph's children.
+	TreeLabels map[string]string
 }
 
 // OwnerOf describes an instance as an owner.
 func OwnerOf(instance *unstructured.Unstructured, d object.Definition, version string) Owner {
 	return Owner{
-		Kind:       instance.GroupVersionKind(),
-		Namespace:  instance.GetNamespace(),
-		Name:       instance.GetName(),
-		UID:        instance.GetUID(),
-		Definition: d,
-		Version:    object.LabelValue(version),
-		Family:     family(d.Dialect, instance),
-		Unreferred: instance.GetAnnotations()[v1alpha1.OwnerReferencesAnnotation] == string(v1alpha1.OwnerReferencesNone),
+		Kind:              instance.GroupVersionKind(),
+		Namespace:         instance.GetNamespace(),
+		Name:              instance.GetName(),
+		UID:               instance.GetUID(),
+		Definition:        d,
+		Version:           object.LabelValue(version),
+		TreeLabels:        treeLabels(d.Dialect, instance),
+		NoOwnerReferences: instance.GetAnnotations()[v1alpha1.OwnerReferencesAnnotation] == string(v1alpha1.OwnerReferencesNone),
 	}
 }
 
-// ID is the ApplySet's identity: it derives from name, namespace, kind and
-// group, and so outlives the instance's UID.
+// ID is the ID of the ApplySet: it is derived from name, namespace, kind and group, and so is
+// the same for another incarnation of the instance.
 func (o Owner) ID() string { return ApplySetID(o.Key()) }
 
-// Key names the instance.
+// Key is the key of the instance.
 func (o Owner) Key() object.Key {
 	return object.Key{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// ApplySetID is the identity of the ApplySet whose parent has the given key, in
-// the form that KEP-3659 demands.
+// ApplySetID is the ID of the ApplySet whose parent has the given key, in the form that KEP-3659
+// requires.
 func ApplySetID(k object.Key) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{k.Name, k.Namespace, k.Kind, k.Group}, ".")))
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
 
-// Sign puts the digest of an object's content onto it, by which a pass knows
-// without a request that nothing is to be applied, and this program's version, if
-// any. Neither counts for the digest: a new version is no reason to write.
+// Sign sets the annotation with the digest of an object's content, by which a reconcile knows
+// without a request that there is nothing to apply, and the label with this program's version,
+// if any. Neither is part of the digest: a new version is no reason to write.
 func Sign(o *unstructured.Unstructured, version string) {
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
 	delete(labels, v1alpha1.VersionLabel)

@@ -81,7 +81,7 @@ func TestMark(t *testing.T) {
 	if diff := cmp.Diff(want, o.GetLabels()); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if !owner.Owns(o) || inventory.Node(o) != "settings" || inventory.Layer(o) != 2 || inventory.Applied(o) == "" {
+	if !owner.Owns(o) || inventory.Node(o) != "settings" || inventory.Layer(o) != 2 || inventory.AppliedDigest(o) == "" {
 		t.Errorf("what is marked isn't read again: %v", o.GetAnnotations())
 	}
 }
@@ -92,7 +92,7 @@ func TestDigestOfWhatIsApplied(t *testing.T) {
 		o := child()
 		change(o)
 		owner.Mark(o, inventory.Place{Node: "settings", Layer: layer})
-		return inventory.Applied(o)
+		return inventory.AppliedDigest(o)
 	}
 	same := func(*unstructured.Unstructured) {}
 	first := of("v1", 1, same)
@@ -164,7 +164,7 @@ func TestLongNamesStayApart(t *testing.T) {
 	}
 }
 
-func TestWhoseAnObjectIs(t *testing.T) {
+func TestDescribeOwner(t *testing.T) {
 	yes := true
 	mark := func(labels map[string]string, refs ...metav1.OwnerReference) *unstructured.Unstructured {
 		o := child()
@@ -177,12 +177,12 @@ func TestWhoseAnObjectIs(t *testing.T) {
 		unowned bool
 		whose   string
 	}{
-		"Nobody's": {mark(nil), true, "nobody here"},
+		"Nobody's": {mark(nil), true, "no known owner"},
 		"An instance's": {mark(map[string]string{
 			v1alpha1.OwnedLabel: "true", v1alpha1.InstanceKindLabel: "Vpc", v1alpha1.InstanceNamespaceLabel: "prod", v1alpha1.InstanceNameLabel: "other",
 		}), false, "Vpc prod/other"},
 		"A controller's":             {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web", Controller: &yes}), false, "Deployment web"},
-		"An owner that controls not": {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web"}), true, "nobody here"},
+		"An owner that controls not": {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web"}), true, "no known owner"},
 		"Another tool's":             {mark(map[string]string{v1alpha1.ManagedByLabel: "Helm"}), true, "Helm"},
 		"Another set's":              {mark(map[string]string{v1alpha1.ApplySetPartOfLabel: "applyset-x-v1"}), false, "applyset-x-v1"},
 	}
@@ -191,7 +191,7 @@ func TestWhoseAnObjectIs(t *testing.T) {
 			if got := inventory.IsUnowned(tc.object); got != tc.unowned {
 				t.Errorf("unowned: want %t, got %t", tc.unowned, got)
 			}
-			if got := inventory.Whose(tc.object); got != tc.whose {
+			if got := inventory.DescribeOwner(tc.object); got != tc.whose {
 				t.Errorf("whose: want %q, got %q", tc.whose, got)
 			}
 		})

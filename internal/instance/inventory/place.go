@@ -14,29 +14,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Place is where a child stands in its instance: what has to be known to take the
-// instance apart without its definition. It is written on the child itself.
+// Place is the place of a child in its instance: what is needed to delete the instance's
+// children in order without its definition. It is recorded on the child.
 type Place struct {
-	// Node is the id of the node that makes the child.
+	// Node is the id of the node that creates the child.
 	Node string
-	// Item is where the child stands in the collection that the node makes; nil
-	// where the node makes a single object.
+	// Item is the child's place in the collection that the node creates; nil if the node creates
+	// a single object.
 	Item *Item
 	// Layer is the node's place in the order of application, from 0.
 	Layer int
-	// DependsOn are the nodes that the child's own depends on, DeleteAfter those
-	// that have to go before it beside those that depend on it. Both are sorted.
+	// DependsOn are the nodes that the child's node depends on. DeleteAfter are the nodes, other
+	// than its dependents, whose objects are deleted before the child. Both are sorted.
 	DependsOn, DeleteAfter []string
-	// OnDelete says what becomes of the child when it isn't wanted any more;
-	// empty for DeletionDelete.
+	// OnDelete is the deletion policy of the child; empty for DeletionDelete.
 	OnDelete v1alpha1.DeletionPolicy
-	// Stays says that somebody wants the child to outlive its instance, as things are
-	// now: the garbage collector isn't told whose it is. It isn't written.
-	Stays bool
+	// Preserved says that the child is to outlive its instance by the current policies: it has
+	// no owner reference then. It isn't recorded.
+	Preserved bool
 }
 
-// Mark puts the ownership labels of a node's object and its place onto it, and
-// signs it.
+// Mark sets the ownership labels and the place of a node's object, and signs it.
 func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	labels := child.GetLabels()
 	if labels == nil {
@@ -45,19 +43,19 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	for _, key := range []string{v1alpha1.NodeIDLabel, v1alpha1.CollectionIndexLabel, v1alpha1.CollectionSizeLabel} {
 		delete(labels, key)
 	}
-	maps.Copy(labels, o.Family)
+	maps.Copy(labels, o.TreeLabels)
 	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
 	if o.Definition.Dialect == object.GraphDialect {
 		o.markLabels(labels, at)
 		child.SetLabels(labels)
 		at.Annotate(child)
-		at.sayOrphaned(child)
+		at.annotateOrphaned(child)
 		if object.LabelValue(o.Name) != o.Name {
 			annotations := child.GetAnnotations()
 			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
 			child.SetAnnotations(annotations)
 		}
-		o.refer(child, at)
+		o.addOwnerReferences(child, at)
 		Sign(child, o.Version)
 		return
 	}
@@ -69,11 +67,11 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	if o.Definition.Dialect == object.CompositeDialect {
 		o.markComposed(child, at)
 	}
-	o.control(child, at)
+	o.setController(child, at)
 	Sign(child, "")
 }
 
-// markLabels are the graph dialect's labels of a child.
+// markLabels sets the graph dialect's labels of a child.
 func (o Owner) markLabels(labels map[string]string, at Place) {
 	labels[v1alpha1.OwnedLabel] = "true"
 	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
@@ -89,7 +87,8 @@ func (o Owner) markLabels(labels map[string]string, at Place) {
 	at.Item.mark(labels)
 }
 
-// Annotate writes the place on a child, but for the node, which a label names.
+// Annotate records the place in the annotations of a child, except for the node, which a label
+// names.
 func (p Place) Annotate(child *unstructured.Unstructured) {
 	annotations := child.GetAnnotations()
 	if annotations == nil {
@@ -108,9 +107,9 @@ func (p Place) Annotate(child *unstructured.Unstructured) {
 	child.SetAnnotations(annotations)
 }
 
-// sayOrphaned says in the dialect's own words, beside ours, that a child is left in
-// place: those who know only them can tell.
-func (p Place) sayOrphaned(child *unstructured.Unstructured) {
+// annotateOrphaned sets the dialect's own annotation of an orphaned child beside ours, for other
+// implementations of the dialect.
+func (p Place) annotateOrphaned(child *unstructured.Unstructured) {
 	annotations := child.GetAnnotations()
 	delete(annotations, v1alpha1.OrphanedAnnotation)
 	if p.OnDelete == v1alpha1.DeletionOrphan {
@@ -119,8 +118,8 @@ func (p Place) sayOrphaned(child *unstructured.Unstructured) {
 	child.SetAnnotations(annotations)
 }
 
-// PlaceOf reads a child's place. What is unreadable counts as not there: such a
-// child is deleted, and first.
+// PlaceOf reads a child's place. Malformed parts count as missing: such a child is deleted, and
+// first.
 func PlaceOf(child *unstructured.Unstructured) Place {
 	annotations := child.GetAnnotations()
 	p := Place{
@@ -137,8 +136,8 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 	return p
 }
 
-// IsRetained says whether a former instance has left the child in place as it was,
-// because of its own say, and no other has taken it on since.
+// IsRetained says whether a former instance has retained the child by its own policy, and no
+// other instance has taken it over since.
 func IsRetained(child *unstructured.Unstructured) bool {
 	from := child.GetAnnotations()[v1alpha1.RetainedFromAnnotation]
 	if from == "" {
@@ -151,15 +150,15 @@ func IsRetained(child *unstructured.Unstructured) bool {
 	return ref == nil || from == string(ref.UID)
 }
 
-// IsOrdered says whether a child tells what it depends on. One that an earlier
-// version of this program has made doesn't.
-func IsOrdered(child *unstructured.Unstructured) bool {
-	_, told := child.GetAnnotations()[v1alpha1.DependsOnAnnotation]
-	return told
+// HasDependsOn says whether a child lists its dependencies. One that an earlier version of this
+// program created doesn't.
+func HasDependsOn(child *unstructured.Unstructured) bool {
+	_, has := child.GetAnnotations()[v1alpha1.DependsOnAnnotation]
+	return has
 }
 
-// Node is the id of the node that made a child; empty for what isn't one. What a
-// composite is composed of has a name in the composition instead.
+// Node is the id of the node that created a child; empty for other objects. Composed resources
+// have a name in the composition instead.
 func Node(child *unstructured.Unstructured) string {
 	if id := child.GetLabels()[v1alpha1.NodeIDLabel]; id != "" {
 		return id
@@ -167,9 +166,8 @@ func Node(child *unstructured.Unstructured) string {
 	return child.GetAnnotations()[apiextensions.CompositionResourceNameAnnotation]
 }
 
-// Layer is a child's place in the order of application, from 0; the annotation counts
-// from 1. What carries none, or something unreadable, counts as the last layer, so that
-// it goes first.
+// Layer is a child's place in the order of application, from 0; the annotation counts from 1. A
+// child with no annotation or a malformed one is in the last layer, so that it is deleted first.
 func Layer(child *unstructured.Unstructured) int {
 	n, err := strconv.Atoi(child.GetAnnotations()[v1alpha1.ApplyOrderAnnotation])
 	if err != nil || n < 0 {
@@ -180,14 +178,14 @@ func Layer(child *unstructured.Unstructured) int {
 
 const lastLayer = 1 << 30
 
-// Applied is the digest of what was last applied to a child.
-func Applied(child *unstructured.Unstructured) string {
+// AppliedDigest is the digest of what was last applied to a child.
+func AppliedDigest(child *unstructured.Unstructured) string {
 	return child.GetAnnotations()[v1alpha1.AppliedAnnotation]
 }
 
-// Marks lists the labels and annotations by which a child belongs to its
-// instance: what an orphan loses. A label that others use too is among them only
-// where its value is ours.
+// Marks lists the labels and annotations by which a child belongs to its instance: they are
+// removed when it is orphaned. A label that other tools use too is listed only if its value is
+// ours.
 func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	for key, value := range child.GetLabels() {
 		switch {
@@ -231,15 +229,15 @@ func IsComposite(o *unstructured.Unstructured) bool {
 	return slices.Contains(o.GetFinalizers(), apiextensions.CompositeFinalizer)
 }
 
-// TellsDeletion says whether the status of an object tells what keeps it: of an instance,
-// and of a composite of a claim, which another engine may have made and begun to delete.
-func TellsDeletion(o *unstructured.Unstructured) bool {
+// ReportsDeletion says whether the status of an object reports its blockers: an instance does,
+// and the composite of a claim, whose deletion another engine may have begun.
+func ReportsDeletion(o *unstructured.Unstructured) bool {
 	_, _, claimed := ClaimedBy(o)
 	return claimed || IsInstance(o)
 }
 
-// IsMark says whether a field of a child is one by which it tells whose it is.
-func IsMark(field object.Path) bool {
+// IsOwnershipField says whether a field of a child marks its owner.
+func IsOwnershipField(field object.Path) bool {
 	for _, at := range [...]object.Path{"metadata.labels", "metadata.annotations"} {
 		key, below := strings.CutPrefix(string(field), string(at)+`["`)
 		for _, prefix := range [...]string{v1alpha1.Prefix, v1alpha1.InternalPrefix, ownPrefix, applySetPrefix, v1alpha1.ManagedByLabel} {

@@ -31,7 +31,7 @@ func TestAPlaceIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatSomebodyInventedIsNone(t *testing.T) {
+func TestAnInvalidPolicyIsIgnored(t *testing.T) {
 	for _, text := range []string{"", "Keep", "orphan", "Delete"} {
 		o := child()
 		o.SetAnnotations(map[string]string{v1alpha1.OnDeleteAnnotation: text})
@@ -41,7 +41,7 @@ func TestAPolicyThatSomebodyInventedIsNone(t *testing.T) {
 	}
 }
 
-func TestAnOrphanIsKnownByTheDialectsWord(t *testing.T) {
+func TestTheDialectsAnnotationMarksAnOrphan(t *testing.T) {
 	o := child()
 	o.SetAnnotations(map[string]string{v1alpha1.OrphanedAnnotation: "Orphaned"})
 	if got := inventory.PlaceOf(o).OnDelete; got != v1alpha1.DeletionOrphan {
@@ -56,7 +56,7 @@ func TestAnOrphanIsKnownByTheDialectsWord(t *testing.T) {
 	}
 }
 
-func TestWhatAnOrphanLoses(t *testing.T) {
+func TestMarks(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
 	strip := func(o *unstructured.Unstructured) (map[string]string, map[string]string) {
 		labels, annotations := inventory.Marks(o)
@@ -111,9 +111,9 @@ func TestLimits(t *testing.T) {
 		"The definition's":                 {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s,forceAfter=1h0m0s"}, inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour}, false},
 		"The instance's own go before":     {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "2m"}, inventory.Limits{Timeout: 2 * time.Minute}, false},
 		"Its own without the definition's": {map[string]string{v1alpha1.ForceAfterAnnotation: "24h"}, inventory.Limits{ForceAfter: 24 * time.Hour}, false},
-		"What is no duration is told":      {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "soon"}, inventory.Limits{Timeout: time.Minute}, true},
+		"An invalid duration is a problem": {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "soon"}, inventory.Limits{Timeout: time.Minute}, true},
 		"Nothing is no limit":              {map[string]string{v1alpha1.ForceAfterAnnotation: "0s"}, inventory.Limits{}, true},
-		"What somebody made of it is not":  {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=soon,,x"}, inventory.Limits{}, false},
+		"Malformed defaults are not":       {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=soon,,x"}, inventory.Limits{}, false},
 	}
 	for name, tc := range cases {
 		o := instance()
@@ -143,7 +143,7 @@ func TestPolicies(t *testing.T) {
 		"The instance's for one":             {"Orphan, a=Delete", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionDelete, false},
 		"That of another is another's":       {"b=Orphan", of("a", ""), v1alpha1.DeletionDelete, false},
 		"What can't be read counts for none": {"a=Keep", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, true},
-		"Nor for nobody":                     {"=Orphan", of("a", ""), v1alpha1.DeletionDelete, true},
+		"Nor for an empty node":              {"=Orphan", of("a", ""), v1alpha1.DeletionDelete, true},
 	}
 	for name, tc := range cases {
 		policies, trouble := inventory.PoliciesOf(annotated(v1alpha1.DeletionPolicyAnnotation, tc.says))
@@ -153,21 +153,21 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestWhoIsLetGoOf(t *testing.T) {
+func TestForced(t *testing.T) {
 	cases := map[string]struct {
 		asked, node, kind, name string
 		want                    bool
 	}{
-		"Nobody, unless somebody is named": {"", "a", "ConfigMap", "x", false},
-		"A node by its id":                 {"b, a", "a", "ConfigMap", "x", true},
-		"An object by its name":            {"ConfigMap/x", "a", "ConfigMap", "x", true},
-		"Not another of its kind":          {"ConfigMap/y", "a", "ConfigMap", "x", false},
-		"Not an object by its kind alone":  {"ConfigMap", "a", "ConfigMap", "x", false},
-		"A kind by its kind":               {"ConfigMap", "", "ConfigMap", "", true},
-		"All":                              {"all", "a", "ConfigMap", "x", true},
+		"None, unless it is named":        {"", "a", "ConfigMap", "x", false},
+		"A node by its id":                {"b, a", "a", "ConfigMap", "x", true},
+		"An object by its name":           {"ConfigMap/x", "a", "ConfigMap", "x", true},
+		"Not another of its kind":         {"ConfigMap/y", "a", "ConfigMap", "x", false},
+		"Not an object by its kind alone": {"ConfigMap", "a", "ConfigMap", "x", false},
+		"A kind by its kind":              {"ConfigMap", "", "ConfigMap", "", true},
+		"All":                             {"all", "a", "ConfigMap", "x", true},
 	}
 	for name, tc := range cases {
-		if got := inventory.ForcedOf(annotated(v1alpha1.ForceDeleteAnnotation, tc.asked)).Names(tc.node, tc.kind, tc.name); got != tc.want {
+		if got := inventory.ForcedOf(annotated(v1alpha1.ForceDeleteAnnotation, tc.asked)).Matches(tc.node, tc.kind, tc.name); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// Policies are what becomes of an instance's children when they aren't wanted any
-// more.
+// Policies are the deletion policies of an instance's children: what happens to a child that is
+// no longer desired.
 type Policies struct {
-	// all and byNode are the instance's own say, definition that of its definition.
+	// all and byNode are set by the instance's own annotation, definition by its definition.
 	all        v1alpha1.DeletionPolicy
 	byNode     map[string]v1alpha1.DeletionPolicy
 	definition map[string]v1alpha1.DeletionPolicy
 }
 
-// PoliciesOf reads an instance's own say, and what its definition said when it
-// last looked at it. What of its own say can't be read is told: nothing must be
-// deleted then, since it may have been to stay.
+// PoliciesOf reads the policies that an instance's annotation sets, and those of its definition
+// as recorded on the instance. Problems lists invalid parts of the annotation: nothing may be
+// deleted then, since it may be meant to be kept.
 func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
 	p := Policies{byNode: map[string]v1alpha1.DeletionPolicy{}, definition: DefaultsOf(instance).OnDelete}
 	var problems diag.List
@@ -39,7 +39,7 @@ func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
 		policy, known := v1alpha1.ParseDeletionPolicy(strings.TrimSpace(text))
 		switch {
 		case !known || (single && node == ""):
-			problems.Addf("metadata.annotations", "%s has %q; it can be Delete, Orphan or Retain, or node=Policy, with commas", v1alpha1.DeletionPolicyAnnotation, diag.Cut(strings.TrimSpace(part), 40))
+			problems.Addf("metadata.annotations", "%s has %q; it can be Delete, Orphan or Retain, or node=Policy, with commas", v1alpha1.DeletionPolicyAnnotation, diag.Truncate(strings.TrimSpace(part), 40))
 		case single:
 			p.byNode[node] = policy
 		default:
@@ -49,9 +49,9 @@ func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
 	return p, problems
 }
 
-// Now is what becomes of children when their definition, as it is, says so of the
-// nodes that it has; it goes before what it said earlier.
-func (p Policies) Now(definition map[string]v1alpha1.DeletionPolicy) Policies {
+// WithDefinition returns the policies with those of the current definition, for the nodes that
+// it has; they override the recorded ones.
+func (p Policies) WithDefinition(definition map[string]v1alpha1.DeletionPolicy) Policies {
 	p.definition = maps.Clone(p.definition)
 	if p.definition == nil {
 		p.definition = map[string]v1alpha1.DeletionPolicy{}
@@ -60,9 +60,9 @@ func (p Policies) Now(definition map[string]v1alpha1.DeletionPolicy) Policies {
 	return p
 }
 
-// Of says what becomes of a child: what its instance says of its node, or of all;
-// or that a former instance has left it in place; or what the definition says, or
-// said when the child was last applied.
+// Of is the policy of a child: the one that its instance sets for its node, or for all; else
+// Retain if a former instance retained it; else that of the definition, or the one that was
+// recorded when the child was last applied.
 func (p Policies) Of(child *unstructured.Unstructured) v1alpha1.DeletionPolicy {
 	return p.At(PlaceOf(child), child)
 }
@@ -76,29 +76,29 @@ func (p Policies) At(at Place, child *unstructured.Unstructured) v1alpha1.Deleti
 	return cmp.Or(p.byNode[at.Node], p.all, retained, p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
 }
 
-// Said is what instance and definition say becomes of what is at a place, whatever a
-// former instance has said.
-func (p Policies) Said(at Place) v1alpha1.DeletionPolicy {
+// Declared is the policy that instance and definition set for a place, whatever a former
+// instance did.
+func (p Policies) Declared(at Place) v1alpha1.DeletionPolicy {
 	return cmp.Or(p.byNode[at.Node], p.all, p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
 }
 
-// Forced is which blockers of its deletion an instance is asked to let go of.
+// Forced names the blockers that an instance's deletion must not wait for.
 type Forced struct{ names []string }
 
-// ForcedOf reads whom an instance is asked to let go of.
+// ForcedOf reads them from the instance's annotation.
 func ForcedOf(instance *unstructured.Unstructured) Forced {
 	return Forced{fields(instance.GetAnnotations()[v1alpha1.ForceDeleteAnnotation])}
 }
 
-// Names says whether a blocker is meant: by the id of its node, by "Kind/name",
-// by its kind alone where a whole kind blocks, or because all are.
-func (f Forced) Names(node, kind, name string) bool {
+// Matches says whether a blocker is named: by the id of its node, by "Kind/name", by its kind
+// alone if a whole kind blocks, or by "all".
+func (f Forced) Matches(node, kind, name string) bool {
 	return slices.ContainsFunc(f.names, func(asked string) bool {
 		return asked == "all" || (node != "" && asked == node) || (name != "" && asked == kind+"/"+name) || (name == "" && asked == kind)
 	})
 }
 
-// Protection says whether, and why, somebody has asked for an object to stay.
+// Protection says whether an object carries the protect annotation, and why.
 func Protection(o *unstructured.Unstructured) (reason string, protected bool) {
 	reason, protected = o.GetAnnotations()[v1alpha1.ProtectAnnotation]
 	return strings.TrimSpace(reason), protected

@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// TestWhatIsReleasedIsFoundNoMore releases a composite from its claim, and from a claim
+// TestAReleasedChildIsNotFoundAgain releases a composite from its claim, and from a claim
 // that isn't its own.
-func TestWhatIsReleasedIsFoundNoMore(t *testing.T) {
+func TestAReleasedChildIsNotFoundAgain(t *testing.T) {
 	claim := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Shop", "metadata": map[string]any{"namespace": "ns", "name": "mine", "uid": "u1"}}}
 	another := claim.DeepCopy()
 	another.SetName("another")
@@ -27,18 +27,18 @@ func TestWhatIsReleasedIsFoundNoMore(t *testing.T) {
 		by   *unstructured.Unstructured
 		want map[string]any
 	}{
-		"By its claim, it names that no more": {claim, map[string]any{"metadata": marks, "spec": map[string]any{"claimRef": nil}}},
-		"By another, it goes on naming its":   {another, map[string]any{"metadata": marks}},
+		"By its claim, it names that no more":          {claim, map[string]any{"metadata": marks, "spec": map[string]any{"claimRef": nil}}},
+		"A composite of another claim keeps its claim": {another, map[string]any{"metadata": marks}},
 	}
 	for name, tc := range cases {
-		if diff := cmp.Diff(tc.want, inventory.Released(composite, tc.by)); diff != "" {
+		if diff := cmp.Diff(tc.want, inventory.ReleasePatch(composite, tc.by)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// TestWhatStaysKeepsItsOtherOwners takes one owner off, and leaves alone what has none.
-func TestWhatStaysKeepsItsOtherOwners(t *testing.T) {
+// TestARetainedChildKeepsItsOtherOwners takes one owner off, and leaves alone what has none.
+func TestARetainedChildKeepsItsOtherOwners(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Owner", Name: "other", UID: "another"}
 	own := metav1.OwnerReference{APIVersion: "v1", Kind: "Owner", Name: "own", UID: instance().GetUID()}
 	cases := map[string]struct {
@@ -53,7 +53,7 @@ func TestWhatStaysKeepsItsOtherOwners(t *testing.T) {
 	for name, tc := range cases {
 		o := child()
 		o.SetOwnerReferences(tc.refs)
-		if diff := cmp.Diff(map[string]any{"metadata": tc.want}, inventory.Disowned(o, instance())); diff != "" {
+		if diff := cmp.Diff(map[string]any{"metadata": tc.want}, inventory.DisownPatch(o, instance())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// Engine is an engine that objects are given back to.
+// Engine is an engine to which objects are handed back.
 type Engine string
 
 // The engines.
@@ -24,7 +24,7 @@ const (
 	KRO        Engine = "kro"
 )
 
-// Manager is the name by which the engine updates objects.
+// Manager is the field manager by which the engine updates objects.
 func (e Engine) Manager() string {
 	if e == KRO {
 		return kroManager
@@ -32,16 +32,16 @@ func (e Engine) Manager() string {
 	return crossplaneManager
 }
 
-// connectionType is the type of Secrets with connection details, which Crossplane updates
-// rather than applies, unless a composition composes them.
+// connectionType is the type of Secrets with connection details: Crossplane updates them instead
+// of applying them, unless a composition composes them.
 const connectionType = "connection.crossplane.io/v1alpha1"
 
-// Restore is what the managed fields of an object are to be for an engine to go on with it:
-// what this program's managers own is owned by the engine's. It undoes Transfer. Changed says
+// Restore returns the managed fields with which an engine can continue to manage the object:
+// fields of this program's managers are owned by the engine's. It undoes Transfer. Changed says
 // whether there was anything to undo. The object isn't changed.
 //
-// Crossplane would leave fields on an object that it wants no longer, if another manager
-// owned them too; and kro has managers of the same names as this program, but for two.
+// Crossplane would leave fields that it no longer applies on an object if another manager owned
+// them too. All but two of this program's managers have the names of kro's.
 func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	var next, ours entryList
 	for _, entry := range o.GetManagedFields() {
@@ -57,8 +57,7 @@ func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFi
 	return next, len(ours) > 0
 }
 
-// distribute adds the fields of an entry to those of recipients, the last of which gets what is
-// left.
+// distribute adds the fields of an entry to those of recipients; the last of them gets the rest.
 func (l *entryList) distribute(entry metav1.ManagedFieldsEntry, to []recipient) {
 	left := ownership.Decode(entry)
 	for _, r := range to[:len(to)-1] {
@@ -72,16 +71,16 @@ func (l *entryList) distribute(entry metav1.ManagedFieldsEntry, to []recipient) 
 	l.add(entry, last.manager, last.operation, left)
 }
 
-// recipient is a manager that gets fields: those at the paths, or what is left.
+// recipient is a manager that gets the fields at the paths, or the rest.
 type recipient struct {
 	manager   string
 	operation metav1.ManagedFieldsOperationType
 	paths     []fieldpath.Path
-	// shared says that others get these fields as well.
+	// shared says that other recipients get these fields too.
 	shared bool
 }
 
-// recipients are the managers of an engine that an entry's fields go to; nil for an entry that
+// recipients are the managers of an engine that get an entry's fields; nil for an entry that
 // stays.
 func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine) []recipient {
 	rest := []recipient{{manager: e.Manager(), operation: metav1.ManagedFieldsOperationUpdate}}
@@ -112,8 +111,8 @@ func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e
 	return nil
 }
 
-// kroRecipients are the managers of kro. It labels an instance by one manager, and notes its
-// inventory by another, which is named as ours is.
+// kroRecipients are recipients for kro. It labels an instance by one manager, and records its
+// inventory by another, which has the same name as ours.
 func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, rest []recipient) []recipient {
 	switch {
 	case entry.Manager == v1alpha1.StatusManager:
@@ -138,13 +137,13 @@ func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry
 	}
 }
 
-// hasLabels says whether an entry owns what the labeller writes.
+// hasLabels says whether an entry owns a label that the labeller writes.
 func hasLabels(entry metav1.ManagedFieldsEntry) bool {
 	return ownership.Owns(ownership.Decode(entry), label(v1alpha1.OwnedLabel))
 }
 
-// isComposite says whether an object is a composite: it follows a composition by a
-// reference, and isn't a claim.
+// isComposite says whether an object is a composite: it has composition references and isn't a
+// claim.
 func isComposite(o *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"spec", "resourceRefs"}, {"spec", "crossplane"}} {
 		if _, is, _ := unstructured.NestedFieldNoCopy(o.Object, path...); is {
@@ -159,13 +158,13 @@ func isComposite(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// ownPrefix begins the managers of this program that no engine has.
+// ownPrefix is the prefix of the managers of this program that no other engine has.
 const ownPrefix = "espalier.dev/"
 
-// compositeFinalizer is Crossplane's on a composite.
+// compositeFinalizer is Crossplane's finalizer of a composite.
 const compositeFinalizer = "composite.apiextensions.crossplane.io"
 
-// applier is the manager by which Crossplane writes an object as its parent wants it.
+// applier is the manager by which Crossplane writes an object that its parent renders.
 func applier(o *unstructured.Unstructured) string {
 	switch controller := metav1.GetControllerOfNoCopy(o); {
 	case IsConnection(o):
@@ -196,16 +195,16 @@ func IsOfGraph(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[v1alpha1.OwnedLabel] != "" && o.GetLabels()[v1alpha1.NodeIDLabel] != ""
 }
 
-// IsConnection says whether an object is the Secret with the connection details of a
-// composite or a claim, which no composition composes.
+// IsConnection says whether an object is the Secret with the connection details of a composite
+// or a claim, which is no composed resource.
 func IsConnection(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "type")
 	node := inventory.Node(o)
 	return o.GetKind() == "Secret" && kind == connectionType && (node == "" || node == "connection" || node == "crossplane.io/connection-details")
 }
 
-// ComposedManager is the manager by which Crossplane applies the objects that a composite
-// consists of.
+// ComposedManager is the manager by which Crossplane applies the composed resources of a
+// composite.
 func ComposedManager(kind schema.GroupKind, name string) string {
 	sum := sha256.Sum256([]byte(name + kind.String()))
 	return composedPrefix + "/" + hex.EncodeToString(sum[:])

@@ -13,17 +13,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// role says what an object is to an engine that has updated it. A manager that updates does not
-// say on whose behalf.
+// role is what an object is to an engine that has updated it: an update doesn't show on whose
+// behalf it was made.
 type role struct {
-	// instance says that the object is an instance of the engine's, and wanted that it was
-	// written as its parent wants it.
+	// instance says that the object is an instance of the engine, and wanted that its parent's
+	// desired state was written to it.
 	instance, wanted bool
 }
 
-// roleOf derives the role from what else is on the object. Where the engine has applied the
-// object as well, that is what the parent wants; the rest is the work of the engine's other
-// controllers, such as the one that resolves what a usage selects.
+// roleOf derives the role from the object's metadata. If the engine has applied the object too,
+// that is the parent's desired state; the updates are those of the engine's other controllers,
+// such as the one that resolves the selectors of a usage.
 func roleOf(o *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) role {
 	instance := slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) || inventory.IsInstance(o)
 	_, _, claimed := inventory.ClaimedBy(o)
@@ -35,13 +35,12 @@ func isApplied(e metav1.ManagedFieldsEntry) bool {
 	return e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && (e.Manager == claimManager || isComposer(e.Manager))
 }
 
-// split parts fields into those that an engine writes on an object for its own sake and
-// those that it has because its parent wants it to.
+// split separates fields that an engine writes on an object on its own behalf from those that
+// the parent desires.
 //
-// The parent's become fields that are applied, so that they go when the parent drops
-// them. What an engine keeps for itself must not go then: a finalizer, the mark of a
-// usage, the revision that a composite follows. Where it isn't clear which of both a
-// field is, it stays.
+// The parent's fields become applied fields, so that they are removed when the parent drops
+// them. The engine's own fields must not be removed then: a finalizer, the in-use label, the
+// revision of a composite. A field that may be either is the engine's own.
 func (r role) split(fields *fieldpath.Set) (own, wanted *fieldpath.Set) {
 	switch {
 	case !r.wanted:
@@ -54,8 +53,8 @@ func (r role) split(fields *fieldpath.Set) (own, wanted *fieldpath.Set) {
 	return own, wanted
 }
 
-// ownPaths are where an engine writes for its own sake on any object, and ownInstancePaths
-// where it does so on instances besides.
+// ownPaths are the fields that an engine writes on its own behalf on any object, and
+// ownInstancePaths those that it writes on instances only.
 var (
 	ownPaths = []fieldpath.Path{
 		ownership.Path("metadata", "finalizers"),
@@ -84,7 +83,7 @@ func cutAll(fields *fieldpath.Set, paths []fieldpath.Path) (rest, cut *fieldpath
 	rest, cut = fields, &fieldpath.Set{}
 	for _, path := range paths {
 		var at *fieldpath.Set
-		rest, at = ownership.Cut(rest, path)
+		rest, at = ownership.Split(rest, path)
 		cut = cut.Union(at)
 	}
 	return rest, cut

@@ -1,10 +1,10 @@
-// Package managedfields transfers fields from the field managers of the engines that an object
-// was made by before to those of this program, and back.
+// Package managedfields transfers the ownership of fields from the field managers of former
+// engines to those of this program, and back.
 //
-// Server-side apply removes a field that an applier wants no longer only if no other
-// manager owns it. A former engine writes nothing any more, but what it owns stays owned:
-// a field that both have applied would stay on the object for ever. So its fields are
-// transferred to the manager of this program that writes them now.
+// Server-side apply removes a field that an applier no longer applies only if no other manager
+// owns it. A former engine doesn't write any more but still owns its fields: a field that both
+// have applied would stay on the object for ever. So its fields are transferred to the manager
+// of this program that writes them now.
 //
 // Pure: it decides from values alone.
 package managedfields
@@ -20,26 +20,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// The managers of former engines. Those of a status are not among them: a status is
-// written as a whole, so that nothing in it outlives its source.
+// Field managers of former engines. Those of a status are not among them: a status is written as
+// a whole, so that no field outlives its source.
 const (
-	// composedPrefix begins the name by which Crossplane applies the objects that a
-	// composite consists of; the rest of it is a digest of the composite's name.
+	// composedPrefix is the prefix of the manager by which Crossplane applies composed
+	// resources; a digest of the composite's name follows.
 	composedPrefix = "apiextensions.crossplane.io/composed"
 	// claimManager applies the composite of a claim.
 	claimManager = "apiextensions.crossplane.io/claim"
-	// compositeManager applies what a composite refers to.
+	// compositeManager applies the references of a composite.
 	compositeManager = "apiextensions.crossplane.io/composite"
-	// crossplaneManager and kroManager are what the engines are called where they don't
-	// apply, or give no name.
+	// crossplaneManager and kroManager are the managers of the engines where they update, or set
+	// no manager.
 	crossplaneManager = "crossplane"
 	kroManager        = "kro"
 	// labellerManager applies kro's labels and its finalizer on an instance.
 	labellerManager = "kro.run/labeller"
 )
 
-// IsFormer says whether an entry of managed fields, by its manager, operation and
-// subresource, is one of a former engine whose fields are to be transferred.
+// IsFormer says whether a managed fields entry with this manager, operation and subresource is
+// one of a former engine whose fields are to be transferred.
 func IsFormer(manager, operation, subresource string) bool {
 	if subresource != "" {
 		return false
@@ -58,7 +58,7 @@ func isComposer(manager string) bool {
 }
 
 // NeedsTransfer says whether former engines own fields of an object. It is cheap: every
-// reconcile asks.
+// reconcile calls it.
 func NeedsTransfer(o *unstructured.Unstructured) bool {
 	for entry := range ownership.Entries(o) {
 		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) {
@@ -68,9 +68,9 @@ func NeedsTransfer(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// Transfer is what the managed fields of an object are to be: without entries of former
-// engines, whose fields this program's managers own instead. Changed says whether there
-// were any. The object isn't changed.
+// Transfer returns the managed fields of an object without entries of former engines, whose
+// fields this program's managers own instead. Changed says whether there were any. The object
+// isn't changed.
 func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	if !NeedsTransfer(o) {
 		return o.GetManagedFields(), false
@@ -91,11 +91,11 @@ func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry
 	return next, true
 }
 
-// Applied are the fields that a manager has applied to an object, or will have once those of
-// former engines are transferred.
+// Applied are the fields that a manager has applied to an object, including those of former
+// engines that are going to be transferred to it.
 func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
 	if !NeedsTransfer(o) {
-		return ownership.Applied(o, manager)
+		return ownership.AppliedFields(o, manager)
 	}
 	entries, _ := Transfer(o)
 	for _, entry := range entries {
@@ -126,8 +126,9 @@ func (l *entryList) transfer(entry metav1.ManagedFieldsEntry, r role) {
 	}
 }
 
-// add has a manager own further fields, which come from an entry of another. The server knows
-// an applier's entry by its name and subresource, and other entries by their version too.
+// add makes a manager own further fields, which come from an entry of another. The server
+// identifies an applier's entry by its name and subresource, and other entries by their version
+// too.
 func (l *entryList) add(from metav1.ManagedFieldsEntry, manager string, operation metav1.ManagedFieldsOperationType, fields *fieldpath.Set) {
 	if fields.Empty() {
 		return

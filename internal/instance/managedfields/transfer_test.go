@@ -46,7 +46,7 @@ func setOf(t *testing.T, e metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return &set
 }
 
-// show tells who owns what of an object.
+// show lists the managers of the fields of an object.
 func show(t *testing.T, o *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) string {
 	t.Helper()
 	var b strings.Builder
@@ -63,7 +63,7 @@ func show(t *testing.T, o *unstructured.Unstructured, entries []metav1.ManagedFi
 	return b.String()
 }
 
-func TestWhatOtherEnginesOwnIsTransferred(t *testing.T) {
+func TestTransfer(t *testing.T) {
 	var b strings.Builder
 	for _, o := range recorded(t) {
 		entries, changed := managedfields.Transfer(o)
@@ -75,7 +75,7 @@ func TestWhatOtherEnginesOwnIsTransferred(t *testing.T) {
 	golden.Compare(t, "testdata/transferred.txt", b.String())
 }
 
-func TestATransferLosesNothingAndEnds(t *testing.T) {
+func TestATransferLosesNoFieldAndIsIdempotent(t *testing.T) {
 	for _, o := range recorded(t) {
 		before := o.DeepCopy()
 		entries, _ := managedfields.Transfer(o)
@@ -101,7 +101,7 @@ func TestATransferLosesNothingAndEnds(t *testing.T) {
 	}
 }
 
-func TestNothingIsTransferredWhereNobodyElseHasApplied(t *testing.T) {
+func TestNothingIsTransferredWithoutFormerEngines(t *testing.T) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	fields := &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:a":{}}}`)}
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{
@@ -115,7 +115,7 @@ func TestNothingIsTransferredWhereNobodyElseHasApplied(t *testing.T) {
 	}
 }
 
-func TestATransferJoinsWhatBothHaveApplied(t *testing.T) {
+func TestATransferMergesEntries(t *testing.T) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	early, late := metav1.Unix(100, 0), metav1.Unix(200, 0)
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{
@@ -138,7 +138,7 @@ func TestATransferJoinsWhatBothHaveApplied(t *testing.T) {
 	}
 }
 
-func TestWhatAnEngineHasUpdatedIsItsParentsUnlessItIsItsOwn(t *testing.T) {
+func TestUpdatedFieldsAreTheParentsUnlessTheyAreTheEnginesOwn(t *testing.T) {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"claimRef": map[string]any{"apiVersion": "example.org/v1", "kind": "Claim", "name": "x"}}}}
 	o.SetFinalizers([]string{"composite.apiextensions.crossplane.io"})
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{{

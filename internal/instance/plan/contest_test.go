@@ -10,9 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile takes a field back at the given
+// TestAContestedFieldIsLeftForAWhile takes a field back at the given
 // seconds before now, and looks what becomes of its next loss.
-func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
+func TestAContestedFieldIsLeftForAWhile(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		field  object.Path
@@ -30,12 +30,12 @@ func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			node := has(wants("a", 0, "x"), lost)
-			var losses plan.Losses
+			var losses plan.Contests
 			for _, seconds := range tc.ago {
-				losses = losses.TookBack(node.Observed.GetUID(), []object.Path{tc.field}, now.Add(-time.Duration(seconds)*time.Second))
+				losses = losses.Corrected(node.Observed.GetUID(), []object.Path{tc.field}, now.Add(-time.Duration(seconds)*time.Second))
 			}
 			before := fmt.Sprint(losses)
-			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{Losses: losses}, owner, v1alpha1.ChildManager)
+			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{Contests: losses}, owner, v1alpha1.ChildManager)
 			step := p.Steps[0]
 			if step.Action != tc.want || step.Retry != tc.retry || p.Settled {
 				t.Errorf("%s: got %s, again in %s", tc.reason, step.Action, step.Retry)
@@ -50,9 +50,9 @@ func TestAFieldThatIsLostAgainAndAgainIsLeftForAWhile(t *testing.T) {
 	}
 }
 
-// TestAContestEndsSoonAfterTheOther has another manager write a field in certain seconds,
+// TestAContestEndsSoonAfterTheOtherManagerStops has another manager write a field in certain seconds,
 // and looks in each second what becomes of it.
-func TestAContestEndsSoonAfterTheOther(t *testing.T) {
+func TestAContestEndsSoonAfterTheOtherManagerStops(t *testing.T) {
 	every := func(seconds, until int) func(int, bool) bool {
 		return func(at int, _ bool) bool { return at < until && at%seconds == 0 }
 	}
@@ -89,9 +89,9 @@ func TestAContestEndsSoonAfterTheOther(t *testing.T) {
 					theirs, value = true, second
 				}
 				step := contestStep(t, history, theirs, value, at)
-				history.Losses = history.Losses.Left(step, at)
+				history.Contests = history.Contests.Ceded(step, at)
 				if step.Action == plan.Correct {
-					history.Losses = history.Losses.TookBack(step.Current.GetUID(), step.Lost, at)
+					history.Contests = history.Contests.Corrected(step.Current.GetUID(), step.LostFields, at)
 					theirs, takenBack = false, takenBack+1
 					step = contestStep(t, history, theirs, value, at)
 				}
@@ -121,7 +121,7 @@ func contestStep(t *testing.T, history plan.History, theirs bool, value int, at 
 	return step
 }
 
-func TestAFieldThatIsBeingTakenBackLeavesTheInstanceReady(t *testing.T) {
+func TestACorrectionLeavesTheInstanceReady(t *testing.T) {
 	node := has(wants("a", 0, "x"), lost)
 	p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
 	if got := plan.Summarize(p, now); p.Steps[0].Action != plan.Correct || got.Reason != "" {

@@ -13,65 +13,66 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// Desired is what an instance wants now, as far as its inputs are known.
+// Desired is what an instance should consist of, as far as its inputs are known.
 type Desired struct {
 	// Nodes come in topological order.
 	Nodes []Node
-	// Status holds the author's status fields: what resolves now, and what was
-	// shown before where its source could not be looked at.
+	// Status holds the author's status fields: those that resolve now, and the reported value
+	// of those whose source could not be read.
 	Status map[string]any
-	// Unresolved says which status fields have no value for these inputs, other
-	// than that something isn't there yet, and why.
+	// Unresolved lists the status fields whose expression has no value for these inputs, and
+	// why; a value that is only missing yet doesn't count.
 	Unresolved []string
 	// Needs are further objects to read; with them, more may resolve.
 	Needs []Need
-	// Problem is why it isn't known what the instance wants, if it isn't: the nodes are
-	// what is known of it, and nothing is pruned.
+	// Problem is why the desired state isn't known completely: Nodes holds the known part, and
+	// nothing is pruned.
 	Problem Problem
-	// Failure is what the problem came of, if it may pass when the same is tried again.
+	// Failure is the error behind Problem if a retry may succeed.
 	Failure error
-	// Fields are what the instance itself is to have before anything is made for it.
+	// Fields are set on the instance itself before any resource is created for it.
 	Fields []inventory.Field
-	// AuthorConditions gives the author's conditions where they take the place of the dialect's
-	// own, given what those are; nil where they don't.
+	// AuthorConditions returns the author's conditions that replace the dialect's own, given
+	// the dialect's; nil if they don't.
 	AuthorConditions func(own condition.Set) AuthorConditions
-	// Conditions are the author's, to stand beside the dialect's own; of each the time
-	// isn't set. Those of another type than these aren't the author's any more.
+	// Conditions are the author's conditions beside the dialect's own, without times. A
+	// condition of another type isn't the author's any more.
 	Conditions []v1alpha1.Condition
-	// Ready overrules what follows from the nodes.
+	// Ready overrides the readiness that follows from the nodes.
 	Ready *bool
-	// Results are what people should be told, as events.
+	// Results are recorded as events.
 	Results []Result
-	// Unreferred says that the objects don't refer to the instance as their owner.
-	Unreferred bool
-	// Unsettled says that the answer would be another if the status were as it says: it is
-	// asked for once more before anything is told.
+	// NoOwnerReferences says that the objects don't refer to the instance as their owner.
+	NoOwnerReferences bool
+	// Unsettled says that composing again, with Status as the status, gives another answer: it
+	// is composed once more before anything is reported.
 	Unsettled bool
-	// Again is after how long the answer may be another although nothing has changed; 0
-	// for never.
-	Again time.Duration
+	// RequeueAfter is after how long composing may give another answer although nothing has
+	// changed; 0 for never.
+	RequeueAfter time.Duration
 }
 
-// AuthorConditions is what an author's conditions say.
+// AuthorConditions are the conditions that an author defines, evaluated.
 type AuthorConditions struct {
 	Conditions []v1alpha1.Condition
-	// Partial says that some have no value: what was told of them stays as it is.
+	// Partial says that some have no value: their reported state stays.
 	Partial bool
-	// Problems says which have no value, other than that something isn't there yet.
+	// Problems lists those that have no value for these inputs; a value that is only missing
+	// yet doesn't count.
 	Problems []string
-	// Types are those that the definition names outright.
+	// Types are the types that the definition names literally.
 	Types []string
 }
 
-// Result is something that the author of an instance's definition has people told.
+// Result is an event that the author of an instance's definition has recorded.
 type Result struct {
 	Warning         bool
 	Reason, Message string
-	// Claim says that it is for the users of the instance's claim as well.
+	// Claim says that the event is recorded for the instance's claim too.
 	Claim bool
 }
 
-// Node is what one node wants, or, of a node that is a collection, one of its items.
+// Node is the desired state of one node, or of one item of a node that is a collection.
 type Node struct {
 	// ID names the node in this instance. That of an item is inventory.ItemID, or,
 	// while its name isn't known, the collection with the item's place: "subnets[#2]".
@@ -81,62 +82,62 @@ type Node struct {
 	Collection string
 	Item       *inventory.Item
 	Kind       schema.GroupVersionKind
-	// Layer is the node's place in the order of application, from 0; deletion
-	// goes the other way.
+	// Layer is the node's place in the order of application, from 0; deletion is in reverse
+	// order.
 	Layer int
-	// DependsOn, DeleteAfter and OnDelete say how the node's object is taken away:
-	// see inventory.Place.
+	// DependsOn, DeleteAfter and OnDelete say when and how the node's object is deleted: see
+	// inventory.Place.
 	DependsOn, DeleteAfter []string
 	OnDelete               v1alpha1.DeletionPolicy
 	// External nodes are read and never written.
 	External bool
-	// Variable nodes are values and have no object: Waits says why others can't go by it.
+	// Variable nodes are values and have no object: Waits says why the value isn't known.
 	Variable bool
-	// AdoptUnowned lets the node take over an object that nobody keeps.
+	// AdoptUnowned lets the node take over an object that has no owner.
 	AdoptUnowned bool
-	// Refuses keeps the node from taking over fields that somebody has set, and Drift says
-	// what becomes of those that somebody has changed since.
-	Refuses bool
-	Drift   Drift
-	// Recreate says what becomes of the object when the API server rejects its update.
+	// RefuseConflicts keeps the node from taking over fields that another manager has set, and
+	// Drift says what to do about fields that other managers have changed since.
+	RefuseConflicts bool
+	Drift           Drift
+	// Recreate says whether the object is recreated when the API server rejects its update.
 	Recreate Recreation
 
-	// Conceals says that the object may hold what a Secret holds: what a server
-	// says of it is not to be told.
-	Conceals bool
+	// Sensitive says that the object may hold data of a Secret: messages of servers about it
+	// are redacted.
+	Sensitive bool
 
-	// Object is what the node's object should be, without ownership labels; nil
-	// when it can't be rendered (Waits says why) or is left out (Skipped).
+	// Object is the desired object, without ownership labels; nil if it can't be rendered
+	// (Waits says why) or is left out (SkipMessage).
 	Object *unstructured.Unstructured
 	// Waits is why the node can't be rendered yet.
 	Waits []Wait
-	// Refused is why the object isn't made, whatever comes, if it isn't.
-	Refused Problem
-	// Skipped says why the node is left out; empty when it isn't.
-	Skipped string
-	// LeftOut says which condition it was that left the node out, if it was one.
-	LeftOut *LeftOut
+	// Refusal is why the object is not created at all; zero if it may be.
+	Refusal Problem
+	// SkipMessage says why the node is left out; empty if it isn't.
+	SkipMessage string
+	// SkipCause is the condition that leaves the node out, if one does.
+	SkipCause *SkipCause
 
-	// Observed is the node's object as it is; nil when there is none.
+	// Observed is the observed object; nil if there is none.
 	Observed *unstructured.Unstructured
-	// Ready tells whether Observed is ready; only then do dependants go on.
+	// Ready says whether Observed is ready; dependents wait until it is.
 	Ready bool
 	// Unready explains why Observed isn't ready.
 	Unready Problem
 }
 
-// LeftOut is how it came that a node is left out.
-type LeftOut struct {
+// SkipCause is the condition that leaves a node out.
+type SkipCause struct {
 	// By is the id of the node whose condition is false: the node itself, or one that it
 	// depends on.
 	By string
-	// Condition is what is false, and Inputs what it read, as texts.
+	// Condition is the false expression, and Inputs the values that it read, as texts.
 	Condition string
 	Inputs    []string
 }
 
-// String is the condition with what it read.
-func (l LeftOut) String() string {
+// String is the condition with its inputs.
+func (l SkipCause) String() string {
 	text := "includeWhen is false: " + l.Condition
 	if len(l.Inputs) > 0 {
 		text += " (" + strings.Join(l.Inputs, ", ") + ")"
@@ -144,19 +145,19 @@ func (l LeftOut) String() string {
 	return text
 }
 
-// place is what the node's object carries of it.
+// place is the node's place as its object carries it.
 func (n Node) place() inventory.Place {
 	return inventory.Place{Node: n.origin(), Item: n.Item, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
 }
 
-// origin is the id by which the definition knows the node.
+// origin is the id of the node in the definition.
 func (n Node) origin() string { return cmp.Or(n.Collection, n.ID) }
 
-// Wait is a thing that a node waits for.
+// Wait is something that a node waits for.
 type Wait struct {
 	Node   string
 	Reason Reason
-	// On names the thing: "vpc.status.privateSubnet1ID", "vpc".
+	// On names it: "vpc.status.privateSubnet1ID", "vpc".
 	On string
 	// Detail adds the deepest known cause, or what is wrong with the value.
 	Detail string
@@ -167,5 +168,5 @@ type Wait struct {
 	Retries int
 }
 
-// Key names the wait across passes.
+// Key identifies the wait across reconciles.
 func (w Wait) Key() WaitKey { return WaitKey{Node: w.Node, On: w.On} }

@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Lost lists the fields of desired that the object's field manager no longer owns on the current
-// object: those that another manager has taken over since. What a former engine owns counts as
-// the manager's where it is to be transferred to it.
+// LostFields lists the fields of desired that the field manager no longer owns on the current
+// object: those that another manager has taken over since. A field of a former engine counts as
+// the manager's if it is to be transferred to it.
 //
-// The API server moves the ownership of a field to whoever changes its value, so that ownership
-// tells drift exactly. Comparing values would report everything that the server normalizes,
-// defaults or prunes.
-func Lost(desired, current *unstructured.Unstructured, manager string) []object.Path {
+// The API server moves the ownership of a field to the manager that changes its value, so that
+// ownership shows drift exactly. Comparing values would report everything that the server
+// normalizes, defaults or prunes.
+func LostFields(desired, current *unstructured.Unstructured, manager string) []object.Path {
 	owned := managedfields.Applied(current, manager)
 	var lost []object.Path
 	for _, name := range slices.Sorted(maps.Keys(desired.Object)) {
@@ -29,13 +29,13 @@ func Lost(desired, current *unstructured.Unstructured, manager string) []object.
 		case "metadata":
 			lost = append(lost, lostMetadata(desired.Object[name], owned, current)...)
 		default:
-			lost = append(lost, ownership.Missing(name, desired.Object[name], owned, "")...)
+			lost = append(lost, ownership.UnownedPaths(name, desired.Object[name], owned, "")...)
 		}
 	}
 	return lost
 }
 
-// identity holds the fields of metadata that nobody owns.
+// identity holds the fields of metadata that no manager owns.
 var identity = map[string]bool{
 	"name": true, "namespace": true, "uid": true, "resourceVersion": true,
 	"generation": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
@@ -50,15 +50,15 @@ func lostMetadata(value any, owned *fieldpath.Set, current *unstructured.Unstruc
 		case name == "ownerReferences":
 			lost = append(lost, lostReferences(metadata[name], current)...)
 		case !identity[name]:
-			lost = append(lost, ownership.Missing(name, metadata[name], owned, "metadata")...)
+			lost = append(lost, ownership.UnownedPaths(name, metadata[name], owned, "metadata")...)
 		}
 	}
 	return lost
 }
 
-// lostReferences lists the owners that the object doesn't have any more, by the references
-// themselves: the server leaves them as they are written, and the cache does not keep who owns
-// them, since each names an instance.
+// lostReferences lists the owner references that the object doesn't have any more. It compares
+// the references themselves: the server stores them as they are written, and the cache drops
+// the managed fields of each, since its path names the instance.
 func lostReferences(value any, current *unstructured.Unstructured) []object.Path {
 	has := current.GetOwnerReferences()
 	refs, _ := value.([]any)

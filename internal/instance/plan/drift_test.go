@@ -30,7 +30,7 @@ func TestLost(t *testing.T) {
 			desired: `{metadata: {name: x, labels: {a: b}}, data: {a: "1", b: "2"}}`,
 			fields:  `{"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {".": {}, "f:a": {}, "f:b": {}}}`,
 		},
-		"A field that somebody took over is lost": {
+		"A field that another manager took over is lost": {
 			reason:  "its value is somebody else's now",
 			desired: `{data: {a: "1", b: "2"}}`,
 			fields:  `{"f:data": {"f:b": {}}}`,
@@ -42,7 +42,7 @@ func TestLost(t *testing.T) {
 			fields:  `{"f:metadata": {"f:annotations": {"f:other": {}}}}`,
 			want:    []object.Path{`metadata.annotations["example.com/x"]`},
 		},
-		"A branch that is lost as a whole is told by its leaves": {
+		"A branch that is lost completely is listed by its leaves": {
 			reason:  "they are the fields that somebody wrote",
 			desired: `{spec: {template: {a: {b: c}}, replicas: 1}}`,
 			fields:  `{"f:spec": {"f:replicas": {}}}`,
@@ -53,11 +53,11 @@ func TestLost(t *testing.T) {
 			desired: `{metadata: {name: x, labels: {a: b}}, data: {a: "1"}, spec: {b: 1}}`,
 			want:    []object.Path{"data.a", "metadata.labels.a", "spec.b"},
 		},
-		"The identity of an object is nobody's": {
+		"No manager owns the identity of an object": {
 			reason:  "the server doesn't list it",
 			desired: `{apiVersion: v1, kind: X, metadata: {name: x, namespace: y, uid: z, resourceVersion: "1", generation: 1}}`,
 		},
-		"Null asks for nothing": {
+		"Null desires nothing": {
 			reason:  "an apply configuration with null sets no field",
 			desired: `{data: {a: null}, spec: null}`,
 			fields:  `{"f:data": {"f:b": {}}}`,
@@ -91,7 +91,7 @@ func TestLost(t *testing.T) {
 			desired: `{spec: {ports: [{port: 80, name: x}]}}`,
 			fields:  `{"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:port": {}}}}}`,
 		},
-		"An item that somebody removed is lost": {
+		"An item that another manager removed is lost": {
 			reason:  "no entry has its keys",
 			desired: `{spec: {ports: [{port: 80}, {port: 81}]}}`,
 			fields:  `{"f:spec": {"f:ports": {"k:{\"port\":80}": {".": {}, "f:port": {}}}}}`,
@@ -115,7 +115,7 @@ func TestLost(t *testing.T) {
 					{Manager: v1alpha1.ChildManager, Operation: "Apply", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}},
 				})
 			}
-			if diff := cmp.Diff(tc.want, plan.Lost(desired, current, v1alpha1.ChildManager)); diff != "" {
+			if diff := cmp.Diff(tc.want, plan.LostFields(desired, current, v1alpha1.ChildManager)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
@@ -147,9 +147,9 @@ const thing = `types:
     - {name: tags, type: {list: {elementType: {scalar: string}, elementRelationship: associative}}}
 `
 
-// TestLostKnowsTheFormat checks against the library that writes managed fields:
+// TestLostFieldsKnowsTheFormat checks against the library that writes managed fields:
 // nothing is lost of what it says is owned, and what it says was taken is lost.
-func TestLostKnowsTheFormat(t *testing.T) {
+func TestLostFieldsKnowsTheFormat(t *testing.T) {
 	parser, err := typed.NewParser(thing)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestLostKnowsTheFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		wanted := &unstructured.Unstructured{Object: desired}
-		if got := plan.Lost(wanted, owning(t, set), v1alpha1.ChildManager); len(got) > 0 {
+		if got := plan.LostFields(wanted, owning(t, set), v1alpha1.ChildManager); len(got) > 0 {
 			t.Fatalf("lost %v of what is owned", got)
 		}
 		var taken []fieldpath.Path
@@ -180,7 +180,7 @@ func TestLostKnowsTheFormat(t *testing.T) {
 		}
 		gone := rapid.SampledFrom(taken).Draw(t, "taken")
 		left := set.Difference(fieldpath.NewSet(gone))
-		if got := plan.Lost(wanted, owning(t, left), v1alpha1.ChildManager); len(got) == 0 {
+		if got := plan.LostFields(wanted, owning(t, left), v1alpha1.ChildManager); len(got) == 0 {
 			t.Fatalf("%v was taken, and nothing is told", gone)
 		}
 	})

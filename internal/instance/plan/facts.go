@@ -1,6 +1,7 @@
-// Package plan decides. Given what an instance wants (Desired) and what is
-// known of its world (Facts), Compute says for each node what to do and why, and
-// Teardown says the same for an instance that goes. Nothing here acts.
+// Package plan computes what to do for an instance. Given what the instance should consist of
+// (Desired) and what has been observed (Facts), Compute returns an action with its reason for
+// each node. Teardown does the same for an instance that is being deleted, and Prune for
+// objects that are no longer desired.
 //
 // Pure: it decides from values alone.
 package plan
@@ -12,44 +13,42 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Facts is what has been observed of one instance's world. The objects are
-// shared with caches and must not be changed.
+// Facts is what has been observed in the cluster for one instance. The objects are shared
+// with caches and must not be changed.
 type Facts struct {
 	// Instance is the instance as last seen.
 	Instance *unstructured.Unstructured
-	// Owned holds the instance's own objects by the node that made them; more
-	// than one while a node's object changes its name. Under the empty id are
-	// those that no node has made.
+	// Owned holds the instance's own objects by the node that created them; more than one
+	// while a node's object changes its name. Objects without a node are under the empty id.
 	Owned map[string][]*unstructured.Unstructured
-	// External holds what externalRef nodes name, once it has been looked for.
+	// External holds the objects that externalRef nodes name, once they have been looked up.
 	External map[Need]Lookup
-	// UnreadableOwned holds the kinds whose own objects can't be read now, and why. What
-	// an externalRef names is looked for apart, with its own luck.
+	// UnreadableOwned holds the kinds whose own objects can't be read now, and why. Objects
+	// that an externalRef names are read independently of these.
 	UnreadableOwned map[schema.GroupVersionKind]Unreadable
-	// UnreadableKinds is why something else that was looked at can't be read now.
+	// UnreadableKinds is why other objects that were looked up can't be read now.
 	UnreadableKinds []Unreadable
-	// Problems holds what stood in the way of a node's last write, by node.
+	// Problems holds what made a node's last write fail, by node.
 	Problems map[string]Problem
-	// Waits tells since when a node has been waiting for a thing.
+	// Waits holds when each wait began.
 	Waits map[WaitKey]time.Time
-	// Now is the time of this pass.
+	// Now is the time of this reconcile.
 	Now time.Time
 }
 
-// Need names an object that somebody else keeps and that must be read before a
-// node can be rendered, or several.
+// Need names a foreign object, or several, that must be read before a node can be rendered.
 type Need struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Name      string
-	// Several says that all objects are meant that the Selector matches, by their
-	// labels, in the namespace or, if that is empty, in all.
-	Several  bool
+	// Multiple selects all objects whose labels match Selector, in the namespace or, if that
+	// is empty, in all namespaces.
+	Multiple bool
 	Selector string
 }
 
-// Lookup is what came of looking for an object of somebody else's: the object, nil
-// where there is none, or why that can't be told; or for several of them.
+// Lookup is the result of reading a Need: the object, nil if there is none; or the objects; or
+// why they can't be read.
 type Lookup struct {
 	Object     *unstructured.Unstructured
 	Objects    []*unstructured.Unstructured
@@ -68,36 +67,38 @@ type Problem struct {
 	Message string
 }
 
-// WaitKey names one wait: which node, for what.
+// WaitKey identifies a wait: the node, and what it waits for.
 type WaitKey struct {
 	Node string
 	On   string
 }
 
-// IsUnreadable says whether own objects of a kind, in whatever version, can't be read now.
+// IsUnreadable says whether own objects of a kind can't be read now, in any version.
 func (f Facts) IsUnreadable(gk schema.GroupKind) bool {
-	_, unread := f.UnreadableKind(gk.WithVersion(""))
-	return unread
+	_, unreadable := f.UnreadableKind(gk.WithVersion(""))
+	return unreadable
 }
 
-// UnreadableKind is why objects of a kind can't be read now. Those of a kind that was written in
-// another version before are read in one that the server prefers.
+// UnreadableKind returns why own objects of a kind can't be read now. Any version of the kind
+// counts: objects that were written in another version before are read in the version that
+// the server prefers.
 func (f Facts) UnreadableKind(gvk schema.GroupVersionKind) (Unreadable, bool) {
-	if blind, ok := f.UnreadableOwned[gvk]; ok {
-		return blind, true
+	if unreadable, ok := f.UnreadableOwned[gvk]; ok {
+		return unreadable, true
 	}
-	for other, blind := range f.UnreadableOwned {
+	for other, unreadable := range f.UnreadableOwned {
 		if other.GroupKind() == gvk.GroupKind() {
-			return blind, true
+			return unreadable, true
 		}
 	}
 	return Unreadable{}, false
 }
 
-// Object returns the node's object of this kind, in this version, and name.
+// Object returns the node's object of this kind, in this version, and name; nil if there is
+// none.
 //
-// An object that somebody labelled by hand, so that the instance adopts it, is no
-// node's yet: the node that renders its name finds it.
+// An object that was labelled by hand, so that the instance adopts it, has no node yet: it is
+// found for the node that renders its name.
 func (f Facts) Object(node string, kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	for _, id := range [...]string{node, ""} {
 		for _, o := range f.Owned[id] {
@@ -109,8 +110,8 @@ func (f Facts) Object(node string, kind schema.GroupVersionKind, namespace, name
 	return nil
 }
 
-// SoleObject returns the node's object of a kind, in this version, whatever its name,
-// unless there are several: then the name decides, once it is known.
+// SoleObject returns the node's object of a kind, in this version, with any name. If there are
+// several it returns nil: then the name decides, once it is known.
 func (f Facts) SoleObject(node string, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	var found *unstructured.Unstructured
 	for _, o := range f.Owned[node] {
@@ -125,25 +126,24 @@ func (f Facts) SoleObject(node string, kind schema.GroupVersionKind) *unstructur
 	return found
 }
 
-// InitialReadTimeout is for how long to wait for first reads before telling anybody: as
-// long as one of them has been going on for less than a while. 0 or less is not
-// at all.
-func (f Facts) InitialReadTimeout(now time.Time, while time.Duration) time.Duration {
+// InitialReadTimeout is how long to wait for first reads before they are reported, given how
+// long each may take. It is 0 or less if none is to be waited for.
+func (f Facts) InitialReadTimeout(now time.Time, limit time.Duration) time.Duration {
 	var left time.Duration
-	ask := func(b Unreadable) {
-		if b.Reason == Syncing {
-			left = max(left, while-now.Sub(b.Since))
+	add := func(u Unreadable) {
+		if u.Reason == Syncing {
+			left = max(left, limit-now.Sub(u.Since))
 		}
 	}
-	for _, blind := range f.UnreadableOwned {
-		ask(blind)
+	for _, unreadable := range f.UnreadableOwned {
+		add(unreadable)
 	}
-	for _, blind := range f.UnreadableKinds {
-		ask(blind)
+	for _, unreadable := range f.UnreadableKinds {
+		add(unreadable)
 	}
-	for _, look := range f.External {
-		if look.Unreadable != nil {
-			ask(*look.Unreadable)
+	for _, lookup := range f.External {
+		if lookup.Unreadable != nil {
+			add(*lookup.Unreadable)
 		}
 	}
 	return left

@@ -11,16 +11,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// AsObserved is an object at the generation that its status tells of, if nothing is wanted
-// otherwise since: the API server raises the generation of some kinds for annotations as
-// well, and the controllers raise that of a composite when they record what it is composed
-// of. Before is the object as it was when its status last told of its own generation; nil if
-// that isn't known. In all other cases it is the object as it is.
+// AsObserved returns the object with the generation that its status has observed, if the
+// desired fields are the same at both generations: the API server raises the generation of
+// some kinds for annotations too, and the controllers raise that of a composite when they
+// record its composed resources. Before is the object as of the last time that its status had
+// observed its generation; nil if that isn't known. Otherwise AsObserved returns the object.
 //
-// The object isn't changed; what is returned shares its values.
+// The object isn't changed; the returned one shares its values.
 func AsObserved(o, before *unstructured.Unstructured) *unstructured.Unstructured {
 	if before == nil || before.GetGeneration() >= o.GetGeneration() || !health.Stale(o) ||
-		health.Observed(o) != before.GetGeneration() || !equality.Semantic.DeepEqual(wantedOf(o), wantedOf(before)) {
+		health.Observed(o) != before.GetGeneration() || !equality.Semantic.DeepEqual(desiredFields(o), desiredFields(before)) {
 		return o
 	}
 	metadata, _ := o.Object["metadata"].(map[string]any)
@@ -31,17 +31,17 @@ func AsObserved(o, before *unstructured.Unstructured) *unstructured.Unstructured
 	return &unstructured.Unstructured{Object: out}
 }
 
-// recorded are the fields of a composite in which its controllers record what it is composed
-// of; see internal/composition/xrd.
-var recorded = []object.Path{"spec.resourceRefs", "spec.crossplane.resourceRefs"}
+// recordedFields are the fields of a composite in which its controllers record its composed
+// resources; see internal/composition/xrd.
+var recordedFields = []object.Path{"spec.resourceRefs", "spec.crossplane.resourceRefs"}
 
-// wantedOf is what is wanted of an object.
-func wantedOf(o *unstructured.Unstructured) map[string]any {
+// desiredFields are the fields of an object that state what is desired.
+func desiredFields(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	delete(out, "metadata")
 	delete(out, "status")
 	if inventory.IsComposite(o) {
-		out = object.Without(out, recorded)
+		out = object.WithoutFields(out, recordedFields)
 	}
 	return out
 }

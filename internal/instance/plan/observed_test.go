@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-func TestWhatIsObservedOfAnObjectHoldsWhileNothingElseIsWanted(t *testing.T) {
+func TestAsObserved(t *testing.T) {
 	const (
 		first      = "{metadata: {generation: 1}, spec: {replicas: 2}, status: {observedGeneration: 1, readyReplicas: 2}}"
 		annotated  = "{metadata: {generation: 2, annotations: {a: b}}, spec: {replicas: 2}, status: {observedGeneration: 1, readyReplicas: 2}}"

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// someone is an object of somebody else's, changed as asked.
+// someone is a foreign object, with the given changes.
 func someone(changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	o := rendered("x")
 	for _, change := range changes {
@@ -27,10 +27,10 @@ func ours(o *unstructured.Unstructured) {
 	owner.Mark(o, inventory.Place{Node: "x"})
 }
 
-func TestAnObstacleIsClearedWhenTheNodeMayBeTriedAgain(t *testing.T) {
+func TestObstacleIsCleared(t *testing.T) {
 	name := plan.Obstacle{Need: plan.Need{Kind: configMap, Namespace: "prod", Name: "x"}}
 	fields := name
-	fields.Refused = &plan.Refused{Seen: plan.Appearance(someone())}
+	fields.Refused = &plan.RefusedApply{LiveDigest: plan.ContentDigest(someone())}
 	namespace := plan.Obstacle{Need: plan.Need{Kind: plan.NamespaceKind, Name: "prod"}}
 	changed := someone(func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "b"}) })
 	cases := map[string]struct {
@@ -47,8 +47,8 @@ func TestAnObstacleIsClearedWhenTheNodeMayBeTriedAgain(t *testing.T) {
 		"What a cache had before it caught up decides nothing":      {name, someone(ours), false, false},
 		"Fields stay in conflict while the object is as it was":     {fields, someone(), true, false},
 		"A change of the object may have ended the conflict":        {fields, changed, true, true},
-		"Also one that a cache tells before it has caught up":       {fields, changed, false, true},
-		"An object whose fields are in conflict may go as well":     {fields, nil, true, true},
+		"Also by a cache that has not synced":                       {fields, changed, false, true},
+		"An object whose fields are in conflict may be gone too":    {fields, nil, true, true},
 		"A namespace that is missing takes nothing":                 {namespace, nil, true, false},
 		"A namespace that is there does":                            {namespace, someone(), true, true},
 		"A namespace that is being deleted takes nothing":           {namespace, someone(dying), true, false},
@@ -63,7 +63,7 @@ func TestAnObstacleIsClearedWhenTheNodeMayBeTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAnObjectThatHasTheName(t *testing.T) {
+func TestNameConflictProblem(t *testing.T) {
 	yes := true
 	deployment := func(o *unstructured.Unstructured) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: &yes}})
@@ -73,48 +73,48 @@ func TestWhatIsSaidOfAnObjectThatHasTheName(t *testing.T) {
 	others := func(o *unstructured.Unstructured) { other.Mark(o, inventory.Place{Node: "x"}) }
 	instance := someone()
 	cases := map[string]struct {
-		holder  plan.Holder
+		holder  plan.NameHolder
 		dialect object.Dialect
 		adopts  bool
 		reason  plan.Reason
 		want    string
 	}{
 		"Ours is waited for while it is being deleted": {
-			plan.Holder{Unstructured: someone(ours, dying)}, object.GraphDialect, true, plan.ResourceDeleting, "it is made anew once it is gone",
+			plan.NameHolder{Unstructured: someone(ours, dying)}, object.GraphDialect, true, plan.ResourceDeleting, "it is recreated once it is gone",
 		},
 		"Somebody else's is waited for as well": {
-			plan.Holder{Unstructured: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "which is being deleted",
+			plan.NameHolder{Unstructured: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "which is being deleted",
 		},
-		"One that goes with its instance is waited for": {
-			plan.Holder{Unstructured: someone(others), Instance: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "goes with Vpc prod/other, which is being deleted",
+		"One whose instance is being deleted is waited for": {
+			plan.NameHolder{Unstructured: someone(others), Instance: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "goes with Vpc prod/other, which is being deleted",
 		},
-		"Nothing is said before its instance has been read": {
-			plan.Holder{Unstructured: someone(others), Syncing: true}, object.GraphDialect, true, plan.Syncing, "looking whether",
+		"One whose instance has not been read is waited for": {
+			plan.NameHolder{Unstructured: someone(others), Syncing: true}, object.GraphDialect, true, plan.Syncing, "checking whether",
 		},
-		"One whose instance stays is that instance's": {
-			plan.Holder{Unstructured: someone(others), Instance: instance, Writers: "kubectl"}, object.GraphDialect, true, plan.NotOwned, "belongs to Vpc prod/other; it is left alone. Give one of the two another name",
+		"One whose instance stays belongs to it": {
+			plan.NameHolder{Unstructured: someone(others), Instance: instance, Writers: "kubectl"}, object.GraphDialect, true, plan.NotOwned, "belongs to Vpc prod/other; it is not changed. Give one of the two another name",
 		},
-		"A node may be let adopt what nobody keeps": {
-			plan.Holder{Unstructured: someone()}, object.GraphDialect, false, plan.NotOwned, "To adopt it, set adopt: IfUnowned on the resource, or label it applyset",
+		"The message names the adopt policy": {
+			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, false, plan.NotOwned, "To adopt it, set adopt: IfUnowned on the resource, or label it applyset",
 		},
-		"One that may is not told to let it": {
-			plan.Holder{Unstructured: someone()}, object.GraphDialect, true, plan.NotOwned, "left alone. To adopt it, label it applyset",
+		"A node that may adopt needs no policy in the message": {
+			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, true, plan.NotOwned, "not changed. To adopt it, label it applyset",
 		},
 		"Compositions have no such policy": {
-			plan.Holder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "left alone. To adopt it, label it applyset",
+			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. To adopt it, label it applyset",
 		},
 		"What a controller keeps can't be adopted": {
-			plan.Holder{Unstructured: someone(deployment)}, object.GraphDialect, false, plan.NotOwned, "Give one of the two another name, or have Deployment web let it go",
+			plan.NameHolder{Unstructured: someone(deployment)}, object.GraphDialect, false, plan.NotOwned, "Give one of the two another name, or have Deployment web release it",
 		},
 		"Who wrote it is named": {
-			plan.Holder{Unstructured: someone(), Writers: "kubectl"}, object.GraphDialect, false, plan.NotOwned, "(written by kubectl)",
+			plan.NameHolder{Unstructured: someone(), Writers: "kubectl"}, object.GraphDialect, false, plan.NotOwned, "(written by kubectl)",
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			owner := owner
 			owner.Definition.Dialect = tc.dialect
-			got := plan.NameConflict(tc.holder, owner, tc.adopts)
+			got := plan.NameConflictProblem(tc.holder, owner, tc.adopts)
 			if got.Reason != tc.reason || !strings.Contains(got.Message, tc.want) {
 				t.Errorf("got %s: %q, want %s: %q", got.Reason, got.Message, tc.reason, tc.want)
 			}

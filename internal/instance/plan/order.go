@@ -12,40 +12,39 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// leaver is a child that is to go.
-type leaver struct {
+// target is a child that is to be deleted.
+type target struct {
 	*unstructured.Unstructured
-	at inventory.Place
-	// rank orders those that leave: the largest goes first.
+	place inventory.Place
+	// rank is the place in the order of deletion: the highest rank is deleted first.
 	rank int
-	// ordered says that it tells what it depends on.
-	ordered bool
-	// uses are the usages that keep it, and usage says that it is one.
-	uses  []usage.Use
-	usage bool
-	// atOnce says that it waits for nobody here.
-	atOnce bool
+	// hasDependsOn says that the child lists its dependencies.
+	hasDependsOn bool
+	// usages are the usages that block its deletion, and isUsage says that it is a usage itself.
+	usages  []usage.Usage
+	isUsage bool
+	// unordered says that it waits for no other target.
+	unordered bool
 }
 
-// standsAside says that a child may stay for long because of others, whom only those wait
-// for that have to: everybody else goes on.
-func (c leaver) standsAside() bool { return c.usage || len(c.uses) > 0 }
+// blocksOnlyDependents says that the deletion of a child may take long because of other objects:
+// only the targets that are ordered after it wait for it.
+func (c target) blocksOnlyDependents() bool { return c.isUsage || len(c.usages) > 0 }
 
-// leaverOf reads what a child carries.
-func leaverOf(child *unstructured.Unstructured) leaver {
-	return leaver{Unstructured: child, at: inventory.PlaceOf(child), ordered: inventory.IsOrdered(child)}
+// targetOf reads the place of a child.
+func targetOf(child *unstructured.Unstructured) target {
+	return target{Unstructured: child, place: inventory.PlaceOf(child), hasDependsOn: inventory.HasDependsOn(child)}
 }
 
-// inOrder puts children in the order in which they go: the reverse of the one in
-// which they were applied, as far as nothing is to be deleted after something else.
-// What they carry may contradict itself, since anybody can write it; a
-// contradiction is left out of account, so that every deletion ends.
-func inOrder(children []leaver) []leaver {
-	ranks := rank(children)
+// sortForDeletion sorts children in the order of their deletion: the reverse order of
+// application, unless deleteAfter says otherwise. Their annotations may contradict each other,
+// since any user can write them; contradictions are ignored, so that every deletion ends.
+func sortForDeletion(children []target) []target {
+	ranks := computeRanks(children)
 	for i := range children {
-		children[i].rank = ranks[children[i].at.Node]
+		children[i].rank = ranks[children[i].place.Node]
 	}
-	slices.SortFunc(children, func(a, b leaver) int {
+	slices.SortFunc(children, func(a, b target) int {
 		if a.rank != b.rank {
 			return b.rank - a.rank
 		}
@@ -54,16 +53,16 @@ func inOrder(children []leaver) []leaver {
 	return children
 }
 
-// rank gives each node the layer of its children, raised above all that have to
-// stay longer than it. What a node stands on stays as long as it does, so that a
-// rank doesn't change while others go.
-func rank(children []leaver) map[string]int {
-	layers, under := map[string]int{}, map[string][]string{}
+// computeRanks returns, for each node, the layer of its children, raised above the ranks of all
+// nodes that are to be deleted after it. The dependencies of a node exist as long as the node
+// does, so that a rank doesn't change while others are deleted.
+func computeRanks(children []target) map[string]int {
+	layers, dependencies := map[string]int{}, map[string][]string{}
 	for _, c := range children {
-		layers[c.at.Node] = max(layers[c.at.Node], c.at.Layer)
-		under[c.at.Node] = append(under[c.at.Node], c.at.DependsOn...)
-		for _, first := range c.at.DeleteAfter {
-			under[first] = append(under[first], c.at.Node)
+		layers[c.place.Node] = max(layers[c.place.Node], c.place.Layer)
+		dependencies[c.place.Node] = append(dependencies[c.place.Node], c.place.DependsOn...)
+		for _, first := range c.place.DeleteAfter {
+			dependencies[first] = append(dependencies[first], c.place.Node)
 		}
 	}
 	ranks, visiting := map[string]int{}, map[string]bool{}
@@ -74,7 +73,7 @@ func rank(children []leaver) map[string]int {
 		}
 		visiting[node] = true
 		highest := layers[node]
-		for _, below := range under[node] {
+		for _, below := range dependencies[node] {
 			if _, there := layers[below]; there && !visiting[below] {
 				highest = max(highest, visit(below)+1)
 			}
@@ -89,91 +88,92 @@ func rank(children []leaver) map[string]int {
 	return ranks
 }
 
-// queue says, of children in their order, which have to wait for one before them
-// that is still there.
-type queue interface {
-	waits(leaver) bool
-	// stays notes that a child is still there, and aside that it is and stands aside.
-	stays(leaver)
-	aside(leaver)
+// deletionOrder decides, for targets in their order, which have to wait for an earlier one that
+// still exists.
+type deletionOrder interface {
+	mustWait(target) bool
+	// addRemaining adds a target that still exists, and addLingering one that does and for which
+	// blocksOnlyDependents is true.
+	addRemaining(target)
+	addLingering(target)
 }
 
-// waves let those of one rank go side by side, and the next when all are gone.
-type waves struct {
+// waveOrder deletes all targets of one rank in parallel, and the next rank when these are gone.
+type waveOrder struct {
 	current int
-	begun   bool
-	// beside are those that stand aside, and what has to wait for them.
-	beside *edges
+	started bool
+	// lingering orders the targets that were added by addLingering and their dependencies.
+	lingering *dependencyOrder
 }
 
-func newWaves() *waves { return &waves{beside: newEdges(nil)} }
+func newWaveOrder() *waveOrder { return &waveOrder{lingering: newDependencyOrder(nil)} }
 
-func (w *waves) waits(c leaver) bool {
-	return (w.begun && c.rank < w.current) || w.beside.waits(c)
+func (w *waveOrder) mustWait(c target) bool {
+	return (w.started && c.rank < w.current) || w.lingering.mustWait(c)
 }
 
-func (w *waves) stays(c leaver) {
+func (w *waveOrder) addRemaining(c target) {
 	switch {
-	case w.beside.waits(c):
-		w.beside.stays(c)
-	case !w.begun:
-		w.current, w.begun = c.rank, true
+	case w.lingering.mustWait(c):
+		w.lingering.addRemaining(c)
+	case !w.started:
+		w.current, w.started = c.rank, true
 	}
 }
 
-func (w *waves) aside(c leaver) { w.beside.aside(c) }
+func (w *waveOrder) addLingering(c target) { w.lingering.addLingering(c) }
 
-// edges let a child go as soon as what stands on it, or is to go before it, has
-// gone: what is blocked holds up nothing else. One that doesn't tell what it
-// depends on, since an earlier version has made it, keeps to the layers.
-type edges struct {
-	nodes  map[string]bool // that are still there
-	needed map[string]bool // by those
-	// highest is the highest rank of those that are still there, legacy that of
-	// those that don't tell; 0 for none.
-	highest, legacy int
-	// through are the nodes whose objects stay in place, with what they stand on:
-	// they hold up nothing, and what stands on them stands on that.
-	through map[string][]string
+// dependencyOrder deletes a target as soon as its dependents, and those that are to be deleted
+// before it, are gone: a blocked one delays nothing else. A target that doesn't list its
+// dependencies, since an earlier version has created it, follows the order of the layers.
+type dependencyOrder struct {
+	nodes  map[string]bool // that still have objects
+	needed map[string]bool // dependencies of these
+	// highest is the highest rank of the targets that still exist, and highestUnordered that of
+	// those that don't list their dependencies; 0 for none.
+	highest, highestUnordered int
+	// passThrough are the nodes whose objects stay in place, with their dependencies: they delay
+	// nothing, and their dependents depend on their dependencies.
+	passThrough map[string][]string
 }
 
-func newEdges(staying []verdict) *edges {
-	e := &edges{nodes: map[string]bool{}, needed: map[string]bool{}, through: map[string][]string{}}
+func newDependencyOrder(staying []verdict) *dependencyOrder {
+	e := &dependencyOrder{nodes: map[string]bool{}, needed: map[string]bool{}, passThrough: map[string][]string{}}
 	for _, v := range staying {
-		e.through[v.at.Node] = append(e.through[v.at.Node], v.at.DependsOn...)
+		e.passThrough[v.place.Node] = append(e.passThrough[v.place.Node], v.place.DependsOn...)
 	}
 	return e
 }
 
-func (e *edges) waits(c leaver) bool {
-	if (!c.ordered && c.rank < e.highest) || c.rank < e.legacy {
+func (e *dependencyOrder) mustWait(c target) bool {
+	if (!c.hasDependsOn && c.rank < e.highest) || c.rank < e.highestUnordered {
 		return true
 	}
-	return e.needed[c.at.Node] || slices.ContainsFunc(c.at.DeleteAfter, func(first string) bool { return e.nodes[first] })
+	return e.needed[c.place.Node] || slices.ContainsFunc(c.place.DeleteAfter, func(first string) bool { return e.nodes[first] })
 }
 
-func (e *edges) stays(c leaver) {
-	e.nodes[c.at.Node] = true
+func (e *dependencyOrder) addRemaining(c target) {
+	e.nodes[c.place.Node] = true
 	e.highest = max(e.highest, c.rank)
-	if !c.ordered {
-		e.legacy = max(e.legacy, c.rank)
+	if !c.hasDependsOn {
+		e.highestUnordered = max(e.highestUnordered, c.rank)
 	}
-	e.need(c.at.DependsOn)
+	e.addNeeded(c.place.DependsOn)
 }
 
-func (e *edges) aside(c leaver) {
-	if c.usage { // nothing is below it
-		e.nodes[c.at.Node] = true
+func (e *dependencyOrder) addLingering(c target) {
+	if c.isUsage { // it has no dependencies
+		e.nodes[c.place.Node] = true
 		return
 	}
-	e.stays(c)
+	e.addRemaining(c)
 }
 
-func (e *edges) need(nodes []string) {
+func (e *dependencyOrder) addNeeded(nodes []string) {
 	for _, node := range nodes {
 		if !e.needed[node] {
 			e.needed[node] = true
-			e.need(e.through[node])
+			e.addNeeded(e.passThrough[node])
 		}
 	}
 }

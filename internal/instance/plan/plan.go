@@ -19,11 +19,11 @@ type Action string
 
 // Actions.
 const (
-	Create  Action = "Create"  // apply; there is none yet
-	Update  Action = "Update"  // apply; what is wanted has changed
-	Correct Action = "Correct" // apply; somebody else took over a field of ours
+	Create  Action = "Create"  // apply; there is no object yet
+	Update  Action = "Update"  // apply; the desired object has changed
+	Correct Action = "Correct" // apply; another manager took over a field of ours
 	Keep    Action = "Keep"    // nothing to do
-	Defer   Action = "Wait"    // something is in the way, Problem says what
+	Defer   Action = "Wait"    // not possible now, for the reason in Problem
 	Skip    Action = "Skip"    // the node is left out
 )
 
@@ -36,40 +36,39 @@ type Step struct {
 	Action Action
 	// Object is what to apply, with ownership labels; for applying actions.
 	Object *unstructured.Unstructured
-	// Current is the object as it is, if it is there.
+	// Current is the observed object; nil if there is none.
 	Current *unstructured.Unstructured
-	// Lost are the fields that a Correct takes back, and Contested those that another
-	// manager has kept taking over.
-	Lost, Contested []object.Path
-	// Drift says which fields that somebody else has changed are left to him, and Omit
-	// which of them aren't applied.
-	Drift Drift
-	Omit  []object.Path
-	// Inspect are fields which may have been changed and are to be told: a closer look is
-	// needed. Drifted is what is told of such.
-	Inspect []object.Path
-	Drifted string
-	// Adopt allows a Create to take over an object that nobody keeps, and Refuses no
-	// write to take over a field that somebody has set.
-	Adopt, Refuses bool
-	// Recreate says what becomes of the object when the API server rejects its update, and
-	// Stays that somebody wants it to be kept.
-	Recreate Recreation
-	Stays    bool
-	// Conceals says that what a server says of the object is not to be told, and External
+	// LostFields are the fields that a Correct takes back, and ContestedFields those that
+	// another manager keeps taking over.
+	LostFields, ContestedFields []object.Path
+	// Drift says which fields that other managers have changed are left to them, and OmitFields
+	// lists those of them that aren't applied.
+	Drift      Drift
+	OmitFields []object.Path
+	// InspectFields are fields that may have drifted and are to be reported: only a request
+	// shows whether they have. DriftMessage reports those that have.
+	InspectFields []object.Path
+	DriftMessage  string
+	// AdoptUnowned lets a Create take over an object that has no owner. RefuseConflicts keeps
+	// all writes from taking over fields that another manager has set.
+	AdoptUnowned, RefuseConflicts bool
+	// Recreate says whether the object is recreated when the API server rejects its update.
+	// Preserved says that a deletion policy or a protection keeps the object.
+	Recreate  Recreation
+	Preserved bool
+	// Sensitive says that messages of servers about the object are redacted, and External
 	// that the object isn't the instance's.
-	Conceals, External bool
-	// LeftOut is why the node is left out, if a condition says so; for Skip.
-	LeftOut *LeftOut
-	// Problem is what the node waits for; for Wait.
+	Sensitive, External bool
+	// SkipCause is the condition that leaves the node out, if one does; for Skip.
+	SkipCause *SkipCause
+	// Problem is what the node waits for; for Defer.
 	Problem Problem
-	// Waits are the single things that the problem is made of, if it is.
+	// Waits are the single waits that Problem sums up, if it does.
 	Waits []Wait
-	// Ready says whether the node's object is there and ready, and Unready why
-	// not.
+	// Ready says whether the node's object exists and is ready, and Unready why it isn't.
 	Ready   bool
 	Unready Problem
-	// Retry asks for another look after so long; 0 for none.
+	// Retry is after how long to reconcile again; 0 for never.
 	Retry time.Duration
 }
 
@@ -77,119 +76,118 @@ type Step struct {
 type Plan struct {
 	// Steps has one for each node, in topological order.
 	Steps []Step
-	// Prune lists owned objects that nothing wants any more; the function Prune says
-	// how they go. It is empty until everything has been resolved: an object
-	// whose node can't be rendered now may be wanted still.
+	// Prune lists owned objects that are no longer desired; the function Prune says how they
+	// are deleted. It is empty until everything is resolved: an object whose node can't be
+	// rendered now may still be desired.
 	Prune []*unstructured.Unstructured
-	// Policies are what becomes of them, by what the definition and the instance say
-	// now.
+	// Policies are their deletion policies, by the current definition and instance.
 	Policies inventory.Policies
-	// Settled says that there is nothing to apply or to wait for: what is
-	// wanted is there, though it may not be ready yet.
+	// Settled says that there is nothing to apply or to wait for: all desired objects exist,
+	// though they may not be ready yet.
 	Settled bool
 	// Unresolved and Problem are Desired's.
 	Unresolved []string
 	Problem    Problem
 }
 
-// Tolerated holds, by the UID of a child, the digest of the fields that the
-// server did not grant ownership of when they were last applied (it prunes what
-// a schema doesn't know). They are not drift.
-type Tolerated map[types.UID]string
+// Ungranted holds, by the UID of a child, the digest of the fields whose ownership the API
+// server did not grant when they were last applied: it prunes what a schema doesn't know.
+// They are not drift.
+type Ungranted map[types.UID]string
 
 // Compute decides what to do for an instance. It is a pure function: the same
 // input gives the same plan.
 func Compute(desired Desired, facts Facts, history History, owner inventory.Owner, manager string) Plan {
 	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem}
 	wanted := map[types.UID]bool{}
-	lasting := lastingOf(desired, facts)
-	owner.Unreferred = owner.Unreferred || desired.Unreferred
+	preserved := preservationOf(desired, facts)
+	owner.NoOwnerReferences = owner.NoOwnerReferences || desired.NoOwnerReferences
 	for _, node := range desired.Nodes {
-		p.Steps = append(p.Steps, decide(node, lasting, facts, history, owner, manager))
+		p.Steps = append(p.Steps, decide(node, preserved, facts, history, owner, manager))
 	}
-	holdRivals(p.Steps, desired.Nodes)
+	deferDuplicates(p.Steps, desired.Nodes)
 	for i, step := range p.Steps {
-		keepWanted(wanted, desired.Nodes[i], step, facts)
+		markWanted(wanted, desired.Nodes[i], step, facts)
 		p.Settled = p.Settled && (step.Action == Keep || step.Action == Skip)
 	}
 	if p.Settled {
-		p.Policies = lasting.policies
+		p.Policies = preserved.policies
 		p.Prune = prunable(facts, owner, wanted, p.Policies)
 	}
 	return p
 }
 
-// decide says what to do with one node.
-func decide(node Node, lasting lasting, facts Facts, history History, owner inventory.Owner, manager string) Step {
-	if node.Skipped != "" {
-		return Step{Node: node.ID, Action: Skip, LeftOut: node.LeftOut, Problem: Problem{Message: node.Skipped}}
+// decide returns what to do with one node.
+func decide(node Node, preserved preservation, facts Facts, history History, owner inventory.Owner, manager string) Step {
+	if node.SkipMessage != "" {
+		return Step{Node: node.ID, Action: Skip, SkipCause: node.SkipCause, Problem: Problem{Message: node.SkipMessage}}
 	}
-	if blind, ok := facts.UnreadableKind(node.Kind); ok && !node.External {
-		return hold(node, blind.Problem)
+	if unreadable, ok := facts.UnreadableKind(node.Kind); ok && !node.External {
+		return deferred(node, unreadable.Problem)
 	}
-	if node.Refused.Reason != "" {
-		return hold(node, node.Refused)
+	if node.Refusal.Reason != "" {
+		return deferred(node, node.Refusal)
 	}
 	if len(node.Waits) > 0 {
-		return holdFor(node, facts)
+		return waiting(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, Adopt: node.AdoptUnowned, Refuses: node.Refuses, Recreate: node.Recreate, Conceals: node.Conceals, External: node.External}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, External: node.External}
 	if node.External || node.Variable {
 		return step
 	}
 	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
-		return hold(node, BeingDeleted(node.Observed))
+		return deferred(node, TerminatingProblem(node.Observed))
 	}
 	step.Object = node.Object.DeepCopy()
-	at := node.place()
-	at.Stays = lasting.object(at, node.Observed)
-	step.Stays = at.Stays
-	owner.Mark(step.Object, at)
-	asApplied := asApplied(step.Object, node, at, owner)
+	place := node.place()
+	place.Preserved = preserved.applies(place, node.Observed)
+	step.Preserved = place.Preserved
+	owner.Mark(step.Object, place)
+	asApplied := asApplied(step.Object, node, place, owner)
 	if problem, ok := facts.Problems[node.ID]; ok {
-		held := hold(node, problem)
-		held.Object, held.Adopt = step.Object, step.Adopt
-		return held
+		waits := deferred(node, problem)
+		waits.Object, waits.AdoptUnowned = step.Object, step.AdoptUnowned
+		return waits
 	}
 	switch {
 	case node.Observed == nil:
 		step.Action = Create
-	case inventory.Applied(node.Observed) != inventory.Applied(asApplied), managedfields.NeedsTransfer(node.Observed):
-		step.Action = Update // what a former engine has applied is transferred first, and goes unless it is wanted
+	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(asApplied), managedfields.NeedsTransfer(node.Observed):
+		step.Action = Update // fields of a former engine are transferred first, and so removed unless desired
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
-			step.Omit = step.Ceded(Lost(step.Object, node.Observed, manager))
+			step.OmitFields = step.Ceded(LostFields(step.Object, node.Observed, manager))
 		}
 	default:
-		step.drift(asApplied, history, facts, manager)
+		step.handleDrift(asApplied, history, facts, manager)
 	}
-	refusing(&step, history.Refusals)
+	deferRefused(&step, history.Refusals)
 	return step
 }
 
-// asApplied is what a node wants as it was last applied, if that was the same but for the
-// references to the owner: an object that was made before there were any isn't written
-// for their sake alone.
-func asApplied(wanted *unstructured.Unstructured, node Node, at inventory.Place, owner inventory.Owner) *unstructured.Unstructured {
-	if node.Observed == nil || owner.Unreferred || inventory.Applied(node.Observed) == inventory.Applied(wanted) {
+// asApplied is the desired object, without owner references if the object was last applied
+// without them and is otherwise the same: an object that was created before owner references
+// were set isn't written only to add them.
+func asApplied(wanted *unstructured.Unstructured, node Node, place inventory.Place, owner inventory.Owner) *unstructured.Unstructured {
+	if node.Observed == nil || owner.NoOwnerReferences || inventory.AppliedDigest(node.Observed) == inventory.AppliedDigest(wanted) {
 		return wanted
 	}
-	owner.Unreferred = true
+	owner.NoOwnerReferences = true
 	bare := node.Object.DeepCopy()
-	owner.Mark(bare, at)
-	if inventory.Applied(bare) == inventory.Applied(node.Observed) {
+	owner.Mark(bare, place)
+	if inventory.AppliedDigest(bare) == inventory.AppliedDigest(node.Observed) {
 		return bare
 	}
 	return wanted
 }
 
-func hold(node Node, problem Problem) Step {
+func deferred(node Node, problem Problem) Step {
 	return Step{Node: node.ID, Action: Defer, Current: node.Observed, Problem: problem}
 }
 
-// holdFor makes one problem of all that a node waits for: the first is told, the
-// worst names the reason.
-func holdFor(node Node, facts Facts) Step {
-	step := hold(node, Problem{})
+// waiting defers a node and sums up its waits in one problem: the message lists them in order,
+// and the first error among them, or else the first, gives the reason.
+func waiting(node Node, facts Facts) Step {
+	step := deferred(node, Problem{})
 	texts := make([]string, 0, len(node.Waits))
 	for _, w := range node.Waits {
 		if since, ok := facts.Waits[w.Key()]; ok {
@@ -210,11 +208,11 @@ func holdFor(node Node, facts Facts) Step {
 	return step
 }
 
-// keepWanted notes the objects that a node wants to stay: the one that it
-// renders, or, while it can't say which, all that it ever made.
-func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
+// markWanted adds the objects that are not to be pruned for a node: the one that it renders,
+// or, while it can't be rendered, all that it ever created.
+func markWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	if step.Action == Skip || node.Variable {
-		return // what the id's node made when it was something else is wanted no more
+		return // objects of an earlier node with this id are no longer desired
 	}
 	if step.Object != nil && step.Current != nil {
 		wanted[step.Current.GetUID()] = true
@@ -225,9 +223,9 @@ func keepWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	}
 }
 
-// prunable lists owned objects that no node wants, sorted by name. What no node
-// has made, by its labels, was put in the set by hand and is not ours to delete;
-// what is to be retained stays.
+// prunable lists, sorted by name, owned objects that no node renders. An object without the
+// label of a node was added to the set by hand and isn't deleted; neither is one whose policy
+// is Retain.
 func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool, policies inventory.Policies) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, owned := range facts.Owned {

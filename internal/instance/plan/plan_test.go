@@ -27,7 +27,7 @@ func TestCompute(t *testing.T) {
 		reason    string
 		nodes     []plan.Node
 		facts     plan.Facts
-		tolerated plan.Tolerated
+		tolerated plan.Ungranted
 		want      []string
 		prune     []string
 	}{
@@ -57,7 +57,7 @@ func TestCompute(t *testing.T) {
 			}()},
 			want: []string{"a: Update"},
 		},
-		"A field that somebody took over is taken back": {
+		"A field that another manager took over is taken back": {
 			reason: "drift of an owned field is corrected",
 			nodes:  []plan.Node{has(wants("a", 0, "x"), lost)},
 			want:   []string{"a: Correct data.a"},
@@ -65,25 +65,25 @@ func TestCompute(t *testing.T) {
 		"A field that the server never granted is no drift": {
 			reason:    "it prunes what a schema doesn't know; writing it again changes nothing",
 			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
-			tolerated: plan.Tolerated{"uid-x": object.Digest([]object.Path{"data.a"})},
+			tolerated: plan.Ungranted{"uid-x": object.Digest([]object.Path{"data.a"})},
 			want:      []string{"a: Keep"},
 		},
 		"Further fields than those never granted are drift": {
 			reason:    "what is tolerated is an exact set",
 			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
-			tolerated: plan.Tolerated{"uid-x": object.Digest([]object.Path{"data.c"})},
+			tolerated: plan.Ungranted{"uid-x": object.Digest([]object.Path{"data.c"})},
 			want:      []string{"a: Correct data.a"},
 		},
-		"A successor of what was tolerated is looked at afresh": {
+		"An object with another UID has no ungranted fields": {
 			reason:    "tolerance is for one incarnation",
 			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
-			tolerated: plan.Tolerated{"uid-of-before": object.Digest([]object.Path{"data.a"})},
+			tolerated: plan.Ungranted{"uid-of-before": object.Digest([]object.Path{"data.a"})},
 			want:      []string{"a: Correct data.a"},
 		},
 		"What is being deleted is waited for": {
 			reason: "a new object can't race the dying one for its name",
 			nodes:  []plan.Node{has(wants("a", 0, "x"), dying)},
-			want:   []string{"a: Wait ResourceDeleting: ConfigMap resource \"prod/x\" is being deleted; it is made anew once it is gone"},
+			want:   []string{"a: Wait ResourceDeleting: ConfigMap resource \"prod/x\" is being deleted; it is recreated once it is gone"},
 		},
 		"An external object is kept as it is": {
 			reason: "it is read and never written",
@@ -99,13 +99,13 @@ func TestCompute(t *testing.T) {
 			}()}},
 			want: []string{"a: Keep"},
 		},
-		"An object of somebody else's is left alone": {
+		"A foreign object is not changed": {
 			reason: "what stood in the way of the last write still does",
 			nodes:  []plan.Node{wants("a", 0, "x")},
 			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.NotOwned, Message: "not ours"}}},
 			want:   []string{"a: Wait NotOwned: not ours"},
 		},
-		"A kind that can't be read holds back its nodes alone": {
+		"An unreadable kind delays its nodes only": {
 			reason: "siblings go on",
 			nodes:  []plan.Node{{ID: "a", Kind: schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}}, wants("b", 0, "x")},
 			facts: plan.Facts{UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{
@@ -141,16 +141,16 @@ func TestCompute(t *testing.T) {
 				"c: Wait Rejected: renders ConfigMap prod/x, which nodes a, b render too",
 			},
 		},
-		"A name that may be what a Secret holds isn't told of either": {
+		"A name that may come from a Secret is redacted": {
 			reason: "whoever reads the instance needn't be allowed to read that",
 			nodes: []plan.Node{func() plan.Node {
 				n := wants("a", 0, "hunter2")
-				n.Conceals = true
+				n.Sensitive = true
 				return n
 			}(), wants("b", 0, "hunter2")},
 			want: []string{
-				"a: Wait Rejected: renders a ConfigMap (its name isn't told: it may be what a Secret holds), which node b renders too",
-				"b: Wait Rejected: renders a ConfigMap (its name isn't told: it may be what a Secret holds), which node a renders too",
+				"a: Wait Rejected: renders a ConfigMap (name redacted: it may come from a Secret), which node b renders too",
+				"b: Wait Rejected: renders a ConfigMap (name redacted: it may come from a Secret), which node a renders too",
 			},
 		},
 		"What one of two made before stays while they quarrel": {
@@ -161,7 +161,7 @@ func TestCompute(t *testing.T) {
 				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too",
 			},
 		},
-		"A node that is held still has its object's name": {
+		"A deferred node counts for duplicates": {
 			reason: "its twin must not get through while it waits for something else",
 			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x")},
 			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.Unavailable, Message: "later"}}},
@@ -178,7 +178,7 @@ func TestCompute(t *testing.T) {
 			want:  []string{"a: Keep"},
 			prune: []string{"high1", "high2", "low"},
 		},
-		"What a node made under another name goes when the new one is there": {
+		"An object with a former name is pruned when the new one exists": {
 			reason: "the node wants one object, and has it",
 			nodes:  []plan.Node{has(wants("a", 0, "new"))},
 			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "new")).Observed, stored(rendered("old"), "a", 0))},
@@ -199,7 +199,7 @@ func TestCompute(t *testing.T) {
 		},
 		"What is left out is pruned": {
 			reason: "includeWhen says that nobody wants it",
-			nodes:  []plan.Node{{ID: "a", Kind: configMap, Skipped: "includeWhen is false"}},
+			nodes:  []plan.Node{{ID: "a", Kind: configMap, SkipMessage: "includeWhen is false"}},
 			facts:  plan.Facts{Owned: owned(stored(rendered("x"), "a", 0))},
 			want:   []string{"a: Skip : includeWhen is false"},
 			prune:  []string{"x"},
@@ -215,7 +215,7 @@ func TestCompute(t *testing.T) {
 			want:  []string{"a: Keep"},
 			prune: []string{"y"},
 		},
-		"What somebody labelled by hand is never pruned": {
+		"An object that was labelled by hand is never pruned": {
 			reason: "no node made it, so it is not ours to delete",
 			facts:  plan.Facts{Owned: owned(byHand, stored(rendered("y"), "former", 0))},
 			prune:  []string{"y"},
@@ -228,8 +228,8 @@ func TestCompute(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now, tc.facts.Instance = now, instance()
-			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, plan.History{Tolerated: tc.tolerated}, owner, v1alpha1.ChildManager)
-			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
+			got := plan.Compute(plan.Desired{Nodes: tc.nodes}, tc.facts, plan.History{Ungranted: tc.tolerated}, owner, v1alpha1.ChildManager)
+			if diff := cmp.Diff(tc.want, summary(got)); diff != "" {
 				t.Errorf("%s: steps (-want +got):\n%s", tc.reason, diff)
 			}
 			if diff := cmp.Diff(tc.prune, names(got.Prune)); diff != "" {
@@ -239,12 +239,12 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// told is a line for each step.
-func told(p plan.Plan) []string {
+// summary is a line for each step.
+func summary(p plan.Plan) []string {
 	var out []string
 	for _, s := range p.Steps {
 		line := fmt.Sprintf("%s: %s", s.Node, s.Action)
-		for _, path := range s.Lost {
+		for _, path := range s.LostFields {
 			if s.Action == plan.Correct {
 				line += " " + string(path)
 			}
@@ -257,7 +257,7 @@ func told(p plan.Plan) []string {
 	return out
 }
 
-func TestComputeLeavesItsInputAlone(t *testing.T) {
+func TestComputeDoesNotChangeItsInput(t *testing.T) {
 	node := has(wants("a", 0, "x"))
 	before := node.Object.DeepCopy()
 	plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
@@ -305,15 +305,15 @@ func TestObject(t *testing.T) {
 		name string
 		want *unstructured.Unstructured
 	}{
-		"A node's object is found by kind and name":                    {"a", configMap, "x", mine},
-		"One of another kind is another":                               {"a", secretKind, "x", secret},
-		"It is read in the version that the node has it in":            {"a", older, "x", asOlder},
-		"Another node's object isn't the node's":                       {"a", configMap, "z", nil},
-		"One that was labelled by hand is whose node renders its name": {"a", configMap, "y", byHand},
-		"One that was labelled by hand needs its kind":                 {"a", secretKind, "y", nil},
-		"Without a name the only one of the kind is meant":             {"a", configMap, "", mine},
-		"Without a name none of several is meant":                      {"c", configMap, "", nil},
-		"Without a name none that was labelled by hand is meant":       {"new", configMap, "", nil},
+		"A node's object is found by kind and name":                               {"a", configMap, "x", mine},
+		"One of another kind is another":                                          {"a", secretKind, "x", secret},
+		"It is read in the version that the node has it in":                       {"a", older, "x", asOlder},
+		"Another node's object isn't the node's":                                  {"a", configMap, "z", nil},
+		"One that was labelled by hand belongs to the node that renders its name": {"a", configMap, "y", byHand},
+		"One that was labelled by hand needs its kind":                            {"a", secretKind, "y", nil},
+		"Without a name the only one of the kind is meant":                        {"a", configMap, "", mine},
+		"Without a name none of several is meant":                                 {"c", configMap, "", nil},
+		"Without a name none that was labelled by hand is meant":                  {"new", configMap, "", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -328,9 +328,9 @@ func TestObject(t *testing.T) {
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestInitialReadTimeout(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	blind := func(reason plan.Reason, ago time.Duration) plan.Unreadable {
+	unreadable := func(reason plan.Reason, ago time.Duration) plan.Unreadable {
 		return plan.Unreadable{Problem: plan.Problem{Reason: reason}, Since: now.Add(-ago)}
 	}
 	gizmo := schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}
@@ -348,13 +348,13 @@ func TestPatience(t *testing.T) {
 		facts plan.Facts
 		want  time.Duration
 	}{
-		"With everything read there is nothing to wait for":   {plan.Facts{}, 0},
-		"A first read is given a moment":                      {own(blind(plan.Syncing, time.Second)), time.Second},
-		"The latest one counts":                               {own(blind(plan.Syncing, time.Second), blind(plan.Syncing, 0)), 2 * time.Second},
-		"One that takes long is told":                         {own(blind(plan.Syncing, time.Minute)), 0},
-		"What can't be read is told at once":                  {own(blind(plan.Forbidden, 0)), 0},
-		"A reference that is being looked up is waited for":   {external(blind(plan.Syncing, time.Second)), time.Second},
-		"A reference that can't be looked up is told at once": {external(blind(plan.WaitingForKind, 0)), 0},
+		"With everything read there is nothing to wait for":     {plan.Facts{}, 0},
+		"A first read is given a moment":                        {own(unreadable(plan.Syncing, time.Second)), time.Second},
+		"The latest one counts":                                 {own(unreadable(plan.Syncing, time.Second), unreadable(plan.Syncing, 0)), 2 * time.Second},
+		"One that takes long is not waited for":                 {own(unreadable(plan.Syncing, time.Minute)), 0},
+		"An unreadable kind is not waited for":                  {own(unreadable(plan.Forbidden, 0)), 0},
+		"A reference that is being looked up is waited for":     {external(unreadable(plan.Syncing, time.Second)), time.Second},
+		"A reference that can't be looked up is not waited for": {external(unreadable(plan.WaitingForKind, 0)), 0},
 	}
 	for name, tc := range cases {
 		if got := max(tc.facts.InitialReadTimeout(now, 2*time.Second), 0); got != tc.want {

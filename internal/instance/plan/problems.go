@@ -12,19 +12,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Bounds of what an instance's status tells of its nodes' problems.
+// Limits of status.problems.
 const (
-	mostProblems   = 20
-	longestProblem = 512
+	maxProblems      = 20
+	maxProblemLength = 512
 )
 
-// UnnamedValue is what a node waits for whose expression has no value, as Wait.On names it:
-// the Detail alone says which expression it is, and why.
+// UnnamedValue is the Wait.On of a node whose expression has no value: Wait.Detail alone says
+// which expression it is, and why.
 const UnnamedValue = "a value"
 
-// Problems are why nodes are not as they should be: what keeps their objects from being
-// written, and what makes an object unready that looks ready by its own status. What nodes
-// wait for is told apart, by Summary.Waits. A problem that was there before keeps its time.
+// Problems returns the problems of nodes: why their objects can't be written, and why an object
+// isn't ready although its own status says so. Waits are reported separately, by Summary.Waits. A
+// problem that was reported before keeps its time.
 func Problems(steps []Step, before []report.Problem, now time.Time) []report.Problem {
 	type key struct{ node, reason string }
 	since := make(map[key]report.Time, len(before))
@@ -37,11 +37,11 @@ func Problems(steps []Step, before []report.Problem, now time.Time) []report.Pro
 		if found.Reason == "" {
 			continue
 		}
-		if len(out) == mostProblems {
+		if len(out) == maxProblems {
 			break
 		}
 		p := report.Problem{
-			Node: step.Node, Reason: string(found.Reason), Message: diag.Cut(found.Message, longestProblem), Since: report.At(now),
+			Node: step.Node, Reason: string(found.Reason), Message: diag.Truncate(found.Message, maxProblemLength), Since: report.At(now),
 		}
 		if known, ok := since[key{p.Node, p.Reason}]; ok {
 			p.Since = known
@@ -51,8 +51,8 @@ func Problems(steps []Step, before []report.Problem, now time.Time) []report.Pro
 	return out
 }
 
-// ownProblem is what is wrong with the step's node itself; the zero Problem while nothing is, or
-// while the node waits for another.
+// ownProblem is the problem of the step's node itself; zero if there is none, or if the node
+// only waits for another.
 func (s Step) ownProblem() Problem {
 	switch {
 	case s.Action == Defer && len(s.Waits) == 0:
@@ -65,8 +65,8 @@ func (s Step) ownProblem() Problem {
 	return Problem{}
 }
 
-// expressionProblem is the first of the waits that no event ends: an expression has no value
-// for these inputs.
+// expressionProblem is the first wait for an expression that has no value for these inputs: no
+// event ends such a wait.
 func expressionProblem(waits []Wait) Problem {
 	for _, w := range waits {
 		switch {
@@ -82,8 +82,8 @@ func expressionProblem(waits []Wait) Problem {
 	return Problem{}
 }
 
-// looksReady says whether the object of an unready node is ready by its own status, so that
-// only the definition's readyWhen, or a function, says otherwise.
+// looksReady says whether the object of an unready node is ready by its own status: then the
+// definition's readyWhen or a function makes the node unready.
 func looksReady(o *unstructured.Unstructured) bool {
 	if o == nil {
 		return false
@@ -91,7 +91,7 @@ func looksReady(o *unstructured.Unstructured) bool {
 	if inventory.IsInstance(o) {
 		return health.Instance(o).Ready
 	}
-	if said, ok := health.Says(o); ok && said.Status != condition.True {
+	if ready, ok := health.ReadyConditionOf(o); ok && ready.Status != condition.True {
 		return false
 	}
 	return health.Of(o).Ready

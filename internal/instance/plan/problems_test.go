@@ -81,7 +81,7 @@ func TestProblems(t *testing.T) {
 				problem("a", plan.NotReady, "a is not ready: a.data.b is false"), problem("a", plan.NotReady, "a is not ready: a.data.b is false"),
 			},
 		},
-		"So has an object of somebody else's": {
+		"So has a foreign object": {
 			reason: "it is no child, and nobody looks at it",
 			steps:  []plan.Step{external},
 			want:   []report.Problem{problem("a", plan.NotReady, "a is not ready: a.data.b is false")},

@@ -49,7 +49,7 @@ func TestTeardownEnds(t *testing.T) {
 				remains.Children = slices.DeleteFunc(remains.Children, func(o *unstructured.Unstructured) bool { return o == gone })
 			}
 			told := removal.Deletion
-			remains.Before.Deletion, remains.History.Reported = &told, now
+			remains.Reported.Deletion, remains.History.ReportedAt = &told, now
 			remains.Now = remains.Now.Add(time.Minute)
 		}
 	})
@@ -81,10 +81,10 @@ func drawChildren(t *rapid.T) []*unstructured.Unstructured {
 	return out
 }
 
-// TestNothingLosesWhatItStandsOn draws children in layers, each on others of
+// TestNoObjectLosesItsDependencies draws children in layers, each on others of
 // earlier ones, and looks that none is deleted while another stands on it, when
 // all go and when some are pruned.
-func TestNothingLosesWhatItStandsOn(t *testing.T) {
+func TestNoObjectLosesItsDependencies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var children []*unstructured.Unstructured
 		for i := range rapid.IntRange(1, 10).Draw(t, "children") {
@@ -119,10 +119,10 @@ func TestNothingLosesWhatItStandsOn(t *testing.T) {
 	})
 }
 
-// TestComputeNeverDeletesWhatIsNotOurs draws instances and worlds: whatever is
+// TestComputeNeverDeletesForeignObjects draws instances and worlds: whatever is
 // pruned is in the owner's set, was made by one of its nodes and is wanted by
 // none; and the same input gives the same plan.
-func TestComputeNeverDeletesWhatIsNotOurs(t *testing.T) {
+func TestComputeNeverDeletesForeignObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := []string{"", "a", "b", "c"}
 		facts := plan.Facts{Instance: instance(), Now: now, Owned: map[string][]*unstructured.Unstructured{}}
@@ -164,7 +164,7 @@ func drawNode(t *rapid.T, id string, facts plan.Facts) plan.Node {
 	n := plan.Node{ID: id, Kind: configMap}
 	switch rapid.IntRange(0, 3).Draw(t, "state") {
 	case 0:
-		n.Skipped = "left out"
+		n.SkipMessage = "left out"
 	case 1:
 		n.Waits = []plan.Wait{{Node: id, Reason: plan.WaitingForField, On: "x"}}
 	default:

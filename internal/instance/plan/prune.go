@@ -11,81 +11,79 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Pruning is the next move in taking away what nothing wants any more.
+// Pruning is the next step of deleting objects that are no longer desired.
 type Pruning struct {
 	RemovalStep
-	// Objects is what to tell of those that are not gone yet, what is blocked first.
+	// Objects are those to report that are not gone yet, blocked ones first.
 	Objects []report.Blocker
 }
 
-// mostPruned bounds the objects that a status tells of.
-const mostPruned = 20
+// maxPruned bounds the objects in status.pruning.
+const maxPruned = 20
 
-// Prune says what to do next about objects that nothing wants any more, by the
-// policies that hold now. Each goes as soon as what stood on it has gone; one that
-// is blocked holds up nothing else.
+// Prune computes the next step for objects that are no longer desired, by the current deletion
+// policies. Each is deleted as soon as its dependents are gone; a blocked one delays nothing else.
 func Prune(r Remaining, policies inventory.Policies) Pruning {
-	leaving, staying := r.sort(policies)
-	r.leaving = keysOf(leaving)
-	if _, unclear := inventory.PoliciesOf(r.Instance); len(unclear) > 0 {
-		return r.untouched(unclear)
+	targets, staying := r.partition(policies)
+	r.deleting = keysOf(targets)
+	if _, problems := inventory.PoliciesOf(r.Instance); len(problems) > 0 {
+		return r.keepAll(problems)
 	}
 	never := func(report.Blocker) bool { return false }
 	var p Pruning
-	for _, v := range append(staying, r.walk(leaving, newEdges(staying), never)...) {
-		p.carryOut(v)
-		if v.held == nil && v.fate == v1alpha1.DeletionDelete {
-			v.held = p.going(r, v)
+	for _, v := range append(staying, r.decideInOrder(targets, newDependencyOrder(staying), never)...) {
+		p.addVerdict(v)
+		if v.blocker == nil && v.outcome == v1alpha1.DeletionDelete {
+			v.blocker = p.pendingDeletion(r, v)
 		}
-		if v.held != nil {
-			p.Objects = append(p.Objects, *v.held)
+		if v.blocker != nil {
+			p.Objects = append(p.Objects, *v.blocker)
 		}
 	}
-	slices.SortStableFunc(p.Objects, func(a, b report.Blocker) int { return urgency(a) - urgency(b) })
-	p.Objects = slices.Clip(p.Objects[:min(len(p.Objects), mostPruned)])
+	slices.SortStableFunc(p.Objects, func(a, b report.Blocker) int { return blockerRank(a) - blockerRank(b) })
+	p.Objects = slices.Clip(p.Objects[:min(len(p.Objects), maxPruned)])
 	return p
 }
 
-// untouched keeps all of them before it is clear what is to stay.
-func (r Remaining) untouched(unclear diag.List) Pruning {
+// keepAll deletes nothing while the deletion policies are invalid.
+func (r Remaining) keepAll(problems diag.List) Pruning {
 	var p Pruning
-	for _, child := range r.Children[:min(len(r.Children), mostPruned)] {
-		c := leaver{Unstructured: child, at: inventory.PlaceOf(child)}
-		p.Objects = append(p.Objects, *r.blocker(c, report.Protected, "isn't touched before it is clear what is to stay: "+unclear.Err().Error(), r.Now))
+	for _, child := range r.Children[:min(len(r.Children), maxPruned)] {
+		c := target{Unstructured: child, place: inventory.PlaceOf(child)}
+		p.Objects = append(p.Objects, *r.newBlocker(c, report.Protected, "is not deleted while its deletion policy is invalid: "+problems.Err().Error(), r.Now))
 	}
 	return p
 }
 
-func urgency(b report.Blocker) int {
+func blockerRank(b report.Blocker) int {
 	if b.Reason.IsBlocker() {
 		return 0
 	}
 	return 1
 }
 
-// going tells of an object that nothing blocks and that takes its time: most are
-// gone before anybody could read of it, and each telling is a write.
-func (p *Pruning) going(r Remaining, v verdict) *report.Blocker {
-	reason, message := report.Deleting, "is being deleted: nothing wants it any more"
+// pendingDeletion reports an object that nothing blocks if its deletion takes longer than usual:
+// most are gone sooner than a user could read of them, and each report is a write.
+func (p *Pruning) pendingDeletion(r Remaining, v verdict) *report.Blocker {
+	reason, message := report.Deleting, "is being deleted: it is no longer desired"
 	if v.waits {
-		reason, message = report.WaitingForOthers, "goes when what stands on it has gone: nothing wants it any more"
+		reason, message = report.WaitingForOthers, "is deleted after its dependents: it is no longer desired"
 	}
-	b := r.blocker(v.leaver, reason, message, r.Now)
-	noticed := r.trial(v.leaver).Noticed
-	if noticed.IsZero() {
-		noticed = r.Now
+	b := r.newBlocker(v.target, reason, message, r.Now)
+	firstSeen := r.attemptsOf(v.target).FirstSeen
+	if firstSeen.IsZero() {
+		firstSeen = r.Now
 	}
-	if left := shortWhile - r.Now.Sub(noticed); left > 0 && r.toldOf(*b) == nil {
+	if left := actionableDelay - r.Now.Sub(firstSeen); left > 0 && r.findReported(*b) == nil {
 		p.retryIn(left)
 		return nil
 	}
 	return b
 }
 
-// StillPruned are those of the objects that were told before which haven't gone and that nothing
-// wants again.
-func StillPruned(told []report.Blocker, owned map[string][]*unstructured.Unstructured, steps []Step) []report.Blocker {
-	return slices.DeleteFunc(slices.Clone(told), func(b report.Blocker) bool {
+// StillPruned returns those of the reported objects that still exist and are not desired again.
+func StillPruned(reported []report.Blocker, owned map[string][]*unstructured.Unstructured, steps []Step) []report.Blocker {
+	return slices.DeleteFunc(slices.Clone(reported), func(b report.Blocker) bool {
 		is := func(o *unstructured.Unstructured) bool { return o != nil && report.ObjectOf(o) == b.Object }
 		wanted := func(s Step) bool { return is(s.Object) || is(s.Current) }
 		return !slices.ContainsFunc(owned[b.Node], is) || slices.ContainsFunc(steps, wanted)

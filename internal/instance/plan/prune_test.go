@@ -10,9 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-func TestWhatWasToldAsPrunedIsToldWhileItIsThereAndUnwanted(t *testing.T) {
+func TestStillPruned(t *testing.T) {
 	child := someone(func(o *unstructured.Unstructured) { owner.Mark(o, inventory.Place{Node: "n"}) })
-	told := []report.Blocker{{Node: "n", Hold: report.Hold{Object: report.ObjectOf(child)}}}
+	told := []report.Blocker{{Node: "n", BlockedObject: report.BlockedObject{Object: report.ObjectOf(child)}}}
 	cases := map[string]struct {
 		there []*unstructured.Unstructured
 		steps []plan.Step
@@ -20,7 +20,7 @@ func TestWhatWasToldAsPrunedIsToldWhileItIsThereAndUnwanted(t *testing.T) {
 	}{
 		"While it is there":                    {[]*unstructured.Unstructured{child}, []plan.Step{{Object: rendered("y")}}, 1},
 		"Not once it is gone":                  {nil, nil, 0},
-		"Not once it is wanted again":          {[]*unstructured.Unstructured{child}, []plan.Step{{Object: child}}, 0},
+		"Not once it is desired again":         {[]*unstructured.Unstructured{child}, []plan.Step{{Object: child}}, 0},
 		"Not while a node that waits keeps it": {[]*unstructured.Unstructured{child}, []plan.Step{{Current: child}}, 0},
 	}
 	for name, tc := range cases {

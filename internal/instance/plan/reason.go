@@ -1,47 +1,44 @@
 package plan
 
-// Reason is why a node, and with it the instance, isn't where it should be. A
-// reason is stable: tools match it. The message next to it is for people.
+// Reason is why a node, and with it the instance, isn't ready. A reason is stable: tools match it.
+// The message next to it is for people.
 type Reason string
 
-// Reasons to wait: nothing is wrong, something is not there yet.
+// Reasons to wait: nothing is wrong, something is missing yet.
 const (
-	// WaitingForField: a value that the node reads isn't there yet.
+	// WaitingForField: a value that the node reads doesn't exist yet.
 	WaitingForField Reason = "WaitingForField"
 	// WaitingForReadiness: a node that this one depends on isn't ready.
 	WaitingForReadiness Reason = "WaitingForReadiness"
-	// NotReady: the node's object is there and isn't ready.
+	// NotReady: the node's object exists and isn't ready.
 	NotReady Reason = "NotReady"
-	// WaitingForKind: no server knows the node's kind.
+	// WaitingForKind: the node's kind isn't served.
 	WaitingForKind Reason = "WaitingForKind"
-	// WaitingForNamespace: the namespace that the node's object belongs into isn't
-	// there.
+	// WaitingForNamespace: the namespace of the node's object doesn't exist.
 	WaitingForNamespace Reason = "WaitingForNamespace"
-	// WaitingForExternal: the object that externalRef names isn't there.
+	// WaitingForExternal: the object that externalRef names doesn't exist.
 	WaitingForExternal Reason = "WaitingForExternal"
-	// NameHeld: an object of somebody else's has the name of the node's, and is on
-	// its way; the node's is made once it is gone.
+	// NameHeld: a foreign object that is being deleted has the name of the node's object, which
+	// is created once that is gone.
 	NameHeld Reason = "NameHeld"
-	// ResourceDeleting: the node's object is being deleted; it is made anew once it
-	// is gone.
+	// ResourceDeleting: the node's object is being deleted; it is recreated once it is gone.
 	ResourceDeleting Reason = "ResourceDeleting"
-	// WaitingForRevision: the revision, of its composition or of its definition, that the
-	// instance is to be composed by isn't there yet.
+	// WaitingForRevision: the revision of its composition or definition by which the instance is
+	// to be composed doesn't exist yet.
 	WaitingForRevision Reason = "WaitingForRevision"
-	// Syncing: the watch of the node's kind hasn't caught up yet.
+	// Syncing: the watch of the node's kind has not synced yet.
 	Syncing Reason = "Syncing"
 )
 
-// Reasons that are somebody's to solve.
+// Reasons that need an action of a user.
 const (
-	// WaitTimeout: a waitFor passed its limit. Its fields are watched all the
-	// same.
+	// WaitTimeout: a waitFor exceeded its limit. Its fields are still watched.
 	WaitTimeout Reason = "WaitTimeout"
 	// NotOwned: an object of that name exists and isn't this instance's.
 	NotOwned Reason = "NotOwned"
-	// Forbidden: the API server refuses this controller the kind or the object.
+	// Forbidden: RBAC forbids this controller the kind or the object.
 	Forbidden Reason = "Forbidden"
-	// Rejected: the API server refuses the object, by validation or admission.
+	// Rejected: validation or admission rejects the object.
 	Rejected Reason = "Rejected"
 	// EvaluationFailed: an expression has no value for these inputs.
 	EvaluationFailed Reason = "EvaluationFailed"
@@ -49,27 +46,26 @@ const (
 	ResolutionFailed Reason = "ResolutionFailed"
 	// TooManyItems: a collection has more items than one may have.
 	TooManyItems Reason = "TooManyItems"
-	// DuplicateItems: items of a collection are called the same.
+	// DuplicateItems: items of a collection have the same name.
 	DuplicateItems Reason = "DuplicateItems"
-	// DriftContested: somebody else keeps writing the same field.
+	// DriftContested: another manager keeps writing the same field.
 	DriftContested Reason = "DriftContested"
-	// FieldConflict: somebody else has set a field of the object, and the node doesn't
-	// take it over.
+	// FieldConflict: another manager has set a field of the object, and the node doesn't take it
+	// over.
 	FieldConflict Reason = "FieldConflict"
-	// CompositionMissing: there is no composition that the instance can be composed by.
+	// CompositionMissing: no composition can compose the instance.
 	CompositionMissing Reason = "CompositionMissing"
-	// RevisionMissing: the revision of its definition that the instance asks for isn't
-	// there, or can't compose it.
+	// RevisionMissing: the revision of its definition that the instance requests doesn't exist,
+	// or can't compose it.
 	RevisionMissing Reason = "RevisionMissing"
 	// PipelineFailed: a step of the composition's pipeline has failed.
 	PipelineFailed Reason = "PipelineFailed"
-	// Unavailable: a kind can't be watched, or a request failed for a reason
-	// that may pass.
+	// Unavailable: a kind can't be watched, or a request failed and a retry may succeed.
 	Unavailable Reason = "Unavailable"
 )
 
-// IsError says whether somebody has to do something about it: the difference
-// between an instance in progress and one in error.
+// IsError says whether the reason needs an action of a user: it puts the instance in error rather
+// than in progress.
 func (r Reason) IsError() bool {
 	switch r {
 	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, PipelineFailed:
@@ -79,14 +75,13 @@ func (r Reason) IsError() bool {
 	}
 }
 
-// isFailure says whether what is wanted could not be asked for: by somebody's mistake, or
-// because the API server or the kind isn't there now.
+// isFailure says whether the desired object could not be applied: because of a mistake, or because
+// the API server or the kind is unavailable now.
 func (r Reason) isFailure() bool {
 	return r.IsError() || r == Unavailable || r == WaitingForKind || r == WaitingForNamespace
 }
 
-// isOfExpressions says whether it comes of what the definition's expressions make of
-// these inputs.
+// isOfExpressions says whether the definition's expressions cause it for these inputs.
 func (r Reason) isOfExpressions() bool {
 	return r == EvaluationFailed || r == TooManyItems || r == DuplicateItems
 }

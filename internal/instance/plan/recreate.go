@@ -13,18 +13,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Recreation says whether an object is deleted and created anew when the API server
-// rejects an update of it that it would accept as a new object.
+// Recreation says whether an object is deleted and recreated when the API server rejects an
+// update of it that it would accept as a new object.
 type Recreation struct {
 	Allowed bool
-	// DataLoss allows it for an object that may hold data as well.
+	// DataLoss allows it for an object that may hold data too.
 	DataLoss bool
 }
 
-// dataless are the kinds whose objects hold nothing but what is written to them, so that
-// one that is created anew is as good as the former. A kind that isn't listed may hold data:
-// in itself, in what goes with it, or in an external resource that it stands for.
-var dataless = map[schema.GroupKind]bool{
+// kindsWithoutData are the kinds whose objects hold only what is written to them, so that a
+// recreated object is equivalent to the former. A kind that isn't listed may hold data: in the
+// object, in objects that are deleted with it, or in an external resource.
+var kindsWithoutData = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:      true,
 	{Kind: "Endpoints"}:      true,
 	{Kind: "LimitRange"}:     true,
@@ -62,44 +62,43 @@ var dataless = map[schema.GroupKind]bool{
 }
 
 // MayHoldData says whether an object of a kind may hold data that is lost with it.
-func MayHoldData(kind schema.GroupKind) bool { return !dataless[kind] }
+func MayHoldData(kind schema.GroupKind) bool { return !kindsWithoutData[kind] }
 
-// Recreates says whether the step's object is to be created anew because its update was
-// rejected with this message. If it isn't, hint is what to do to have it so; empty where that
-// wouldn't help.
+// MayRecreate says whether the step's object is to be recreated because its update was rejected
+// with this message. If not, hint says how to allow it; it is empty if that wouldn't help.
 //
-// What the node says counts, and what the object's own annotation says.
-func (s Step) Recreates(rejected string) (may bool, hint string) {
+// The node may allow it, and the annotation of the object.
+func (s Step) MayRecreate(rejected string) (may bool, hint string) {
 	if s.Current == nil || s.External {
 		return false, ""
 	}
-	said := s.Recreate
+	recreate := s.Recreate
 	switch s.Current.GetAnnotations()[v1alpha1.RecreateAnnotation] {
 	case v1alpha1.RecreateTrue:
-		said.Allowed = true
+		recreate.Allowed = true
 	case v1alpha1.RecreateAllowDataLoss:
-		said = Recreation{Allowed: true, DataLoss: true}
+		recreate = Recreation{Allowed: true, DataLoss: true}
 	}
-	_, protected := inventory.Protection(s.Current) // Delete tells of that
-	keeps := MayHoldData(s.Current.GroupVersionKind().GroupKind()) || s.Stays && !protected
+	_, protected := inventory.Protection(s.Current) // Deletable reports that
+	mayLoseData := MayHoldData(s.Current.GroupVersionKind().GroupKind()) || s.Preserved && !protected
 	value := v1alpha1.RecreateTrue
-	if keeps {
+	if mayLoseData {
 		value = v1alpha1.RecreateAllowDataLoss
 	}
 	switch {
-	case said.Allowed && (said.DataLoss || !keeps):
+	case recreate.Allowed && (recreate.DataLoss || !mayLoseData):
 		return true, ""
-	case said.Allowed:
-		return false, fmt.Sprintf("it is not recreated, since it may hold data, or is to be kept; annotate it %s=%s to have it deleted and created anew", v1alpha1.RecreateAnnotation, value)
-	case !namesImmutability(rejected):
+	case recreate.Allowed:
+		return false, fmt.Sprintf("it is not recreated, since it may hold data or is to be preserved; annotate it %s=%s to delete and recreate it", v1alpha1.RecreateAnnotation, value)
+	case !mentionsImmutability(rejected):
 		return false, ""
 	}
-	return false, fmt.Sprintf("to have it deleted and created anew, annotate it %s=%s", v1alpha1.RecreateAnnotation, value)
+	return false, fmt.Sprintf("to delete and recreate it, annotate it %s=%s", v1alpha1.RecreateAnnotation, value)
 }
 
-// namesImmutability says whether a message of the API server looks as if it were about
-// fields that can't be changed. Nothing is decided by it but whether a hint is given.
-func namesImmutability(message string) bool {
+// mentionsImmutability guesses whether a message of the API server is about immutable fields. It
+// only decides whether a hint is given.
+func mentionsImmutability(message string) bool {
 	for _, phrase := range []string{"immutable", "may not change", "may not be changed", "cannot change", "cannot be changed", "updates to"} {
 		if strings.Contains(strings.ToLower(message), phrase) {
 			return true
@@ -108,31 +107,31 @@ func namesImmutability(message string) bool {
 	return false
 }
 
-// Recreating is the problem of a node whose object is deleted because its update was
-// rejected with this message.
-func Recreating(o *unstructured.Unstructured, rejected string) Problem {
-	problem := BeingDeleted(o)
+// RecreatingProblem is the problem of a node whose object is deleted to be recreated, since its
+// update was rejected with this message.
+func RecreatingProblem(o *unstructured.Unstructured, rejected string) Problem {
+	problem := TerminatingProblem(o)
 	problem.Message += ": " + rejected
 	return problem
 }
 
-// Delete says which of the objects can be deleted now, whatever the order between them, and
-// what keeps the others; nil for one that was asked to go and hasn't yet. Again is when to
-// look again, if that is known.
-func Delete(r Remaining) (ask []*unstructured.Unstructured, held map[*unstructured.Unstructured]*report.Blocker, again time.Duration) {
-	held = map[*unstructured.Unstructured]*report.Blocker{}
+// Deletable returns the objects that can be deleted now, without an order between them, and the
+// blockers of the others; the blocker is nil for an object whose deletion was accepted and isn't
+// observed yet. RetryAfter is after how long to call it again; 0 for on the next event.
+func Deletable(r Remaining) (deletable []*unstructured.Unstructured, blocked map[*unstructured.Unstructured]*report.Blocker, retryAfter time.Duration) {
+	blocked = map[*unstructured.Unstructured]*report.Blocker{}
 	for _, o := range r.Children {
-		c := leaver{Unstructured: o, at: inventory.PlaceOf(o)}
-		c.uses = r.usesOf(&c)
-		asks, by, later := r.look(c)
-		if asks {
-			ask = append(ask, o)
+		c := target{Unstructured: o, place: inventory.PlaceOf(o)}
+		c.usages = r.blockingUsages(&c)
+		request, blocker, after := r.decideDeletion(c)
+		if request {
+			deletable = append(deletable, o)
 		} else {
-			held[o] = by
+			blocked[o] = blocker
 		}
-		if later > 0 && (again == 0 || later < again) {
-			again = later
+		if after > 0 && (retryAfter == 0 || after < retryAfter) {
+			retryAfter = after
 		}
 	}
-	return ask, held, again
+	return deletable, blocked, retryAfter
 }

@@ -23,19 +23,19 @@ func TestRecreation(t *testing.T) {
 		may              bool
 		hint             string // what it contains; "" for none
 	}{
-		"Nobody asks for it: a hint says how":             {kind: "Job", hint: "annotate it espalier.dev/recreate=true"},
-		"Nobody asks, and the refusal is of another sort": {kind: "Job", rejected: `Job.batch "x" is invalid: spec.completions: must be greater than 0`},
-		"The node asks":                                    {kind: "Job", said: recreate, may: true},
-		"The object asks":                                  {kind: "Job", annotation: "true", may: true},
-		"The annotation says something else":               {kind: "Job", annotation: "yes", hint: "annotate it espalier.dev/recreate=true"},
-		"What may hold data is asked for once":             {kind: "PersistentVolumeClaim", said: recreate, hint: "espalier.dev/recreate=allow-data-loss"},
-		"What may hold data asks once":                     {kind: "PersistentVolumeClaim", annotation: "true", hint: "espalier.dev/recreate=allow-data-loss"},
-		"What may hold data is asked for twice":            {kind: "PersistentVolumeClaim", said: anyway, may: true},
-		"What may hold data asks twice":                    {kind: "PersistentVolumeClaim", annotation: "allow-data-loss", may: true},
-		"A kind that nobody knows may hold data":           {kind: "Ledger", said: recreate, hint: "it may hold data"},
-		"What somebody wants to be kept counts like that":  {kind: "Job", said: recreate, stays: true, hint: "is to be kept"},
-		"What is to be kept, and may be lost all the same": {kind: "Job", said: anyway, stays: true, may: true},
-		"What isn't the instance's never is":               {kind: "Job", said: anyway, external: true},
+		"It is not allowed: a hint says how":                            {kind: "Job", hint: "annotate it espalier.dev/recreate=true"},
+		"It is not allowed, and the rejection isn't about immutability": {kind: "Job", rejected: `Job.batch "x" is invalid: spec.completions: must be greater than 0`},
+		"The node allows it":                                            {kind: "Job", said: recreate, may: true},
+		"The object allows it":                                          {kind: "Job", annotation: "true", may: true},
+		"The annotation says something else":                            {kind: "Job", annotation: "yes", hint: "annotate it espalier.dev/recreate=true"},
+		"The node of an object with data doesn't allow data loss":       {kind: "PersistentVolumeClaim", said: recreate, hint: "espalier.dev/recreate=allow-data-loss"},
+		"An object with data doesn't allow data loss":                   {kind: "PersistentVolumeClaim", annotation: "true", hint: "espalier.dev/recreate=allow-data-loss"},
+		"The node of an object with data allows data loss":              {kind: "PersistentVolumeClaim", said: anyway, may: true},
+		"An object with data allows data loss":                          {kind: "PersistentVolumeClaim", annotation: "allow-data-loss", may: true},
+		"An unknown kind may hold data":                                 {kind: "Ledger", said: recreate, hint: "it may hold data"},
+		"A preserved object counts as one with data":                    {kind: "Job", said: recreate, stays: true, hint: "is to be preserved"},
+		"A preserved object allows data loss":                           {kind: "Job", said: anyway, stays: true, may: true},
+		"An external object is never recreated":                         {kind: "Job", said: anyway, external: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -47,19 +47,19 @@ func TestRecreation(t *testing.T) {
 			if tc.rejected == "" {
 				tc.rejected = immutable
 			}
-			step := plan.Step{Current: o, Recreate: tc.said, Stays: tc.stays, External: tc.external}
-			may, hint := step.Recreates(tc.rejected)
+			step := plan.Step{Current: o, Recreate: tc.said, Preserved: tc.stays, External: tc.external}
+			may, hint := step.MayRecreate(tc.rejected)
 			if may != tc.may || !strings.Contains(hint, tc.hint) || (tc.hint == "") != (hint == "") {
 				t.Errorf("got %t, %q", may, hint)
 			}
 		})
 	}
-	if may, hint := (plan.Step{Recreate: anyway}).Recreates(immutable); may || hint != "" {
+	if may, hint := (plan.Step{Recreate: anyway}).MayRecreate(immutable); may || hint != "" {
 		t.Errorf("what isn't there: got %t, %q", may, hint)
 	}
 }
 
-func TestWhatIsToBeCreatedAnewIsDeleted(t *testing.T) {
+func TestDeletable(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	child := func(name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "y", "uid": "uid-" + name}}}
@@ -73,7 +73,7 @@ func TestWhatIsToBeCreatedAnewIsDeleted(t *testing.T) {
 	gone := metav1.NewTime(now)
 	going := child("going", func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&gone) })
 	instance := child("instance", func(*unstructured.Unstructured) {})
-	ask, held, _ := plan.Delete(plan.Remaining{Instance: instance, Children: []*unstructured.Unstructured{plain, protected, going}, Now: now})
+	ask, held, _ := plan.Deletable(plan.Remaining{Instance: instance, Children: []*unstructured.Unstructured{plain, protected, going}, Now: now})
 	if len(ask) != 1 || ask[0] != plain {
 		t.Errorf("asked to go: %v", ask)
 	}

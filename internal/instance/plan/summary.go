@@ -10,41 +10,41 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// Summary is what a plan says of its instance as a whole.
+// Summary is the state of an instance as a plan shows it.
 type Summary struct {
 	State v1alpha1.InstanceState
-	// Reason and Message say why the instance isn't ready; both are empty when
-	// it is. Causes come before what follows from them.
+	// Reason and Message say why the instance isn't ready; both are empty if it is. Causes come
+	// before their consequences.
 	Reason  Reason
 	Message string
-	// Unready says which nodes aren't ready, and why; the message has it too.
+	// Unready says which nodes aren't ready, and why; Message includes it.
 	Unready string
-	// Failed says what could not be applied, or found out, and why; an object that was
-	// applied and isn't ready is not among it.
+	// Failed says what could not be applied or read, and why. An object that was applied and
+	// isn't ready is not part of it.
 	Failed string
-	// Unresolvable says which expressions have no value for these inputs.
+	// Unresolvable lists the expressions that have no value for these inputs.
 	Unresolvable string
-	// Unclaimed says why the instance couldn't be given its finalizer, labels and inventory;
-	// until it has them nothing is made for it. It isn't part of Reason and Message.
-	Unclaimed Problem
-	// Stalled says which waits are past their limit.
+	// ClaimProblem is why the instance can't be given its finalizer, labels and inventory: until
+	// it has them no resource is created. It isn't part of Reason and Message.
+	ClaimProblem Problem
+	// Stalled lists the waits that exceeded their limits.
 	Stalled string
-	// Drifted says which fields others have changed that are left so.
+	// Drifted lists the fields that other managers have changed and that are left to them.
 	Drifted string
-	// Waits are all single waits of all nodes.
+	// Waits are the waits of all nodes.
 	Waits []Wait
-	// Retry is when to look again, events aside; 0 for never.
+	// Retry is after how long to reconcile again without an event; 0 for never.
 	Retry time.Duration
 }
 
 const (
-	// mostTold bounds how many problems a message tells, longestMessage its
-	// length: it is repeated on every ancestor.
-	mostTold       = 5
-	longestMessage = 1024
+	// maxMessageProblems bounds the problems in a message, and maxMessageLength its bytes: it is
+	// repeated on every ancestor.
+	maxMessageProblems = 5
+	maxMessageLength   = 1024
 )
 
-// Summarize tells what a plan says of its instance as a whole.
+// Summarize sums up a plan.
 func Summarize(p Plan, now time.Time) Summary {
 	s := Summary{State: v1alpha1.InstanceActive}
 	var texts, unready, failed, unresolvable, stalled, drifted []string
@@ -56,8 +56,8 @@ func Summarize(p Plan, now time.Time) Summary {
 		}
 	}
 	for _, step := range p.Steps {
-		if step.Drifted != "" {
-			drifted = append(drifted, step.Drifted)
+		if step.DriftMessage != "" {
+			drifted = append(drifted, step.DriftMessage)
 		}
 		problem := step.problem()
 		if problem.Reason == "" {
@@ -69,7 +69,7 @@ func Summarize(p Plan, now time.Time) Summary {
 		s.retryIn(step.Retry)
 		fresh := slices.DeleteFunc(slices.Clone(step.Waits), func(w Wait) bool { return known[w.Key()] })
 		if len(fresh) == 0 && len(step.Waits) > 0 {
-			continue // items of a collection may wait for one and the same
+			continue // items of a collection may wait for the same object
 		}
 		texts, unready = append(texts, problem.Message), append(unready, problem.Message)
 		if step.Action == Defer && problem.Reason.isFailure() {
@@ -98,9 +98,9 @@ func Summarize(p Plan, now time.Time) Summary {
 	return s
 }
 
-// Without is the summary of an instance that couldn't be claimed.
-func (s Summary) Without(claim Problem) Summary {
-	s.Unclaimed = claim
+// WithClaimProblem returns the summary of an instance that can't be claimed.
+func (s Summary) WithClaimProblem(claim Problem) Summary {
+	s.ClaimProblem = claim
 	switch {
 	case claim.Reason.IsError():
 		s.State = v1alpha1.InstanceError
@@ -110,12 +110,12 @@ func (s Summary) Without(claim Problem) Summary {
 	return s
 }
 
-// problem is why the step's node isn't ready, with the node's name in front.
+// problem is why the step's node isn't ready, prefixed with the node's name.
 func (s Step) problem() Problem {
 	switch {
 	case s.Action == Skip, s.Action == Keep && s.Ready, s.Action == Correct && s.Ready:
 		return Problem{}
-	case s.Action == Keep, s.Action == Correct: // the object is there, whoever has a field of it
+	case s.Action == Keep, s.Action == Correct: // the object exists
 		return s.Unready
 	case s.Action == Defer && len(s.Waits) > 0:
 		return s.Problem
@@ -131,20 +131,20 @@ func (s *Summary) retryIn(d time.Duration) {
 	}
 }
 
-// join puts texts together. Where they are too long, each gives what it has in the middle,
-// the longest first: the reasons stand at their ends.
+// join joins texts. If they are too long, each is shortened in its middle, the longest first:
+// the reasons are at their ends.
 func join(texts []string) string {
 	more := ""
-	if len(texts) > mostTold {
-		more = fmt.Sprintf("; and %d more", len(texts)-mostTold)
-		texts = texts[:mostTold]
+	if len(texts) > maxMessageProblems {
+		more = fmt.Sprintf("; and %d more", len(texts)-maxMessageProblems)
+		texts = texts[:maxMessageProblems]
 	}
 	const between = "; "
-	return strings.Join(shorten(texts, longestMessage-len(between)*len(texts)), between) + more
+	return strings.Join(shorten(texts, maxMessageLength-len(between)*len(texts)), between) + more
 }
 
-// shorten returns texts of so many bytes altogether: those that are shorter than their share
-// leave the rest to the others.
+// shorten shortens texts to so many bytes in total: what a short text leaves of its share goes
+// to the others.
 func shorten(texts []string, room int) []string {
 	byLength := make([]int, len(texts))
 	for i := range byLength {
@@ -153,7 +153,7 @@ func shorten(texts []string, room int) []string {
 	slices.SortStableFunc(byLength, func(a, b int) int { return len(texts[a]) - len(texts[b]) })
 	out := make([]string, len(texts))
 	for n, i := range byLength {
-		out[i] = diag.Shorten(texts[i], room/(len(texts)-n))
+		out[i] = diag.TruncateMiddle(texts[i], room/(len(texts)-n))
 		room -= len(out[i])
 	}
 	return out

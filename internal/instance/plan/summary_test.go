@@ -62,7 +62,7 @@ func TestSummarize(t *testing.T) {
 				Failed: "c: because; d: because", Waits: []plan.Wait{missing}, Retry: time.Second,
 			},
 		},
-		"What can't be evaluated is told apart": {
+		"Expressions without value are listed separately": {
 			reason: "it has a condition of its own",
 			steps:  []plan.Step{held("a", plan.EvaluationFailed), held("b", plan.NotOwned)},
 			want:   plan.Summary{State: v1alpha1.InstanceError, Reason: plan.EvaluationFailed, Message: "a: because; b: because", Failed: "a: because; b: because", Unresolvable: "a: because"},
@@ -76,7 +76,7 @@ func TestSummarize(t *testing.T) {
 				Waits:   []plan.Wait{overdue, missing}, Retry: time.Second,
 			},
 		},
-		"What could not be applied is told apart from what isn't ready": {
+		"Failures are listed separately from unready nodes": {
 			reason: "the one is a failure, the other only takes its time",
 			steps: []plan.Step{
 				{Node: "a", Action: plan.Keep, Unready: plan.Problem{Reason: plan.NotReady, Message: "a: 1/3"}},
@@ -107,7 +107,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestAnInstanceThatCannotBeClaimedSaysSoByItsState(t *testing.T) {
+func TestAnInstanceThatCannotBeClaimedHasThatState(t *testing.T) {
 	for _, tc := range []struct {
 		was   v1alpha1.InstanceState
 		claim plan.Reason
@@ -119,7 +119,7 @@ func TestAnInstanceThatCannotBeClaimedSaysSoByItsState(t *testing.T) {
 		{v1alpha1.InstanceError, plan.Unavailable, v1alpha1.InstanceError},
 	} {
 		claim := plan.Problem{Reason: tc.claim, Message: "because"}
-		if got := (plan.Summary{State: tc.was}).Without(claim); got.State != tc.want || got.Unclaimed != claim {
+		if got := (plan.Summary{State: tc.was}).WithClaimProblem(claim); got.State != tc.want || got.ClaimProblem != claim {
 			t.Errorf("%s that can't be claimed, %s: got %+v", tc.was, tc.claim, got)
 		}
 	}
@@ -142,7 +142,7 @@ func TestMessagesAreBoundedAndKeepTheirReasons(t *testing.T) {
 	}
 }
 
-func TestWhatIsWantedMayNotBeKnown(t *testing.T) {
+func TestAProblemOfTheDesiredState(t *testing.T) {
 	unknown := plan.Problem{Reason: plan.PipelineFailed, Message: "step a failed"}
 	steps := []plan.Step{{Node: "a", Action: plan.Keep, Unready: plan.Problem{Reason: plan.NotReady, Message: "a: 1/3"}}}
 	got := plan.Summarize(plan.Plan{Steps: steps, Problem: unknown}, now)

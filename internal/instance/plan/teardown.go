@@ -16,26 +16,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Removal is the next move in taking an instance apart.
+// Removal is the next step of deleting an instance with its children.
 type Removal struct {
 	RemovalStep
-	// Done says that nothing is left to wait for: the instance may go.
+	// Done says that nothing is left to wait for: the finalizer may be removed.
 	Done bool
-	// Deletion is what to tell of it, and Stalled says that it is past its limit.
+	// Deletion is the status to report, and Stalled says that the deletion exceeded its timeout.
 	Deletion report.Deletion
 	Stalled  bool
-	// Problem is what can't be read of how the instance is to be deleted.
+	// Problem lists deletion settings of the instance that are invalid.
 	Problem diag.List
 }
 
-// RemovalStep is what to do with objects that are to go, side by side.
+// RemovalStep is what to do in parallel with objects that are to be deleted or left in place.
 type RemovalStep struct {
-	// Delete lists the objects to delete now, Release those that are to stay
-	// without the marks of their instance, Retain those that are to stay as they are
-	// and to be marked so, and Disown those that are left behind and must not be taken
-	// by the garbage collector.
+	// Delete lists the objects to delete. Release lists those that are orphaned: they lose the
+	// marks of their instance. Retain lists those that keep them and are marked as retained.
+	// Disown lists those that are left behind: they lose the owner reference, so that the
+	// garbage collector keeps them.
 	Delete, Release, Retain, Disown []*unstructured.Unstructured
-	// Retry asks for another look after so long; 0 for none.
+	// Retry is after how long to decide again; 0 for on the next event.
 	Retry time.Duration
 }
 
@@ -45,135 +45,135 @@ func (m *RemovalStep) retryIn(d time.Duration) {
 	}
 }
 
-// Teardown says what to do next about an instance that is being deleted. Of the
-// children that are left, those that were applied last go first, all of one wave
-// side by side, so that nothing loses what it stands on. It needs nothing but the
-// instance and its children: no definition, no graph, no expressions.
+// Teardown computes the next step for an instance that is being deleted. The children that were
+// applied last are deleted first, all of one wave in parallel, so that no object loses its
+// dependencies. It needs only the instance and its children: no definition, no graph, no
+// expressions.
 func Teardown(r Remaining) Removal {
-	policies, unclear := inventory.PoliciesOf(r.Instance)
-	limits, trouble := inventory.LimitsOf(r.Instance)
+	policies, problems := inventory.PoliciesOf(r.Instance)
+	limits, invalid := inventory.LimitsOf(r.Instance)
 	t := teardown{Remaining: r, limits: limits, forced: inventory.ForcedOf(r.Instance)}
-	t.Problem = trouble
-	leaving, staying := r.sort(policies)
-	t.leaving = keysOf(leaving)
-	t.mayBegin(unclear)
+	t.Problem = invalid
+	targets, staying := r.partition(policies)
+	t.deleting = keysOf(targets)
+	t.checkPreconditions(problems)
 	switch {
-	case t.unknown, len(t.blockers) > 0:
-		t.remaining = leaving
+	case t.incomplete, len(t.blockers) > 0:
+		t.remaining = targets
 	default:
-		t.take(staying)
-		t.take(t.walk(leaving, newWaves(), t.letsGo))
-		t.keptByOthers()
+		t.applyVerdicts(staying)
+		t.applyVerdicts(t.decideInOrder(targets, newWaveOrder(), t.leavesBehind))
+		t.addForeignFinalizerBlocker()
 	}
-	t.conclude()
+	t.finish()
 	return t.Removal
 }
 
-// teardown is one decision on its way.
+// teardown is one call of Teardown.
 type teardown struct {
 	Remaining
 	Removal
 	limits inventory.Limits
 	forced inventory.Forced
 
-	remaining []leaver
-	blockers  []report.Blocker
-	left      []report.Blocker
-	// unknown says that there may be more children than are known, marking that
-	// some that stay aren't marked so yet.
-	unknown, marking bool
+	remaining  []target
+	blockers   []report.Blocker
+	leftBehind []report.Blocker
+	// incomplete says that there may be more children than are known, and marking that some that
+	// stay have not lost or got their marks yet.
+	incomplete, marking bool
 }
 
-// verdict is what is to become of a child now.
+// verdict is the decision about one child.
 type verdict struct {
-	leaver
-	// fate is what is to become of it in the end.
-	fate v1alpha1.DeletionPolicy
-	// waits says that it isn't the child's turn, ask that its turn is now, and
-	// released that it is left behind.
-	waits, ask, released bool
-	held                 *report.Blocker
-	again                time.Duration
+	target
+	// outcome is what happens to the child in the end.
+	outcome v1alpha1.DeletionPolicy
+	// waits says that it isn't the child's turn, request that its deletion or release is to be
+	// requested now, and leftBehind that it is no longer waited for.
+	waits, request, leftBehind bool
+	blocker                    *report.Blocker
+	retryAfter                 time.Duration
 }
 
-// sort parts the children into those that are to be deleted, in their order, and
-// those that stay, with what is to be done about them.
-func (r Remaining) sort(policies inventory.Policies) (leaving []leaver, staying []verdict) {
+// partition separates the children into those that are to be deleted, in their order, and those
+// that stay, with the decision about each.
+func (r Remaining) partition(policies inventory.Policies) (targets []target, staying []verdict) {
 	for _, child := range r.Children {
-		c := leaverOf(child)
-		policy := policies.At(c.at, child)
+		c := targetOf(child)
+		policy := policies.At(c.place, child)
 		switch {
 		case child.GetDeletionTimestamp() != nil:
-			leaving = append(leaving, c)
-		case r.Released:
-		case policy == v1alpha1.DeletionRetain && !inventory.IsOwnedBy(child, r.Instance) && (c.at.OnDelete == policy || inventory.IsRetained(child)):
-			staying = append(staying, verdict{leaver: c, fate: policy})
+			targets = append(targets, c)
+		case r.ReleasedElsewhere:
+		case policy == v1alpha1.DeletionRetain && !inventory.IsOwnedBy(child, r.Instance) && (c.place.OnDelete == policy || inventory.IsRetained(child)):
+			staying = append(staying, verdict{target: c, outcome: policy})
 		case policy == v1alpha1.DeletionRetain:
-			staying = append(staying, r.verdictOn(c, policy))
+			staying = append(staying, r.releaseVerdict(c, policy))
 		case policy == v1alpha1.DeletionOrphan || r.Policy == report.Orphan:
-			staying = append(staying, r.verdictOn(c, v1alpha1.DeletionOrphan))
+			staying = append(staying, r.releaseVerdict(c, v1alpha1.DeletionOrphan))
 		default:
-			leaving = append(leaving, c)
+			targets = append(targets, c)
 		}
 	}
-	return inOrder(r.tie(leaving)), staying
+	return sortForDeletion(r.orderByUsages(targets)), staying
 }
 
-func (r Remaining) verdictOn(c leaver, fate v1alpha1.DeletionPolicy) verdict {
-	v := verdict{leaver: c, fate: fate}
-	v.ask, v.held, v.again = r.asking(c, "release")
+func (r Remaining) releaseVerdict(c target, outcome v1alpha1.DeletionPolicy) verdict {
+	v := verdict{target: c, outcome: outcome}
+	v.request, v.blocker, v.retryAfter = r.decideRequest(c, "release")
 	return v
 }
 
-// mayBegin finds out whether children may be touched: the instance isn't
-// protected, what is said of its children is understood, and what it has is known.
-func (t *teardown) mayBegin(unclear diag.List) {
-	self := leaver{Unstructured: t.Instance}
+// checkPreconditions adds what keeps all children from being touched: the instance is protected
+// or in use, its deletion policies are invalid, or not all children are known.
+func (t *teardown) checkPreconditions(problems diag.List) {
+	self := target{Unstructured: t.Instance}
 	if reason, protected := inventory.Protection(t.Instance); protected {
-		t.blockers = append(t.blockers, *t.blocker(self, report.Protected, protectedBecause(reason), t.Now))
+		t.blockers = append(t.blockers, *t.newBlocker(self, report.Protected, protectedMessage(reason), t.Now))
 	}
-	if held := t.instanceInUse(); held != nil {
-		t.blockers = append(t.blockers, *held)
+	if blocker := t.instanceUsageBlocker(); blocker != nil {
+		t.blockers = append(t.blockers, *blocker)
 	}
-	if err := unclear.Err(); err != nil {
-		t.blockers = append(t.blockers, *t.blocker(self, report.Protected, "nothing is touched before it is clear what is to stay: "+err.Error(), t.Now))
+	if err := problems.Err(); err != nil {
+		t.blockers = append(t.blockers, *t.newBlocker(self, report.Protected, "nothing is deleted while the deletion policy is invalid: "+err.Error(), t.Now))
 	}
-	if t.Forged {
-		t.unknown = true
-		t.blockers = append(t.blockers, *t.blocker(self, report.OutOfReach, "somebody has changed what it recorded of its objects ("+v1alpha1.ApplySetKindsAnnotation+"), and its definition isn't there to tell", t.Now))
+	if t.InventoryTampered {
+		t.incomplete = true
+		t.blockers = append(t.blockers, *t.newBlocker(self, report.OutOfReach, "its inventory was modified ("+v1alpha1.ApplySetKindsAnnotation+"), and its definition isn't available to complete it", t.Now))
 	}
 	byName := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
-	for _, gvk := range slices.SortedFunc(maps.Keys(t.Unread), byName) {
-		blind := t.Unread[gvk]
-		b := t.blindKind(gvk, blind)
+	for _, gvk := range slices.SortedFunc(maps.Keys(t.Unreadable), byName) {
+		unreadable := t.Unreadable[gvk]
+		b := t.unreadableKindBlocker(gvk, unreadable)
 		switch {
-		case blind.Reason == Syncing:
-			t.unknown = true
-		case t.letsGo(b):
-			t.left = append(t.left, b)
+		case unreadable.Reason == Syncing:
+			t.incomplete = true
+		case t.leavesBehind(b):
+			t.leftBehind = append(t.leftBehind, b)
 		default:
 			t.blockers = append(t.blockers, b)
-			t.unknown = true
+			t.incomplete = true
 		}
 	}
 }
 
-// letsGo says whether a blocker is to be let go of: because somebody has named
-// it, or because it blocks longer than somebody is ready to wait.
-func (t *teardown) letsGo(b report.Blocker) bool {
-	if t.forced.Names(b.Node, b.Object.Kind, b.Object.Name) {
+// leavesBehind says whether a blocker is no longer waited for: an annotation names it, or it
+// exceeds forceAfter.
+func (t *teardown) leavesBehind(b report.Blocker) bool {
+	if t.forced.Matches(b.Node, b.Object.Kind, b.Object.Name) {
 		return true
 	}
 	since := t.Instance.GetDeletionTimestamp().Time
 	if b.Since.After(since) {
 		since = b.Since.Time
 	}
-	return t.past(t.limits.ForceAfter, since)
+	return t.exceeds(t.limits.ForceAfter, since)
 }
 
-// past says whether something has lasted longer than a limit, if there is one, and
-// sees to it that somebody looks when it has.
-func (t *teardown) past(limit time.Duration, since time.Time) bool {
+// exceeds says whether a limit, if there is one, has passed since a time. If it hasn't, the next
+// decision is scheduled for when it has.
+func (t *teardown) exceeds(limit time.Duration, since time.Time) bool {
 	if limit <= 0 {
 		return false
 	}
@@ -182,144 +182,144 @@ func (t *teardown) past(limit time.Duration, since time.Time) bool {
 	return left <= 0
 }
 
-// walk goes through the children in their order.
-func (r Remaining) walk(children []leaver, q queue, letsGo func(report.Blocker) bool) []verdict {
+// decideInOrder decides about the children in their order.
+func (r Remaining) decideInOrder(children []target, q deletionOrder, leavesBehind func(report.Blocker) bool) []verdict {
 	out := make([]verdict, 0, len(children))
 	for _, c := range children {
-		v := verdict{leaver: c, fate: v1alpha1.DeletionDelete, waits: !c.atOnce && q.waits(c)}
+		v := verdict{target: c, outcome: v1alpha1.DeletionDelete, waits: !c.unordered && q.mustWait(c)}
 		if !v.waits {
-			v.ask, v.held, v.again = r.look(c)
-			v.released = v.held != nil && letsGo(*v.held)
+			v.request, v.blocker, v.retryAfter = r.decideDeletion(c)
+			v.leftBehind = v.blocker != nil && leavesBehind(*v.blocker)
 		}
 		switch {
-		case v.released:
-		case c.standsAside():
-			q.aside(c)
+		case v.leftBehind:
+		case c.blocksOnlyDependents():
+			q.addLingering(c)
 		default:
-			q.stays(c)
+			q.addRemaining(c)
 		}
 		out = append(out, v)
 	}
 	return out
 }
 
-// carryOut adds what is to be done about a child to the move.
-func (m *RemovalStep) carryOut(v verdict) {
-	m.retryIn(v.again)
+// addVerdict adds the requests that a decision needs.
+func (m *RemovalStep) addVerdict(v verdict) {
+	m.retryIn(v.retryAfter)
 	switch {
-	case !v.ask:
-	case v.fate == v1alpha1.DeletionOrphan:
+	case !v.request:
+	case v.outcome == v1alpha1.DeletionOrphan:
 		m.Release = append(m.Release, v.Unstructured)
-	case v.fate == v1alpha1.DeletionRetain:
+	case v.outcome == v1alpha1.DeletionRetain:
 		m.Retain = append(m.Retain, v.Unstructured)
 	default:
 		m.Delete = append(m.Delete, v.Unstructured)
 	}
 }
 
-func (t *teardown) take(verdicts []verdict) {
+func (t *teardown) applyVerdicts(verdicts []verdict) {
 	for _, v := range verdicts {
-		if v.fate != v1alpha1.DeletionDelete && v.held != nil {
-			v.released = t.letsGo(*v.held)
+		if v.outcome != v1alpha1.DeletionDelete && v.blocker != nil {
+			v.leftBehind = t.leavesBehind(*v.blocker)
 		}
-		if v.released {
-			t.left = append(t.left, *v.held)
+		if v.leftBehind {
+			t.leftBehind = append(t.leftBehind, *v.blocker)
 			t.disown(v)
 			continue
 		}
-		if v.held != nil {
-			t.blockers = append(t.blockers, *v.held)
+		if v.blocker != nil {
+			t.blockers = append(t.blockers, *v.blocker)
 		}
-		switch v.fate {
+		switch v.outcome {
 		case v1alpha1.DeletionRetain:
-			t.marking = t.marking || v.ask || v.held != nil
+			t.marking = t.marking || v.request || v.blocker != nil
 		case v1alpha1.DeletionOrphan:
-			t.marking = true // until it isn't seen any more
+			t.marking = true // until the cache doesn't have it any more
 		default:
-			t.remaining = append(t.remaining, v.leaver)
+			t.remaining = append(t.remaining, v.target)
 		}
-		t.carryOut(v)
+		t.addVerdict(v)
 	}
 }
 
-// disown sees to it that the garbage collector doesn't take what is protected and is left
-// behind. If that is refused, it goes on all the same: it was asked to by force.
+// disown removes the owner reference of a protected child that is left behind, so that the
+// garbage collector keeps it. If that is refused the deletion continues: it is forced.
 func (t *teardown) disown(v verdict) {
-	if v.held.Reason != report.Protected || !inventory.IsOwnedBy(v.Unstructured, t.Instance) {
+	if v.blocker.Reason != report.Protected || !inventory.IsOwnedBy(v.Unstructured, t.Instance) {
 		return
 	}
-	ask, refused, again := t.asking(v.leaver, "release")
-	if refused != nil {
+	request, blocker, retryAfter := t.decideRequest(v.target, "release")
+	if blocker != nil {
 		return
 	}
 	t.marking = true
-	t.retryIn(again)
-	if ask {
+	t.retryIn(retryAfter)
+	if request {
 		t.Disown = append(t.Disown, v.Unstructured)
 	}
 }
 
-// ours says whether the instance is kept by us.
-func (t *teardown) ours() bool {
+// hasOurFinalizer says whether the instance has a finalizer of its definition.
+func (t *teardown) hasOurFinalizer() bool {
 	return slices.ContainsFunc(t.Instance.GetFinalizers(), inventory.IsFinalizer)
 }
 
-// keptByOthers tells what keeps an instance that has been let go here, once all
-// that it consisted of has gone.
-func (t *teardown) keptByOthers() {
-	if t.ours() || t.marking || len(t.remaining) > 0 {
+// addForeignFinalizerBlocker reports the finalizers of others that keep the instance, once ours
+// is removed and all children are gone.
+func (t *teardown) addForeignFinalizerBlocker() {
+	if t.hasOurFinalizer() || t.marking || len(t.remaining) > 0 {
 		return
 	}
-	self := leaver{Unstructured: t.Instance}
-	held, patience := t.byFinalizers(self)
-	if t.toldOf(*held) == nil {
-		noticed := t.trial(self).Noticed
-		if noticed.IsZero() {
-			noticed = t.Now
+	self := target{Unstructured: t.Instance}
+	blocker, delay := t.finalizerBlocker(self)
+	if t.findReported(*blocker) == nil {
+		firstSeen := t.attemptsOf(self).FirstSeen
+		if firstSeen.IsZero() {
+			firstSeen = t.Now
 		}
-		if left := patience - t.Now.Sub(noticed); left > 0 {
+		if left := delay - t.Now.Sub(firstSeen); left > 0 {
 			t.retryIn(left)
 			return
 		}
 	}
-	t.blockers = append(t.blockers, *held)
+	t.blockers = append(t.blockers, *blocker)
 }
 
-// conclude says whether it is done, and what to tell.
-func (t *teardown) conclude() {
-	t.Done = t.ours() && !t.unknown && !t.marking && len(t.remaining) == 0 && len(t.blockers) == 0 && t.mayEnd()
-	d := t.count()
-	if before := t.Before.Deletion; before != nil {
-		switch wait := t.notYet(*before, d); {
+// finish decides whether the deletion is done, and what to report.
+func (t *teardown) finish() {
+	t.Done = t.hasOurFinalizer() && !t.incomplete && !t.marking && len(t.remaining) == 0 && len(t.blockers) == 0 && t.mayRemoveFinalizer()
+	d := t.deletionStatus()
+	if before := t.Reported.Deletion; before != nil {
+		switch wait := t.reportDelay(*before, d); {
 		case t.Done && len(before.Blockers) == 0 && before.Left == d.Left:
-			d = *before // the last count is not told: the instance goes
+			d = *before // the last count is not reported: the instance is removed
 		case wait > 0:
 			t.retryIn(wait)
 			d = *before
 		}
 	}
 	t.Deletion = d
-	t.Stalled = t.past(t.limits.Timeout, t.Instance.GetDeletionTimestamp().Time)
+	t.Stalled = t.exceeds(t.limits.Timeout, t.Instance.GetDeletionTimestamp().Time)
 }
 
-// mayEnd says whether the instance is to be let go now: somebody may have refused
-// that before, which is told.
-func (t *teardown) mayEnd() bool {
-	self := leaver{Unstructured: t.Instance}
-	refusal := t.trial(self).Refusal
+// mayRemoveFinalizer says whether the finalizer is to be removed now. If that was refused
+// before, it is repeated with delay, and the refusal is reported.
+func (t *teardown) mayRemoveFinalizer() bool {
+	self := target{Unstructured: t.Instance}
+	refusal := t.attemptsOf(self).Refusal
 	if refusal.Reason == "" {
 		return true
 	}
-	t.blockers = append(t.blockers, *t.blocker(self, refusal.Reason, refusal.Message, refusal.Since))
-	left := refusal.next(t.Instance).Sub(t.Now)
+	t.blockers = append(t.blockers, *t.newBlocker(self, refusal.Reason, refusal.Message, refusal.Since))
+	left := refusal.nextAttempt(t.Instance).Sub(t.Now)
 	t.retryIn(left)
 	return left <= 0
 }
 
-// ReleaseReason says why a blocker was let go of: the instance's own annotation that
-// asked for it, or its definition.
+// ReleaseReason returns the annotation of the instance by which a blocker was left behind; empty
+// if its definition says so.
 func ReleaseReason(instance *unstructured.Unstructured, b report.Blocker) (annotation string) {
-	if inventory.ForcedOf(instance).Names(b.Node, b.Object.Kind, b.Object.Name) {
+	if inventory.ForcedOf(instance).Matches(b.Node, b.Object.Kind, b.Object.Name) {
 		return v1alpha1.ForceDeleteAnnotation
 	}
 	if _, own := instance.GetAnnotations()[v1alpha1.ForceAfterAnnotation]; own {
@@ -328,7 +328,7 @@ func ReleaseReason(instance *unstructured.Unstructured, b report.Blocker) (annot
 	return ""
 }
 
-// DeletionMessage is what the conditions of an instance say of its deletion.
+// DeletionMessage is the message of an instance's conditions about its deletion.
 func DeletionMessage(r Removal) string {
 	d := r.Deletion
 	text := "its resources are being deleted, in reverse order"
@@ -341,12 +341,12 @@ func DeletionMessage(r Removal) string {
 	if d.Blocked > 0 {
 		var blocked, waiting []string
 		for _, b := range d.Blockers {
-			deepest := b.Deepest()
-			said := fmt.Sprintf("%s: %s: %s", deepest.Object, deepest.Reason, deepest.Message)
+			deepest := b.RootCause()
+			described := fmt.Sprintf("%s: %s: %s", deepest.Object, deepest.Reason, deepest.Message)
 			if deepest.InProgress {
-				waiting = append(waiting, said)
+				waiting = append(waiting, described)
 			} else {
-				blocked = append(blocked, said)
+				blocked = append(blocked, described)
 			}
 		}
 		if len(blocked) > 0 {
@@ -359,5 +359,5 @@ func DeletionMessage(r Removal) string {
 	if err := r.Problem.Err(); err != nil {
 		text += "; " + err.Error()
 	}
-	return diag.Shorten(text, longestMessage)
+	return diag.TruncateMiddle(text, maxMessageLength)
 }

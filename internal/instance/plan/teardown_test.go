@@ -53,7 +53,7 @@ func trials(t plan.DeletionAttempts, uids ...types.UID) plan.DeletionHistory {
 func noticedAt(times map[types.UID]time.Time) plan.DeletionHistory {
 	out := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
 	for uid, at := range times {
-		out.Children[uid] = plan.DeletionAttempts{Noticed: at, Changed: at, Revision: "1"}
+		out.Children[uid] = plan.DeletionAttempts{FirstSeen: at, ChangedAt: at, ResourceVersion: "1"}
 	}
 	return out
 }
@@ -81,7 +81,7 @@ func held(finalizers ...string) change {
 	return func(o *unstructured.Unstructured) { dying(o); o.SetFinalizers(finalizers) }
 }
 
-// nested makes an instance of a child that is being taken apart itself.
+// nested makes a child an instance that is being torn down itself.
 func nested(blockers ...report.Blocker) change {
 	return func(o *unstructured.Unstructured) {
 		held(v1alpha1.Finalizer)(o)
@@ -89,7 +89,7 @@ func nested(blockers ...report.Blocker) change {
 		labels[v1alpha1.ApplySetIDLabel] = "applyset-x-v1"
 		o.SetLabels(labels)
 		said := report.Status{State: v1alpha1.InstanceDeleting, Deletion: &report.Deletion{StartedAt: report.At(now), Blockers: blockers}}
-		o.Object["status"] = said.Render(nil, report.AllRoom)
+		o.Object["status"] = said.Render(nil, report.AllFields)
 	}
 }
 
@@ -107,8 +107,8 @@ func instance(with ...change) *unstructured.Unstructured {
 }
 
 func deepCause() report.Blocker {
-	bottom := report.Hold{Object: report.Object{APIVersion: "v1", Kind: "ConfigMap", Name: "deep"}, Reason: report.HeldByFinalizer, Message: "held by finalizer x/y", Since: report.At(now)}
-	return report.Blocker{Hold: report.Hold{Object: report.Object{APIVersion: "a/v1", Kind: "Low", Name: "low"}, Reason: report.ChildBlocked, Message: "waits", Since: report.At(now)}, Cause: &bottom}
+	bottom := report.BlockedObject{Object: report.Object{APIVersion: "v1", Kind: "ConfigMap", Name: "deep"}, Reason: report.HeldByFinalizer, Message: "held by finalizer x/y", Since: report.At(now)}
+	return report.Blocker{BlockedObject: report.BlockedObject{Object: report.Object{APIVersion: "a/v1", Kind: "Low", Name: "low"}, Reason: report.ChildBlocked, Message: "waits", Since: report.At(now)}, Cause: &bottom}
 }
 
 var (
@@ -117,7 +117,7 @@ var (
 )
 
 func TestTeardown(t *testing.T) {
-	noticed := trials(plan.DeletionAttempts{Noticed: long, Changed: long, Revision: "1"}, "uid-a", "uid-b", "i-1")
+	noticed := trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: long, ResourceVersion: "1"}, "uid-a", "uid-b", "i-1")
 	refused := func(times int, when time.Time, of *unstructured.Unstructured) plan.DeletionHistory {
 		t := plan.DeletionAttempts{}
 		for range times {
@@ -125,7 +125,7 @@ func TestTeardown(t *testing.T) {
 		}
 		return trials(t, "uid-a")
 	}
-	blind := func(reason plan.Reason) map[schema.GroupVersionKind]plan.Unreadable {
+	unreadable := func(reason plan.Reason) map[schema.GroupVersionKind]plan.Unreadable {
 		return map[schema.GroupVersionKind]plan.Unreadable{bucket: {Problem: plan.Problem{Reason: reason, Message: "why"}, Since: long}}
 	}
 	policy := func(p v1alpha1.DeletionPolicy) inventory.Place { return inventory.Place{OnDelete: p} }
@@ -145,7 +145,7 @@ func TestTeardown(t *testing.T) {
 		"Without children it is done": {
 			reason: "nothing is left", done: true, progress: "0/0", wave: "0/0",
 		},
-		"The last layer goes first, side by side": {
+		"The last layer is deleted first, in parallel": {
 			reason:  "nothing loses what it stands on",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0)), left("c", layer(2)), left("b", layer(2)), left("d", layer(1))}},
 			del:     "b c", progress: "0/4", wave: "1/3",
@@ -155,17 +155,17 @@ func TestTeardown(t *testing.T) {
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1), dying)}},
 			progress: "0/2", wave: "1/2", retry: 30 * time.Second,
 		},
-		"The rest of a wave goes while one is on its way": {
+		"The rest of a wave is deleted while one object is terminating": {
 			reason:  "they don't depend on each other",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(1)), left("b", layer(1), dying)}},
 			del:     "a", progress: "0/2", wave: "1/1", retry: 30 * time.Second,
 		},
-		"What another engine has let go keeps what it consists of": {
+		"Children of an instance that another engine released stay": {
 			reason:  "the garbage collector takes it with the instance, and what is on its way is told",
-			remains: plan.Remaining{Released: true, Children: []*unstructured.Unstructured{left("a", layer(2)), left("b", layer(1), dying)}},
+			remains: plan.Remaining{ReleasedElsewhere: true, Children: []*unstructured.Unstructured{left("a", layer(2)), left("b", layer(1), dying)}},
 			del:     "", progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
-		"What tells no layer goes first": {
+		"A child without a layer is deleted first": {
 			reason:  "it may depend on anything",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(500)), left("b", layer(0), func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })}},
 			del:     "b", progress: "0/2", wave: "1/2",
@@ -182,14 +182,14 @@ func TestTeardown(t *testing.T) {
 			}},
 			del: "c", progress: "0/3", wave: "1/3",
 		},
-		"A contradiction holds nothing up": {
+		"A contradiction delays nothing": {
 			reason:  "anybody may write annotations, and every deletion ends",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", inventory.Place{DeleteAfter: []string{"a"}})}},
 			del:     "a", progress: "0/2", wave: "1/2",
 		},
-		"What was granted isn't asked for again": {
+		"An accepted deletion isn't requested again": {
 			reason:   "the cache is about to show that it goes",
-			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: trials(plan.DeletionAttempts{}.Granted(now), "uid-a")},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: trials(plan.DeletionAttempts{}.Accepted(now), "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 10 * time.Second,
 		},
 		"A finalizer is no news for a moment": {
@@ -202,22 +202,22 @@ func TestTeardown(t *testing.T) {
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
 		},
-		"An instance that nobody takes apart is a blocker after seconds": {
+		"A nested instance without controller is a blocker after seconds": {
 			reason:   "in a crowd it may wait for its turn",
-			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, History: trials(plan.DeletionAttempts{Noticed: now.Add(-time.Second)}, "uid-a")},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, History: trials(plan.DeletionAttempts{FirstSeen: now.Add(-time.Second)}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 14 * time.Second,
 		},
-		"An instance that is being taken apart is none": {
+		"A nested instance that reports its deletion is none": {
 			reason:   "it tells for itself when something holds it",
-			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, History: trials(plan.DeletionAttempts{Noticed: long, Changed: now, Revision: "1"}, "uid-a")},
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: now, ResourceVersion: "1"}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
-		"The deepest cause goes up": {
+		"The root cause is repeated": {
 			reason:   "it is what somebody can do something about",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()))}},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for ConfigMap deep: Finalizer: held by finalizer x/y [ConfigMap deep]"}, progress: "0/1", wave: "1/1",
 		},
-		"A managed resource tells of its external resource": {
+		"A managed resource reports its external resource": {
 			reason: "its own condition knows why",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
 				o.Object["status"] = map[string]any{"conditions": []any{
@@ -225,9 +225,9 @@ func TestTeardown(t *testing.T) {
 					map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "DependencyViolation"},
 				}}
 			})}, History: noticed},
-			blockers: []string{"ConfigMap prod/a: ExternalDeletion: the external resource is not gone yet: ReconcileError: DependencyViolation"}, progress: "0/1", wave: "1/1",
+			blockers: []string{"ConfigMap prod/a: ExternalDeletion: the external resource still exists: ReconcileError: DependencyViolation"}, progress: "0/1", wave: "1/1",
 		},
-		"One whose provider reports no problem is in progress, and told last": {
+		"One whose provider reports no problem is in progress, and reported last": {
 			reason: "nobody has to do anything but wait",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
@@ -237,11 +237,11 @@ func TestTeardown(t *testing.T) {
 				}),
 				left("b", layer(0), held("x/y")),
 			}, History: noticed},
-			blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y", "ConfigMap prod/a: ExternalDeletion: the external resource is not gone yet: Deleting (in progress)"}, progress: "0/2", wave: "1/1",
+			blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y", "ConfigMap prod/a: ExternalDeletion: the external resource still exists: Deleting (in progress)"}, progress: "0/2", wave: "1/1",
 		},
 		"An instance that only waits for such a one is in progress as well": {
 			reason: "it says so from layer to layer",
-			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(report.Blocker{Hold: report.Hold{
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(report.Blocker{BlockedObject: report.BlockedObject{
 				Object: report.Object{APIVersion: "a/v1", Kind: "Bucket", Name: "low"}, Reason: report.ExternalDeletion, Message: "is going", InProgress: true, Since: report.At(now),
 			}}))}},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for Bucket low: ExternalDeletion: is going [Bucket low] (in progress)"}, progress: "0/1", wave: "1/1",
@@ -250,19 +250,19 @@ func TestTeardown(t *testing.T) {
 			reason:   "somebody asked for it",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(1), annotated(v1alpha1.ProtectAnnotation, "data")), left("b", layer(0)), left("c", layer(1))}},
 			del:      "c",
-			blockers: []string{"ConfigMap prod/a: Protected: protected: data; it goes when the annotation espalier.dev/protect is taken off"}, progress: "0/3", wave: "1/2",
+			blockers: []string{"ConfigMap prod/a: Protected: protected: data; remove the annotation espalier.dev/protect to allow its deletion"}, progress: "0/3", wave: "1/2",
 		},
 		"Of a protected instance nothing is touched": {
 			reason:   "it can't be kept, but all of it can",
 			remains:  plan.Remaining{Instance: instance(annotated(v1alpha1.ProtectAnnotation, "")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
-			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; it goes when the annotation espalier.dev/protect is taken off"}, progress: "0/1", wave: "1/1",
+			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; remove the annotation espalier.dev/protect to allow its deletion"}, progress: "0/1", wave: "1/1",
 		},
 		"A protected instance without children stays as well": {
 			reason:   "the protection is the instance's",
 			remains:  plan.Remaining{Instance: instance(annotated(v1alpha1.ProtectAnnotation, ""))},
-			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; it goes when the annotation espalier.dev/protect is taken off"}, progress: "0/0", wave: "0/0",
+			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; remove the annotation espalier.dev/protect to allow its deletion"}, progress: "0/0", wave: "0/0",
 		},
-		"What was refused is asked for again later": {
+		"A refused deletion is requested again later": {
 			reason:   "nothing tells when a webhook changes its mind",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: refused(20, now, left("a", layer(0)))},
 			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1", retry: 30 * time.Second,
@@ -273,24 +273,24 @@ func TestTeardown(t *testing.T) {
 			del:      "a",
 			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1",
 		},
-		"A kind that isn't served holds everything": {
+		"A kind that isn't served blocks everything": {
 			reason:   "there may be objects of it that stand on the others",
-			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, Unread: blind(plan.WaitingForKind)},
-			blockers: []string{"objects of kind Bucket: KindUnavailable: what is left of it can't be told: why"}, progress: "0/1", wave: "1/1",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, Unreadable: unreadable(plan.WaitingForKind)},
+			blockers: []string{"objects of kind Bucket: KindUnavailable: cannot determine which objects remain: why"}, progress: "0/1", wave: "1/1",
 		},
 		"and so does one that may not be read": {
 			reason:   "there may be objects of it that stand on the others",
-			remains:  plan.Remaining{Unread: blind(plan.Forbidden)},
-			blockers: []string{"objects of kind Bucket: Forbidden: what is left of it can't be told: why"}, progress: "", wave: "0/0",
+			remains:  plan.Remaining{Unreadable: unreadable(plan.Forbidden)},
+			blockers: []string{"objects of kind Bucket: Forbidden: cannot determine which objects remain: why"}, progress: "", wave: "0/0",
 		},
 		"or can't be": {
 			reason:   "there may be objects of it that stand on the others",
-			remains:  plan.Remaining{Unread: blind(plan.Unavailable)},
-			blockers: []string{"objects of kind Bucket: OutOfReach: what is left of it can't be told: why"}, progress: "", wave: "0/0",
+			remains:  plan.Remaining{Unreadable: unreadable(plan.Unavailable)},
+			blockers: []string{"objects of kind Bucket: OutOfReach: cannot determine which objects remain: why"}, progress: "", wave: "0/0",
 		},
 		"A kind that is being read is no blocker, and not done": {
 			reason:   "it takes a moment",
-			remains:  plan.Remaining{Unread: blind(plan.Syncing)},
+			remains:  plan.Remaining{Unreadable: unreadable(plan.Syncing)},
 			progress: "", wave: "0/0",
 		},
 		"An orphan is released": {
@@ -315,14 +315,14 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remaining{Policy: report.Orphan, Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1))}},
 			release: "a b", progress: "0/0", wave: "0/0",
 		},
-		"A blocker is let go of by the name of its node": {
+		"A blocker is left behind by the id of its node": {
 			reason: "somebody asked for it",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "a")), Children: []*unstructured.Unstructured{
 				left("a", layer(1), held("x/y")), left("b", layer(0)),
 			}, History: noticed},
 			del: "b", left: "a", progress: "0/2", wave: "1/1",
 		},
-		"or by kind and name, but nobody else": {
+		"or by kind and name, but no other": {
 			reason: "only what is named is left behind",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "ConfigMap/a")), Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("x/y")), left("b", layer(0), held("x/y")),
@@ -334,35 +334,35 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
 			del:     "a", progress: "0/1", wave: "1/1",
 		},
-		"A kind that can't be told is let go of too": {
+		"An unreadable kind is left behind too": {
 			reason:  "otherwise nothing would help",
-			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "Bucket")), Unread: blind(plan.WaitingForKind)},
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "Bucket")), Unreadable: unreadable(plan.WaitingForKind)},
 			left:    "", done: true, progress: "0/0", wave: "0/0",
 		},
-		"After forceAfter what blocks is let go of": {
+		"After forceAfter a blocker is left behind": {
 			reason:  "the author has set a limit",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m")), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed, Now: now.Add(time.Minute)},
 			left:    "a", done: true, progress: "0/1", wave: "0/0",
 		},
-		"and until then it is looked at in time": {
+		"and until then the next step is scheduled": {
 			reason: "nothing else would wake it",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "1m")), Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("x/y")),
 			}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
-		"After the timeout it is stalled and goes on": {
+		"After the timeout it is stalled and continues": {
 			reason: "somebody should look, and the engine doesn't give up",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionTimeoutAnnotation, "1m")), Children: []*unstructured.Unstructured{
 				left("a", layer(0)),
 			}, Now: now.Add(2 * time.Minute)},
 			del: "a", progress: "0/1", wave: "1/1", stalled: true,
 		},
-		"Others have a moment to let go of it": {
+		"Finalizers of others are reported with delay": {
 			reason:  "the garbage collector takes off its finalizers by itself",
 			remains: plan.Remaining{Instance: instance(held("x/y"))}, progress: "0/0", wave: "0/0", retry: 200 * time.Millisecond,
 		},
-		"What others keep it for is told when all is gone": {
+		"Finalizers of others are reported when all children are gone": {
 			reason:   "nobody else would",
 			remains:  plan.Remaining{Instance: instance(held("x/y")), History: noticed},
 			blockers: []string{"Vpc prod/main: Finalizer: held by finalizer x/y"}, progress: "0/0", wave: "0/0",
@@ -401,7 +401,7 @@ func texts(blockers []report.Blocker) []string {
 		if b.Cause != nil {
 			text += fmt.Sprintf(" [%s]", b.Cause.Object)
 		}
-		if b.Deepest().InProgress {
+		if b.RootCause().InProgress {
 			text += " (in progress)"
 		}
 		out = append(out, text)

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Waits are retried by a back-off that starts at a second and doubles up to an
-// hour. The retry is a safety net below the watches, which deliver what a node
-// waits for the moment it appears.
+// Waits are retried with exponential backoff from a second to an hour. The retry is a safety
+// net: the watches deliver what a node waits for at once.
 const (
-	firstRetry   = time.Second
-	slowestRetry = time.Hour
+	initialWaitRetry = time.Second
+	maxWaitRetry     = time.Hour
 )
 
-// Attempts is how often a wait has been tried by now: once when it was found,
-// and once for each back-off that has passed. It is a function of time alone,
-// so that it survives restarts and is the same for everyone who asks.
+// Attempts is how often a wait has been tried by now: once when it was found, and once for each
+// backoff that has passed. It depends on time alone, so that it survives restarts and is the
+// same for every caller.
 func (w Wait) Attempts(now time.Time) int {
 	n, _ := backoff(now.Sub(w.Since))
 	return n
 }
 
-// Next is when to try again.
+// Next is after how long to try again.
 func (w Wait) Next(now time.Time) time.Duration {
 	_, next := backoff(now.Sub(w.Since))
 	if w.Timeout > 0 {
@@ -34,25 +33,25 @@ func (w Wait) Next(now time.Time) time.Duration {
 	return next
 }
 
-// backoff tells which attempt it is after so long, and how long until the next.
+// backoff returns which attempt it is after so long, and how long it is until the next.
 func backoff(elapsed time.Duration) (attempt int, next time.Duration) {
-	attempt, due, step := 1, time.Duration(0), firstRetry
-	for step < slowestRetry {
+	attempt, due, step := 1, time.Duration(0), initialWaitRetry
+	for step < maxWaitRetry {
 		if due+step > elapsed {
 			return attempt, due + step - elapsed
 		}
 		due += step
-		step = min(2*step, slowestRetry)
+		step = min(2*step, maxWaitRetry)
 		attempt++
 	}
-	past := (elapsed - due) / slowestRetry
+	past := (elapsed - due) / maxWaitRetry
 	if past > math.MaxInt32 {
 		past = math.MaxInt32
 	}
-	return attempt + int(past), slowestRetry - (elapsed-due)%slowestRetry
+	return attempt + int(past), maxWaitRetry - (elapsed-due)%maxWaitRetry
 }
 
-// TimedOut says whether the author's limit has passed.
+// TimedOut says whether the author's timeout or number of retries is exceeded.
 func (w Wait) TimedOut(now time.Time) bool {
 	if w.Timeout > 0 && now.Sub(w.Since) >= w.Timeout {
 		return true
@@ -60,7 +59,7 @@ func (w Wait) TimedOut(now time.Time) bool {
 	return w.Retries > 0 && w.Attempts(now) > w.Retries
 }
 
-// String is the wait as conditions tell it: "cluster waits for unresolved vpc.status.id".
+// String is the wait as conditions report it: "cluster waits for unresolved vpc.status.id".
 func (w Wait) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s waits for ", w.Node)
@@ -74,7 +73,7 @@ func (w Wait) String() string {
 	return b.String()
 }
 
-// Describe adds since when and how often tried.
+// Describe is String with the start of the wait and the number of attempts.
 func (w Wait) Describe(now time.Time) string {
 	attempts := w.Attempts(now)
 	noun := "attempts"

@@ -65,14 +65,14 @@ func TestLimitsOfWaits(t *testing.T) {
 		timedOut bool
 		next     time.Duration
 	}{
-		"Without limits it waits for ever":           {plan.Wait{}, 10000 * time.Hour, false, 0},
-		"A timeout has not passed before its time":   {plan.Wait{Timeout: 10 * time.Second}, 10*time.Second - 1, false, 1},
-		"A timeout has passed at its time":           {plan.Wait{Timeout: 10 * time.Second}, 10 * time.Second, true, 5 * time.Second},
-		"The next look is no later than the timeout": {plan.Wait{Timeout: 10 * time.Second}, 8 * time.Second, false, 2 * time.Second},
-		"Past the timeout it is tried all the same":  {plan.Wait{Timeout: 10 * time.Second}, time.Hour, true, 0},
-		"Retries have passed with the next attempt":  {plan.Wait{Retries: 2}, 3 * time.Second, true, 4 * time.Second},
-		"The last of the retries is still allowed":   {plan.Wait{Retries: 2}, 3*time.Second - 1, false, 1},
-		"Whichever limit comes first counts":         {plan.Wait{Retries: 1, Timeout: time.Hour}, time.Second, true, 2 * time.Second},
+		"Without limits it waits for ever":              {plan.Wait{}, 10000 * time.Hour, false, 0},
+		"A timeout has not passed before its time":      {plan.Wait{Timeout: 10 * time.Second}, 10*time.Second - 1, false, 1},
+		"A timeout has passed at its time":              {plan.Wait{Timeout: 10 * time.Second}, 10 * time.Second, true, 5 * time.Second},
+		"The next attempt is no later than the timeout": {plan.Wait{Timeout: 10 * time.Second}, 8 * time.Second, false, 2 * time.Second},
+		"Past the timeout it is tried all the same":     {plan.Wait{Timeout: 10 * time.Second}, time.Hour, true, 0},
+		"Retries have passed with the next attempt":     {plan.Wait{Retries: 2}, 3 * time.Second, true, 4 * time.Second},
+		"The last of the retries is still allowed":      {plan.Wait{Retries: 2}, 3*time.Second - 1, false, 1},
+		"Whichever limit comes first counts":            {plan.Wait{Retries: 1, Timeout: time.Hour}, time.Second, true, 2 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestLimitsOfWaits(t *testing.T) {
 	}
 }
 
-func TestHowWaitsRead(t *testing.T) {
+func TestWaitString(t *testing.T) {
 	w := plan.Wait{Node: "cluster", On: "vpc.status.id", Since: now}
 	for want, got := range map[string]string{
 		"cluster waits for vpc.status.id":                                         w.String(),

@@ -7,13 +7,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// WantedInventory is where the children of an instance in a namespace are and will be, as far
-// as that is known. Written are the kinds that its composer names; those of which all nodes are
-// left out don't count before objects of them are there.
-func WantedInventory(written []schema.GroupVersionKind, nodes []Node, steps []Step, owned map[string][]*unstructured.Unstructured, namespace string) inventory.Inventory {
+// WantedInventory holds the kinds and namespaces of the children that an instance has and is
+// going to have, as far as they are known. ChildKinds are the kinds that its composer names; a
+// kind whose nodes are all left out doesn't count until objects of it exist.
+func WantedInventory(childKinds []schema.GroupVersionKind, nodes []Node, steps []Step, owned map[string][]*unstructured.Unstructured, namespace string) inventory.Inventory {
 	var kinds []schema.GroupKind
 	skipped := skippedKinds(nodes)
-	for _, gvk := range written {
+	for _, gvk := range childKinds {
 		if !skipped[gvk.GroupKind()] {
 			kinds = append(kinds, gvk.GroupKind())
 		}
@@ -38,7 +38,7 @@ func WantedInventory(written []schema.GroupVersionKind, nodes []Node, steps []St
 	return inv
 }
 
-// skippedKinds are the kinds of which all nodes are left out.
+// skippedKinds are the kinds whose nodes are all left out.
 func skippedKinds(nodes []Node) map[schema.GroupKind]bool {
 	out := map[schema.GroupKind]bool{}
 	for _, n := range nodes {
@@ -46,7 +46,7 @@ func skippedKinds(nodes []Node) map[schema.GroupKind]bool {
 			continue
 		}
 		others, known := out[n.Kind.GroupKind()]
-		out[n.Kind.GroupKind()] = n.Skipped != "" && (others || !known)
+		out[n.Kind.GroupKind()] = n.SkipMessage != "" && (others || !known)
 	}
 	return out
 }

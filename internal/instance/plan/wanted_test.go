@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-func TestWhereChildrenAreLookedFor(t *testing.T) {
+func TestWantedInventory(t *testing.T) {
 	configMaps, secrets := configMap.GroupKind(), schema.GroupKind{Kind: "Secret"}
 	secret := secrets.WithVersion("v1")
 	elsewhere := rendered("x")
@@ -29,22 +29,22 @@ func TestWhereChildrenAreLookedFor(t *testing.T) {
 			written: []schema.GroupVersionKind{configMap, secret}, want: inventory.Of([]schema.GroupKind{configMaps, secrets}),
 		},
 		"Not among those of which all nodes are left out": {
-			written: []schema.GroupVersionKind{configMap, secret}, nodes: []plan.Node{wants("a", 0, "a"), {Kind: secret, Skipped: "no"}},
+			written: []schema.GroupVersionKind{configMap, secret}, nodes: []plan.Node{wants("a", 0, "a"), {Kind: secret, SkipMessage: "no"}},
 			want: inventory.Of([]schema.GroupKind{configMaps}),
 		},
 		"Among those of which one is left out": {
-			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, Skipped: "no"}, wants("a", 0, "a"), {Kind: configMap, Skipped: "no"}},
+			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, SkipMessage: "no"}, wants("a", 0, "a"), {Kind: configMap, SkipMessage: "no"}},
 			want: inventory.Of([]schema.GroupKind{configMaps}),
 		},
 		"Nodes that have no objects of their own don't count": {
-			written: []schema.GroupVersionKind{secret}, nodes: []plan.Node{{Kind: secret, External: true}, {Kind: secret, Variable: true}, {Kind: secret, Skipped: "no"}},
+			written: []schema.GroupVersionKind{secret}, nodes: []plan.Node{{Kind: secret, External: true}, {Kind: secret, Variable: true}, {Kind: secret, SkipMessage: "no"}},
 			want: inventory.Of(nil),
 		},
 		"Where something is about to be made": {
 			steps: []plan.Step{{}, {Object: elsewhere}}, want: inventory.Of([]schema.GroupKind{configMaps}, "elsewhere"),
 		},
 		"Where something is, also of a kind that is left out": {
-			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, Skipped: "no"}},
+			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, SkipMessage: "no"}},
 			owned: []*unstructured.Unstructured{elsewhere}, want: inventory.Of([]schema.GroupKind{configMaps}, "elsewhere"),
 		},
 		"The instance's own namespace and none aren't named": {

@@ -1,7 +1,6 @@
-// Package report is what the engine says in an instance's status, and how that is
-// written down: one home for the fields' names, meanings and schema, for those
-// who write them and for those who read them. The author's own fields are beside
-// it in the same status.
+// Package report defines the part of an instance's status that the engine writes: its fields,
+// their meaning and their schema, for those who write and those who read them. The same status
+// holds the author's own fields.
 //
 // Pure: it decides from values alone.
 package report
@@ -17,9 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Fields of an instance's status that the engine writes. State and Conditions are
-// the dialect's, and always ours; an author who declares one of the others gets
-// it, and the engine does without.
+// Names of the engine's status fields. State and Conditions are the dialect's and always ours.
+// An author who declares one of the others replaces it, and the engine doesn't write it.
 const (
 	StateField      = "state"
 	ConditionsField = "conditions"
@@ -36,20 +34,17 @@ type Status struct {
 	Conditions condition.Set
 	// Waiting is what the instance's resources wait for.
 	Waiting []Waiting
-	// Deletion is how far the deletion of the instance has come; nil while it
-	// isn't being deleted.
+	// Deletion is the progress of the instance's deletion; nil while it isn't being deleted.
 	Deletion *Deletion
-	// Pruning lists the objects that nothing wants any more and that are not gone
-	// yet.
+	// Pruning lists the objects that are no longer desired and not gone yet.
 	Pruning []Blocker
 	// Skipped lists the resources that are left out.
 	Skipped []Skipped
-	// Problems are why resources aren't as they should be.
+	// Problems are why resources can't be applied or aren't ready.
 	Problems []Problem
 }
 
-// Problem is why a resource isn't as it should be: its object can't be written, or isn't
-// ready though its own status says so.
+// Problem is why a resource can't be applied, or isn't ready although its own status says so.
 type Problem struct {
 	// Node is the id of the resource.
 	Node    string `json:"node"`
@@ -61,21 +56,22 @@ type Problem struct {
 
 // Skipped is a resource that is left out, and why.
 type Skipped struct {
-	// Node is the id of the resource, and By that of the one whose condition is false:
+	// Node is the id of the resource, and By that of the resource whose condition is false:
 	// itself, or one that it depends on.
 	Node string `json:"node"`
 	By   string `json:"by"`
-	// Condition is what is false, and Inputs what it read: "schema.spec.mode is off".
+	// Condition is the false expression, and Inputs the values that it read: "schema.spec.mode
+	// is off".
 	Condition string   `json:"condition"`
 	Inputs    []string `json:"inputs,omitempty"`
 }
 
-// Waiting is a thing that a resource waits for before it can be made or changed.
+// Waiting is something that a resource waits for before it can be created or updated.
 type Waiting struct {
 	// Node is the id of the resource.
 	Node   string `json:"node"`
 	Reason string `json:"reason"`
-	// On names the thing, such as vpc.status.vpcID.
+	// On names it, such as vpc.status.vpcID.
 	On string `json:"on"`
 	// Since is when it was first found missing.
 	Since Time `json:"since"`
@@ -83,84 +79,83 @@ type Waiting struct {
 	Attempts int64 `json:"attempts"`
 }
 
-// Policy is what becomes of the children of an instance that is deleted.
+// Policy is the propagation policy of an instance's deletion.
 type Policy string
 
-// Policies of deletion. By each the instance itself goes last.
+// Propagation policies. With each, the instance itself is removed last.
 const (
-	// Background deletes the children, in reverse order; so does foreground.
+	// Background deletes the children in reverse order; so does foreground deletion.
 	Background Policy = "Background"
-	// Orphan leaves the children in place, without the labels of the instance.
+	// Orphan leaves the children in place, without the instance's labels.
 	Orphan Policy = "Orphan"
 )
 
-// Deletion is how far the deletion of an instance has come.
+// Deletion is the progress of an instance's deletion.
 type Deletion struct {
 	StartedAt Time   `json:"startedAt"`
 	Policy    Policy `json:"policy,omitempty"`
-	// Total counts the objects that are to be removed, Removed and Remaining
-	// those of them that are gone and that aren't; Percent is Removed of Total,
-	// rounded down, and 100 when there is nothing to remove.
+	// Total counts the objects that are to be removed, Removed those of them that are gone and
+	// Remaining those that aren't. Percent is Removed of Total, rounded down, and 100 if there
+	// is nothing to remove.
 	Total     int64 `json:"total"`
 	Removed   int64 `json:"removed"`
 	Remaining int64 `json:"remaining"`
 	Percent   int64 `json:"percent"`
-	// Progress is Removed and Total in a word: "2/5".
+	// Progress is Removed and Total as text: "2/5".
 	Progress string `json:"progress,omitempty"`
-	// Wave is which wave is being removed, from 1, and Waves how many there are:
-	// what was applied last goes first.
+	// Wave is the number of the wave that is being removed, from 1, and Waves how many there
+	// are: what was applied last is in the first.
 	Wave  int64 `json:"wave,omitempty"`
 	Waves int64 `json:"waves,omitempty"`
-	// Blocked counts what holds the deletion up; Blockers tells the first of it.
+	// Blocked counts the blockers of the deletion; Blockers lists the first of them.
 	Blocked  int64     `json:"blocked,omitempty"`
 	Blockers []Blocker `json:"blockers,omitempty"`
-	// Left counts objects that were let go of, because somebody asked for that, and
-	// that exist still; LeftBehind tells the first that were, with kinds.
+	// Left counts objects that were left behind by force and may still exist; LeftBehind lists
+	// the first of them, with kinds.
 	Left       int64     `json:"left,omitempty"`
 	LeftBehind []Blocker `json:"leftBehind,omitempty"`
 }
 
-// Blocker is what holds up a removal.
+// Blocker is an object that blocks a removal.
 type Blocker struct {
-	// Node is the id of the resource that made the object, if one did.
-	Node string `json:"node,omitempty"`
-	Hold `json:",inline"`
-	// Cause is the deepest known cause, where the object is an instance that is
-	// held up itself.
-	Cause *Hold `json:"cause,omitempty"`
+	// Node is the id of the resource that created the object, if one did.
+	Node          string `json:"node,omitempty"`
+	BlockedObject `json:",inline"`
+	// Cause is the root cause, as far as it is known, if the object is an instance that is
+	// blocked itself.
+	Cause *BlockedObject `json:"cause,omitempty"`
 }
 
-// Deepest is the cause at the bottom: what somebody can do something about.
-func (b Blocker) Deepest() Hold {
+// RootCause is the object at the end of the chain of causes: the one that a user can act on.
+func (b Blocker) RootCause() BlockedObject {
 	if b.Cause != nil {
 		return *b.Cause
 	}
-	return b.Hold
+	return b.BlockedObject
 }
 
-// Hold is an object that isn't going, why, and since when.
-type Hold struct {
-	// Object is what can't be removed. Where a whole kind can't be told, it has no
-	// name.
+// BlockedObject is an object that is not removed yet, with the reason, and since when.
+type BlockedObject struct {
+	// Object is the object that can't be removed. It has no name if a whole kind can't be read.
 	Object  Object `json:"object"`
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
 	Since   Time   `json:"since"`
-	// InProgress says that the object is on its way and nobody reports a problem: there is
+	// InProgress says that the object is being deleted without a reported problem: there is
 	// nothing to do but to wait.
 	InProgress bool `json:"inProgress,omitempty"`
-	// Finalizers are what the object still carries, for reason Finalizer.
+	// Finalizers are the finalizers that the object still has, for reason Finalizer.
 	Finalizers []Finalizer `json:"finalizers,omitempty"`
 }
 
-// Finalizer is a finalizer, with those who put it on, as the object's managed
-// fields tell; they are the ones to take it off.
+// Finalizer is a finalizer with the managers that added it, by the object's managed fields: they
+// are the ones to remove it.
 type Finalizer struct {
 	Name     string   `json:"name"`
 	Managers []string `json:"managers,omitempty"`
 }
 
-// Object names an object in a version of its kind.
+// Object identifies an object in a version of its kind.
 type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -168,7 +163,7 @@ type Object struct {
 	Name       string `json:"name,omitempty"`
 }
 
-// ObjectOf names an object.
+// ObjectOf identifies an object.
 func ObjectOf(o interface {
 	metav1.Object
 	GroupVersionKind() schema.GroupVersionKind
@@ -183,8 +178,8 @@ func (o Object) Key() object.Key {
 	return object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// String is the object as messages name it: "Bucket prod/logs", or the kind alone
-// where a whole kind is meant.
+// String is the object as messages name it: "Bucket prod/logs", or the kind alone for a whole
+// kind.
 func (o Object) String() string {
 	if o.Name == "" {
 		return "objects of kind " + o.Kind
@@ -192,47 +187,48 @@ func (o Object) String() string {
 	return o.Key().String()
 }
 
-// Reason is why an object isn't going. Reasons are stable: tools match them.
+// Reason is why an object isn't removed yet. Reasons are stable: tools match them.
 type Reason string
 
 // Reasons of blockers.
 const (
-	// Finalizer: the object is being deleted, and somebody's finalizer keeps it.
+	// HeldByFinalizer: the object is being deleted, and a finalizer of another controller keeps
+	// it.
 	HeldByFinalizer Reason = "Finalizer"
-	// DeniedByWebhook: an admission webhook or policy refuses the request.
+	// DeniedByWebhook: an admission webhook or policy denies the request.
 	DeniedByWebhook Reason = "DeniedByWebhook"
-	// WebhookUnavailable: an admission webhook that the API server has to ask doesn't answer.
+	// WebhookUnavailable: an admission webhook that the API server has to call doesn't answer.
 	WebhookUnavailable Reason = "WebhookUnavailable"
-	// Forbidden: this controller may not make the request, or not read the kind.
+	// Forbidden: RBAC forbids this controller the request, or reading the kind.
 	Forbidden Reason = "Forbidden"
-	// Protected: somebody has asked for the object to stay.
+	// Protected: an annotation, a usage or a deletion policy keeps the object.
 	Protected Reason = "Protected"
-	// ChildBlocked: the object is an instance, and something holds that up.
+	// ChildBlocked: the object is an instance that is blocked itself.
 	ChildBlocked Reason = "ChildBlocked"
-	// ExternalDeletion: what the object stands for in another system is not gone.
+	// ExternalDeletion: the external resource of the object still exists.
 	ExternalDeletion Reason = "ExternalDeletion"
 	// KindUnavailable: the kind exists and no version of it is served.
 	KindUnavailable Reason = "KindUnavailable"
-	// OutOfReach: the server of the object doesn't answer as it should.
+	// OutOfReach: the server or the controller of the object doesn't respond as expected.
 	OutOfReach Reason = "OutOfReach"
 )
 
-// In status.pruning alone: the object is no problem, it only isn't gone yet.
+// Reasons in status.pruning only: nothing is wrong, the object is only not gone yet.
 const (
-	// Deleting: the object was asked to go.
+	// Deleting: the deletion of the object was requested.
 	Deleting Reason = "Deleting"
-	// WaitingForOthers: what stands on the object has to go first.
+	// WaitingForOthers: the object's dependents are deleted first.
 	WaitingForOthers Reason = "WaitingForOthers"
 )
 
-// IsBlocker says whether the reason holds something up, other than for a moment.
+// IsBlocker says whether the reason blocks a removal, other than for a moment.
 func (r Reason) IsBlocker() bool { return r != Deleting && r != WaitingForOthers }
 
-// Time is a time as the status holds it: RFC 3339 in UTC, to the millisecond, so
-// that what is counted from it goes on where it stood.
+// Time is a time as the status holds it: RFC 3339 in UTC, in milliseconds, so that timeouts are
+// counted from the same time after a restart.
 type Time struct{ time.Time }
 
-// At makes a Time of a time, as exact as it will be read back.
+// At converts a time, truncated to the precision with which it is read back.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 const timeFormat = "2006-01-02T15:04:05.000Z"

@@ -20,10 +20,10 @@ func author(fields props) *apiextensionsv1.JSONSchemaProps {
 	return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: fields}
 }
 
-func TestWhoseFieldsAreWhose(t *testing.T) {
+func TestAuthorsFieldsReplaceTheEngines(t *testing.T) {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
 	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array", "problems": "array"}
-	whole := report.AllRoom
+	whole := report.AllFields
 	whole.Skipped = true
 	with := func(more map[string]string) map[string]string {
 		out := map[string]string{}
@@ -37,21 +37,21 @@ func TestWhoseFieldsAreWhose(t *testing.T) {
 	cases := map[string]struct {
 		author *apiextensionsv1.JSONSchemaProps
 		want   map[string]string
-		room   report.Room
+		fields report.FieldSet
 	}{
 		"Without fields of the author's the engine's are there": {nil, ours, whole},
 		"The engine's come to the author's":                     {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
 		"An author's field named waiting wins": {
-			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.Room{Deletion: true, Pruning: true, Problems: true, Skipped: true},
+			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.FieldSet{Deletion: true, Pruning: true, Problems: true, Skipped: true},
 		},
 		"And one named deletion": {
-			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.Room{Waiting: true, Pruning: true, Problems: true, Skipped: true},
+			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.FieldSet{Waiting: true, Pruning: true, Problems: true, Skipped: true},
 		},
 		"And one named problems": {
-			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.Room{Waiting: true, Deletion: true, Pruning: true, Skipped: true},
+			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.FieldSet{Waiting: true, Deletion: true, Pruning: true, Skipped: true},
 		},
 		"And one named skipped": {
-			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllRoom,
+			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllFields,
 		},
 		"State and conditions are the dialect's": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, whole},
 	}
@@ -64,8 +64,8 @@ func TestWhoseFieldsAreWhose(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.room, report.RoomIn(tc.author)); diff != "" {
-				t.Errorf("room (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.fields, report.UndeclaredFields(tc.author)); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestWhoseFieldsAreWhose(t *testing.T) {
 
 func example() report.Status {
 	at := metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC))
-	held := report.Hold{
+	held := report.BlockedObject{
 		Object: report.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: "data"},
 		Reason: report.HeldByFinalizer, Message: "held", Since: report.At(at.Time.Add(1234567 * time.Microsecond)),
 		Finalizers: []report.Finalizer{{Name: "example.com/guard", Managers: []string{"kubectl-edit"}}},
@@ -85,19 +85,19 @@ func example() report.Status {
 		Deletion: &report.Deletion{
 			StartedAt: report.At(at.Time), Policy: report.Background, Total: 5, Removed: 2, Remaining: 3, Percent: 40, Progress: "2/5", Wave: 2, Waves: 3, Blocked: 1,
 			Blockers: []report.Blocker{{
-				Node:  "low",
-				Hold:  report.Hold{Object: report.Object{APIVersion: "a/v1", Kind: "Low", Name: "x"}, Reason: report.ChildBlocked, Message: "waits", Since: held.Since},
-				Cause: &held,
+				Node:          "low",
+				BlockedObject: report.BlockedObject{Object: report.Object{APIVersion: "a/v1", Kind: "Low", Name: "x"}, Reason: report.ChildBlocked, Message: "waits", Since: held.Since},
+				Cause:         &held,
 			}},
 		},
-		Pruning:  []report.Blocker{{Node: "old", Hold: report.Hold{Object: held.Object, Reason: report.Deleting, Message: "is going", Since: held.Since}}},
+		Pruning:  []report.Blocker{{Node: "old", BlockedObject: report.BlockedObject{Object: held.Object, Reason: report.Deleting, Message: "is going", Since: held.Since}}},
 		Problems: []report.Problem{{Node: "web", Reason: "Rejected", Message: "update rejected: no", Since: report.At(at.Time)}},
 	}
 }
 
-func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+func TestARenderedStatusIsReadAgain(t *testing.T) {
 	said := example()
-	o := &unstructured.Unstructured{Object: map[string]any{"status": said.Render(map[string]any{"id": "vpc-1"}, report.AllRoom)}}
+	o := &unstructured.Unstructured{Object: map[string]any{"status": said.Render(map[string]any{"id": "vpc-1"}, report.AllFields)}}
 	if diff := cmp.Diff(said, report.Read(o.DeepCopy())); diff != "" { // the copy finds what an API machinery can't hold
 		t.Errorf("-written +read:\n%s", diff)
 	}
@@ -106,9 +106,9 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoRoomIsTheAuthors(t *testing.T) {
+func TestUndeclaredFieldsOnlyAreWritten(t *testing.T) {
 	own := map[string]any{"waiting": "mine", "deletion": "mine", "pruning": "mine", "problems": "mine"}
-	got := example().Render(own, report.Room{})
+	got := example().Render(own, report.FieldSet{})
 	for field, want := range own {
 		if got[field] != want {
 			t.Errorf("%s is %v", field, got[field])
@@ -116,7 +116,7 @@ func TestWhatHasNoRoomIsTheAuthors(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyElseWroteIsNothing(t *testing.T) {
+func TestMalformedFieldsAreIgnored(t *testing.T) {
 	for name, value := range map[string]any{
 		"a text": "soon", "a list of texts": []any{"a"}, "a map of another form": map[string]any{"startedAt": int64(3)}, "nothing": nil, "empty": map[string]any{},
 	} {
@@ -136,9 +136,9 @@ func TestWhatSomebodyElseWroteIsNothing(t *testing.T) {
 	}
 }
 
-func TestAnEarlierStateIsNotKept(t *testing.T) {
-	before := example().Render(nil, report.AllRoom)
-	got := report.Status{State: v1alpha1.InstanceActive}.Render(before, report.AllRoom)
+func TestFieldsWithoutValueAreRemoved(t *testing.T) {
+	before := example().Render(nil, report.AllFields)
+	got := report.Status{State: v1alpha1.InstanceActive}.Render(before, report.AllFields)
 	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
 		if _, there := got[field]; there {
 			t.Errorf("%s is still told", field)

@@ -11,66 +11,65 @@ type (
 	props      = map[string]jsonSchema
 )
 
-// Room says which of the fields that the dialect doesn't know the engine may
-// write: those that the author didn't declare.
-type Room struct {
+// FieldSet says which fields the engine may write beside the dialect's: those that the author
+// didn't declare.
+type FieldSet struct {
 	Waiting, Deletion, Pruning, Problems bool
-	// Skipped is for graphs alone: other dialects leave nothing out.
+	// Skipped is for graphs only: other dialects leave no resources out.
 	Skipped bool
 }
 
-// AllRoom is, of what all dialects tell, what an author leaves who declares none of the engine's fields.
-var AllRoom = Room{Waiting: true, Deletion: true, Pruning: true, Problems: true}
+// AllFields are the fields of all dialects, for an author who declares none of them.
+var AllFields = FieldSet{Waiting: true, Deletion: true, Pruning: true, Problems: true}
 
-// Within is the room that both leave.
-func (r Room) Within(other Room) Room {
-	return Room{
+// Intersect returns the fields that are in both sets.
+func (r FieldSet) Intersect(other FieldSet) FieldSet {
+	return FieldSet{
 		Waiting: r.Waiting && other.Waiting, Deletion: r.Deletion && other.Deletion, Pruning: r.Pruning && other.Pruning,
 		Problems: r.Problems && other.Problems, Skipped: r.Skipped && other.Skipped,
 	}
 }
 
-// RoomIn says what room the schema of the author's status leaves; nil leaves all.
-func RoomIn(author *apiextensionsv1.JSONSchemaProps) Room {
-	free := func(field string) bool {
+// UndeclaredFields returns the fields that the schema of the author's status doesn't declare;
+// all of them for nil.
+func UndeclaredFields(author *apiextensionsv1.JSONSchemaProps) FieldSet {
+	undeclared := func(field string) bool {
 		if author == nil {
 			return true
 		}
-		_, taken := author.Properties[field]
-		return !taken
+		_, declared := author.Properties[field]
+		return !declared
 	}
-	return Room{Waiting: free(WaitingField), Deletion: free(DeletionField), Pruning: free(PruningField), Problems: free(ProblemsField), Skipped: free(SkippedField)}
+	return FieldSet{Waiting: undeclared(WaitingField), Deletion: undeclared(DeletionField), Pruning: undeclared(PruningField), Problems: undeclared(ProblemsField), Skipped: undeclared(SkippedField)}
 }
 
-// Schema adds the fields that the engine writes to those of the author's status;
-// nil has none. Of those that the dialect doesn't know, an author's field of the
-// same name wins.
+// Schema adds the engine's fields to the schema of the author's status, which may be nil. A
+// field that the author declares too is the author's, except for those of the dialect.
 func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	out := jsonSchema{Type: "object"}
 	if author != nil {
 		author.DeepCopyInto(&out)
 	}
-	fields := Fields(AllRoom)
-	fields[SkippedField] = skipped()
+	fields := Fields(AllFields)
+	fields[SkippedField] = skippedSchema()
 	maps.Copy(fields, out.Properties)
 	fields[StateField] = text("ACTIVE, IN_PROGRESS, SUSPENDED, DELETING or ERROR")
-	fields[ConditionsField] = conditions()
+	fields[ConditionsField] = conditionsSchema()
 	out.Properties = fields
 	return out
 }
 
-// Fields are the schemas of the engine's fields that there is room for, whatever the
-// dialect.
-func Fields(room Room) map[string]apiextensionsv1.JSONSchemaProps {
+// Fields returns the schemas of the engine's fields in the set, for any dialect.
+func Fields(set FieldSet) map[string]apiextensionsv1.JSONSchemaProps {
 	fields := props{}
 	for field, f := range map[string]struct {
-		free   bool
-		schema func() jsonSchema
+		written bool
+		schema  func() jsonSchema
 	}{
-		WaitingField: {room.Waiting, waiting}, DeletionField: {room.Deletion, deletion},
-		PruningField: {room.Pruning, pruning}, ProblemsField: {room.Problems, problems},
+		WaitingField: {set.Waiting, waitingSchema}, DeletionField: {set.Deletion, deletionSchema},
+		PruningField: {set.Pruning, pruningSchema}, ProblemsField: {set.Problems, problemsSchema},
 	} {
-		if f.free {
+		if f.written {
 			fields[field] = f.schema()
 		}
 	}
@@ -83,7 +82,7 @@ func number(description string) jsonSchema {
 	return jsonSchema{Type: "integer", Description: description}
 }
 
-func record(description string, fields props) jsonSchema {
+func objectOf(description string, fields props) jsonSchema {
 	return jsonSchema{Type: "object", Description: description, Properties: fields}
 }
 
@@ -91,8 +90,8 @@ func list(description string, item jsonSchema) jsonSchema {
 	return jsonSchema{Type: "array", Description: description, Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}}
 }
 
-func conditions() jsonSchema {
-	return list("", record("", props{
+func conditionsSchema() jsonSchema {
+	return list("", objectOf("", props{
 		"type":               text(""),
 		"status":             text(""),
 		"reason":             text(""),
@@ -102,8 +101,8 @@ func conditions() jsonSchema {
 	}))
 }
 
-func waiting() jsonSchema {
-	return list("What the resources of this instance wait for", record("", props{
+func waitingSchema() jsonSchema {
+	return list("What the resources of this instance wait for", objectOf("", props{
 		"node":     text("The resource that waits"),
 		"reason":   text(""),
 		"on":       text("What it waits for, such as vpc.status.vpcID"),
@@ -112,30 +111,30 @@ func waiting() jsonSchema {
 	}))
 }
 
-func deletion() jsonSchema {
-	return record("How far the deletion of this instance has come", props{
+func deletionSchema() jsonSchema {
+	return objectOf("How far the deletion of this instance has come", props{
 		"startedAt":  text(""),
 		"policy":     text("Background or Orphan: what becomes of the resources"),
 		"total":      number("How many objects are to be removed"),
 		"removed":    number("How many of them are gone"),
 		"remaining":  number("How many are not"),
 		"percent":    number("Removed of total"),
-		"progress":   text("Removed and total in a word"),
+		"progress":   text("Removed and total as text"),
 		"wave":       number("Which wave is being removed, from 1: what was applied last goes first"),
 		"waves":      number("How many waves there are"),
-		"blocked":    number("How many objects hold the deletion up"),
-		"blockers":   list("What holds the deletion up", blocker()),
-		"left":       number("How many objects were let go of and exist still"),
-		"leftBehind": list("What was let go of because somebody asked for that; it may exist still", blocker()),
+		"blocked":    number("How many objects block the deletion"),
+		"blockers":   list("What blocks the deletion", blockerSchema()),
+		"left":       number("How many objects were left behind and may still exist"),
+		"leftBehind": list("Objects that were left behind by force; they may still exist", blockerSchema()),
 	})
 }
 
-func pruning() jsonSchema {
-	return list("Objects that nothing wants any more and that aren't gone yet", blocker())
+func pruningSchema() jsonSchema {
+	return list("Objects that are no longer desired and not gone yet", blockerSchema())
 }
 
-func problems() jsonSchema {
-	return list("Why resources of this instance aren't as they should be", record("", props{
+func problemsSchema() jsonSchema {
+	return list("Why resources of this instance can't be applied or aren't ready", objectOf("", props{
 		"node":    text("The resource"),
 		"reason":  text(""),
 		"message": text("What is wrong, and what to do about it"),
@@ -143,8 +142,8 @@ func problems() jsonSchema {
 	}))
 }
 
-func skipped() jsonSchema {
-	return list("Resources that are left out", record("", props{
+func skippedSchema() jsonSchema {
+	return list("Resources that are left out", objectOf("", props{
 		"node":      text("The resource that is left out"),
 		"by":        text("The resource whose condition it was: itself, or one that it depends on"),
 		"condition": text("What is false"),
@@ -152,24 +151,24 @@ func skipped() jsonSchema {
 	}))
 }
 
-func blocker() jsonSchema {
-	fields := hold()
+func blockerSchema() jsonSchema {
+	fields := blockedObjectFields()
 	fields["node"] = text("The resource that made the object")
-	fields["cause"] = record("The deepest known cause", hold())
-	return record("", fields)
+	fields["cause"] = objectOf("The deepest known cause", blockedObjectFields())
+	return objectOf("", fields)
 }
 
-func hold() props {
+func blockedObjectFields() props {
 	return props{
-		"object": record("", props{
+		"object": objectOf("", props{
 			"apiVersion": text(""), "kind": text(""), "namespace": text(""), "name": text(""),
 		}),
 		"reason":     text(""),
 		"message":    text(""),
 		"since":      text(""),
 		"inProgress": {Type: "boolean", Description: "Nobody reports a problem: there is nothing to do but to wait"},
-		"finalizers": list("", record("", props{
-			"name": text(""), "managers": list("Who put it on", text("")),
+		"finalizers": list("", objectOf("", props{
+			"name": text(""), "managers": list("Managers that added it", text("")),
 		})),
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// Read returns the engine's part of an instance's status. What isn't there, or
-// isn't readable because somebody else wrote it, is left empty.
+// Read returns the engine's part of an instance's status. Fields that are missing or malformed,
+// since another writer changed them, are left empty.
 func Read(instance *unstructured.Unstructured) Status {
 	s := Status{Conditions: condition.Read(instance)}
 	s.State = StateOf(instance)
@@ -24,7 +24,7 @@ func Read(instance *unstructured.Unstructured) Status {
 	return s
 }
 
-// StateOf returns the word for how an instance is; empty while it says nothing.
+// StateOf returns status.state; empty if it isn't set.
 func StateOf(instance *unstructured.Unstructured) v1alpha1.InstanceState {
 	state, _, _ := unstructured.NestedString(instance.Object, "status", StateField)
 	return v1alpha1.InstanceState(state)
@@ -48,7 +48,7 @@ func ReadSkipped(instance *unstructured.Unstructured) []Skipped {
 	return out
 }
 
-// ReadProblems returns why resources of an instance aren't as they should be.
+// ReadProblems returns why resources of an instance can't be applied or aren't ready.
 func ReadProblems(instance *unstructured.Unstructured) []Problem {
 	var out []Problem
 	if !read(instance, ProblemsField, &out) {
@@ -57,7 +57,7 @@ func ReadProblems(instance *unstructured.Unstructured) []Problem {
 	return out
 }
 
-// ReadPruning returns the objects that nothing wants any more and that aren't gone.
+// ReadPruning returns the objects that are no longer desired and not gone yet.
 func ReadPruning(instance *unstructured.Unstructured) []Blocker {
 	var out []Blocker
 	if !read(instance, PruningField, &out) {
@@ -66,8 +66,8 @@ func ReadPruning(instance *unstructured.Unstructured) []Blocker {
 	return out
 }
 
-// ReadDeletion returns how far the deletion of an instance has come; nil if its
-// status doesn't tell.
+// ReadDeletion returns the progress of an instance's deletion; nil if the status doesn't report
+// it.
 func ReadDeletion(instance *unstructured.Unstructured) *Deletion {
 	var out *Deletion
 	if !read(instance, DeletionField, &out) || out == nil || out.StartedAt.IsZero() {
@@ -76,7 +76,7 @@ func ReadDeletion(instance *unstructured.Unstructured) *Deletion {
 	return out
 }
 
-// read decodes a field of the status, and says whether it is there as it should be.
+// read decodes a field of the status, and says whether it is present and well-formed.
 func read(o *unstructured.Unstructured, field string, into any) bool {
 	raw, ok, _ := unstructured.NestedFieldNoCopy(o.Object, "status", field)
 	if !ok || raw == nil {
@@ -86,9 +86,9 @@ func read(o *unstructured.Unstructured, field string, into any) bool {
 	return err == nil && json.Unmarshal(text, into) == nil
 }
 
-// Render puts the engine's part beside the author's fields, as far as these leave
-// room. The author's fields are not changed.
-func (s Status) Render(author map[string]any, room Room) map[string]any {
+// Render adds the engine's part to the author's fields: the fields of the set, and the
+// dialect's. Author is not changed.
+func (s Status) Render(author map[string]any, fields FieldSet) map[string]any {
 	out := maps.Clone(author)
 	if out == nil {
 		out = map[string]any{}
@@ -97,25 +97,25 @@ func (s Status) Render(author map[string]any, room Room) map[string]any {
 		out[StateField] = string(s.State)
 	}
 	out[ConditionsField] = s.Conditions.Unstructured()
-	put := func(field string, free, said bool, value any) {
-		if !free {
+	put := func(field string, written, hasValue bool, value any) {
+		if !written {
 			return
 		}
 		delete(out, field)
-		if said {
-			out[field] = plain(value)
+		if hasValue {
+			out[field] = toUnstructured(value)
 		}
 	}
-	put(WaitingField, room.Waiting, len(s.Waiting) > 0, s.Waiting)
-	put(DeletionField, room.Deletion, s.Deletion != nil, s.Deletion)
-	put(PruningField, room.Pruning, len(s.Pruning) > 0, s.Pruning)
-	put(SkippedField, room.Skipped, len(s.Skipped) > 0, s.Skipped)
-	put(ProblemsField, room.Problems, len(s.Problems) > 0, s.Problems)
+	put(WaitingField, fields.Waiting, len(s.Waiting) > 0, s.Waiting)
+	put(DeletionField, fields.Deletion, s.Deletion != nil, s.Deletion)
+	put(PruningField, fields.Pruning, len(s.Pruning) > 0, s.Pruning)
+	put(SkippedField, fields.Skipped, len(s.Skipped) > 0, s.Skipped)
+	put(ProblemsField, fields.Problems, len(s.Problems) > 0, s.Problems)
 	return out
 }
 
-// plain makes what an unstructured object holds of a value.
-func plain(value any) any {
+// toUnstructured converts a value to its form in an unstructured object.
+func toUnstructured(value any) any {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic("report: " + err.Error()) // it holds texts, numbers and times only

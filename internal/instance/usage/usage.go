@@ -1,5 +1,5 @@
-// Package usage decides what follows from Usages and ClusterUsages: who uses what, what
-// to say of that, and what to do next about a Usage itself. Nothing here acts.
+// Package usage reads Usages and ClusterUsages and decides which objects they protect, with the
+// message to report.
 //
 // Pure: it decides from values alone.
 package usage
@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Kinds are the kinds of usages. The last is an older spelling.
+// Kinds are the kinds of usages. The last is a legacy one.
 var Kinds = []schema.GroupVersionKind{
 	v1beta1.GroupVersion.WithKind(v1beta1.UsageKind),
 	v1beta1.GroupVersion.WithKind(v1beta1.ClusterUsageKind),
@@ -37,15 +37,15 @@ func IsKind(gk schema.GroupKind) bool {
 	return slices.ContainsFunc(Kinds, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == gk })
 }
 
-// Ref names an object as a usage does: its namespace is the usage's own where none is
-// said, also of a kind that has none.
+// Ref identifies an object as a usage does: without a namespace, that of the usage, also if the
+// object's kind is cluster-scoped.
 type Ref struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Name      string
 }
 
-// Is says whether an object of this key is meant.
+// Is says whether the Ref identifies the object of this key.
 func (r Ref) Is(k object.Key) bool {
 	return r.Name != "" && k.Name == r.Name && k.GroupKind() == r.Kind.GroupKind() && (k.Namespace == "" || k.Namespace == r.Namespace)
 }
@@ -53,71 +53,72 @@ func (r Ref) Is(k object.Key) bool {
 // String is how messages name it.
 func (r Ref) String() string { return r.Kind.Kind + " " + r.Name }
 
-// Party is one of the two that a usage is about, as it is written down.
-type Party struct {
+// Resource is the used object or its user, as the usage's spec has it.
+type Resource struct {
 	Ref
-	// Selector finds the object as long as it isn't named.
+	// Selector selects the object as long as it has no name.
 	Selector *Selector
 }
 
-// Selector finds an object by its labels, in the namespace of the Party, and by who
-// controls it.
+// Selector selects an object by its labels, in the namespace of the Resource, and by its
+// controller.
 type Selector struct {
 	Labels map[string]string
-	// Sibling asks for one with the same controller as the usage's.
-	Sibling bool
+	// MatchControllerRef selects an object with the same controller as the usage.
+	MatchControllerRef bool
 }
 
-// Kin is how the two that a usage is about belong together as an instance and a part of
-// it, directly or by instances in between.
-type Kin string
+// Relation is how the used object and its user are related as an instance and its child,
+// directly or through nested instances.
+type Relation string
 
-// The ways.
+// Relations.
 const (
-	// Apart: neither is a part of the other, as far as is known.
-	Apart Kin = ""
-	// UserAbove: what is used is a part of what uses it, which is being deleted. Who uses
-	// it goes last, so that it can't be waited for.
-	UserAbove Kin = "UserAbove"
-	// UserBelow: what uses it is a part of what is used, and so goes before it anyway.
-	UserBelow Kin = "UserBelow"
+	// Unrelated: neither is a child of the other, as far as is known.
+	Unrelated Relation = ""
+	// UserIsAncestor: the used object is a child of the user, which is being deleted. The user
+	// is removed last, so that the usage must not wait for it.
+	UserIsAncestor Relation = "UserAbove"
+	// UserIsDescendant: the user is a child of the used object, and so is deleted before it
+	// anyway.
+	UserIsDescendant Relation = "UserBelow"
 )
 
-// Use is a usage as those see it whom it keeps.
-type Use struct {
-	// Usage names the usage itself.
-	Usage object.Key
-	UID   types.UID
-	Of    Party
-	// By is who uses it; nil if nobody does, and it is kept for a reason.
-	By *Party
-	// ByUID is the incarnation that the usage goes with, once that is known.
+// Usage is a usage with all that decides whether it blocks a deletion.
+type Usage struct {
+	// Key is the key of the usage itself.
+	Key object.Key
+	UID types.UID
+	Of  Resource
+	// By is the user; nil if there is none: then the usage protects the object for Reason.
+	By *Resource
+	// ByUID is the UID of the user, once it is known: the usage is deleted with it.
 	ByUID  types.UID
 	Reason string
 	Replay bool
 	// Deleting says that the usage is being deleted.
 	Deleting bool
-	// Leaving says that nothing keeps the usage any more: it is being taken off.
-	Leaving bool
-	Kin     Kin
+	// Released says that nothing keeps the usage any more: its finalizer is being removed.
+	Released bool
+	Relation Relation
 }
 
-// Read reads a usage. What can't be read keeps nothing.
-func Read(o *unstructured.Unstructured) (Use, bool) {
+// Read reads a usage. A malformed one protects nothing.
+func Read(o *unstructured.Unstructured) (Usage, bool) {
 	if !Is(o) {
-		return Use{}, false
+		return Usage{}, false
 	}
 	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
 	var spec v1beta1.UsageSpec // the other kinds' has a part of its fields
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
-		return Use{}, false
+		return Usage{}, false
 	}
-	u := Use{Usage: object.KeyOf(o), UID: o.GetUID(), Deleting: o.GetDeletionTimestamp() != nil}
-	u.Of = used(spec.Of, o.GetNamespace())
+	u := Usage{Key: object.KeyOf(o), UID: o.GetUID(), Deleting: o.GetDeletionTimestamp() != nil}
+	u.Of = parseOf(spec.Of, o.GetNamespace())
 	if spec.By != nil {
-		by := using(*spec.By, o.GetNamespace())
+		by := parseBy(*spec.By, o.GetNamespace())
 		u.By = &by
-		if uid, told := strings.CutPrefix(o.GetAnnotations()[v1beta1.UserAnnotation], u.UserAnnotation("")); told {
+		if uid, found := strings.CutPrefix(o.GetAnnotations()[v1beta1.UserAnnotation], u.UserAnnotation("")); found {
 			u.ByUID = types.UID(uid)
 		} else {
 			u.ByUID = u.OwnerUID(o)
@@ -131,12 +132,12 @@ func Read(o *unstructured.Unstructured) (Use, bool) {
 }
 
 // UserAnnotation is the value of the annotation that names the user with its UID.
-func (u Use) UserAnnotation(uid types.UID) string {
+func (u Usage) UserAnnotation(uid types.UID) string {
 	return u.By.Kind.GroupKind().String() + "/" + u.By.Name + "/" + string(uid)
 }
 
 // OwnerUID is the UID of the user according to the owner references; empty if there is none.
-func (u Use) OwnerUID(usage *unstructured.Unstructured) (uid types.UID) {
+func (u Usage) OwnerUID(usage *unstructured.Unstructured) (uid types.UID) {
 	for _, owner := range usage.GetOwnerReferences() {
 		if u.By.Name == owner.Name && u.By.Kind.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() {
 			uid = owner.UID
@@ -145,10 +146,10 @@ func (u Use) OwnerUID(usage *unstructured.Unstructured) (uid types.UID) {
 	return uid
 }
 
-func used(r v1beta1.NamespacedResource, namespace string) Party {
-	p := Party{Ref: Ref{Kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), Namespace: namespace}}
+func parseOf(r v1beta1.NamespacedResource, namespace string) Resource {
+	p := Resource{Ref: Ref{Kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), Namespace: namespace}}
 	if s := r.ResourceSelector; s != nil {
-		p.Selector = &Selector{Labels: s.MatchLabels, Sibling: s.MatchControllerRef != nil && *s.MatchControllerRef}
+		p.Selector = &Selector{Labels: s.MatchLabels, MatchControllerRef: s.MatchControllerRef != nil && *s.MatchControllerRef}
 		if s.Namespace != nil && *s.Namespace != "" {
 			p.Namespace = *s.Namespace
 		}
@@ -162,10 +163,10 @@ func used(r v1beta1.NamespacedResource, namespace string) Party {
 	return p
 }
 
-func using(r v1beta1.Resource, namespace string) Party {
-	p := Party{Ref: Ref{Kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), Namespace: namespace}}
+func parseBy(r v1beta1.Resource, namespace string) Resource {
+	p := Resource{Ref: Ref{Kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), Namespace: namespace}}
 	if s := r.ResourceSelector; s != nil {
-		p.Selector = &Selector{Labels: s.MatchLabels, Sibling: s.MatchControllerRef != nil && *s.MatchControllerRef}
+		p.Selector = &Selector{Labels: s.MatchLabels, MatchControllerRef: s.MatchControllerRef != nil && *s.MatchControllerRef}
 	}
 	if r.ResourceRef != nil {
 		p.Name = r.ResourceRef.Name
@@ -173,14 +174,14 @@ func using(r v1beta1.Resource, namespace string) Party {
 	return p
 }
 
-// Holds says whether the usage keeps what it is of from being deleted.
-func (u Use) Holds() bool { return u.Kin != UserBelow }
+// Blocks says whether the usage blocks the deletion of the used object.
+func (u Usage) Blocks() bool { return u.Relation != UserIsDescendant }
 
-// UsedBy says whether an object of this key is who uses it.
-func (u Use) UsedBy(k object.Key) bool { return u.By != nil && u.By.Is(k) }
+// UsedBy says whether the object of this key is the user.
+func (u Usage) UsedBy(k object.Key) bool { return u.By != nil && u.By.Is(k) }
 
-// String tells of a usage: by whom, why, and which it is.
-func (u Use) String() string {
+// String describes the usage: the user, the reason, and its key.
+func (u Usage) String() string {
 	text := "in use"
 	if u.By != nil {
 		text += " by " + u.By.String()
@@ -188,12 +189,11 @@ func (u Use) String() string {
 	if u.Reason != "" {
 		text += ": " + u.Reason
 	}
-	return text + " (" + u.Usage.String() + ")"
+	return text + " (" + u.Key.String() + ")"
 }
 
-// Message tells why an object stays. One of the usages is told, and how many more there
-// are.
-func Message(uses []Use) string {
+// Message says why an object is kept. It describes one of the usages and counts the others.
+func Message(uses []Usage) string {
 	if len(uses) == 0 {
 		return ""
 	}
@@ -203,15 +203,15 @@ func Message(uses []Use) string {
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	if first.By != nil {
-		return text + "; it goes when that has gone, or its usage"
+		return text + "; it is deleted once that or the usage is gone"
 	}
-	return text + "; it goes when the usage has gone"
+	return text + "; it is deleted once the usage is gone"
 }
 
-// compare puts those first that somebody has to see to: those that have a reason, and
-// aren't on their way.
-func compare(a, b Use) int {
-	order := func(u Use) int {
+// compare sorts usages for messages: those that need an action of a user first, which have a
+// reason and aren't being deleted.
+func compare(a, b Usage) int {
+	order := func(u Usage) int {
 		switch {
 		case u.Deleting:
 			return 2
@@ -220,11 +220,11 @@ func compare(a, b Use) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(order(a), order(b)), a.Usage.Compare(b.Usage), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(cmp.Compare(order(a), order(b)), a.Key.Compare(b.Key), cmp.Compare(a.UID, b.UID))
 }
 
-// Details is what a usage is about, in a line.
-func (u Use) Details() string {
+// Details describes the usage in a line.
+func (u Usage) Details() string {
 	switch {
 	case u.Reason != "":
 		return u.Reason
@@ -232,7 +232,7 @@ func (u Use) Details() string {
 		return "undefined"
 	}
 	text := fmt.Sprintf("%s/%s uses %s/%s", u.By.Kind.Kind, u.By.Name, u.Of.Kind.Kind, u.Of.Name)
-	if u.Of.Namespace != u.Usage.Namespace {
+	if u.Of.Namespace != u.Key.Namespace {
 		text += " in namespace " + u.Of.Namespace
 	}
 	return text

@@ -28,7 +28,7 @@ spec:
   by: {apiVersion: apps/v1, kind: Deployment, resourceRef: {name: using}}
 `
 
-func TestWhatCantBeReadKeepsNothing(t *testing.T) {
+func TestAMalformedUsageProtectsNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"another kind": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
 		"nonsense":     "{apiVersion: protection.crossplane.io/v1beta1, kind: Usage, metadata: {name: a}, spec: {of: 3}}",
@@ -43,7 +43,7 @@ func TestWhatCantBeReadKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestANameMeansAKindWithNamespacesOrWithout(t *testing.T) {
+func TestARefMatchesNamespacedAndClusterScopedKinds(t *testing.T) {
 	u, _ := usage.Read(read(t, named))
 	for key, want := range map[object.Key]bool{
 		{Kind: "ConfigMap", Namespace: "prod", Name: "used"}:             true,
@@ -58,14 +58,14 @@ func TestANameMeansAKindWithNamespacesOrWithout(t *testing.T) {
 	}
 }
 
-func TestMessageTellsFirstWhatSomebodyHasToSeeTo(t *testing.T) {
+func TestMessageDescribesTheMostUrgentUsage(t *testing.T) {
 	u, _ := usage.Read(read(t, named))
 	going := u
-	going.Deleting, going.Usage.Name = true, "a"
+	going.Deleting, going.Key.Name = true, "a"
 	alone := u
-	alone.By, alone.Reason, alone.Usage.Name = nil, "the ledger", "z"
-	want := "in use: the ledger (Usage prod/z) and 2 more; it goes when the usage has gone"
-	if got := usage.Message([]usage.Use{going, u, alone}); got != want {
+	alone.By, alone.Reason, alone.Key.Name = nil, "the ledger", "z"
+	want := "in use: the ledger (Usage prod/z) and 2 more; it is deleted once the usage is gone"
+	if got := usage.Message([]usage.Usage{going, u, alone}); got != want {
 		t.Errorf("got %q", got)
 	}
 }

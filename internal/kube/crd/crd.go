@@ -1,5 +1,5 @@
-// Package crd reads CustomResourceDefinitions: which kind they serve, in which versions and with which schemas, and
-// which definition of ours they belong to.
+// Package crd reads CustomResourceDefinitions: the kind that one serves, its versions and
+// schemas, and the definition of ours that owns it.
 //
 // Pure: it decides from values alone.
 package crd
@@ -17,15 +17,15 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Kind is the kind of CustomResourceDefinitions themselves.
+// Kind is the kind CustomResourceDefinition.
 var Kind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 
-// GroupKind is the kind that a CustomResourceDefinition is of.
+// GroupKind is the kind that a CustomResourceDefinition defines.
 func GroupKind(c *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
 	return schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 }
 
-// Decode reads a CustomResourceDefinition from an answer of the API server.
+// Decode converts a CustomResourceDefinition from its unstructured form.
 func Decode(u *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
 	out := &apiextensionsv1.CustomResourceDefinition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
@@ -34,8 +34,8 @@ func Decode(u *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefini
 	return out, nil
 }
 
-// IsCompared says whether the CustomResourceDefinition is one that a definition of ours
-// is compared with: then all of it counts.
+// IsCompared says whether a definition of ours is compared with this
+// CustomResourceDefinition. All of its content matters then, also descriptions.
 func IsCompared(c *apiextensionsv1.CustomResourceDefinition) bool {
 	if _, ours := c.Labels[v1alpha1.OwnedLabel]; ours {
 		return true
@@ -44,8 +44,8 @@ func IsCompared(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return signed && metav1.GetControllerOfNoCopy(c) != nil
 }
 
-// Establishing says why the API server doesn't serve the kind yet.
-func Establishing(c *apiextensionsv1.CustomResourceDefinition) string {
+// NotEstablishedMessage says why the API server does not serve the kind yet.
+func NotEstablishedMessage(c *apiextensionsv1.CustomResourceDefinition) string {
 	for _, cond := range c.Status.Conditions {
 		if cond.Status == apiextensionsv1.ConditionFalse {
 			return fmt.Sprintf("%s: %s", cond.Type, cond.Message)
@@ -54,8 +54,8 @@ func Establishing(c *apiextensionsv1.CustomResourceDefinition) string {
 	return "waiting for the API server to serve the kind"
 }
 
-// Hub is the version that objects are stored in.
-func Hub(c *apiextensionsv1.CustomResourceDefinition) string {
+// StorageVersion is the version that objects are stored in.
+func StorageVersion(c *apiextensionsv1.CustomResourceDefinition) string {
 	for _, v := range c.Spec.Versions {
 		if v.Storage {
 			return v.Name
@@ -64,12 +64,12 @@ func Hub(c *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// Outdated lists the versions, other than the one that is stored now, in which objects may
-// still be stored.
-func Outdated(c *apiextensionsv1.CustomResourceDefinition) []string {
+// OutdatedStoredVersions lists the versions other than the storage version in which objects
+// may still be stored.
+func OutdatedStoredVersions(c *apiextensionsv1.CustomResourceDefinition) []string {
 	var out []string
 	for _, name := range c.Status.StoredVersions {
-		if name != Hub(c) {
+		if name != StorageVersion(c) {
 			out = append(out, name)
 		}
 	}

@@ -6,13 +6,12 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// OpenAPI is the schema of a custom resource in the form from which expressions
-// are typed. The x-kubernetes extensions are kept in the shapes that decoding a
-// server's OpenAPI document would give, since that is what readers expect; the
-// numbers of defaults and enums are int64 or float64.
+// OpenAPI converts the schema of a custom resource to the form that expressions are typed
+// from. The x-kubernetes extensions have the shapes that decoding a server's OpenAPI
+// document gives, which readers expect. Numbers of defaults and enums are int64 or float64.
 //
-// The result shares nothing that can be changed with s. What custom resources
-// cannot have ($ref, patternProperties, definitions and the like) is left out.
+// The result shares no mutable data with s. Keywords that custom resources cannot have
+// ($ref, patternProperties, definitions and the like) are left out.
 func OpenAPI(s *extv1.JSONSchemaProps) *spec.Schema {
 	if s == nil {
 		return nil
@@ -66,7 +65,7 @@ func extensions(s *extv1.JSONSchemaProps) spec.Extensions {
 		out["x-kubernetes-map-type"] = *s.XMapType
 	}
 	if len(s.XListMapKeys) > 0 {
-		// Readers take a []any only: a []string would be ignored in silence.
+		// Readers accept []any only, and silently ignore a []string.
 		keys := make([]any, len(s.XListMapKeys))
 		for i, key := range s.XListMapKeys {
 			keys[i] = key
@@ -85,21 +84,21 @@ func extensions(s *extv1.JSONSchemaProps) spec.Extensions {
 func validations(rules extv1.ValidationRules) []any {
 	out := make([]any, len(rules))
 	for i, r := range rules {
-		said := map[string]any{"rule": r.Rule}
+		rule := map[string]any{"rule": r.Rule}
 		for key, text := range map[string]string{
 			"message": r.Message, "messageExpression": r.MessageExpression, "fieldPath": r.FieldPath,
 		} {
 			if text != "" {
-				said[key] = text
+				rule[key] = text
 			}
 		}
 		if r.Reason != nil {
-			said["reason"] = string(*r.Reason)
+			rule["reason"] = string(*r.Reason)
 		}
 		if r.OptionalOldSelf != nil {
-			said["optionalOldSelf"] = *r.OptionalOldSelf
+			rule["optionalOldSelf"] = *r.OptionalOldSelf
 		}
-		out[i] = said
+		out[i] = rule
 	}
 	return out
 }
@@ -115,7 +114,7 @@ func all(in []extv1.JSONSchemaProps) []spec.Schema {
 	return out
 }
 
-// value is a decoded JSON value; what is no JSON is as if it were not there.
+// value decodes a JSON value; invalid JSON is treated as absent.
 func value(j *extv1.JSON) any {
 	if j == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Labels mark a CustomResourceDefinition as a definition's own.
+// Labels are the labels that mark a CustomResourceDefinition as owned by a definition.
 func Labels(owner object.Definition, version string) map[string]string {
 	labels := map[string]string{
 		v1alpha1.OwnedLabel:          "true",
@@ -21,14 +21,13 @@ func Labels(owner object.Definition, version string) map[string]string {
 	return labels
 }
 
-// DefinitionAnnotation holds the name of the definition in full: a label's value
-// has no room for all names.
+// DefinitionAnnotation holds the full name of the definition: a label value is too short
+// for some names.
 const DefinitionAnnotation = "espalier.dev/definition"
 
-// Owner says who a CustomResourceDefinition belongs to: a definition, by name,
-// or nobody here. The name of a definition may be shortened where only the label
-// tells it. One that is a resource of an instance is owned by that, and no definition
-// serves its kind.
+// Owner returns the definition that owns a CustomResourceDefinition, if one of ours does.
+// The name may be truncated if only the label holds it. A CustomResourceDefinition that is
+// a resource of an instance is owned by that instance, and no definition serves its kind.
 func Owner(c *apiextensionsv1.CustomResourceDefinition) (owner object.Definition, owned bool) {
 	if c.Labels[v1alpha1.OwnedLabel] != "true" || c.Labels[v1alpha1.NodeIDLabel] != "" {
 		return object.Definition{}, false
@@ -37,22 +36,22 @@ func Owner(c *apiextensionsv1.CustomResourceDefinition) (owner object.Definition
 		Name:      c.Labels[v1alpha1.DefinitionNameLabel],
 		Namespace: c.Labels[v1alpha1.DefinitionNSLabel],
 	}
-	// An annotation that contradicts the label is somebody else's doing.
+	// An annotation that contradicts the label was not written by us.
 	if full := c.Annotations[DefinitionAnnotation]; object.LabelValue(full) == owner.Name && full != "" {
 		owner.Name = full
 	}
 	return owner, true
 }
 
-// BelongsTo says whether the CustomResourceDefinition is that of the definition,
-// in whatever incarnation.
+// BelongsTo says whether the CustomResourceDefinition is owned by the definition, in any
+// incarnation.
 func BelongsTo(c *apiextensionsv1.CustomResourceDefinition, d object.Definition) bool {
 	owner, owned := Owner(c)
 	return owned && owner.Namespace == d.Namespace && (owner.Name == d.Name || owner.Name == object.LabelValue(d.Name))
 }
 
-// Established says whether the API server serves the kind.
-func Established(c *apiextensionsv1.CustomResourceDefinition) bool {
+// IsEstablished says whether the API server serves the kind.
+func IsEstablished(c *apiextensionsv1.CustomResourceDefinition) bool {
 	for _, cond := range c.Status.Conditions {
 		if cond.Type == apiextensionsv1.Established {
 			return cond.Status == apiextensionsv1.ConditionTrue

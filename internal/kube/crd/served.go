@@ -14,7 +14,8 @@ func Serves(c *apiextensionsv1.CustomResourceDefinition, version string) bool {
 	})
 }
 
-// SchemaOf is the schema of a version, as a compiler reads it; nil if it has none.
+// SchemaOf returns the schema of a version in the form that a compiler reads; nil if the
+// version has none.
 func SchemaOf(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
 	for _, v := range c.Spec.Versions {
 		if v.Name == version && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {

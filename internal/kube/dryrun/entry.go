@@ -11,16 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// entry is an object that would be written. Its lock is held while one is under way.
+// entry is an object that would be written. Its lock is held while a write is in flight.
 type entry struct {
 	key      key
 	mu       sync.Mutex
 	resource schema.GroupVersionResource
-	// stored is the object as the server has it, and now as it would be; nil for none.
-	stored, now *unstructured.Unstructured
-	// written says that a write was accepted. Without one there is nothing to show.
+	// stored is the object as the server has it, and planned as it would be; nil for none.
+	stored, planned *unstructured.Unstructured
+	// written says that a write was accepted. Without one the overlay does not show the
+	// entry.
 	written bool
-	// hasStatus says that the status is written apart from the rest.
+	// hasStatus says that the status is a subresource.
 	hasStatus bool
 
 	shown sync.Mutex // guards seen
@@ -30,19 +31,19 @@ type entry struct {
 	}
 }
 
-// current is the object as it would be, and whether a write was accepted. It doesn't wait
-// for one that is under way.
-func (e *entry) current() (now *unstructured.Unstructured, changed bool) {
+// snapshot returns the object as it would be, and whether a write was accepted. It does not
+// wait for a write in flight.
+func (e *entry) snapshot() (now *unstructured.Unstructured, changed bool) {
 	e.shown.Lock()
 	defer e.shown.Unlock()
 	return e.seen.now, e.seen.written
 }
 
-// becomes notes what the object would be, and shows it to all watches. Versions are given in
-// the order in which watches show them: caches take an object that is older than what they
-// have seen, and that they don't have, for one that is gone. The entry's lock is held.
-func (o *Overlay) becomes(e *entry, now *unstructured.Unstructured) {
-	last := e.now
+// setPlanned records what the object would be, and sends it to all watches. Resource
+// versions are assigned in the order in which watches show them: a cache takes an unknown
+// object that is older than what it has seen for a deleted one. The entry's lock is held.
+func (o *Overlay) setPlanned(e *entry, now *unstructured.Unstructured) {
+	last := e.planned
 	if last == nil {
 		last = e.stored
 	}
@@ -51,7 +52,7 @@ func (o *Overlay) becomes(e *entry, now *unstructured.Unstructured) {
 	if now != nil {
 		now.SetResourceVersion(strconv.FormatUint(o.revision.Add(1), 10))
 	}
-	e.now, e.written = now, true
+	e.planned, e.written = now, true
 	e.shown.Lock()
 	e.seen.now, e.seen.written = now, true
 	e.shown.Unlock()
@@ -60,16 +61,16 @@ func (o *Overlay) becomes(e *entry, now *unstructured.Unstructured) {
 	}
 }
 
-// change is what would become of the object; none if it would be as it is.
+// change returns what would become of the object; false if it would not change.
 func (e *entry) change() (Change, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.written || e.stored == nil && e.now == nil {
+	if !e.written || e.stored == nil && e.planned == nil {
 		return Change{}, false
 	}
-	c := Change{Resource: e.resource, Before: e.stored, After: e.now}
-	if e.now != nil {
-		c.After = e.now.DeepCopy()
+	c := Change{Resource: e.resource, Before: e.stored, After: e.planned}
+	if e.planned != nil {
+		c.After = e.planned.DeepCopy()
 		if e.stored != nil {
 			c.After.SetResourceVersion(e.stored.GetResourceVersion())
 			if isSame(c.Before, c.After) {
@@ -77,16 +78,17 @@ func (e *entry) change() (Change, bool) {
 			}
 		}
 	}
-	c.Deletion = e.stored != nil && e.stored.GetDeletionTimestamp() == nil && (e.now == nil || e.now.GetDeletionTimestamp() != nil)
+	c.Deletion = e.stored != nil && e.stored.GetDeletionTimestamp() == nil && (e.planned == nil || e.planned.GetDeletionTimestamp() != nil)
 	return c, true
 }
 
-// isSame says whether two states of an object differ in nothing but when they were written.
+// isSame says whether two states of an object differ only in resource version and times of
+// managed fields.
 func isSame(a, b *unstructured.Unstructured) bool {
-	return reflect.DeepEqual(timeless(a), timeless(b))
+	return reflect.DeepEqual(withoutTimes(a), withoutTimes(b))
 }
 
-func timeless(o *unstructured.Unstructured) map[string]any {
+func withoutTimes(o *unstructured.Unstructured) map[string]any {
 	o = o.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
 	entries := o.GetManagedFields()

@@ -12,18 +12,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// fieldTypes are what is known of the fields of kinds. It is safe for concurrent use.
+// fieldTypes caches the field schemas of group versions. It is safe for concurrent use.
 type fieldTypes struct {
 	mu    sync.Mutex
 	known map[schema.GroupVersion]managedfields.TypeConverter
 }
 
-// fieldManager works out who owns the fields of an object, as the API server does.
+// fieldManager computes the managed fields of an object, as the API server does.
 type fieldManager struct {
 	typed, deduced *managedfields.FieldManager
 }
 
-// manager returns what works out the managed fields of an object.
+// manager returns the fieldManager for an object.
 func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource string) (fieldManager, error) {
 	of := o.GroupVersionKind()
 	converter, err := t.converter(c, of.GroupVersion())
@@ -32,7 +32,7 @@ func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource s
 	}
 	var out fieldManager
 	build := func(from managedfields.TypeConverter) (*managedfields.FieldManager, error) {
-		return managedfields.NewDefaultCRDFieldManager(from, plainConverter{}, plainConverter{}, plainConverter{}, of, of.GroupVersion(), subresource, nil)
+		return managedfields.NewDefaultCRDFieldManager(from, noopConverter{}, noopConverter{}, noopConverter{}, of, of.GroupVersion(), subresource, nil)
 	}
 	if out.deduced, err = build(managedfields.NewDeducedTypeConverter()); err != nil {
 		return out, err
@@ -43,7 +43,7 @@ func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource s
 	return out, err
 }
 
-// apply is what an apply makes of an object.
+// apply returns the result of a server-side apply.
 func (f fieldManager) apply(live, applied *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	if f.typed != nil {
 		if out, err := f.typed.Apply(live.DeepCopy(), applied.DeepCopy(), manager, force); err == nil || !force {
@@ -53,7 +53,7 @@ func (f fieldManager) apply(live, applied *unstructured.Unstructured, manager st
 	return asUnstructured(f.deduced.Apply(live, applied, manager, force))
 }
 
-// update is an object that was changed, with the fields that changed owned by the manager.
+// update returns an object that was changed, with the changed fields owned by the manager.
 func (f fieldManager) update(live, next *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	if f.typed != nil {
 		if out, err := f.typed.Update(live.DeepCopy(), next.DeepCopy(), manager); err == nil {
@@ -74,8 +74,8 @@ func asUnstructured(o runtime.Object, err error) (*unstructured.Unstructured, er
 	return out, nil
 }
 
-// converter knows the fields of a version's kinds by the server's OpenAPI schemas; nil where
-// there are none.
+// converter returns the field schemas of a group version, from the server's OpenAPI
+// document; nil if there are none.
 func (t *fieldTypes) converter(c call, gv schema.GroupVersion) (managedfields.TypeConverter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,17 +108,17 @@ func (t *fieldTypes) converter(c call, gv schema.GroupVersion) (managedfields.Ty
 	return converter, nil
 }
 
-// plainConverter takes objects for the same in each version: what the overlay merges was
-// read in one.
-type plainConverter struct{}
+// noopConverter treats all versions of an object as equal: the overlay merges objects that
+// were read in one version.
+type noopConverter struct{}
 
 // Convert implements runtime.ObjectConvertor.
-func (plainConverter) Convert(in, _, _ any) error {
+func (noopConverter) Convert(in, _, _ any) error {
 	return fmt.Errorf("dry run: a %T is not converted", in)
 }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (plainConverter) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+func (noopConverter) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
 	o, ok := in.(*unstructured.Unstructured)
 	if !ok {
 		return in, nil
@@ -133,15 +133,15 @@ func (plainConverter) ConvertToVersion(in runtime.Object, to runtime.GroupVersio
 }
 
 // ConvertFieldLabel implements runtime.ObjectConvertor.
-func (plainConverter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+func (noopConverter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
 }
 
 // Default implements runtime.ObjectDefaulter.
-func (plainConverter) Default(runtime.Object) {}
+func (noopConverter) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.
-func (plainConverter) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+func (noopConverter) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(kind)
 	return out, nil

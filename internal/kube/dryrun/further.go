@@ -16,71 +16,71 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// further tries a write to an object that would have been written before. What the two
-// make together is sent to the server as one update of what is stored, and the server's
-// answer counts, but for the managed fields: those are worked out here, write by write.
-func (c call) further(e *entry, body []byte) (answer, error) {
-	next, failed, err := c.merged(e, body)
+// tryFurtherWrite tries a write to an object that has a planned state. The merged result is
+// sent to the server as one update of the stored object. The server's answer counts, except
+// for the managed fields, which are computed here write by write.
+func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
+	next, failed, err := c.merge(e, body)
 	if err != nil || failed != nil {
-		return orElse(failed), err
+		return valueOf(failed), err
 	}
 	entries := next.GetManagedFields()
-	if c.overlay.servedAsStored(c.at) {
+	if c.overlay.servedAsStored(c.info) {
 		next, failed, err = c.tryUpdate(e, next)
 		if err != nil || failed != nil {
-			return orElse(failed), err
+			return valueOf(failed), err
 		}
 	}
 	next.SetManagedFields(entries)
 	next.SetGeneration(e.generation(next))
-	if isSame(e.now, next) {
-		return objectAnswer(http.StatusOK, e.now), nil
+	if isSame(e.planned, next) {
+		return objectAnswer(http.StatusOK, e.planned), nil
 	}
 	c.accept(e, next)
 	return objectAnswer(http.StatusOK, next), nil
 }
 
-// generation is that of an object after a further write. The server counts one for all
-// writes together, and which changes count is for it to say.
+// generation is the generation of an object after a further write. The server counts one
+// for all writes together, and decides which changes count.
 func (e *entry) generation(next *unstructured.Unstructured) int64 {
-	was := e.now.GetGeneration()
+	was := e.planned.GetGeneration()
 	counted := e.stored != nil && was == e.stored.GetGeneration() && next.GetGeneration() > was
-	if was > 0 && (counted || !reflect.DeepEqual(versioned(e.now), versioned(next))) {
+	if was > 0 && (counted || !reflect.DeepEqual(generationFields(e.planned), generationFields(next))) {
 		return was + 1
 	}
 	return was
 }
 
-// versioned is the part of an object whose changes a generation counts.
-func versioned(o *unstructured.Unstructured) map[string]any {
+// generationFields returns the part of an object whose changes increment the generation.
+func generationFields(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	delete(out, "metadata")
 	delete(out, "status")
 	return out
 }
 
-func orElse(a *answer) answer {
+func valueOf(a *answer) answer {
 	if a == nil {
 		return answer{}
 	}
 	return *a
 }
 
-// merged is the object with a further write. Failed is why it can't be.
-func (c call) merged(e *entry, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
+// merge returns the planned object with a further write, or the failure of the write.
+func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
 	q := c.request.URL.Query()
 	manager := q.Get("fieldManager")
-	fm, err := c.overlay.types.manager(c, e.now, c.at.subresource)
+	fm, err := c.overlay.types.manager(c, e.planned, c.info.subresource)
 	if err != nil {
 		return nil, nil, err
 	}
-	live := e.now.DeepCopy()
+	live := e.planned.DeepCopy()
 	if c.request.Method == http.MethodPatch && c.isApply() {
 		applied := &unstructured.Unstructured{}
 		if err := json.Unmarshal(body, &applied.Object); err != nil {
-			return nil, nil, fmt.Errorf("dry run: an apply of %s is not JSON: %w", c.at.name, err)
+			return nil, nil, fmt.Errorf("dry run: an apply of %s is not JSON: %w", c.info.name, err)
 		}
-		if a := c.precondition(applied, e.now); a != nil {
+		if a := c.precondition(applied, e.planned); a != nil {
 			return nil, a, nil
 		}
 		unstructured.RemoveNestedField(applied.Object, "metadata", "uid")
@@ -93,17 +93,17 @@ func (c call) merged(e *entry, body []byte) (next *unstructured.Unstructured, fa
 		}
 		return o, nil, err
 	}
-	wanted, err := c.patched(e.now, body)
+	wanted, err := c.patched(e.planned, body)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a := c.precondition(wanted, e.now); a != nil {
+	if a := c.precondition(wanted, e.planned); a != nil {
 		return nil, a, nil
 	}
-	if c.at.subresource == "status" {
+	if c.info.subresource == "status" {
 		status, has := wanted.Object["status"]
 		entries := wanted.GetManagedFields()
-		wanted = e.now.DeepCopy()
+		wanted = e.planned.DeepCopy()
 		delete(wanted.Object, "status")
 		if has {
 			wanted.Object["status"] = status
@@ -111,12 +111,12 @@ func (c call) merged(e *entry, body []byte) (next *unstructured.Unstructured, fa
 		wanted.SetManagedFields(entries)
 	} else if e.hasStatus {
 		delete(wanted.Object, "status")
-		if status, has := e.now.Object["status"]; has {
+		if status, has := e.planned.Object["status"]; has {
 			wanted.Object["status"] = status
 		}
 	}
 	metadata, _ := wanted.Object["metadata"].(map[string]any)
-	was, _ := e.now.Object["metadata"].(map[string]any)
+	was, _ := e.planned.Object["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		delete(metadata, field)
@@ -129,7 +129,7 @@ func (c call) merged(e *entry, body []byte) (next *unstructured.Unstructured, fa
 	return next, nil, err
 }
 
-// patched is the object that a request that is no apply asks for.
+// patched returns the object that a request other than an apply describes.
 func (c call) patched(now *unstructured.Unstructured, body []byte) (*unstructured.Unstructured, error) {
 	if c.request.Method == http.MethodPut {
 		out := &unstructured.Unstructured{}
@@ -148,16 +148,16 @@ func (c call) patched(now *unstructured.Unstructured, body []byte) (*unstructure
 			raw, err = patch.Apply(raw)
 		}
 	default:
-		return nil, fmt.Errorf("dry run: a patch of type %s can't be merged with what was tried before", kind)
+		return nil, fmt.Errorf("dry run: a patch of type %s cannot be merged with an earlier write of the dry run", kind)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dry run: patch %s %s: %w", c.at.resource.Resource, c.at.name, err)
+		return nil, fmt.Errorf("dry run: patch %s %s: %w", c.info.resource.Resource, c.info.name, err)
 	}
 	out := &unstructured.Unstructured{}
 	return out, out.UnmarshalJSON(raw)
 }
 
-// precondition refuses a write that is meant for another incarnation or revision.
+// precondition returns a conflict if a write names another UID or resource version.
 func (c call) precondition(wanted, now *unstructured.Unstructured) *answer {
 	var a answer
 	switch {
@@ -171,23 +171,23 @@ func (c call) precondition(wanted, now *unstructured.Unstructured) *answer {
 	return &a
 }
 
-// servedAsStored says whether the server can try an object of a kind: its kind wouldn't be
-// installed or changed.
-func (o *Overlay) servedAsStored(at target) bool {
+// servedAsStored says whether the server can dry-run an object of the kind: the kind would
+// be neither installed nor changed.
+func (o *Overlay) servedAsStored(at requestInfo) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, isInstalled := o.kinds[at.resource.GroupResource()]
-	return !isInstalled && !o.altered[at.resource.GroupResource()]
+	_, isInstalled := o.installedKinds[at.resource.GroupResource()]
+	return !isInstalled && !o.changedKinds[at.resource.GroupResource()]
 }
 
-// tryUpdate has the server try what several writes make of an object.
+// tryUpdate dry-runs the result of several writes to an object.
 func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructured.Unstructured, *answer, error) {
 	body := next.DeepCopy()
 	body.SetManagedFields(nil)
 	manager := c.request.URL.Query().Get("fieldManager")
 	if e.stored == nil {
-		if c.at.subresource == "status" {
-			return next, nil, nil // it can't be tried before the object is there
+		if c.info.subresource == "status" {
+			return next, nil, nil // the server cannot dry-run it before the object exists
 		}
 		body.SetResourceVersion("")
 		body.SetUID("")
@@ -196,7 +196,7 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 			return nil, nil, err
 		}
 		a, err := c.tryCreation(raw, manager)
-		return c.answered(e, next, a), failure(a), err
+		return c.mergeAnswer(e, next, a), failure(a), err
 	}
 	body.SetResourceVersion(e.stored.GetResourceVersion())
 	raw, err := body.MarshalJSON()
@@ -204,11 +204,11 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 		return nil, nil, err
 	}
 	q := url.Values{"dryRun": {metav1.DryRunAll}, "fieldManager": {manager}}
-	a, err := c.send(c.request.Context(), http.MethodPut, c.at.path(), q, asJSON, raw)
+	a, err := c.send(c.request.Context(), http.MethodPut, c.info.path(), q, asJSON, raw)
 	if err != nil || a.failed() {
 		return nil, failure(a), err
 	}
-	return c.answered(e, next, a), nil, nil
+	return c.mergeAnswer(e, next, a), nil, nil
 }
 
 func failure(a answer) *answer {
@@ -218,14 +218,14 @@ func failure(a answer) *answer {
 	return nil
 }
 
-// answered is what an update makes of an object: what was written as the server answers it,
-// and the rest as it would be.
-func (c call) answered(e *entry, next *unstructured.Unstructured, a answer) *unstructured.Unstructured {
+// mergeAnswer returns the planned object after an update: the written part as the server
+// answered it, the rest as planned.
+func (c call) mergeAnswer(e *entry, next *unstructured.Unstructured, a answer) *unstructured.Unstructured {
 	answered := a.object()
 	if answered == nil {
 		return next
 	}
-	if c.at.subresource == "status" {
+	if c.info.subresource == "status" {
 		e.hasStatus = true
 		out := next.DeepCopy()
 		delete(out.Object, "status")

@@ -20,55 +20,56 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// firstRevision is greater than any resource version of an API server. What the overlay
-// shows of an object that would be changed has versions from here on, so that caches take
-// it for newer than what is stored.
+// firstRevision is greater than any resource version of an API server. Planned objects have
+// resource versions from here on, so that caches take them for newer than what is stored.
 const firstRevision = uint64(1) << 62
 
-// Overlay is the changes that a program would make. It is safe for concurrent use.
+// Overlay records the changes that a program would make. It is safe for concurrent use.
 type Overlay struct {
-	revision atomic.Uint64 // the last that was given
-	stored   atomic.Uint64 // the last of the server's that was seen
-	pending  atomic.Int64  // requests that await their answers, but for watches
-	requests atomic.Uint64 // but for watches
+	revision atomic.Uint64 // the last one assigned
+	stored   atomic.Uint64 // the last one seen of the server
+	pending  atomic.Int64  // requests in flight, without watches
+	requests atomic.Uint64 // all requests, without watches
 
 	types fieldTypes
 
 	mu sync.Mutex
 	// entries are the objects that would be written.
 	entries map[key]*entry
-	// kinds are those that would be installed, by group and resource: no server serves them.
-	kinds map[schema.GroupResource]installed
-	// altered are kinds whose CustomResourceDefinition would be changed: the server still
-	// goes by the former one.
-	altered map[schema.GroupResource]bool
-	watches map[*watching]bool
+	// installedKinds are kinds that would be installed, by group and resource: no server
+	// serves them.
+	installedKinds map[schema.GroupResource]installed
+	// changedKinds are kinds whose CustomResourceDefinition would be changed: the server
+	// still uses the stored one.
+	changedKinds map[schema.GroupResource]bool
+	watches      map[*overlayWatch]bool
 }
 
 // installed is a kind that would be installed.
 type installed struct{ kind, list string }
 
-// New returns an overlay with no changes.
+// New returns an overlay without changes.
 func New() *Overlay {
-	o := &Overlay{entries: map[key]*entry{}, kinds: map[schema.GroupResource]installed{}, altered: map[schema.GroupResource]bool{}, watches: map[*watching]bool{}}
+	o := &Overlay{entries: map[key]*entry{}, installedKinds: map[schema.GroupResource]installed{}, changedKinds: map[schema.GroupResource]bool{}, watches: map[*overlayWatch]bool{}}
 	o.revision.Store(firstRevision)
 	return o
 }
 
-// Wrap returns a copy of a configuration whose connections see the overlay, and write to
-// nothing else.
+// Wrap returns a copy of a configuration whose connections read and write through the
+// overlay.
 func (o *Overlay) Wrap(config *rest.Config) *rest.Config {
 	wrapped := rest.CopyConfig(config)
 	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{o, next} })
 	return wrapped
 }
 
-// Busy says how many requests await their answers, watches aside, and how many were made.
-func (o *Overlay) Busy() (pending int, made uint64) {
+// RequestCounts returns the number of requests in flight and of all requests, without
+// watches.
+func (o *Overlay) RequestCounts() (pending int, made uint64) {
 	return int(o.pending.Load()), o.requests.Load()
 }
 
-// transport sees to it that the API server stores nothing.
+// transport sends writes as dry runs.
 type transport struct {
 	overlay *Overlay
 	next    http.RoundTripper
@@ -76,7 +77,7 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	at, isResource := parse(r.URL.Path)
+	at, isResource := parseRequestInfo(r.URL.Path)
 	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	isWatch := isRead && isTrue(r.URL.Query().Get("watch"))
 	if !isWatch {
@@ -84,12 +85,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.overlay.requests.Add(1)
 		defer t.overlay.pending.Add(-1)
 	}
-	c := call{transport: t, request: r, at: at}
+	c := call{transport: t, request: r, info: at}
 	switch {
 	case !isResource && isRead, isResource && at.isReview(r.Method):
 		return t.next.RoundTrip(r)
 	case !isResource:
-		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server can't try it", r.Method, r.URL.Path)
+		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server cannot dry-run it", r.Method, r.URL.Path)
 	case isWatch:
 		return c.watch()
 	case isRead && at.name == "":
@@ -111,10 +112,10 @@ func isTrue(text string) bool {
 type call struct {
 	transport
 	request *http.Request
-	at      target
+	info    requestInfo
 }
 
-// send makes a request as the caller would, for JSON, and reads the whole answer.
+// send sends a request with the caller's identity, for JSON, and reads the whole answer.
 func (c call) send(ctx context.Context, method, path string, query url.Values, contentType string, body []byte) (answer, error) {
 	r := c.request.Clone(ctx)
 	r.Method = method
@@ -135,8 +136,8 @@ func (c call) send(ctx context.Context, method, path string, query url.Values, c
 	return answer{code: response.StatusCode, header: response.Header, raw: raw}, err
 }
 
-// read reads an object or a schema for the overlay itself. That is done by the program's own
-// rights: a user whom it impersonates may be allowed to write what he may not read.
+// read reads an object or a schema for the overlay itself, with the program's own
+// permissions: an impersonated user may be allowed to write an object that it may not read.
 func (c call) read(path string) (answer, error) {
 	r := c.request.Clone(c.request.Context())
 	for name := range r.Header {
@@ -148,7 +149,7 @@ func (c call) read(path string) (answer, error) {
 	return c.send(r.Context(), http.MethodGet, path, nil, "", nil)
 }
 
-// answer is what an API server has answered, or the overlay in its place.
+// answer is a response of the API server, or of the overlay in its place.
 type answer struct {
 	code   int
 	header http.Header
@@ -157,7 +158,7 @@ type answer struct {
 
 func (a answer) failed() bool { return a.code >= http.StatusBadRequest }
 
-// object reads an answer that is an object; nil if it is none.
+// object decodes an answer that is an object; nil if it is none.
 func (a answer) object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	if a.failed() || o.UnmarshalJSON(a.raw) != nil || o.GetKind() == "Status" {
@@ -166,8 +167,8 @@ func (a answer) object() *unstructured.Unstructured {
 	return o
 }
 
-// to answers a request.
-func (a answer) to(r *http.Request) *http.Response {
+// response returns the answer as the response to a request.
+func (a answer) response(r *http.Request) *http.Response {
 	header := http.Header{}
 	for name, values := range a.header {
 		if name == "Warning" || name == "Retry-After" || strings.HasPrefix(name, "X-Kubernetes") {
@@ -182,17 +183,17 @@ func (a answer) to(r *http.Request) *http.Response {
 	}
 }
 
-// objectAnswer answers with an object.
+// objectAnswer is an answer with an object.
 func objectAnswer(code int, o *unstructured.Unstructured) answer {
 	raw, err := o.MarshalJSON()
 	if err != nil {
-		return refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "dry run: "+err.Error(), nil)
+		return failureAnswer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "dry run: "+err.Error(), nil)
 	}
 	return answer{code: code, raw: raw}
 }
 
-// refused answers with a failure.
-func refused(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) answer {
+// failureAnswer is an answer with a failure status.
+func failureAnswer(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) answer {
 	raw, _ := json.Marshal(metav1.Status{ // a Status can be encoded
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details,
@@ -201,18 +202,18 @@ func refused(code int32, reason metav1.StatusReason, message string, details *me
 }
 
 func (c call) details() *metav1.StatusDetails {
-	return &metav1.StatusDetails{Name: c.at.name, Group: c.at.resource.Group, Kind: c.at.resource.Resource}
+	return &metav1.StatusDetails{Name: c.info.name, Group: c.info.resource.Group, Kind: c.info.resource.Resource}
 }
 
-func (c call) absent() answer {
-	return refused(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.at.resource.GroupResource(), c.at.name), c.details())
+func (c call) notFound() answer {
+	return failureAnswer(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.info.resource.GroupResource(), c.info.name), c.details())
 }
 
 func (c call) conflict(why string) answer {
-	return refused(http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("%s %q: %s", c.at.resource.GroupResource(), c.at.name, why), c.details())
+	return failureAnswer(http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("%s %q: %s", c.info.resource.GroupResource(), c.info.name, why), c.details())
 }
 
-// query is the request's, with the server's own revisions.
+// query returns the request's query, with resource versions of the server.
 func (c call) query() url.Values {
 	q := c.request.URL.Query()
 	if n, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err == nil && n >= firstRevision {
@@ -221,7 +222,7 @@ func (c call) query() url.Values {
 	return q
 }
 
-// observeRevision notes a revision of the server's.
+// observeRevision records a resource version of the server.
 func (o *Overlay) observeRevision(revision string) {
 	n, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil || n >= firstRevision {
@@ -235,7 +236,7 @@ func (o *Overlay) observeRevision(revision string) {
 	}
 }
 
-// entry finds what is known of an object, or begins to know it.
+// entry returns the entry of an object, and creates it if needed.
 func (o *Overlay) entry(k key) *entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -247,7 +248,7 @@ func (o *Overlay) entry(k key) *entry {
 	return e
 }
 
-// lookup is what is known of an object: how it would be, and whether it would be changed.
+// lookup returns the planned state of an object, and whether it would be changed.
 func (o *Overlay) lookup(k key) (now *unstructured.Unstructured, changed bool) {
 	o.mu.Lock()
 	e := o.entries[k]
@@ -255,12 +256,12 @@ func (o *Overlay) lookup(k key) (now *unstructured.Unstructured, changed bool) {
 	if e == nil {
 		return nil, false
 	}
-	return e.current()
+	return e.snapshot()
 }
 
-// changedOf are the objects of a collection that would be changed, as they would be; nil
-// for those that would be gone.
-func (o *Overlay) changedOf(at target) map[key]*unstructured.Unstructured {
+// changedOf returns the planned state of the objects of a collection that would be changed;
+// nil for those that would be deleted.
+func (o *Overlay) changedOf(at requestInfo) map[key]*unstructured.Unstructured {
 	o.mu.Lock()
 	var keys []key
 	var entries []*entry
@@ -272,33 +273,33 @@ func (o *Overlay) changedOf(at target) map[key]*unstructured.Unstructured {
 	o.mu.Unlock()
 	out := map[key]*unstructured.Unstructured{}
 	for i, e := range entries {
-		if now, changed := e.current(); changed {
+		if now, changed := e.snapshot(); changed {
 			out[keys[i]] = now
 		}
 	}
 	return out
 }
 
-// installedKind is a kind that would be installed.
+// installedKind returns a kind that would be installed.
 func (o *Overlay) installedKind(r schema.GroupVersionResource) (installed, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	kind, ok := o.kinds[r.GroupResource()]
+	kind, ok := o.installedKinds[r.GroupResource()]
 	return kind, ok
 }
 
-// Change is what would become of an object.
+// Change is the change that an object would undergo.
 type Change struct {
-	// Resource is what the API calls its kind.
+	// Resource is the resource of its kind.
 	Resource schema.GroupVersionResource
 	// Before is nil for an object that would be created, and After for one that would be
-	// gone.
+	// deleted.
 	Before, After *unstructured.Unstructured
-	// Deletion says that a deletion would be asked for that wasn't before.
+	// Deletion says that its deletion would be requested, and was not before.
 	Deletion bool
 }
 
-// Changes are the objects that would be written, in the order of their names.
+// Changes returns the objects that would be changed, sorted by resource and name.
 func (o *Overlay) Changes() []Change {
 	o.mu.Lock()
 	var keys []key

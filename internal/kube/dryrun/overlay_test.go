@@ -31,7 +31,7 @@ var (
 
 // twice is an overlay over a server, with a client of each.
 type twice struct {
-	*testkit.World
+	*testkit.Cluster
 	overlay   *dryrun.Overlay
 	over      dynamic.Interface
 	config    *rest.Config
@@ -46,7 +46,7 @@ func begin(t *testing.T) twice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return twice{testkit.NewWorld(t, config), overlay, over, config, testkit.Namespace(t, config)}
+	return twice{testkit.NewCluster(t, config), overlay, over, config, testkit.Namespace(t, config)}
 }
 
 func object(t *testing.T, text, namespace string) *unstructured.Unstructured {
@@ -79,7 +79,7 @@ func must[T any](t *testing.T) func(T, error) T {
 }
 
 // Writes that follow each other make of an object what they make of it when they are stored.
-func TestWritesAddUp(t *testing.T) {
+func TestWritesAreMerged(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	const before = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, labels: {a: x, b: x}}\n" +
@@ -128,8 +128,8 @@ func TestWritesAddUp(t *testing.T) {
 	}
 }
 
-// What would be written is seen by who would have written it, in every way of reading.
-func TestWhatWouldBeWrittenIsSeen(t *testing.T) {
+// Every kind of read shows the planned objects.
+func TestReadsShowPlannedObjects(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.Apply(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there, namespace: %s, finalizers: [example.org/f]}\n", w.namespace))
@@ -197,7 +197,7 @@ func TestWhatWouldBeWrittenIsSeen(t *testing.T) {
 }
 
 // What the server refuses is refused, and what it can't try isn't sent.
-func TestWhatCannotBeTriedIsNotSent(t *testing.T) {
+func TestRequestsWithoutDryRunAreNotSent(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	of := w.over.Resource(configMaps).Namespace(w.namespace)

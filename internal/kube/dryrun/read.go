@@ -10,23 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// get answers with an object as it would be.
+// get answers with the planned object.
 func (c call) get() (*http.Response, error) {
-	if now, changed := c.overlay.lookup(c.at.key()); changed {
+	if now, changed := c.overlay.lookup(c.info.key()); changed {
 		if now == nil {
-			return c.absent().to(c.request), nil
+			return c.notFound().response(c.request), nil
 		}
-		return objectAnswer(http.StatusOK, c.inVersion(now)).to(c.request), nil
+		return objectAnswer(http.StatusOK, c.inVersion(now)).response(c.request), nil
 	}
-	if _, ok := c.overlay.installedKind(c.at.resource); ok {
-		return c.absent().to(c.request), nil
+	if _, ok := c.overlay.installedKind(c.info.resource); ok {
+		return c.notFound().response(c.request), nil
 	}
 	return c.next.RoundTrip(c.request)
 }
 
-// inVersion is an object in the version that was asked for.
+// inVersion returns the object in the requested version.
 func (c call) inVersion(o *unstructured.Unstructured) *unstructured.Unstructured {
-	version := c.at.resource.GroupVersion().String()
+	version := c.info.resource.GroupVersion().String()
 	if o.GetAPIVersion() == version {
 		return o
 	}
@@ -35,9 +35,9 @@ func (c call) inVersion(o *unstructured.Unstructured) *unstructured.Unstructured
 	return o
 }
 
-// selection is which objects of a collection a request is about.
+// selection is the part of a collection that a request selects.
 type selection struct {
-	at     target
+	info   requestInfo
 	labels labels.Selector
 	fields fields.Selector
 }
@@ -49,18 +49,18 @@ func (c call) selection() (selection, error) {
 		return selection{}, err
 	}
 	byFields, err := fields.ParseSelector(q.Get("fieldSelector"))
-	at := c.at
+	at := c.info
 	at.name = ""
 	return selection{at, byLabels, byFields}, err
 }
 
 func (s selection) matches(k key, o *unstructured.Unstructured) bool {
-	return k.group == s.at.resource.Group && k.resource == s.at.resource.Resource &&
-		(s.at.namespace == "" || s.at.namespace == k.namespace) && s.labels.Matches(labels.Set(o.GetLabels())) &&
+	return k.group == s.info.resource.Group && k.resource == s.info.resource.Resource &&
+		(s.info.namespace == "" || s.info.namespace == k.namespace) && s.labels.Matches(labels.Set(o.GetLabels())) &&
 		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
 }
 
-// list answers with a collection as it would be.
+// list answers with the planned collection.
 func (c call) list() (*http.Response, error) {
 	s, err := c.selection()
 	if err != nil {
@@ -73,21 +73,21 @@ func (c call) list() (*http.Response, error) {
 		Items      []json.RawMessage `json:"items"`
 	}
 	var a answer
-	if kind, ok := c.overlay.installedKind(c.at.resource); ok {
-		a.code, list.APIVersion, list.Kind = http.StatusOK, c.at.resource.GroupVersion().String(), kind.list
+	if kind, ok := c.overlay.installedKind(c.info.resource); ok {
+		a.code, list.APIVersion, list.Kind = http.StatusOK, c.info.resource.GroupVersion().String(), kind.list
 	} else {
 		a, err = c.send(c.request.Context(), http.MethodGet, c.request.URL.Path, c.query(), "", nil)
 		if err != nil || a.failed() {
-			return a.to(c.request), err
+			return a.response(c.request), err
 		}
 		if err := json.Unmarshal(a.raw, &list); err != nil {
 			return nil, err
 		}
 		c.overlay.observeRevision(list.Metadata.ResourceVersion)
 	}
-	changed := c.overlay.changedOf(c.at)
+	changed := c.overlay.changedOf(c.info)
 	if len(changed) == 0 && list.Items != nil {
-		return a.to(c.request), nil
+		return a.response(c.request), nil
 	}
 	items := make([]json.RawMessage, 0, len(list.Items))
 	for _, raw := range list.Items {
@@ -97,7 +97,7 @@ func (c call) list() (*http.Response, error) {
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, err
 		}
-		if _, is := changed[key{c.at.resource.Group, c.at.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}]; !is {
+		if _, is := changed[key{c.info.resource.Group, c.info.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}]; !is {
 			items = append(items, raw)
 		}
 	}
@@ -115,5 +115,5 @@ func (c call) list() (*http.Response, error) {
 	if a.raw, err = json.Marshal(list); err != nil {
 		return nil, err
 	}
-	return a.to(c.request), nil
+	return a.response(c.request), nil
 }

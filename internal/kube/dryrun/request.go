@@ -7,16 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// target is what a request is about.
-type target struct {
+// requestInfo is the resource and object of a request.
+type requestInfo struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	subresource     string
 }
 
-// parse reads what a request is about from its path. Paths that are no resources', such as
-// those of discovery, are none.
-func parse(path string) (t target, ok bool) {
+// parseRequestInfo parses the path of a request. False if it is not the path of a resource,
+// such as one of discovery.
+func parseRequestInfo(path string) (t requestInfo, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
@@ -40,21 +40,23 @@ func parse(path string) (t target, ok bool) {
 	return t, true
 }
 
-// key names the object of a target.
+// key names an object.
 type key struct {
 	group, resource, namespace, name string
 }
 
-func (t target) key() key { return key{t.resource.Group, t.resource.Resource, t.namespace, t.name} }
+func (t requestInfo) key() key {
+	return key{t.resource.Group, t.resource.Resource, t.namespace, t.name}
+}
 
-// collection is the target without the object's name.
-func (t target) collection() target {
+// collection is the requestInfo without the object's name.
+func (t requestInfo) collection() requestInfo {
 	t.name, t.subresource = "", ""
 	return t
 }
 
-// path is where the target is served.
-func (t target) path() string {
+// path is the URL path.
+func (t requestInfo) path() string {
 	var b strings.Builder
 	if t.resource.Group == "" {
 		b.WriteString("/api/" + t.resource.Version)
@@ -73,9 +75,9 @@ func (t target) path() string {
 	return b.String()
 }
 
-// isReview says whether a request asks something and stores nothing, although it is sent as
-// a creation.
-func (t target) isReview(method string) bool {
+// isReview says whether a request is a review, which is sent as a creation and stores
+// nothing.
+func (t requestInfo) isReview(method string) bool {
 	return method == http.MethodPost &&
 		(t.resource.Group == "authorization.k8s.io" || t.resource.Group == "authentication.k8s.io")
 }

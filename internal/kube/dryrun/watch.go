@@ -12,28 +12,28 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// watching is a watch that shows the overlay.
-type watching struct {
+// overlayWatch is a watch that shows planned objects.
+type overlayWatch struct {
 	call
 	selection
 	events *queue
-	known  map[key]bool // guarded by the overlay's lock: changed objects that were shown
+	shown  map[key]bool // guarded by the overlay's lock: planned objects that were sent
 }
 
-// watch answers with the events of a collection as it would be. What the server tells of
-// objects that would be changed is left out: they are shown as they would be.
+// watch answers with the events of the planned collection. The server's events of objects
+// that would be changed are left out: the overlay sends their planned state.
 func (c call) watch() (*http.Response, error) {
 	if isTrue(c.request.URL.Query().Get("sendInitialEvents")) {
 		const why = "dry run: lists are not streamed"
-		return refused(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why, nil).to(c.request), nil // the client lists instead
+		return failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why, nil).response(c.request), nil // the client lists instead
 	}
 	s, err := c.selection()
 	if err != nil {
 		return nil, err
 	}
-	w := &watching{call: c, selection: s, events: newQueue(), known: map[key]bool{}}
-	response := answer{code: http.StatusOK}.to(c.request)
-	if _, ok := c.overlay.installedKind(c.at.resource); !ok {
+	w := &overlayWatch{call: c, selection: s, events: newQueue(), shown: map[key]bool{}}
+	response := answer{code: http.StatusOK}.response(c.request)
+	if _, ok := c.overlay.installedKind(c.info.resource); !ok {
 		r := c.request.Clone(c.request.Context())
 		r.Header.Set("Accept", "application/json")
 		r.URL.RawQuery = c.query().Encode()
@@ -45,11 +45,11 @@ func (c call) watch() (*http.Response, error) {
 	stop := func() {}
 	if response.Body != nil {
 		upstream := response.Body
-		stop = func() { _ = upstream.Close() } // nobody reads it any more
+		stop = func() { _ = upstream.Close() } // no longer read
 	}
 	out, in := io.Pipe()
 	end := sync.OnceFunc(func() {
-		c.overlay.forget(w)
+		c.overlay.removeWatch(w)
 		w.events.close()
 		stop()
 		_ = out.Close() // a pipe's ends close without errors
@@ -67,19 +67,19 @@ func (c call) watch() (*http.Response, error) {
 		<-c.request.Context().Done()
 		end()
 	}()
-	response.Body, response.ContentLength = closing{out, end}, -1
-	c.overlay.begin(w)
+	response.Body, response.ContentLength = closingReader{out, end}, -1
+	c.overlay.addWatch(w)
 	return response, nil
 }
 
-// closing is a body that ends what feeds it.
-type closing struct {
+// closingReader is a response body whose Close ends the watch.
+type closingReader struct {
 	io.Reader
 	end func()
 }
 
 // Close implements io.Closer.
-func (c closing) Close() error {
+func (c closingReader) Close() error {
 	c.end()
 	return nil
 }
@@ -90,8 +90,8 @@ type event struct {
 	Object json.RawMessage    `json:"object"`
 }
 
-// relay passes on the server's events.
-func (w *watching) relay(body io.ReadCloser) {
+// relay forwards the server's events.
+func (w *overlayWatch) relay(body io.ReadCloser) {
 	defer w.events.end()
 	defer body.Close()
 	lines := bufio.NewReader(body)
@@ -107,7 +107,7 @@ func (w *watching) relay(body io.ReadCloser) {
 		}
 		w.overlay.observeRevision(o.Metadata.ResourceVersion)
 		if e.Type == apiwatch.Added || e.Type == apiwatch.Modified || e.Type == apiwatch.Deleted {
-			k := key{w.call.at.resource.Group, w.call.at.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}
+			k := key{w.call.info.resource.Group, w.call.info.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}
 			if _, changed := w.overlay.lookup(k); changed {
 				continue
 			}
@@ -116,36 +116,36 @@ func (w *watching) relay(body io.ReadCloser) {
 	}
 }
 
-// begin shows a watch what would be changed already, and from then on each change.
-func (o *Overlay) begin(w *watching) {
+// addWatch sends a watch the planned objects, and from then on each change.
+func (o *Overlay) addWatch(w *overlayWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.watches[w] = true
 	for k, e := range o.entries {
-		if now, changed := e.current(); changed {
+		if now, changed := e.snapshot(); changed {
 			w.show(k, now, now)
 		}
 	}
 }
 
-func (o *Overlay) forget(w *watching) {
+func (o *Overlay) removeWatch(w *overlayWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.watches, w)
 }
 
-// show adds an event. The overlay's lock is held.
-func (w *watching) show(k key, last, now *unstructured.Unstructured) {
+// show sends an event. The overlay's lock is held.
+func (w *overlayWatch) show(k key, last, now *unstructured.Unstructured) {
 	e, o := event{Type: apiwatch.Modified}, now
 	switch {
 	case now != nil && w.selection.matches(k, now):
-		w.known[k] = true
-	case last != nil && (w.known[k] || w.selection.matches(k, last)):
+		w.shown[k] = true
+	case last != nil && (w.shown[k] || w.selection.matches(k, last)):
 		e.Type, o = apiwatch.Deleted, last
 		if now != nil {
 			o = now
 		}
-		delete(w.known, k)
+		delete(w.shown, k)
 	default:
 		return
 	}
@@ -161,13 +161,13 @@ func (w *watching) show(k key, last, now *unstructured.Unstructured) {
 	w.events.add(append(line, '\n'))
 }
 
-// queue holds lines until somebody reads them.
+// queue buffers lines until they are read.
 type queue struct {
 	mu     sync.Mutex
 	filled *sync.Cond
 	lines  [][]byte
-	ended  bool // after what is in it
-	closed bool // at once
+	ended  bool // no more lines follow those in the queue
+	closed bool // the remaining lines are dropped
 }
 
 func newQueue() *queue {
@@ -197,7 +197,7 @@ func (q *queue) close() {
 	q.filled.Broadcast()
 }
 
-// next waits for a line; nil if there will be none.
+// next waits for a line; nil at the end.
 func (q *queue) next() []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()

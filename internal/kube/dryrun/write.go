@@ -18,7 +18,7 @@ import (
 
 const asJSON = "application/json"
 
-// write tries a write, and shows from then on what would have come of it.
+// write tries a write, and records the planned object.
 func (c call) write() (*http.Response, error) {
 	var body []byte
 	if c.request.Body != nil {
@@ -29,63 +29,63 @@ func (c call) write() (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if c.request.Method == http.MethodPost && c.at.name == "" {
-		name, err := named(body)
+	if c.request.Method == http.MethodPost && c.info.name == "" {
+		name, err := nameOf(body)
 		if err != nil {
-			return nil, fmt.Errorf("dry run: create %s: %w", c.at.resource.Resource, err)
+			return nil, fmt.Errorf("dry run: create %s: %w", c.info.resource.Resource, err)
 		}
-		c.at.name = name
+		c.info.name = name
 	}
-	if c.at.name == "" || c.at.subresource != "" && c.at.subresource != "status" {
-		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server can't try it", c.request.Method, c.request.URL.Path)
+	if c.info.name == "" || c.info.subresource != "" && c.info.subresource != "status" {
+		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server cannot dry-run it", c.request.Method, c.request.URL.Path)
 	}
-	e := c.overlay.entry(c.at.key())
+	e := c.overlay.entry(c.info.key())
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.resource = c.at.resource
-	before := e.now
+	e.resource = c.info.resource
+	before := e.planned
 	a, err := c.tryWrite(e, body)
 	if err != nil {
 		return nil, err
 	}
-	if e.now != before {
-		c.noteKind(e)
+	if e.planned != before {
+		c.recordKind(e)
 	}
-	return a.to(c.request), nil
+	return a.response(c.request), nil
 }
 
-// named is the name of an object that is to be created.
-func named(body []byte) (string, error) {
+// nameOf returns the name of an object to create.
+func nameOf(body []byte) (string, error) {
 	var o struct{ Metadata metav1.ObjectMeta }
 	if err := json.Unmarshal(body, &o); err != nil {
 		return "", err
 	}
 	if o.Metadata.Name == "" {
-		return "", fmt.Errorf("it has no name")
+		return "", fmt.Errorf("metadata.name is empty")
 	}
 	return o.Metadata.Name, nil
 }
 
-// tryWrite carries out a write on the object as it would be. The entry's lock is held.
+// tryWrite carries out a write on the planned object. The entry's lock is held.
 func (c call) tryWrite(e *entry, body []byte) (answer, error) {
-	_, isInstalled := c.overlay.installedKind(c.at.resource)
+	_, isInstalled := c.overlay.installedKind(c.info.resource)
 	switch {
-	case e.written && e.now == nil && !c.creates():
-		return c.absent(), nil
-	case e.written && e.now == nil, isInstalled && e.now == nil:
+	case e.written && e.planned == nil && !c.isCreation():
+		return c.notFound(), nil
+	case e.written && e.planned == nil, isInstalled && e.planned == nil:
 		return c.create(e, body, isInstalled)
 	case !e.written:
-		return c.first(e, body)
+		return c.tryFirstWrite(e, body)
 	case c.request.Method == http.MethodDelete:
 		return c.delete(e, body)
 	case c.request.Method == http.MethodPost:
-		return refused(http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("%s %q already exists", c.at.resource.GroupResource(), c.at.name), c.details()), nil
+		return failureAnswer(http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("%s %q already exists", c.info.resource.GroupResource(), c.info.name), c.details()), nil
 	}
-	return c.further(e, body)
+	return c.tryFurtherWrite(e, body)
 }
 
-// creates says whether the request creates what isn't there.
-func (c call) creates() bool {
+// isCreation says whether the request may create the object.
+func (c call) isCreation() bool {
 	return c.request.Method == http.MethodPost || c.request.Method == http.MethodPatch && c.isApply()
 }
 
@@ -93,16 +93,17 @@ func (c call) isApply() bool {
 	return types.PatchType(c.request.Header.Get("Content-Type")) == types.ApplyYAMLPatchType
 }
 
-// dry is a request's query with a dry run.
-func (c call) dry() url.Values {
+// dryRunQuery is the request's query with dryRun set.
+func (c call) dryRunQuery() url.Values {
 	q := c.query()
 	q.Set("dryRun", metav1.DryRunAll)
 	return q
 }
 
-// first tries the first write to an object: the server's answer is what would become of it.
-func (c call) first(e *entry, body []byte) (answer, error) {
-	at := c.at
+// tryFirstWrite tries the first write to an object: the server's answer is the planned
+// object.
+func (c call) tryFirstWrite(e *entry, body []byte) (answer, error) {
+	at := c.info
 	at.subresource = ""
 	stored, err := c.read(at.path())
 	if err != nil || stored.failed() && stored.code != http.StatusNotFound {
@@ -114,44 +115,45 @@ func (c call) first(e *entry, body []byte) (answer, error) {
 	if c.request.Method == http.MethodDelete {
 		return c.delete(e, body)
 	}
-	if e.stored != nil && !c.overlay.servedAsStored(c.at) {
-		e.now = e.stored.DeepCopy()
-		a, err := c.further(e, body)
+	if e.stored != nil && !c.overlay.servedAsStored(c.info) {
+		e.planned = e.stored.DeepCopy()
+		a, err := c.tryFurtherWrite(e, body)
 		if !e.written {
-			e.now = nil
+			e.planned = nil
 		}
 		return a, err
 	}
-	a, err := c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.dry(), c.request.Header.Get("Content-Type"), body)
+	a, err := c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.dryRunQuery(), c.request.Header.Get("Content-Type"), body)
 	if err != nil || a.failed() {
 		return a, err
 	}
 	now := a.object()
 	if now == nil {
-		return answer{}, fmt.Errorf("dry run: %s %s: the answer is no object", c.request.Method, c.request.URL.Path)
+		return answer{}, fmt.Errorf("dry run: %s %s: the answer is not an object", c.request.Method, c.request.URL.Path)
 	}
 	if e.stored != nil && isSame(e.stored, now) {
 		return a, nil // it would change nothing
 	}
-	e.hasStatus = c.at.subresource == "status"
+	e.hasStatus = c.info.subresource == "status"
 	c.accept(e, now)
 	return objectAnswer(a.code, now), nil
 }
 
-// accept notes what an object would be. What is being deleted goes with its last finalizer.
+// accept records the planned object. An object that is being deleted disappears with its
+// last finalizer.
 func (c call) accept(e *entry, now *unstructured.Unstructured) {
 	if now.GetDeletionTimestamp() != nil && len(now.GetFinalizers()) == 0 {
-		c.overlay.becomes(e, nil)
+		c.overlay.setPlanned(e, nil)
 		return
 	}
-	c.overlay.becomes(e, now)
+	c.overlay.setPlanned(e, now)
 }
 
-// create makes an object again that would have gone, or one of a kind that would be
-// installed; of that kind the server can't try any.
+// create recreates an object that would have been deleted, or creates one of a kind that
+// would be installed, which the server cannot dry-run.
 func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
-	if !c.creates() {
-		return c.absent(), nil
+	if !c.isCreation() {
+		return c.notFound(), nil
 	}
 	now := &unstructured.Unstructured{}
 	if isInstalled {
@@ -159,7 +161,7 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 			return answer{}, fmt.Errorf("dry run: %s is not JSON: %w", c.request.URL.Path, err)
 		}
 	} else {
-		a, err := c.tryCreation(c.plain(body), c.request.URL.Query().Get("fieldManager"))
+		a, err := c.tryCreation(c.withoutPreconditions(body), c.request.URL.Query().Get("fieldManager"))
 		if err != nil || a.failed() {
 			return a, err
 		}
@@ -168,12 +170,13 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 	now.SetUID(uuid.NewUUID())
 	now.SetGeneration(1)
 	now.SetCreationTimestamp(metav1.Now())
-	c.overlay.becomes(e, now)
+	c.overlay.setPlanned(e, now)
 	return objectAnswer(http.StatusCreated, now), nil
 }
 
-// plain is a body as it is created: an apply that creates says so by a version.
-func (c call) plain(body []byte) []byte {
+// withoutPreconditions removes the UID and resource version from a body, so that it can be
+// created.
+func (c call) withoutPreconditions(body []byte) []byte {
 	o := map[string]any{}
 	if json.Unmarshal(body, &o) != nil {
 		return body
@@ -187,20 +190,20 @@ func (c call) plain(body []byte) []byte {
 	return raw
 }
 
-// tryCreation asks the server whether an object could be created.
+// tryCreation dry-runs the creation of an object.
 func (c call) tryCreation(body []byte, manager string) (answer, error) {
 	q := url.Values{"dryRun": {metav1.DryRunAll}, "fieldManager": {manager}}
-	return c.send(c.request.Context(), http.MethodPost, c.at.collection().path(), q, asJSON, body)
+	return c.send(c.request.Context(), http.MethodPost, c.info.collection().path(), q, asJSON, body)
 }
 
-// delete tries to delete an object. It goes at once, unless a finalizer keeps it.
+// delete tries to delete an object, which disappears at once unless it has finalizers.
 func (c call) delete(e *entry, body []byte) (answer, error) {
-	current := e.now
+	current := e.planned
 	if !e.written {
 		current = e.stored
 	}
 	if current == nil {
-		return c.absent(), nil
+		return c.notFound(), nil
 	}
 	options := metav1.DeleteOptions{}
 	if len(body) > 0 {
@@ -212,7 +215,7 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		if p.UID != nil && *p.UID != current.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
 			return c.conflict("the object has changed"), nil
 		}
-		p.ResourceVersion = nil // it may be one of ours
+		p.ResourceVersion = nil // it may be one that the overlay assigned
 	}
 	if e.stored != nil {
 		options.DryRun = []string{metav1.DryRunAll}
@@ -220,7 +223,7 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		a, err := c.send(c.request.Context(), http.MethodDelete, c.at.path(), nil, asJSON, raw)
+		a, err := c.send(c.request.Context(), http.MethodDelete, c.info.path(), nil, asJSON, raw)
 		if err != nil || a.failed() {
 			return a, err
 		}
@@ -236,7 +239,7 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		}
 	}
 	if len(finalizers) == 0 {
-		c.overlay.becomes(e, nil)
+		c.overlay.setPlanned(e, nil)
 		return answer{code: http.StatusOK, raw: []byte(`{"apiVersion":"v1","kind":"Status","status":"Success"}`)}, nil
 	}
 	if current.GetDeletionTimestamp() != nil && slices.Equal(finalizers, current.GetFinalizers()) {
@@ -249,6 +252,6 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		now.SetDeletionTimestamp(&at)
 		now.SetGeneration(now.GetGeneration() + 1)
 	}
-	c.overlay.becomes(e, now)
+	c.overlay.setPlanned(e, now)
 	return objectAnswer(http.StatusOK, now), nil
 }

@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ControlPlane is a running child.
+// ControlPlane is a running control plane process, a child of this one.
 type ControlPlane struct {
 	kubeconfig string
 	config     *rest.Config
 	cmd        *exec.Cmd
-	stdin      io.Closer     // held, since the child stops when it closes
+	stdin      io.Closer     // kept open: the child stops when it closes
 	done       chan struct{} // closed when the child has been waited for
 	err        error         // how it ended, once done is closed
 }
@@ -30,15 +30,15 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) 
 // PID is the child's process id.
 func (c *ControlPlane) PID() int { return c.cmd.Process.Pid }
 
-// Done is closed when the child is gone, whoever ended it.
+// Done is closed when the child has ended, for whatever reason.
 func (c *ControlPlane) Done() <-chan struct{} { return c.done }
 
-// Stop asks the child to end and waits. When ctx ends first, the child is killed; what it had
-// answered is kept all the same, unless NoFsync was set and the machine fails. Stop returns with
-// the child gone. It may be called again, and at the same time; a child that ended by itself
-// before is reported by every call.
+// Stop asks the child to end and waits until it has. If ctx ends first, the child is
+// killed; acknowledged writes are durable all the same, unless NoFsync is set and the
+// machine fails. Stop may be called repeatedly and concurrently. If the child had ended by
+// itself before, every call returns an error.
 func (c *ControlPlane) Stop(ctx context.Context) error {
-	// The child may be gone already; then there is nobody to tell, and done says so.
+	// The child may have ended already, which is no failure to signal it.
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return errors.Join(err, c.kill())
 	}

@@ -1,5 +1,5 @@
 // Package embedded runs the control plane program as a child of this process.
 //
-// The control plane is a program of its own because what it links would otherwise be linked by
-// everything that imports this module. The child ends with its parent, however the parent ends.
+// The control plane is a separate program, since everything that imports this module would
+// otherwise link its dependencies. The child ends with its parent, however the parent ends.
 package embedded

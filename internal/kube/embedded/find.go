@@ -12,23 +12,24 @@ const (
 	variable = "ESPALIER_CONTROLPLANE"
 )
 
-// Find returns the path of the control plane program. It looks next to the running executable,
-// at $ESPALIER_CONTROLPLANE, in bin/ of the module that holds the working directory, and in $PATH,
-// in this order. A variable that names no program is an error, since somebody meant it.
+// Find returns the path of the control plane program. It looks next to the running
+// executable, at $ESPALIER_CONTROLPLANE, in bin/ of the module that contains the working
+// directory, and in $PATH, in this order. If the variable is set and names no program, that
+// is an error.
 func Find() (string, error) {
 	if self, err := os.Executable(); err == nil {
-		if path := filepath.Join(filepath.Dir(self), program); runnable(path) {
+		if path := filepath.Join(filepath.Dir(self), program); isExecutable(path) {
 			return path, nil
 		}
 	}
 	if path := os.Getenv(variable); path != "" {
-		if !runnable(path) {
-			return "", fmt.Errorf("%s is %q, which is not a program", variable, path)
+		if !isExecutable(path) {
+			return "", fmt.Errorf("%s is %q, which is not an executable file", variable, path)
 		}
 		return path, nil
 	}
 	if dir, err := os.Getwd(); err == nil {
-		if path, ok := built(dir); ok {
+		if path, ok := findBuilt(dir); ok {
 			return path, nil
 		}
 	}
@@ -39,12 +40,12 @@ func Find() (string, error) {
 		"build it with `make build`, or set %s to its path", program, variable)
 }
 
-// built looks for the program in bin/ of every module root from dir upward, the nearest first: the
-// control plane's own module lies within the one whose bin/ it is built to.
-func built(dir string) (path string, ok bool) {
+// findBuilt looks for the program in bin/ of every module root from dir upward, the nearest
+// first: the control plane's own module is nested in the one whose bin/ it is built to.
+func findBuilt(dir string) (path string, ok bool) {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			if path := filepath.Join(dir, "bin", program); runnable(path) {
+			if path := filepath.Join(dir, "bin", program); isExecutable(path) {
 				return path, true
 			}
 		}
@@ -56,7 +57,7 @@ func built(dir string) (path string, ok bool) {
 	}
 }
 
-func runnable(path string) bool {
+func isExecutable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }

@@ -15,30 +15,31 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Options say which program to run and where its data live.
+// Options configure the control plane.
 type Options struct {
-	// Program is the path of the control plane program. Empty means what Find finds.
+	// Program is the path of the control plane program. Empty means the result of Find.
 	Program string
-	// DataDir holds all that the control plane keeps, and is made if need be. Started again on
-	// it, the control plane has the same objects and, where it is free, the same port. Required.
+	// DataDir holds all data of the control plane. It is created if needed. Started again
+	// on it, the control plane has the same objects and, if it is free, the same port.
+	// Required.
 	DataDir string
-	// Kubeconfig is the file to write the administrator's credentials to. Empty means
-	// "kubeconfig" in DataDir.
+	// Kubeconfig is the file that the administrator's credentials are written to. Empty
+	// means "kubeconfig" in DataDir.
 	Kubeconfig string
-	// Port on 127.0.0.1. Zero means the previous one if it is free, else any.
+	// Port on 127.0.0.1. Zero means the previous one if it is free, otherwise any.
 	Port int
-	// NoFsync answers writes before they are durable. For tests.
+	// NoFsync acknowledges writes before they are durable. For tests.
 	NoFsync bool
-	// Log takes what the child prints on its standard error; its own log is a file in DataDir.
-	// Nil means nowhere.
+	// Log receives the child's standard error; its own log is a file in DataDir. Nil
+	// discards it.
 	Log io.Writer
 }
 
-var errEnded = errors.New("it ended before it was ready")
+var errExited = errors.New("the process ended before it was ready")
 
-// Start runs a control plane and returns when it is ready. If it does not come to that, the child
-// is gone when Start returns, and the error holds the end of what it logged. Once started, it
-// lives until Stop, or as long as this process; ctx bounds the start only.
+// Start runs a control plane and returns when it is ready. If it does not become ready, the
+// child has ended when Start returns, and the error contains the end of its log. A started
+// control plane runs until Stop, or until this process ends; ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	cmd, err := o.command()
 	if err != nil {
@@ -46,7 +47,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 	tail := &tail{next: o.Log}
 	cmd.Stderr = tail
-	stdin, err := cmd.StdinPipe() // the child stops when this end closes, which a dead parent's does
+	stdin, err := cmd.StdinPipe() // the child stops when this end closes, also when this process dies
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +61,8 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{kubeconfig: o.kubeconfig(), cmd: cmd, stdin: stdin, done: make(chan struct{})}
 	ready := make(chan bool, 1)
 	go func() {
-		ready <- announced(stdout)
-		_, _ = io.Copy(io.Discard, stdout) // nothing more is expected
+		ready <- readReady(stdout)
+		_, _ = io.Copy(io.Discard, stdout) // no further output is expected
 		c.err = cmd.Wait()
 		close(c.done)
 	}()
@@ -70,13 +71,13 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	case ok := <-ready:
 		if !ok {
 			<-c.done
-			return nil, o.failure(errEnded, tail)
+			return nil, o.failure(errExited, tail)
 		}
 	case <-ctx.Done():
-		_ = c.kill() // it holds nothing yet that would be worth a clean end
+		_ = c.kill() // it has no data yet that would need a clean stop
 		return nil, o.failure(context.Cause(ctx), tail)
 	}
-	if c.config, err = load(c.kubeconfig); err != nil {
+	if c.config, err = loadConfig(c.kubeconfig); err != nil {
 		_ = c.kill()
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (o Options) command() (*exec.Cmd, error) {
 		"--fsync="+strconv.FormatBool(!o.NoFsync),
 		"--parent-watch",
 	)
-	cmd.SysProcAttr = apart()
+	cmd.SysProcAttr = separateProcessGroup()
 	return cmd, nil
 }
 
@@ -113,24 +114,25 @@ func (o Options) kubeconfig() string {
 	return filepath.Join(o.DataDir, "kubeconfig")
 }
 
-// failure explains why the control plane did not start. A child that ended has said why on its
-// standard error; of one that is slow, only its log can tell what it waits for.
-func (o Options) failure(err error, said *tail) error {
-	detail := said.String()
-	if detail == "" || !errors.Is(err, errEnded) {
+// failure explains why the control plane did not start. A child that ended has written the
+// reason to its standard error; for a slow one, only its log says what it waits for.
+func (o Options) failure(err error, stderr *tail) error {
+	detail := stderr.String()
+	if detail == "" || !errors.Is(err, errExited) {
 		detail += "\n" + lastLines(filepath.Join(o.DataDir, "controlplane.log"))
 	}
 	return fmt.Errorf("control plane in %s: %w\n%s", o.DataDir, err, strings.TrimSpace(detail))
 }
 
-// announced reports whether the child said that it is ready, before it closed its output.
-func announced(stdout io.Reader) bool {
+// readReady reports whether the child printed that it is ready before it closed its output.
+func readReady(stdout io.Reader) bool {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	return err == nil && strings.HasPrefix(line, "ready ")
 }
 
-// load reads a configuration without a client-side limit: the API server has its own fairness.
-func load(kubeconfig string) (*rest.Config, error) {
+// loadConfig reads a configuration without client-side throttling: the API server has
+// priority and fairness.
+func loadConfig(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err

@@ -62,11 +62,11 @@ func TestStartNeedsADataDirectory(t *testing.T) {
 
 func TestTailKeepsTheEnd(t *testing.T) {
 	var all strings.Builder
-	said := &tail{next: &all}
+	log := &tail{next: &all}
 	for i := range 2000 {
-		fmt.Fprintln(said, "line", i)
+		fmt.Fprintln(log, "line", i)
 	}
-	if got := said.String(); len(got) > kept || !strings.HasSuffix(got, "line 1999") {
+	if got := log.String(); len(got) > tailBytes || !strings.HasSuffix(got, "line 1999") {
 		t.Errorf("kept %d bytes, ending in %q", len(got), got[len(got)-10:])
 	}
 	if !strings.HasPrefix(all.String(), "line 0\n") {

@@ -7,12 +7,13 @@ import (
 	"sync"
 )
 
-// kept is how much of a text counts as its end: enough for the error and what led to it.
-const kept = 4 << 10
+// tailBytes is how much of a log an error message contains: enough for the failure and what
+// led to it.
+const tailBytes = 4 << 10
 
-// tail passes on what is written to it, and remembers the end.
+// tail forwards what is written to it, and keeps the end.
 type tail struct {
-	next io.Writer // nil: nowhere
+	next io.Writer // nil discards
 
 	mu  sync.Mutex
 	end []byte
@@ -21,7 +22,7 @@ type tail struct {
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	t.end = append(t.end, p...)
-	if extra := len(t.end) - kept; extra > 0 {
+	if extra := len(t.end) - tailBytes; extra > 0 {
 		t.end = append(t.end[:0], t.end[extra:]...)
 	}
 	t.mu.Unlock()
@@ -37,7 +38,8 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(t.end))
 }
 
-// lastLines returns the whole lines at the end of a file, or nothing if it cannot be read.
+// lastLines returns the complete lines at the end of a file, or nothing if it cannot be
+// read.
 func lastLines(name string) string {
 	file, err := os.Open(name)
 	if err != nil {
@@ -45,11 +47,11 @@ func lastLines(name string) string {
 	}
 	defer file.Close()
 	cut := false
-	if info, err := file.Stat(); err == nil && info.Size() > kept {
-		_, err := file.Seek(-kept, io.SeekEnd)
+	if info, err := file.Stat(); err == nil && info.Size() > tailBytes {
+		_, err := file.Seek(-tailBytes, io.SeekEnd)
 		cut = err == nil
 	}
-	data, err := io.ReadAll(io.LimitReader(file, kept))
+	data, err := io.ReadAll(io.LimitReader(file, tailBytes))
 	if err != nil {
 		return ""
 	}

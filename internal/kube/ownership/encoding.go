@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fieldPrefix begins the name of a field in FieldsV1, and self is the field itself where
-// members are below it.
+// fieldPrefix is the prefix of field names in FieldsV1, and selfKey stands for the field
+// itself where members are below it.
 const (
 	fieldPrefix = "f:"
-	self        = "."
+	selfKey     = "."
 )
 
-// Decode are the fields that an entry owns. What cannot be decoded owns nothing.
+// Decode returns the fields that an entry owns. The set is empty if they cannot be decoded.
 func Decode(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 	set := &fieldpath.Set{}
 	if entry.FieldsV1 == nil || set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) != nil {
@@ -25,7 +25,7 @@ func Decode(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return set
 }
 
-// Encode is a set as an entry has it.
+// Encode returns a set as an entry contains it.
 func Encode(set *fieldpath.Set) *metav1.FieldsV1 {
 	raw, err := set.ToJSON()
 	if err != nil {
@@ -34,18 +34,19 @@ func Encode(set *fieldpath.Set) *metav1.FieldsV1 {
 	return &metav1.FieldsV1{Raw: raw}
 }
 
-// setOf is Decode for fields as the JSON of an object has them. To encode them for the library
-// takes four times as long (BenchmarkDecode), and every reconcile reads those of every child.
-func setOf(fields map[string]any) (set *fieldpath.Set, ok bool) {
+// decodeFields is Decode for the unstructured form of the fields. Encoding them for the
+// library first takes four times as long (BenchmarkDecode), and every reconcile reads the
+// fields of every child.
+func decodeFields(fields map[string]any) (set *fieldpath.Set, ok bool) {
 	set = &fieldpath.Set{}
 	for key, value := range fields {
-		if key == self {
+		if key == selfKey {
 			continue
 		}
-		element, err := elementOf(key)
+		element, err := decodeElement(key)
 		switch {
 		case errors.Is(err, fieldpath.ErrUnknownPathElementType):
-			continue // the library leaves them out, for versions to come
+			continue // the library ignores them, for later versions
 		case err != nil:
 			return nil, false
 		}
@@ -54,11 +55,11 @@ func setOf(fields map[string]any) (set *fieldpath.Set, ok bool) {
 			set.Members.Insert(element)
 			continue
 		}
-		children, ok := setOf(below)
+		children, ok := decodeFields(below)
 		if !ok {
 			return nil, false
 		}
-		_, isMember := below[self]
+		_, isMember := below[selfKey]
 		if isEmpty := children.Empty(); isMember || isEmpty {
 			set.Members.Insert(element)
 			if isEmpty {
@@ -70,16 +71,16 @@ func setOf(fields map[string]any) (set *fieldpath.Set, ok bool) {
 	return set, true
 }
 
-func elementOf(key string) (fieldpath.PathElement, error) {
+func decodeElement(key string) (fieldpath.PathElement, error) {
 	if name, isField := strings.CutPrefix(key, fieldPrefix); isField {
 		return fieldpath.FieldNameElement(name), nil
 	}
 	return fieldpath.DeserializePathElement(key)
 }
 
-// Forget takes a field and what is below it out of fields as the JSON of an object has them. It
-// changes them in place, for caches that copy every event.
-func Forget(entry map[string]any, path ...string) {
+// RemoveField removes a field and what is below it from an entry in unstructured form. It
+// modifies the entry, for caches that copy every event.
+func RemoveField(entry map[string]any, path ...string) {
 	fields, _ := entry["fieldsV1"].(map[string]any)
 	for _, name := range path[:len(path)-1] {
 		fields, _ = fields[fieldPrefix+name].(map[string]any)

@@ -1,15 +1,15 @@
-// Package ownership reads who owns which fields of an object, as metadata.managedFields of
-// server-side apply tells it.
+// Package ownership reads which manager owns which fields of an object from
+// metadata.managedFields, as server-side apply writes them.
 //
-// What a manager owns is a fieldpath.Set of structured-merge-diff, the library with which the
-// API server writes managed fields. Union, difference and intersection are those of the
-// library. This package decodes and encodes entries, answers who owns a path, and compares a
-// set with values: which fields of a value are not in it, which are, and which of these are
-// different on the object.
+// The fields of a manager are a fieldpath.Set of structured-merge-diff, the library with
+// which the API server writes managed fields. Union, difference and intersection are those
+// of the library. This package decodes and encodes entries, finds the owners of a path, and
+// compares a set with values: which fields of a value are in it, which are not, and which
+// of them differ on the object.
 //
-// In a set a field is a member, has members below it, or both. A field that is a member and has
-// none below it is owned as a whole. A set has no schema, so that an item of a list is found by
-// what its path element says.
+// In a set a field is a member, has members below it, or both. A field that is a member
+// without members below it is owned as a whole. A set has no schema, so that a list item is
+// found by its path element.
 //
 // Pure: it decides from values alone.
 package ownership
@@ -32,8 +32,8 @@ type Entry struct {
 	fields map[string]any
 }
 
-// Entries are the managed fields of an object. Their fields are not decoded before they are
-// asked for, and nothing is copied: every reconcile reads the entries of every child.
+// Entries iterates over the managed fields of an object. It copies nothing, and fields are
+// decoded on request only: every reconcile reads the entries of every child.
 func Entries(o *unstructured.Unstructured) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		metadata, _ := o.Object["metadata"].(map[string]any)
@@ -47,7 +47,7 @@ func Entries(o *unstructured.Unstructured) iter.Seq[Entry] {
 	}
 }
 
-// EntryOf is an entry as it is in the JSON of an object.
+// EntryOf returns an entry from its unstructured form.
 func EntryOf(raw map[string]any) Entry {
 	manager, _ := raw["manager"].(string)
 	operation, _ := raw["operation"].(string)
@@ -56,18 +56,18 @@ func EntryOf(raw map[string]any) Entry {
 	return Entry{Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Subresource: subresource, fields: fields}
 }
 
-// Fields are what the entry owns.
+// Fields returns what the entry owns.
 func (e Entry) Fields() *fieldpath.Set {
-	set, ok := setOf(e.fields)
+	set, ok := decodeFields(e.fields)
 	if !ok {
 		return &fieldpath.Set{}
 	}
 	return set
 }
 
-// Applied are the fields that a manager has applied to an object, but not to a subresource. The
-// set is empty if there are none.
-func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
+// AppliedFields returns the fields that a manager has applied to an object, without those
+// of subresources. The set is empty if there are none.
+func AppliedFields(o *unstructured.Unstructured, manager string) *fieldpath.Set {
 	for e := range Entries(o) {
 		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
 			return e.Fields()
@@ -76,7 +76,8 @@ func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
 	return &fieldpath.Set{}
 }
 
-// Managers are the managers of an object with an entry that matches, sorted and each once.
+// Managers returns the managers of an object with an entry that matches, sorted and
+// distinct.
 func Managers(o *unstructured.Unstructured, matches func(Entry) bool) []string {
 	var names []string
 	for e := range Entries(o) {
@@ -88,7 +89,7 @@ func Managers(o *unstructured.Unstructured, matches func(Entry) bool) []string {
 	return names
 }
 
-// Owners are the managers that own a path or something below it, sorted and each once.
+// Owners returns the managers that own a path or something below it, sorted and distinct.
 func Owners(o *unstructured.Unstructured, path fieldpath.Path) []string {
 	return Managers(o, func(e Entry) bool { return Owns(e.Fields(), path) })
 }

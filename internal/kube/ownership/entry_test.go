@@ -59,13 +59,13 @@ func TestOwners(t *testing.T) {
 	}{
 		"An item of a set":            {"each manager is named once, in order", ownership.ItemOf(finalizers, "a"), []string{"argocd", "helm"}},
 		"Another item of it":          {"items have owners of their own", ownership.ItemOf(finalizers, "b"), []string{"kubectl"}},
-		"The set":                     {"who owns an item owns something of it", finalizers, []string{"argocd", "helm", "kubectl"}},
-		"A branch without a member":   {"who owns something below it is named", ownership.Path("spec", "ports"), []string{"kubectl"}},
+		"The set":                     {"the owner of an item owns a part of it", finalizers, []string{"argocd", "helm", "kubectl"}},
+		"A branch without a member":   {"owners of fields below it are returned", ownership.Path("spec", "ports"), []string{"kubectl"}},
 		"A name with dots":            {"a name is one element", ownership.Path("metadata", "annotations", "example.org/x"), []string{"helm"}},
 		"Below what is owned":         {"it is another path", ownership.Path("metadata", "annotations", "example.org/x", "y"), nil},
-		"What nobody owns":            {"the path ends somewhere else", ownership.Path("status", "phase"), nil},
-		"What nobody owns beside it":  {"the names differ", ownership.Path("spec", "replicas"), nil},
-		"An item that nobody has":     {"the values differ", ownership.ItemOf(finalizers, "c"), nil},
+		"An unowned path":             {"the path ends somewhere else", ownership.Path("status", "phase"), nil},
+		"An unowned sibling":          {"the names differ", ownership.Path("spec", "replicas"), nil},
+		"A missing item":              {"the values differ", ownership.ItemOf(finalizers, "c"), nil},
 		"An item of the wrong number": {"a text is no number", ownership.ItemOf(finalizers, int64(1)), nil},
 	}
 	for name, tc := range cases {
@@ -77,18 +77,18 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-func TestAppliedIsWhatTheManagerAppliedToTheObjectItself(t *testing.T) {
+func TestAppliedFields(t *testing.T) {
 	o := managed(
 		entry("other", apply, "", `{"f:a":{}}`),
 		entry("ours", update, "", `{"f:b":{}}`),
 		entry("ours", apply, "status", `{"f:c":{}}`),
 		entry("ours", apply, "", `{"f:d":{"f:e":{}}}`),
 	)
-	if got, want := ownership.Applied(o, "ours"), set(t, `{"f:d":{"f:e":{}}}`); !got.Equals(want) {
+	if got, want := ownership.AppliedFields(o, "ours"), set(t, `{"f:d":{"f:e":{}}}`); !got.Equals(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, o := range []*unstructured.Unstructured{managed(entry("ours", update, "", `{"f:b":{}}`)), {Object: map[string]any{}}, {}} {
-		if got := ownership.Applied(o, "ours"); !got.Empty() {
+		if got := ownership.AppliedFields(o, "ours"); !got.Empty() {
 			t.Errorf("the manager has applied nothing, and owns\n%s", got)
 		}
 	}
@@ -164,12 +164,12 @@ func TestForget(t *testing.T) {
 		return map[string]any{"fieldsV1": out}
 	}
 	got := fields(`{"f:metadata":{"f:labels":{"f:a":{}},"f:ownerReferences":{"k:{\"uid\":\"1\"}":{}}}}`)
-	ownership.Forget(got, "metadata", "ownerReferences")
+	ownership.RemoveField(got, "metadata", "ownerReferences")
 	if diff := cmp.Diff(fields(`{"f:metadata":{"f:labels":{"f:a":{}}}}`), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, entry := range []map[string]any{fields(`{"f:data":{}}`), fields(`{"f:metadata":null}`), {}} {
-		ownership.Forget(entry, "metadata", "ownerReferences") // there is nothing to forget
+		ownership.RemoveField(entry, "metadata", "ownerReferences") // there is nothing to forget
 	}
 }
 
@@ -179,7 +179,7 @@ func BenchmarkFields(b *testing.B) {
 	o := managed(benchmarked)
 	b.ReportAllocs()
 	for b.Loop() {
-		ownership.Applied(o, "ours")
+		ownership.AppliedFields(o, "ours")
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Path is the path of a field by the names that lead to it.
+// Path is the path of a field, given the names that lead to it.
 func Path(names ...string) fieldpath.Path {
 	path := make(fieldpath.Path, len(names))
 	for i, name := range names {
@@ -32,10 +32,10 @@ func Owns(set *fieldpath.Set, path fieldpath.Path) bool {
 	return owned
 }
 
-// Cut takes what is at a path and below it out of a set. The maps above the path go from the
-// rest too, as members: who owns only a part of a map keeps it by that part. If nothing is
-// there, the rest is the set.
-func Cut(set *fieldpath.Set, path fieldpath.Path) (rest, cut *fieldpath.Set) {
+// Split removes a path and what is below it from a set. The rest also loses the maps above
+// the path as members: a manager that owns only a part of a map keeps that part. If the
+// path is not in the set, rest is the set.
+func Split(set *fieldpath.Set, path fieldpath.Path) (rest, cut *fieldpath.Set) {
 	rest = set.RecursiveDifference(fieldpath.NewSet(path))
 	cut = set.Difference(rest)
 	if cut.Empty() {
@@ -48,7 +48,8 @@ func Cut(set *fieldpath.Set, path fieldpath.Path) (rest, cut *fieldpath.Set) {
 	return rest.Difference(above), cut
 }
 
-// child are the members below an element of a set; nil if the element is owned as a whole.
+// child returns the members below an element of a set, nil if the element is owned as a
+// whole, and whether it is owned.
 func child(set *fieldpath.Set, element fieldpath.PathElement) (below *fieldpath.Set, owned bool) {
 	if below, has := set.Children.Get(element); has {
 		return below, true

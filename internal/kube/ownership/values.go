@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Missing lists what of a field of a map is not in the set of the map, in the order of names. A
-// branch without any field in the set is listed by its leaves. Null asks for nothing in an apply
-// configuration, and is not listed. The paths begin with that of the map.
-func Missing(name string, v any, set *fieldpath.Set, at object.Path) []object.Path {
+// UnownedPaths lists the parts of a field of a map that are not in the map's set, ordered
+// by name. A branch without any owned field is listed by its leaves. Null is not listed,
+// since it means nothing in an apply configuration. The paths begin with that of the map.
+func UnownedPaths(name string, v any, set *fieldpath.Set, at object.Path) []object.Path {
 	if v == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func missingBelow(v any, set *fieldpath.Set, at object.Path) (missing []object.P
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			missing = append(missing, Missing(name, v[name], set, at)...)
+			missing = append(missing, UnownedPaths(name, v[name], set, at)...)
 		}
 	case []any:
 		for i, item := range v {
@@ -47,7 +47,7 @@ func missingBelow(v any, set *fieldpath.Set, at object.Path) (missing []object.P
 	return missing
 }
 
-// leaves are the paths of the leaves of a value.
+// leaves returns the paths of the leaves of a value.
 func leaves(v any, at object.Path) []object.Path {
 	fields, ok := v.(map[string]any)
 	if !ok || len(fields) == 0 {
@@ -76,8 +76,8 @@ func Overlaps(v any, set *fieldpath.Set) bool {
 	return false
 }
 
-// Differs says whether a field of wanted that is in a set is otherwise on the live object. Lists
-// are compared as a whole.
+// Differs says whether a field of wanted that is in a set has another value on the live
+// object. Lists are compared as a whole.
 func Differs(wanted, live map[string]any, set *fieldpath.Set) bool {
 	for name, v := range wanted {
 		below, owned := child(set, fieldpath.PathElement{FieldName: &name})
@@ -97,8 +97,8 @@ func Differs(wanted, live map[string]any, set *fieldpath.Set) bool {
 	return false
 }
 
-// Extract is the part of a value that is in a set. It shares what is owned as a whole with the
-// value.
+// Extract returns the part of a value that is in a set. What is owned as a whole is shared
+// with the value.
 func Extract(v any, set *fieldpath.Set) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -128,9 +128,9 @@ func extractBelow(v any, set *fieldpath.Set) any {
 	return Extract(v, set)
 }
 
-// itemOf is child for the item of a list.
+// itemOf is child for a list item.
 func itemOf(set *fieldpath.Set, index int, item any) (below *fieldpath.Set, owned bool) {
-	set.Children.Iterate(func(e fieldpath.PathElement) { // All does not end when the loop does
+	set.Children.Iterate(func(e fieldpath.PathElement) { // All would not stop early
 		if !owned && isItem(e, index, item) {
 			below, owned = set.Children.Get(e)
 		}

@@ -77,7 +77,7 @@ func TestMissingAndExtract(t *testing.T) {
 			v, fields := document(t, tc.value), set(t, tc.set)
 			var missing []object.Path
 			for _, name := range slices.Sorted(maps.Keys(v)) {
-				missing = append(missing, ownership.Missing(name, v[name], fields, "")...)
+				missing = append(missing, ownership.UnownedPaths(name, v[name], fields, "")...)
 			}
 			if diff := cmp.Diff(tc.missing, missing); diff != "" {
 				t.Errorf("%s: missing: -want +got:\n%s", tc.reason, diff)
@@ -132,7 +132,7 @@ func TestCut(t *testing.T) {
 			"what is below it goes with it", `{"f:a":{"f:b":{".":{},"f:c":{}}},"f:d":{}}`, ownership.Path("a", "b"), `{"f:d":{}}`, `{"f:a":{"f:b":{".":{},"f:c":{}}}}`,
 		},
 		"Maps above": {
-			"they are nobody's as members", `{"f:a":{".":{},"f:b":{".":{},"f:c":{},"f:d":{}}}}`, ownership.Path("a", "b", "c"), `{"f:a":{"f:b":{"f:d":{}}}}`, `{"f:a":{"f:b":{"f:c":{}}}}`,
+			"no manager owns them as members", `{"f:a":{".":{},"f:b":{".":{},"f:c":{},"f:d":{}}}}`, ownership.Path("a", "b", "c"), `{"f:a":{"f:b":{"f:d":{}}}}`, `{"f:a":{"f:b":{"f:c":{}}}}`,
 		},
 		"What isn't there": {
 			"the set stays as it is", `{"f:a":{".":{},"f:c":{}}}`, ownership.Path("a", "b"), `{"f:a":{".":{},"f:c":{}}}`, `{}`,
@@ -144,7 +144,7 @@ func TestCut(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := set(t, tc.set)
-			rest, cut := ownership.Cut(before, tc.path)
+			rest, cut := ownership.Split(before, tc.path)
 			if !rest.Equals(set(t, tc.rest)) {
 				t.Errorf("%s: the rest is\n%s", tc.reason, rest)
 			}

@@ -38,7 +38,7 @@ func metrics(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return out
 }
 
-func TestMetricsSumUpTheLanesOfAKind(t *testing.T) {
+func TestMetricsSumUpTheQueuesOfAKind(t *testing.T) {
 	onWorld(t, 10, func(_ *world, e *Engine) {
 		e.Start(widget, reconciles(hangs), nil)
 		parts := e.Start(part, reconciles(func(_ context.Context, key object.Key) reconcile.Result {
@@ -65,7 +65,7 @@ func TestMetricsSumUpTheLanesOfAKind(t *testing.T) {
 	})
 }
 
-func TestMetricsTellWhatWaits(t *testing.T) {
+func TestMetricsCountWaitingItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOver(newWorld(0), Config{})
 		c := e.Start(widget, &witness{}, nil)

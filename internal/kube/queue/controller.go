@@ -11,12 +11,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// stopGrace is how long Stop lets reconciles in flight end by themselves. Nearly all need less, and what they were about
-// to write needn't be found out again; whoever replaces the controller waits as long.
+// stopGrace is how long Stop waits for reconciles in flight before it cancels them. Nearly
+// all end sooner, so that their work is not lost; a successor of the controller waits as
+// long.
 const stopGrace = 5 * time.Second
 
-// Controller is one kind being served. It has an identity of its own: stopping
-// it can't hit a successor for the same kind.
+// Controller reconciles the objects of one kind. It has its own identity: stopping it
+// cannot stop a successor for the same kind.
 type Controller struct {
 	Kind       schema.GroupVersionKind
 	engine     *Engine
@@ -33,7 +34,7 @@ type Controller struct {
 	// started is closed once serving is there: a controller can be found, and
 	// stopped, a moment before.
 	started chan struct{}
-	serving *watch.Serving
+	serving *watch.KindWatch
 }
 
 // Start serves a kind with a reconciler, in place of the controller that served it before. That is stopped first, as by
@@ -49,7 +50,7 @@ func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func(
 	for previous := e.register(c); previous != nil; previous = e.register(c) {
 		previous.Stop()
 	}
-	c.serving = e.Hub.Serve(kind, func(key object.Key, cause watch.Cause) {
+	c.serving = e.Hub.WatchKind(kind, func(key object.Key, cause watch.Cause) {
 		switch {
 		case key.Name != "":
 			c.Wake(key, cause.Priority)
@@ -94,9 +95,9 @@ func (c *Controller) Stop() {
 	<-c.started
 	c.serving.Stop()
 	c.awaitDrained(c.queue.Close())
-	// The queue dropped the reconciles that would have seen instances go and forgotten them: nobody else would drop
-	// their leases. A successor looks at every object and leases anew, so only now may it start, and also because it
-	// works on the same objects.
+	// The queue dropped the reconciles that would have released the watches of deleted instances, so they are released
+	// here. A successor reconciles every object and watches again. It may start only now, also because it works on the
+	// same objects.
 	c.engine.Hub.ForgetKind(c.Kind.GroupKind())
 	c.engine.mu.Lock()
 	delete(c.engine.running, c.Kind.GroupKind())

@@ -24,9 +24,9 @@ type Reconciler interface {
 // Config is what an engine needs.
 type Config struct {
 	Hub *watch.Hub
-	// Workers is how many objects are worked on side by side, of all kinds
-	// together. Of two or more one kind can't have all: some are kept for kinds
-	// that have none.
+	// Workers is the maximum number of concurrent reconciles, of all kinds together. If
+	// there are two or more, one kind cannot occupy all: some are reserved for kinds
+	// without a reconcile in flight.
 	Workers int
 	// Timeout bounds one reconcile of one object.
 	Timeout time.Duration
@@ -40,8 +40,8 @@ type Engine struct {
 	Config
 	queue *workQueue
 
-	// life is the context of all reconciles, from before Run, which ends it: controllers
-	// may be started earlier, and each derives its own.
+	// life is the context of all reconciles. It exists before Run, which ends it:
+	// controllers may be started earlier, and each derives its own.
 	life context.Context
 	end  context.CancelFunc
 
@@ -76,7 +76,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Enqueue wakes an object's controller. An object of a kind that nobody serves is ignored.
+// Enqueue wakes an object's controller. An object of a kind without a controller is ignored.
 func (e *Engine) Enqueue(s watch.Subscriber, cause watch.Cause) {
 	e.mu.Lock()
 	c := e.running[s.GroupKind()]

@@ -11,9 +11,9 @@ const (
 	lowestEvery = 16
 )
 
-// reservedWorkers is how many workers are kept for kinds that have no reconcile in flight. A kind whose reconciles hang,
-// each until its timeout, can so occupy all workers but these, and every other kind still gets one at once, unless as many
-// kinds as this hang as well. A quarter is enough for that and leaves one kind alone most of the workers.
+// reservedWorkers is how many workers are kept for kinds that have no reconcile in flight. A kind whose reconciles hang
+// until their timeout occupies at most the other workers, so every other kind still gets one at once, unless as many
+// kinds as reserved workers hang. A quarter is enough for that and leaves most of the workers to a single busy kind.
 func reservedWorkers(workers int) int {
 	if workers <= 1 {
 		return 0
@@ -21,12 +21,13 @@ func reservedWorkers(workers int) int {
 	return max(1, workers/4)
 }
 
-// mayRun says whether a kind may have another worker, one being free.
+// mayRun says whether a kind may use another worker, given that one is free.
 func (q *workQueue) mayRun(l *kindQueue) bool { return l.active == 0 || q.free > q.reserved }
 
-// selectNext finds the kind whose round it is, and in which priority; nil where nothing that waits may run now.
+// selectNext returns the next kind in the round robin, and its priority class; nil if
+// nothing may run now.
 func (q *workQueue) selectNext() (l *kindQueue, class watch.Priority) {
-	lower := 0 // by so many classes that have work
+	lower := 0 // how many nonempty classes to pass over
 	switch n := q.popped + 1; {
 	case n%lowestEvery == 0:
 		lower = int(classes)
@@ -53,7 +54,7 @@ func (q *workQueue) firstRunnable(class watch.Priority) *kindQueue {
 	return nil
 }
 
-// pop takes a key of the kind, whose round it is in a priority, for a worker.
+// pop removes a key of the kind from a class and gives it to a worker.
 func (l *kindQueue) pop(class watch.Priority) work {
 	l.rounds[class].unlink()
 	l.parent.rounds[class].pushBack(&l.rounds[class])

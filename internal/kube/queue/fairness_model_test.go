@@ -55,7 +55,7 @@ func TestNobodyStarves(t *testing.T) {
 			}
 			f.lanes = append(f.lanes, s)
 		}
-		// The rhythm is repeated: chance alone would starve nobody.
+		// The rhythm is repeated: random choices alone would starve no kind.
 		rhythm := rapid.SliceOfN(rapid.IntRange(0, 8), 1, 8).Draw(t, "rhythm")
 		for i := range 400 {
 			for f.handOut(t) {

@@ -44,7 +44,7 @@ func TestKindsTakeTurnsWithinAClass(t *testing.T) {
 	}
 }
 
-func TestUrgencyCountsAcrossKinds(t *testing.T) {
+func TestPriorityAppliesAcrossKinds(t *testing.T) {
 	q := newWorkQueue(1)
 	for i := range 100 {
 		crowded(q, fmt.Sprint("resync-", i), watch.Background)
@@ -74,7 +74,7 @@ func TestLowerClassesGoOn(t *testing.T) {
 			waiting: []watch.Priority{watch.Normal, watch.Background},
 			want:    "nnnbnnnbnnnbnnnbnnnbnnnb",
 		},
-		"Who is alone gives way to nobody": {
+		"A single kind gets all workers": {
 			waiting: []watch.Priority{watch.Background},
 			want:    "bbbbbbbbbbbbbbbbbbbbbbbb",
 		},
@@ -139,7 +139,7 @@ func TestAClassIsNotAlwaysPassedOver(t *testing.T) {
 	}
 }
 
-func TestHowManyWorkersAreKept(t *testing.T) {
+func TestReservedWorkers(t *testing.T) {
 	for workers, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 1, 7: 1, 8: 2, 64: 16} {
 		if got := reservedWorkers(workers); got != want {
 			t.Errorf("of %d workers %d are kept, want %d", workers, got, want)
@@ -170,7 +170,7 @@ func TestOneKindCannotHaveAllWorkers(t *testing.T) {
 	}
 	next.Done()
 	if next, _ = q.Get(); next.kind != hog {
-		t.Fatal("who was passed over has lost its turn")
+		t.Fatal("a kind that was passed over lost its turn")
 	}
 	if next, _ = q.Get(); next.kind != other {
 		t.Fatal("a kind without a pass in flight gets no worker")

@@ -27,7 +27,7 @@ type kindQueue struct {
 	drained chan struct{}
 }
 
-// item is what there is to remember of a key.
+// item is the state of a key.
 type item struct {
 	key object.Key
 	// requested says that the key was requested, and request how: it waits in the queue, or for the end of its

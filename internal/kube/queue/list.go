@@ -23,7 +23,7 @@ func (r *list[T]) pushBack(p *element[T]) {
 	p.prev.next, p.next.prev = p, p
 }
 
-// unlink removes an element; one that is not linked it leaves as it is.
+// unlink removes an element from its list; it does nothing if the element is in none.
 func (p *element[T]) unlink() {
 	if p.isLinked() {
 		p.prev.next, p.next.prev = p.next, p.prev
@@ -33,7 +33,7 @@ func (p *element[T]) unlink() {
 
 func (r *list[T]) empty() bool { return r.root.next == nil || r.root.next == &r.root }
 
-// front is the first value of a list that isn't empty.
+// front is the first value of a list, which must not be empty.
 func (r *list[T]) front() T { return r.root.next.value }
 
 // all iterates from the front to the back. The list must not change meanwhile.

@@ -59,8 +59,8 @@ func TestOrderOfWork(t *testing.T) {
 			adds:   []add{{"replay", watch.Background}, {"status", watch.Normal}, {"edit", watch.Urgent}},
 			want:   []string{"edit", "status", "replay"},
 		},
-		"Of equal urgency, who came first": {
-			reason: "nobody starves",
+		"Of equal priority, the first to come": {
+			reason: "no key starves",
 			adds:   []add{{"b", watch.Normal}, {"a", watch.Normal}, {"c", watch.Normal}},
 			want:   []string{"b", "a", "c"},
 		},
@@ -126,12 +126,12 @@ func TestAKeyHasOnePlace(t *testing.T) {
 			}
 		}
 		if len(l.items) > 0 {
-			t.Fatal("what nobody asks for is remembered")
+			t.Fatal("a key without requests is remembered")
 		}
 	}
 }
 
-func TestWhoAskedFirstCountsForTheWait(t *testing.T) {
+func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 	cases := map[string]func(l *kindQueue, ask func()){
 		"While it waits": func(_ *kindQueue, ask func()) { ask() },
 		"While it is worked on": func(l *kindQueue, ask func()) {
@@ -164,7 +164,7 @@ func TestWhoAskedFirstCountsForTheWait(t *testing.T) {
 	}
 }
 
-func TestClosingALane(t *testing.T) {
+func TestClosingAKindQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newWorkQueue(2)
 		l, other := q.open(nil), q.open(nil)

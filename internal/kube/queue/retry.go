@@ -8,14 +8,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Failed work is repeated after a delay that doubles, with some jitter so that
-// what failed together doesn't return together. It is never dropped.
+// A failed item is retried after a delay that doubles, with jitter so that items
+// that failed together do not return together. It is never dropped.
 const (
 	firstDelay   = 100 * time.Millisecond
 	longestDelay = 2 * time.Minute
 )
 
-// delayedRequest is a key that is to be requested later.
+// delayedRequest is a key to request later.
 type delayedRequest struct {
 	timer    *time.Timer
 	due      time.Time

@@ -44,7 +44,7 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 	}
 }
 
-func TestFailedWorkComesBackEverLater(t *testing.T) {
+func TestFailedItemsAreRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newWorkQueue(1)
 		l := q.open(nil)
@@ -80,8 +80,8 @@ func TestFailedWorkComesBackEverLater(t *testing.T) {
 	})
 }
 
-// TestFailedWorkComesBackNotBeforeItMay: whoever it was asked of has said when.
-func TestFailedWorkComesBackNotBeforeItMay(t *testing.T) {
+// TestRetryAfterIsRespected: the reconcile returned the delay.
+func TestRetryAfterIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newWorkQueue(1)
 		l := q.open(nil)
@@ -107,7 +107,7 @@ func TestFailedWorkComesBackNotBeforeItMay(t *testing.T) {
 
 // TestARepeatIsAsUrgent: a pass over a person's change fails, with a conflict
 // say, while ten thousand objects are looked at again.
-func TestARepeatIsAsUrgentAsTheAskThatFailed(t *testing.T) {
+func TestARetryKeepsThePriority(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		play   func(person work)
@@ -136,7 +136,7 @@ func TestARepeatIsAsUrgentAsTheAskThatFailed(t *testing.T) {
 			want: watch.Background,
 		},
 		"A wait": {
-			reason: "nobody changed anything",
+			reason: "nothing changed",
 			play:   func(person work) { person.Forget(time.Second) },
 			want:   watch.Background,
 		},

@@ -39,7 +39,7 @@ func (w *witness) count() int {
 	return len(w.seen)
 }
 
-func TestAKindThatStartsAgainIsSeenAsAWhole(t *testing.T) {
+func TestARestartedKindIsReconciledCompletely(t *testing.T) {
 	const widgets = 500
 	onWorld(t, widgets, func(_ *world, e *Engine) {
 		for round := range 20 {
@@ -54,7 +54,7 @@ func TestAKindThatStartsAgainIsSeenAsAWhole(t *testing.T) {
 	})
 }
 
-func TestASuccessorWaitsForThePassesOfWhomItReplaces(t *testing.T) {
+func TestASuccessorWaitsForReconcilesOfItsPredecessor(t *testing.T) {
 	onWorld(t, 8, func(_ *world, e *Engine) {
 		var mu sync.Mutex
 		working := map[string]bool{}
@@ -95,7 +95,7 @@ func TestASuccessorWaitsForThePassesOfWhomItReplaces(t *testing.T) {
 
 // TestAKindWhosePassesHang: a webhook of one kind doesn't answer, and every pass
 // over its objects takes until its timeout.
-func TestAKindWhosePassesHangLeavesOthersTheirWorkers(t *testing.T) {
+func TestAHangingKindLeavesWorkersToOthers(t *testing.T) {
 	onWorld(t, 1000, func(_ *world, e *Engine) {
 		e.Start(widget, reconciles(hangs), nil)
 		synctest.Wait()
@@ -120,7 +120,7 @@ func TestAKindWhosePassesHangLeavesOthersTheirWorkers(t *testing.T) {
 	})
 }
 
-func TestTheStateOfTheKindIsTold(t *testing.T) {
+func TestWatchStateIsReported(t *testing.T) {
 	onWorld(t, 1, func(w *world, e *Engine) {
 		var news atomic.Int32
 		c := e.Start(widget, &witness{}, func() { news.Add(1) })

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-func TestAStopWaitsForPassesInFlight(t *testing.T) {
+func TestStopWaitsForReconcilesInFlight(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		pass   reconciles
@@ -36,7 +36,7 @@ func TestAStopWaitsForPassesInFlight(t *testing.T) {
 			pass:   hangs,
 			want:   stopGrace,
 		},
-		"One that hears nobody is waited for": {
+		"One that ignores its context is waited for": {
 			reason: "a successor would work on the same object",
 			pass: func(context.Context, object.Key) reconcile.Result {
 				<-time.After(4 * stopGrace)
@@ -139,7 +139,7 @@ func leases(hub *watch.Hub, took time.Duration) reconciles {
 			<-time.After(took)
 		}
 		lease := hub.Begin(watch.Subscriber{Key: key})
-		lease.Want(watch.ChildrenOf(part, key.Name))
+		lease.Watch(watch.ChildrenOf(part, key.Name))
 		lease.Commit()
 		return reconcile.Done()
 	}

@@ -51,12 +51,12 @@ func (e *Engine) reconcile(t work) {
 	t.AddRateLimited(out.RequeueAfter)
 }
 
-// isStopping tells whether the controller is being stopped, or the whole engine. What
-// fails then is nobody's concern: it was cut short, or a successor meets it again.
+// isStopping says whether the controller or the whole engine is being stopped. Failures do
+// not matter then: the reconcile was cancelled, or a successor meets them again.
 func (c *Controller) isStopping() bool { return c.stopping.Load() || c.life.Err() != nil }
 
-// recoverPanics turns a panic into a failure: a mistake in handling one object must
-// not stop all others.
+// recoverPanics turns a panic into a failure: a bug in the reconcile of one object must not
+// stop all others.
 func recoverPanics(ctx context.Context, r Reconciler, key object.Key) (out reconcile.Result) {
 	defer func() {
 		if p := recover(); p != nil {

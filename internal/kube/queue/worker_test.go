@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-func TestWhatAPanicTells(t *testing.T) {
+func TestPanicsAreReported(t *testing.T) {
 	cases := map[string]struct {
 		pass func(object.Key)
 		want string
@@ -43,7 +43,7 @@ func TestWhatAPanicTells(t *testing.T) {
 				t.Errorf("want %q and the stack, got %s", tc.want, text)
 			}
 			if tc.hide != "" && strings.Contains(text, tc.hide) {
-				t.Errorf("the value is told: %s", text)
+				t.Errorf("the message contains the value: %s", text)
 			}
 		})
 	}
@@ -52,7 +52,7 @@ func TestWhatAPanicTells(t *testing.T) {
 // nothing is a map that a program forgot to make.
 func nothing() map[string]int { return nil }
 
-func TestAPassIsToldWithHowLongItsObjectHadBeenAskedFor(t *testing.T) {
+func TestReconcileEventContainsItsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var passes []reconcile.Run
 		e := engineOver(newWorld(0), Config{Workers: 1, Observe: func(p reconcile.Run) { passes = append(passes, p) }})
@@ -70,7 +70,7 @@ func TestAPassIsToldWithHowLongItsObjectHadBeenAskedFor(t *testing.T) {
 			t.Fatalf("want one pass, got %v", passes)
 		}
 		if p := passes[0]; p.Kind != widget || p.Key != widgetKey(0) || p.Waited != time.Minute || p.Took != time.Second || p.RequeueAfter != time.Hour {
-			t.Errorf("the pass is told as %+v", p)
+			t.Errorf("the reported run is %+v", p)
 		}
 	})
 }

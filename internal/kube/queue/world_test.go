@@ -135,7 +135,7 @@ func widgetObject(name, version string) *unstructured.Unstructured {
 func engineOver(w *world, c Config) *Engine {
 	var e *Engine
 	c.Hub = watch.New(watch.Config{
-		Client: w, Managed: "part-of", Resolve: w.resolve,
+		Client: w, ManagedLabel: "part-of", Resolve: w.resolve,
 		Enqueue: func(s watch.Subscriber, cause watch.Cause) { e.Enqueue(s, cause) },
 	})
 	e = New(c)

@@ -2,7 +2,7 @@ package rbac
 
 import "slices"
 
-// Verbs that go together.
+// Sets of verbs.
 var (
 	read    = []string{"get", "list", "watch"}
 	change  = []string{"get", "list", "patch", "watch"}
@@ -10,91 +10,92 @@ var (
 	replace = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 )
 
-// base is what the controllers need in every cluster, whatever they serve in it.
+// base is what the controllers need in every cluster, whatever they reconcile.
 var base = slices.Concat(
-	Of("apiextensions.k8s.io", "customresourcedefinitions", manage...),
-	Of("apiextensions.k8s.io", "customresourcedefinitions/status", "update"), // which versions are stored
-	Of("apiregistration.k8s.io", "apiservices", "list", "watch"),             // which groups there are
-	Of("", "namespaces", read...),                                            // whether one is there that objects are to be made in
-	Of("events.k8s.io", "events", "create", "patch"),
-	Of("admissionregistration.k8s.io", "validatingwebhookconfigurations", "list"), // which one names a webhook that doesn't answer
-	Of("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"),
-	Of("rbac.authorization.k8s.io", "clusterroles", "list", "watch"), // so that what is granted or revoked is noticed
-	Of("rbac.authorization.k8s.io", "clusterrolebindings", "list", "watch"),
-	Of("rbac.authorization.k8s.io", "roles", "list", "watch"),
-	Of("rbac.authorization.k8s.io", "rolebindings", "list", "watch"),
-	Of("espalier.dev", "holds", read...),
-	Of("espalier.dev", "holds/status", "update"),
-	Of("apiextensions.crossplane.io", "usages", usages...),
-	Of("apiextensions.crossplane.io", "usages/status", "update"),
-	Of("protection.crossplane.io", "usages", usages...),
-	Of("protection.crossplane.io", "usages/status", "update"),
-	Of("protection.crossplane.io", "clusterusages", usages...),
-	Of("protection.crossplane.io", "clusterusages/status", "update"),
+	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions", manage...),
+	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions/status", "update"), // sets storedVersions
+	PermissionsFor("apiregistration.k8s.io", "apiservices", "list", "watch"),             // to learn which API groups exist
+	PermissionsFor("", "namespaces", read...),                                            // to see whether a child's namespace exists
+	PermissionsFor("events.k8s.io", "events", "create", "patch"),
+	PermissionsFor("admissionregistration.k8s.io", "validatingwebhookconfigurations", "list"), // to name the configuration of a failing webhook
+	PermissionsFor("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"),
+	PermissionsFor("rbac.authorization.k8s.io", "clusterroles", "list", "watch"), // to notice granted and revoked permissions
+	PermissionsFor("rbac.authorization.k8s.io", "clusterrolebindings", "list", "watch"),
+	PermissionsFor("rbac.authorization.k8s.io", "roles", "list", "watch"),
+	PermissionsFor("rbac.authorization.k8s.io", "rolebindings", "list", "watch"),
+	PermissionsFor("espalier.dev", "holds", read...),
+	PermissionsFor("espalier.dev", "holds/status", "update"),
+	PermissionsFor("apiextensions.crossplane.io", "usages", usages...),
+	PermissionsFor("apiextensions.crossplane.io", "usages/status", "update"),
+	PermissionsFor("protection.crossplane.io", "usages", usages...),
+	PermissionsFor("protection.crossplane.io", "usages/status", "update"),
+	PermissionsFor("protection.crossplane.io", "clusterusages", usages...),
+	PermissionsFor("protection.crossplane.io", "clusterusages/status", "update"),
 )
 
-// graphs and compositions are what the controllers need for the definitions of a dialect.
+// graphs and compositions are what the controllers need for the definitions of each dialect.
 var (
 	graphs = slices.Concat(
-		Of("kro.run", "resourcegraphdefinitions", change...),
-		Of("kro.run", "resourcegraphdefinitions/status", "update"),
-		Of("kro.run", "resourcegraphdefinitions/finalizers", "update"), // to be the owner of revisions
-		Of("kro.run", "resourcegroups", change...),
-		Of("kro.run", "resourcegroups/status", "update"),
-		Of("kro.run", "resourcegroups/finalizers", "update"),
-		Of("internal.kro.run", "graphrevisions", manage...),
-		Of("internal.kro.run", "graphrevisions/status", "update"),
+		PermissionsFor("kro.run", "resourcegraphdefinitions", change...),
+		PermissionsFor("kro.run", "resourcegraphdefinitions/status", "update"),
+		PermissionsFor("kro.run", "resourcegraphdefinitions/finalizers", "update"), // to own revisions
+		PermissionsFor("kro.run", "resourcegroups", change...),
+		PermissionsFor("kro.run", "resourcegroups/status", "update"),
+		PermissionsFor("kro.run", "resourcegroups/finalizers", "update"),
+		PermissionsFor("internal.kro.run", "graphrevisions", manage...),
+		PermissionsFor("internal.kro.run", "graphrevisions/status", "update"),
 	)
 	compositions = slices.Concat(
-		Of("apiextensions.crossplane.io", "compositeresourcedefinitions", change...),
-		Of("apiextensions.crossplane.io", "compositeresourcedefinitions/status", "update"),
-		Of("apiextensions.crossplane.io", "compositeresourcedefinitions/finalizers", "update"),
-		Of("apiextensions.crossplane.io", "compositions", read...),
-		Of("apiextensions.crossplane.io", "compositions/finalizers", "update"),
-		Of("apiextensions.crossplane.io", "compositionrevisions", "create", "get", "list", "patch", "watch"),
-		Of("apiextensions.crossplane.io", "compositionrevisions/status", "update"),
-		Of("apiextensions.crossplane.io", "environmentconfigs", read...),
-		Of("pkg.crossplane.io", "functions", read...),
-		Of("pkg.crossplane.io", "functions/status", "update"),
-		Of("pkg.crossplane.io", "functionrevisions", read...),
-		Of("pkg.crossplane.io", "functionrevisions/status", "update"),
+		PermissionsFor("apiextensions.crossplane.io", "compositeresourcedefinitions", change...),
+		PermissionsFor("apiextensions.crossplane.io", "compositeresourcedefinitions/status", "update"),
+		PermissionsFor("apiextensions.crossplane.io", "compositeresourcedefinitions/finalizers", "update"),
+		PermissionsFor("apiextensions.crossplane.io", "compositions", read...),
+		PermissionsFor("apiextensions.crossplane.io", "compositions/finalizers", "update"),
+		PermissionsFor("apiextensions.crossplane.io", "compositionrevisions", "create", "get", "list", "patch", "watch"),
+		PermissionsFor("apiextensions.crossplane.io", "compositionrevisions/status", "update"),
+		PermissionsFor("apiextensions.crossplane.io", "environmentconfigs", read...),
+		PermissionsFor("pkg.crossplane.io", "functions", read...),
+		PermissionsFor("pkg.crossplane.io", "functions/status", "update"),
+		PermissionsFor("pkg.crossplane.io", "functionrevisions", read...),
+		PermissionsFor("pkg.crossplane.io", "functionrevisions/status", "update"),
 	)
 )
 
 var usages = []string{"delete", "get", "list", "patch", "watch"}
 
-// Object is one object, by its namespace, if it has one, and its name.
+// Object names one object. Namespace is empty for cluster-scoped objects.
 type Object struct{ Namespace, Name string }
 
-// Program says which parts of the controllers run, and by which names.
-type Program struct {
-	// Graphs and Compositions say which dialects are served.
+// ControllerOptions says which parts of the controllers run, and names their objects.
+type ControllerOptions struct {
+	// Graphs and Compositions enable the dialects.
 	Graphs, Compositions bool
-	// Lease is that of the leader; none where none is elected.
+	// Lease is the leader election lease; empty without leader election.
 	Lease Object
-	// Configuration is that by which the API server asks a webhook, and Webhook says that
-	// there is one to ask. Without one the controllers take away what a run with one has
-	// left.
+	// Configuration is the ValidatingWebhookConfiguration of our webhook, and Webhook says
+	// that the webhook runs. If it does not, the controllers delete the configuration that
+	// an earlier run has left.
 	Configuration Object
 	Webhook       bool
-	// Foreign is the configuration that another engine may have left, and Replace says that it
-	// is to be deleted.
+	// Foreign is the webhook configuration that another engine may have left, and Replace
+	// says that it is to be deleted.
 	Foreign Object
 	Replace bool
-	// Secret has the webhook's certificate; none if that isn't in one.
+	// Secret holds the webhook's certificate; empty if no Secret does.
 	Secret Object
-	// Certificates are with what functions are called, where that is in a Secret.
+	// Certificates is the Secret with the client certificate for calls of functions; empty
+	// if no Secret holds it.
 	Certificates Object
-	// Managed are the kinds of the providers that run.
+	// Managed are the kinds of the running providers.
 	Managed []Resource
 }
 
-// Resource is where a kind is served.
+// Resource is the resource that serves a kind.
 type Resource struct{ Group, Name string }
 
-// Controllers are the rights that the controllers need themselves. What instances are
-// looked after with comes on top.
-func Controllers(p Program) []Need {
+// ControllerPermissions are the permissions of the controllers themselves. The permissions
+// for the resources of instances come on top.
+func ControllerPermissions(p ControllerOptions) []Permission {
 	const leases, hooks, secrets = "leases", "validatingwebhookconfigurations", "secrets"
 	needs := slices.Clone(base)
 	if p.Graphs {
@@ -104,53 +105,53 @@ func Controllers(p Program) []Need {
 		needs = append(needs, compositions...)
 	}
 	if p.Lease.Name != "" {
-		needs = append(needs, p.Lease.needs("coordination.k8s.io", leases, "get", "update")...)
+		needs = append(needs, p.Lease.permissions("coordination.k8s.io", leases, "get", "update")...)
 		here := Object{Namespace: p.Lease.Namespace}
-		needs = append(needs, here.needs("coordination.k8s.io", leases, "create")...)
-		needs = append(needs, here.needs("", "events", "create", "patch")...) // of who leads
+		needs = append(needs, here.permissions("coordination.k8s.io", leases, "create")...)
+		needs = append(needs, here.permissions("", "events", "create", "patch")...) // leader election events
 	}
-	needs = append(needs, p.Configuration.needs("admissionregistration.k8s.io", hooks, "delete", "get")...)
+	needs = append(needs, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "delete", "get")...)
 	if p.Webhook {
-		needs = append(needs, p.Configuration.needs("admissionregistration.k8s.io", hooks, "patch")...)
-		needs = append(needs, Of("admissionregistration.k8s.io", hooks, "create")...)
+		needs = append(needs, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "patch")...)
+		needs = append(needs, PermissionsFor("admissionregistration.k8s.io", hooks, "create")...)
 	}
 	if p.Foreign.Name != "" {
-		needs = append(needs, p.Foreign.needs("admissionregistration.k8s.io", hooks, "get")...)
+		needs = append(needs, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "get")...)
 		if p.Replace {
-			needs = append(needs, p.Foreign.needs("admissionregistration.k8s.io", hooks, "delete")...)
+			needs = append(needs, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "delete")...)
 		}
 	}
 	if p.Secret.Name != "" {
-		needs = append(needs, p.Secret.needs("", secrets, "get", "patch", "update")...)
-		needs = append(needs, Object{Namespace: p.Secret.Namespace}.needs("", secrets, "create")...)
+		needs = append(needs, p.Secret.permissions("", secrets, "get", "patch", "update")...)
+		needs = append(needs, Object{Namespace: p.Secret.Namespace}.permissions("", secrets, "create")...)
 	}
 	if p.Certificates.Name != "" {
-		needs = append(needs, p.Certificates.needs("", secrets, "list", "watch")...)
+		needs = append(needs, p.Certificates.permissions("", secrets, "list", "watch")...)
 	}
 	for _, r := range p.Managed {
-		needs = append(needs, Of(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
-		needs = append(needs, Of(r.Group, r.Name+"/status", "update")...)
-		needs = append(needs, Of(r.Group, r.Name+"/finalizers", "update")...)
+		needs = append(needs, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
+		needs = append(needs, PermissionsFor(r.Group, r.Name+"/status", "update")...)
+		needs = append(needs, PermissionsFor(r.Group, r.Name+"/finalizers", "update")...)
 	}
 	if len(p.Managed) > 0 {
-		needs = append(needs, Of("espalier.dev", "bindings", replace...)...)
-		needs = append(needs, Of("", secrets, manage...)...) // credentials, and connection details
+		needs = append(needs, PermissionsFor("espalier.dev", "bindings", replace...)...)
+		needs = append(needs, PermissionsFor("", secrets, manage...)...) // credentials and connection details
 	}
-	return sorted(needs)
+	return normalize(needs)
 }
 
-func (o Object) needs(group, resource string, verbs ...string) []Need {
-	needs := Of(group, resource, verbs...)
-	for i := range needs {
-		needs[i].Namespace, needs[i].Name = o.Namespace, o.Name
+func (o Object) permissions(group, resource string, verbs ...string) []Permission {
+	all := PermissionsFor(group, resource, verbs...)
+	for i := range all {
+		all[i].Namespace, all[i].Name = o.Namespace, o.Name
 	}
-	return needs
+	return all
 }
 
-// Impersonation is the verb of acting as somebody else.
-const Impersonation = "impersonate"
+// VerbImpersonate is the verb that permits impersonation.
+const VerbImpersonate = "impersonate"
 
-// Impersonate is what the controllers need in order to act as a service account.
-func Impersonate(namespace, name string) Need {
-	return Need{Verb: Impersonation, Resource: "serviceaccounts", Namespace: namespace, Name: name}
+// Impersonate is the permission to impersonate a service account.
+func Impersonate(namespace, name string) Permission {
+	return Permission{Verb: VerbImpersonate, Resource: "serviceaccounts", Namespace: namespace, Name: name}
 }

@@ -9,24 +9,24 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
-// ControllersRole is the name of the roles, and of their bindings, that let the controllers
-// do what they do in every cluster.
+// ControllersRole is the name of the roles and bindings that the controllers need in every
+// cluster.
 const ControllersRole = "espalier-controllers"
 
-// Grant is what somebody needs, as the objects that grant it.
+// Grant is a set of permissions, rendered as the roles and bindings that grant it.
 type Grant struct {
-	// Name is that of all the objects.
-	Name  string
-	Needs []Need
-	// To is who needs it. While that isn't known there are roles without bindings.
-	To []rbacv1.Subject
+	// Name is the name of all these objects.
+	Name        string
+	Permissions []Permission
+	// Subjects are the subjects. If empty, there are roles without bindings.
+	Subjects []rbacv1.Subject
 }
 
-// Objects are a ClusterRole for what is needed in all namespaces, and a Role for what is
-// needed in one, each with its binding.
+// Objects returns a ClusterRole for the permissions in all namespaces, and a Role for those
+// in each single namespace, with their bindings.
 func (g Grant) Objects() []any {
 	var out []any
-	for _, scope := range Scopes(g.Needs) {
+	for _, scope := range Scopes(g.Permissions) {
 		meta := metav1.ObjectMeta{Namespace: scope.Namespace, Name: g.Name}
 		kind := func(name string) metav1.TypeMeta {
 			if scope.Namespace == "" {
@@ -35,60 +35,60 @@ func (g Grant) Objects() []any {
 			return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: name}
 		}
 		role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind("Role").Kind, Name: g.Name}
-		rules := Rules(scope.Needs)
+		rules := Rules(scope.Permissions)
 		if scope.Namespace == "" {
 			out = append(out, &rbacv1.ClusterRole{TypeMeta: kind("Role"), ObjectMeta: meta, Rules: rules})
 		} else {
 			out = append(out, &rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: meta, Rules: rules})
 		}
 		switch {
-		case len(g.To) == 0:
+		case len(g.Subjects) == 0:
 		case scope.Namespace == "":
-			out = append(out, &rbacv1.ClusterRoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta, RoleRef: role, Subjects: g.To})
+			out = append(out, &rbacv1.ClusterRoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta, RoleRef: role, Subjects: g.Subjects})
 		default:
-			out = append(out, &rbacv1.RoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta, RoleRef: role, Subjects: g.To})
+			out = append(out, &rbacv1.RoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta, RoleRef: role, Subjects: g.Subjects})
 		}
 	}
 	return out
 }
 
-// Account is a service account as the subject of a binding.
-func Account(namespace, name string) rbacv1.Subject {
+// ServiceAccount is a service account as the subject of a binding.
+func ServiceAccount(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
 
-// ParseAccount reads a service account, written NAMESPACE:NAME as kubectl has it.
-func ParseAccount(text string) (rbacv1.Subject, error) {
+// ParseServiceAccount parses NAMESPACE:NAME, the form that kubectl uses.
+func ParseServiceAccount(text string) (rbacv1.Subject, error) {
 	namespace, name, ok := strings.Cut(text, ":")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, ":") {
 		return rbacv1.Subject{}, errors.New("must be NAMESPACE:NAME")
 	}
-	return Account(namespace, name), nil
+	return ServiceAccount(namespace, name), nil
 }
 
-// User is somebody as the subject of a binding, by the name that the API server knows him
-// under.
-func User(name string) rbacv1.Subject {
+// UserSubject is a user as the subject of a binding, given the username that the API server
+// reports. A service account's username gives the service account.
+func UserSubject(name string) rbacv1.Subject {
 	if namespace, account, err := serviceaccount.SplitUsername(name); err == nil {
-		return Account(namespace, account)
+		return ServiceAccount(namespace, account)
 	}
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
-// Argument names a subject to 'espalier rbac'.
-func Argument(s rbacv1.Subject) string {
+// SubjectFlag is the flag of 'espalier rbac' that names a subject.
+func SubjectFlag(s rbacv1.Subject) string {
 	if s.Kind == rbacv1.ServiceAccountKind {
 		return "--serviceaccount " + s.Namespace + ":" + s.Name
 	}
 	return "--user " + s.Name
 }
 
-// RoleOf is the name of the roles for the instances of a definition.
-func RoleOf(namespace, name string) string { return qualified("espalier", namespace, name) }
+// RoleName is the name of the roles for the instances of a definition.
+func RoleName(namespace, name string) string { return qualified("espalier", namespace, name) }
 
-// ControllersRoleOf is the name of the roles by which the controllers let another account
-// look after the instances of a definition.
-func ControllersRoleOf(namespace, name string) string {
+// ControllersRoleName is the name of the roles that the controllers need where another
+// account reconciles the instances of a definition.
+func ControllersRoleName(namespace, name string) string {
 	return qualified(ControllersRole, namespace, name)
 }
 

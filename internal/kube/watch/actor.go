@@ -10,34 +10,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// actor watches one selection of a kind. Its goroutine (run) alone owns the
-// informer: it resolves the kind, lists, watches, and starts over with back-off
-// when that ends. Others reach it in three ways that never wait for it: they
-// read its state and its store, subscribe to it, and poke it.
+// actor watches one selection of a kind. Only its goroutine (run) uses the informer: it
+// resolves the kind, lists, watches, and starts over with backoff when that ends. Other
+// goroutines never wait for it: they read its state and its store, subscribe to it, and
+// make it retry now.
 //
-// Its lock, its store's and its kind's router's are each held for a moment, with
-// none of the others, and never during a call to a listener or to the network.
-// The hub's may be held while one of them is taken, never the other way round.
+// Its lock, its store's and its kind's router's are each held for a moment, without the
+// others, and never during a call to a listener or to the network. The hub's lock may be
+// held while one of them is taken, never the other way round.
 type actor struct {
 	*kind
 	selection Selection
 	filter    labels.Selector // of a selection by labels
-	world     *world
+	env       *environment
 	store     *store
-	poke      chan struct{} // wakes it from its back-off
-	born      time.Time
+	retryNow  chan struct{} // ends the backoff
+	createdAt time.Time
 
 	mu          sync.Mutex
 	state       State
 	progress    progress
-	interrupt   context.CancelFunc          // ends the session under way
+	interrupt   context.CancelFunc          // ends the running session
 	resource    schema.GroupVersionResource // what that session watches
-	kindGone    bool                        // the CRD was deleted; not yet acted upon
-	refresh     bool                        // the CRD changed; not yet listed anew
-	second      *time.Timer                 // lists once more after the CRD changed
-	wellSince   time.Time                   // it has been in sync since, in the attempt under way
-	subscribers members[*listener]
-	servings    []*Serving // replaced, not changed
+	kindGone    bool                        // the CRD was deleted; not handled yet
+	refresh     bool                        // the CRD changed; not listed again yet
+	secondList  *time.Timer                 // lists once more after a change of the CRD
+	syncedSince time.Time                   // since when the current attempt is in sync
+	subscribers countedSet[*listener]
+	watchers    []*KindWatch // replaced, never modified
 	events      uint64
 
 	// Guarded by the hub's lock.
@@ -45,14 +45,14 @@ type actor struct {
 	cancel context.CancelFunc
 }
 
-func newActor(w *world, k *kind, s Selection) *actor {
+func newActor(w *environment, k *kind, s Selection) *actor {
 	now := time.Now()
 	return &actor{
-		kind: k, selection: s, filter: parsed(s.labels), world: w,
-		store: newStore(w.OwnerLabel),
-		poke:  make(chan struct{}, 1),
-		state: State{Phase: Syncing, Since: now},
-		born:  now,
+		kind: k, selection: s, filter: parsed(s.labels), env: w,
+		store:     newStore(w.OwnerLabel),
+		retryNow:  make(chan struct{}, 1),
+		state:     State{Phase: Syncing, Since: now},
+		createdAt: now,
 	}
 }
 
@@ -61,12 +61,12 @@ func (a *actor) run(ctx context.Context) {
 	defer a.store.close()
 	defer func() {
 		if a.current().Reason == Forbidden {
-			a.world.barred(a.gvk, -1)
+			a.env.forbiddenChanged(a.gvk, -1)
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.second != nil {
-			a.second.Stop()
+		if a.secondList != nil {
+			a.secondList.Stop()
 		}
 	}()
 	var retry backoff
@@ -76,29 +76,28 @@ func (a *actor) run(ctx context.Context) {
 		s, err = a.watch(ctx, s)
 		switch {
 		case errors.Is(err, errInterrupted):
-			continue // there is news of the kind
+			continue // the kind changed
 		case errors.Is(err, errKindGone):
 			retry.reset()
-		case starting(err) && retry.delay == 0:
-			retry.prompt() // it is about to go well
+		case isStarting(err) && retry.delay == 0:
+			retry.retrySoon() // the kind is about to be served
 		default:
-			retry.after(a.takeWell(time.Now()))
+			retry.recordAttempt(a.takeSyncedDuration(time.Now()))
 		}
 		if err != nil && ctx.Err() == nil {
-			a.world.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.class(), "reason", err.Error())
+			a.env.Logger.V(1).Info("Watch ended", "kind", a.gvk, "selection", a.selection.class(), "reason", err.Error())
 		}
-		retry.pause(ctx, a.poke)
+		retry.pause(ctx, a.retryNow)
 	}
 }
 
-// errKindGone ends an attempt that began with the news that the kind is deleted.
+// errKindGone ends an attempt that found the kind deleted.
 var errKindGone = errors.New("kind deleted")
 
-// watch watches once, for as long as it goes well. It returns the session for
-// the next attempt to go on with.
+// watch watches until that fails. It returns the session that the next attempt continues.
 func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	if a.takeKindGone() {
-		a.lose(&UnavailableError{Reason: WaitingForKind, Message: "the definition of " + a.gvk.Kind + " was deleted", Gone: true})
+		a.markKindGone(&UnavailableError{Reason: WaitingForKind, Message: "the CustomResourceDefinition of " + a.gvk.Kind + " was deleted", Gone: true})
 		return nil, errKindGone
 	}
 	s, err := a.resume(ctx, s)
@@ -107,90 +106,91 @@ func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	}
 	err = s.run(ctx)
 	if errors.Is(err, errInterrupted) {
-		a.renew()
+		a.startGeneration()
 	}
 	return s, err
 }
 
-// resume returns the session to run: the one that ended, so that its revision is
-// where to go on from, or a new one if the kind is served elsewhere now.
+// resume returns the session to run: the previous one, so that the watch continues from its
+// revision, or a new one if the kind is now served elsewhere.
 func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
-	resource, err := a.world.Resolve(ctx, a.gvk)
+	resource, err := a.env.Resolve(ctx, a.gvk)
 	if ctx.Err() != nil {
 		return s, ctx.Err()
 	}
 	if err != nil {
 		why := classify(a.gvk, err)
 		if why.Gone {
-			a.lose(why)
+			a.markKindGone(why)
 			return nil, err
 		}
-		told := a.advance(func(p *progress) { p.failed(why, time.Now()) })
-		if a.takeRefresh() && !told {
-			a.tell() // the kind has changed, if not for the better: it may be served otherwise
+		notified := a.updateProgress(func(p *progress) { p.failed(why, time.Now()) })
+		if a.takeRefresh() && !notified {
+			a.notify() // the kind changed and still fails; it may be served differently
 		}
 		return s, err
 	}
 	if s != nil && s.resource == resource {
 		return s, nil
 	}
-	a.renew()
+	a.startGeneration()
 	return newSession(a, resource), nil
 }
 
-// lose empties the store and tells the subscribers: the kind doesn't exist, and
-// so neither do its objects. The state says so before the first of them hears of
-// it: who is woken by an object's end must not take what it can't read for gone.
-func (a *actor) lose(why *UnavailableError) {
+// markKindGone empties the store and notifies the subscribers: the kind does not exist, so
+// neither do its objects. The state changes before the deletions are routed: a subscriber
+// that one of them wakes must not take an object that it cannot read for gone.
+func (a *actor) markKindGone(why *UnavailableError) {
 	gone := a.store.clear()
-	a.advance(func(p *progress) {
+	a.updateProgress(func(p *progress) {
 		*p = progress{}
 		p.failed(why, time.Now())
 	})
 	a.emit(gone, Subscriber{})
 }
 
-// renew begins a generation.
-func (a *actor) renew() {
+// startGeneration increments the state's generation.
+func (a *actor) startGeneration() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state.Generation++
 }
 
-// advance changes the progress, and tells the subscribers if that changes what
-// they see. It reports whether it did.
-func (a *actor) advance(change func(*progress)) (told bool) {
+// updateProgress changes the progress, notifies the subscribers if their view of the state
+// changes, and reports whether it did.
+func (a *actor) updateProgress(change func(*progress)) (notified bool) {
 	now := time.Now()
 	a.mu.Lock()
 	wasGone := a.progress.gone()
 	change(&a.progress)
-	if a.wellSince.IsZero() && a.progress.listed && a.progress.watching {
-		a.wellSince = now
+	if a.syncedSince.IsZero() && a.progress.listed && a.progress.watching {
+		a.syncedSince = now
 	}
 	before := a.state
 	a.state.Phase, a.state.Reason, a.state.Message = a.progress.state(now)
-	// A kind that is gone has no objects, which is news also of one that couldn't be read.
-	news := before.Phase != a.state.Phase || before.Reason != a.state.Reason || !wasGone && a.progress.gone()
-	if news {
+	// A kind that is gone has no objects, which subscribers must learn even if the kind was
+	// unavailable before.
+	stateChanged := before.Phase != a.state.Phase || before.Reason != a.state.Reason || !wasGone && a.progress.gone()
+	if stateChanged {
 		a.state.Since = now
 	}
 	is := a.state
 	a.mu.Unlock()
 	switch {
 	case before.Reason != Forbidden && is.Reason == Forbidden:
-		a.world.barred(a.gvk, 1)
+		a.env.forbiddenChanged(a.gvk, 1)
 	case before.Reason == Forbidden && is.Reason != Forbidden:
-		a.world.barred(a.gvk, -1)
+		a.env.forbiddenChanged(a.gvk, -1)
 	}
-	if news {
-		a.world.Logger.V(1).Info("Kind's state changed", "kind", a.gvk, "selection", a.selection.class(), // an object's name may come from a Secret
+	if stateChanged {
+		a.env.Logger.V(1).Info("Watch state changed", "kind", a.gvk, "selection", a.selection.class(), // not the selection: a name may come from a Secret
 			"phase", is.Phase, "reason", is.Reason, "message", is.Message)
-		a.tell()
+		a.notify()
 	}
-	return news
+	return stateChanged
 }
 
-// kindChanged acts on news of the kind's definition, without waiting.
+// kindChanged reacts to a change of the kind's definition. It does not block.
 func (a *actor) kindChanged(change KindChange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -198,47 +198,49 @@ func (a *actor) kindChanged(change KindChange) {
 	a.kindGone = a.kindGone || change == KindDeleted
 	if change == KindUpdated {
 		a.refresh = true
-		a.lookTwice()
+		a.scheduleSecondList()
 	}
 	watching := a.interrupt != nil
 	if watching && change != KindAdded {
 		a.interrupt()
 	}
 	if watching && !pending && (change != KindAdded || a.state.Phase == Synced) {
-		return // it ends by itself, or it arrived long ago
+		return // the session ends by itself, or the kind has long been served
 	}
 	select {
-	case a.poke <- struct{}{}:
-	default: // it is being woken already
+	case a.retryNow <- struct{}{}:
+	default: // a retry is requested already
 	}
 }
 
-// secondLook is when a kind that was changed is listed once more: the API server
-// takes a moment to read its objects the new way, and doesn't say when.
-const secondLook = 3 * time.Second
+// secondListDelay is how long after a change of its definition a kind is listed once more:
+// the API server takes a moment to read objects by the new definition, and does not say
+// when it does.
+const secondListDelay = 3 * time.Second
 
-// lookTwice lists once more after a while. The lock is held.
-func (a *actor) lookTwice() {
-	if a.second != nil {
-		a.second.Reset(secondLook)
+// scheduleSecondList lists once more after secondListDelay. The lock is held.
+func (a *actor) scheduleSecondList() {
+	if a.secondList != nil {
+		a.secondList.Reset(secondListDelay)
 		return
 	}
-	a.second = time.AfterFunc(secondLook, func() {
+	a.secondList = time.AfterFunc(secondListDelay, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.second = nil
+		a.secondList = nil
 		if a.interrupt != nil {
 			a.interrupt()
 		}
 	})
 }
 
-// takeWell tells for how long the attempt that ended was in sync, if it was.
-func (a *actor) takeWell(now time.Time) (while time.Duration, well bool) {
+// takeSyncedDuration returns for how long the attempt that ended was in sync, and whether
+// it was.
+func (a *actor) takeSyncedDuration(now time.Time) (synced time.Duration, wasSynced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	since := a.wellSince
-	a.wellSince = time.Time{}
+	since := a.syncedSince
+	a.syncedSince = time.Time{}
 	return now.Sub(since), !since.IsZero()
 }
 
@@ -258,7 +260,7 @@ func (a *actor) takeKindGone() bool {
 	return gone
 }
 
-// current returns the state now.
+// current returns the state.
 func (a *actor) current() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,7 +24,7 @@ func BenchmarkEvent(b *testing.B) {
 	source.revision = instances * children * 2
 	woken := make(chan Cause, instances)
 	s := newStage(scripts{configMap: source})
-	s.world.Enqueue = func(_ Subscriber, c Cause) { woken <- c }
+	s.env.Enqueue = func(_ Subscriber, c Cause) { woken <- c }
 	before := heap()
 	for i := range instances {
 		s.commit(fmt.Sprint("instance-", i), ChildrenOf(configMap, fmt.Sprintf("applyset-%032d-v1", i)))
@@ -35,7 +35,7 @@ func BenchmarkEvent(b *testing.B) {
 	began := time.Now()
 	go func() { ended <- s.Run(ctx) }()
 	for range instances {
-		<-woken // each is told once that the kind is synced
+		<-woken // each is notified once that the kind is synced
 	}
 	b.Logf("%d objects and %d subscribers synced in %s", instances*children, instances, time.Since(began))
 

@@ -16,33 +16,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// deed is one thing that somebody does to a hub, as data: it is drawn outside of
+// operation is one call of a hub, as data: it is drawn outside of
 // the bubble in which it is done.
-type deed struct {
-	what string
-	who  int
-	kind int
-	to   int
+type operation struct {
+	what       string
+	subscriber int
+	kind       int
+	to         int
 }
 
-var deeds = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) deed {
-	return deed{
+var operations = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) operation {
+	return operation{
 		what: rapid.SampledFrom([]string{
-			"want", "want", "want", "want", "commit", "commit", "discard", "forget", "forget the kind", "serve", "stop serving",
+			"want", "want", "want", "want", "commit", "commit", "discard", "forget", "forget the kind", "serve", "stop kindWatch",
 			"arrive", "alter", "delete", "install", "uninstall", "forbid", "allow", "grant", "write", "wait", "wait long",
 		}).Draw(t, "what"),
-		who:  rapid.IntRange(0, 2).Draw(t, "who"),
-		kind: rapid.IntRange(0, 1).Draw(t, "kind"),
-		to:   rapid.IntRange(0, 6).Draw(t, "to"),
+		subscriber: rapid.IntRange(0, 2).Draw(t, "subscriber"),
+		kind:       rapid.IntRange(0, 1).Draw(t, "kind"),
+		to:         rapid.IntRange(0, 6).Draw(t, "to"),
 	}
 }), 10, 80)
 
-// books is a hub with everybody who has to do with it.
+// books is a hub with its subscribers and the model of its counts.
 type books struct {
 	*stage
-	kinds    [2]schema.GroupVersionKind
-	leases   [3]*Lease
-	servings []*Serving
+	kinds       [2]schema.GroupVersionKind
+	leases      [3]*Lease
+	kindWatches []*KindWatch
 }
 
 var roleKind = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
@@ -56,35 +56,35 @@ func (b *books) target(kind, to int) Target {
 	}[to]
 }
 
-func (b *books) do(d deed) {
-	sub := Subscriber{object.Key{Group: "kro.run", Kind: fmt.Sprint("Kind", d.who%2), Name: fmt.Sprint(d.who)}}
+func (b *books) do(d operation) {
+	sub := Subscriber{object.Key{Group: "kro.run", Kind: fmt.Sprint("Kind", d.subscriber%2), Name: fmt.Sprint(d.subscriber)}}
 	gvk := b.kinds[d.kind]
 	forbid := func(string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("no role"))
 	}
 	switch d.what {
 	case "want":
-		if b.leases[d.who] == nil {
-			b.leases[d.who] = b.Begin(sub)
+		if b.leases[d.subscriber] == nil {
+			b.leases[d.subscriber] = b.Begin(sub)
 		}
-		b.leases[d.who].Want(b.target(d.kind, d.to))
+		b.leases[d.subscriber].Watch(b.target(d.kind, d.to))
 	case "commit", "discard":
-		if l := b.leases[d.who]; l != nil && d.what == "commit" {
+		if l := b.leases[d.subscriber]; l != nil && d.what == "commit" {
 			l.Commit()
 		} else if l != nil {
 			l.Discard()
 		}
-		b.leases[d.who] = nil
+		b.leases[d.subscriber] = nil
 	case "forget":
 		b.Forget(sub)
 	case "forget the kind":
 		b.ForgetKind(sub.GroupKind())
 	case "serve":
-		b.servings = append(b.servings, b.Serve(gvk, func(object.Key, Cause) {}))
-	case "stop serving":
-		if n := len(b.servings); n > 0 {
-			b.servings[n-1].Stop()
-			b.servings = b.servings[:n-1]
+		b.kindWatches = append(b.kindWatches, b.WatchKind(gvk, func(object.Key, Cause) {}))
+	case "stop kindWatch":
+		if n := len(b.kindWatches); n > 0 {
+			b.kindWatches[n-1].Stop()
+			b.kindWatches = b.kindWatches[:n-1]
 		}
 	case "arrive", "alter", "delete":
 		b.KindChanged(gvk.GroupKind(), map[string]KindChange{"arrive": KindAdded, "alter": KindUpdated, "delete": KindDeleted}[d.what])
@@ -103,7 +103,7 @@ func (b *books) do(d deed) {
 	case "grant":
 		b.script(roleKind).put(made(roleKind, "/x", 0))
 	case "write":
-		done := b.Writing(gvk, "a", "x", sub)
+		done := b.BeginWrite(gvk, "a", "x", sub)
 		b.Record(made(gvk, "a/x", 1000, partOf, "o"), sub)
 		done()
 	case "wait":
@@ -114,18 +114,18 @@ func (b *books) do(d deed) {
 	synctest.Wait()
 }
 
-// check holds the hub's counts against who holds what.
+// check compares the counts of the hub with the model.
 func (b *books) check() error {
 	b.Hub.mu.Lock()
 	defer b.Hub.mu.Unlock()
-	wanted, guests := map[*actor]int{}, map[*actor]int{}
+	wanted, narrower := map[*actor]int{}, map[*actor]int{}
 	subscribed := map[*actor]map[*listener]int{}
 	routes := map[schema.GroupVersionKind]int{}
-	hold := func(l *listener, held holding) {
+	hold := func(l *listener, held targetSet) {
 		for t, a := range held {
 			wanted[a]++
 			if t.selection != a.selection {
-				guests[a]++
+				narrower[a]++
 			}
 			if subscribed[a] == nil {
 				subscribed[a] = map[*listener]int{}
@@ -135,7 +135,7 @@ func (b *books) check() error {
 		}
 	}
 	for _, sub := range b.subs {
-		hold(sub.listener, sub.held)
+		hold(sub.listener, sub.committed)
 	}
 	for _, l := range b.leases {
 		if l != nil {
@@ -144,15 +144,15 @@ func (b *books) check() error {
 	}
 	for gvk, k := range b.Hub.kinds {
 		for s, a := range k.actors {
-			n := len(a.served())
-			if a.wanted != wanted[a]+n || a.guests != guests[a] {
-				return fmt.Errorf("%s (%s) counts %d wanted and %d guests, and has %d, %d", gvk.Kind, s, a.wanted, a.guests, wanted[a]+n, guests[a])
+			n := len(a.kindWatches())
+			if a.count != wanted[a]+n || a.narrower != narrower[a] {
+				return fmt.Errorf("%s (%s) counts %d interests and %d narrower ones, and has %d, %d", gvk.Kind, s, a.count, a.narrower, wanted[a]+n, narrower[a])
 			}
 			if got := a.subscribers.len(); got != len(subscribed[a]) {
 				return fmt.Errorf("%s (%s) has %d subscribers, want %d", gvk.Kind, s, got, len(subscribed[a]))
 			}
-			if a.wanted == 0 && a.grace == nil {
-				return fmt.Errorf("%s (%s) is wanted by nobody and stays", gvk.Kind, s)
+			if a.count == 0 && a.grace == nil {
+				return fmt.Errorf("%s (%s) has no interest and stays", gvk.Kind, s)
 			}
 			delete(wanted, a)
 		}
@@ -169,9 +169,9 @@ func (b *books) check() error {
 // total counts what the index was told to add and not yet to remove.
 func (x *index[S]) total() int {
 	n := 0
-	count := func(m *members[S]) {
+	count := func(m *countedSet[S]) {
 		for _, one := range m.list {
-			n += one.times
+			n += one.count
 		}
 		for _, times := range m.many {
 			n += times
@@ -189,16 +189,16 @@ func (x *index[S]) total() int {
 	return n
 }
 
-func TestTheHubKeepsItsBooks(t *testing.T) {
+func TestHubCountsAgreeWithAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		all := deeds.Draw(rt, "deeds")
+		all := operations.Draw(rt, "operations")
 		var wrong error
 		synctest.Test(t, func(t *testing.T) {
 			b := &books{stage: newStage(scripts{roleKind: newScript()})}
 			for i := range b.kinds {
 				b.kinds[i] = schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: fmt.Sprint("Leaf", i)}
 			}
-			b.world.Rights = []schema.GroupVersionKind{roleKind}
+			b.env.PermissionKinds = []schema.GroupVersionKind{roleKind}
 			wrong = b.play(t, all)
 		})
 		if wrong != nil {
@@ -207,8 +207,8 @@ func TestTheHubKeepsItsBooks(t *testing.T) {
 	})
 }
 
-// play does all deeds, and then ends everything: nothing may be left.
-func (b *books) play(t *testing.T, all []deed) error {
+// play does all operations, and then ends everything: nothing may be left.
+func (b *books) play(t *testing.T, all []operation) error {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { ended <- b.Run(ctx) }()
@@ -216,7 +216,7 @@ func (b *books) play(t *testing.T, all []deed) error {
 	for i, d := range all {
 		b.do(d)
 		if err := b.check(); err != nil {
-			return fmt.Errorf("after deed %d (%+v): %w", i, d, err)
+			return fmt.Errorf("after operation %d (%+v): %w", i, d, err)
 		}
 	}
 	for _, l := range b.leases {
@@ -228,12 +228,12 @@ func (b *books) play(t *testing.T, all []deed) error {
 	for _, kind := range []string{"Kind0", "Kind1"} {
 		b.ForgetKind(schema.GroupKind{Group: "kro.run", Kind: kind})
 	}
-	for _, s := range b.servings {
+	for _, s := range b.kindWatches {
 		s.Stop()
 	}
 	pass(time.Hour)
-	if left := b.Stats(); len(left) > 0 || len(b.subs) > 0 || b.rights.count != 0 {
-		return fmt.Errorf("left are %d subscriptions, %d forbidden, and %+v", len(b.subs), b.rights.count, left)
+	if left := b.Stats(); len(left) > 0 || len(b.subs) > 0 || b.permissionWatcher.count != 0 {
+		return fmt.Errorf("left are %d subscriptions, %d forbidden, and %+v", len(b.subs), b.permissionWatcher.count, left)
 	}
 	return nil
 }

@@ -17,38 +17,39 @@ const (
 	Added     Change = "Added"
 	Updated   Change = "Updated"
 	Deleted   Change = "Deleted"
-	Resync    Change = "Resync"    // nothing happened; look at it all the same
+	Resync    Change = "Resync"    // nothing happened; reconcile all the same
 	KindState Change = "KindState" // the kind's State changed; Cause.Object names only the kind
 )
 
-// Priority is how soon an event deserves to be handled.
+// Priority is how soon an event should be handled.
 type Priority uint8
 
 // The priorities, lowest first.
 const (
 	Background Priority = iota // a replay: a first list, or what a relist found
-	Normal                     // a status moved, or a kind's state did
-	Urgent                     // an object came, went, or was changed in what people write
+	Normal                     // a status changed, or a kind's state
+	Urgent                     // an object was created or deleted, or its spec, labels or annotations changed
 )
 
-// Cause says why a subscriber is woken. It is a hint for queues, logs and
-// metrics: wake-ups coalesce, so what to do follows from the objects.
+// Cause says why a subscriber is woken. It is a hint for queues, logs and metrics: events
+// are coalesced, so the subscriber decides by the objects themselves.
 type Cause struct {
-	Object   object.Key
-	Change   Change
-	Priority Priority
-	Was, Is  Metadata  // before and after; zero where the object wasn't or isn't
-	At       time.Time // when the hub learnt of it
+	Object     object.Key
+	Change     Change
+	Priority   Priority
+	Old, New   Metadata  // before and after; zero where the object does not exist
+	ObservedAt time.Time // when the hub saw the change
 }
 
-// Metadata are the parts of an object's metadata that tell its incarnations apart.
+// Metadata is the part of an object's metadata that distinguishes its incarnations and
+// generations.
 type Metadata struct {
 	UID        string
 	Generation int64
 	Deleting   bool
 }
 
-func marksOf(o *unstructured.Unstructured) Metadata {
+func metadataFrom(o *unstructured.Unstructured) Metadata {
 	if o == nil {
 		return Metadata{}
 	}
@@ -58,23 +59,23 @@ func marksOf(o *unstructured.Unstructured) Metadata {
 	return Metadata{UID: uid, Generation: generation, Deleting: m["deletionTimestamp"] != nil}
 }
 
-// transition is one change in a store. Either side may be absent, but not both.
+// transition is one change in a store. At least one side is set.
 type transition struct {
-	was, is *unstructured.Unstructured
-	replay  bool // there before we looked
+	old, new *unstructured.Unstructured
+	replay   bool // the object existed before the watch began
 }
 
 func (t transition) cause(now time.Time) Cause {
-	c := Cause{Object: object.KeyOf(t.object()), Was: marksOf(t.was), Is: marksOf(t.is), At: now}
+	c := Cause{Object: object.KeyOf(t.object()), Old: metadataFrom(t.old), New: metadataFrom(t.new), ObservedAt: now}
 	switch {
-	case t.was == nil:
+	case t.old == nil:
 		c.Change = Added
-	case t.is == nil:
+	case t.new == nil:
 		c.Change = Deleted
 	default:
 		c.Change = Updated
 	}
-	c.Priority = t.priority(c.Was, c.Is)
+	c.Priority = t.priority(c.Old, c.New)
 	return c
 }
 
@@ -82,8 +83,8 @@ func (t transition) priority(was, is Metadata) Priority {
 	switch {
 	case t.replay:
 		return Background
-	case t.was == nil, t.is == nil, was != is,
-		!sameStrings(t.was, t.is, "labels"), !sameStrings(t.was, t.is, "annotations"):
+	case t.old == nil, t.new == nil, was != is,
+		!sameStrings(t.old, t.new, "labels"), !sameStrings(t.old, t.new, "annotations"):
 		return Urgent
 	default:
 		return Normal
@@ -91,15 +92,15 @@ func (t transition) priority(was, is Metadata) Priority {
 }
 
 func (t transition) object() *unstructured.Unstructured {
-	if t.is != nil {
-		return t.is
+	if t.new != nil {
+		return t.new
 	}
-	return t.was
+	return t.old
 }
 
 func sameStrings(a, b *unstructured.Unstructured, field string) bool {
 	return maps.EqualFunc(child(metadataOf(a), field), child(metadataOf(b), field), func(x, y any) bool {
 		left, ok := x.(string)
-		return ok && y == any(left) // comparing what isn't a string could panic
+		return ok && y == any(left) // comparing other types could panic
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestACauseSaysHowUrgentItIs(t *testing.T) {
+func TestCausePriority(t *testing.T) {
 	vpcWith := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 		o := made(vpc, "a/x", 2, "app", "db")
 		o.SetGeneration(1)
@@ -29,14 +29,14 @@ func TestACauseSaysHowUrgentItIs(t *testing.T) {
 		change   Change
 		priority Priority
 	}{
-		"somebody changes the spec":      {transition{was, vpcWith(spec), false}, Updated, Urgent},
-		"somebody changes a label":       {transition{was, vpcWith(label), false}, Updated, Urgent},
-		"somebody changes an annotation": {transition{was, vpcWith(note), false}, Updated, Urgent},
-		"somebody deletes it":            {transition{was, vpcWith(dying), false}, Updated, Urgent},
-		"it is new":                      {transition{nil, was, false}, Added, Urgent},
-		"it is gone":                     {transition{was, nil, false}, Deleted, Urgent},
-		"its status moves":               {transition{was, vpcWith(status), false}, Updated, Normal},
-		"it was there before":            {transition{nil, was, true}, Added, Background},
+		"the spec changes":      {transition{was, vpcWith(spec), false}, Updated, Urgent},
+		"a label changes":       {transition{was, vpcWith(label), false}, Updated, Urgent},
+		"an annotation changes": {transition{was, vpcWith(note), false}, Updated, Urgent},
+		"it is deleted":         {transition{was, vpcWith(dying), false}, Updated, Urgent},
+		"it is new":             {transition{nil, was, false}, Added, Urgent},
+		"it is gone":            {transition{was, nil, false}, Deleted, Urgent},
+		"its status moves":      {transition{was, vpcWith(status), false}, Updated, Normal},
+		"it was there before":   {transition{nil, was, true}, Added, Background},
 	}
 	for name, c := range cases {
 		got := c.cause(time.Now())

@@ -34,9 +34,9 @@ func (s *script) breakOff(code int64, reason string) {
 	clear(s.watches)
 }
 
-// TestWhatALostKindsObjectsWakeKnowsThatTheyAreNotAll plays who is taken apart: it
-// is let go when it reads that nothing is left.
-func TestWhatALostKindsObjectsWakeKnowsThatTheyAreNotAll(t *testing.T) {
+// A subscriber that is being deleted releases its finalizer when a read finds no children.
+// The state of a kind that is gone must say so before the deletions of its objects wake it.
+func TestDeletionsOfAGoneKindComeAfterItsState(t *testing.T) {
 	var there []*unstructured.Unstructured
 	for i := range 50 {
 		there = append(there, made(vpc, fmt.Sprint("a/", i), i+1, partOf, "owner"))
@@ -44,19 +44,19 @@ func TestWhatALostKindsObjectsWakeKnowsThatTheyAreNotAll(t *testing.T) {
 	sc := newScript(there...)
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		var mu sync.Mutex
-		woken, deceived := 0, 0
-		s.world.Enqueue = func(_ Subscriber, c Cause) {
+		woken, misled := 0, 0
+		s.env.Enqueue = func(_ Subscriber, c Cause) {
 			if c.Change != Deleted {
 				return
 			}
-			lease := s.Begin(who("worker"))
+			lease := s.Begin(subscriberOf("worker"))
 			defer lease.Discard()
 			left, state := lease.Children(vpc, "owner")
 			mu.Lock()
 			defer mu.Unlock()
 			woken++
 			if state.Phase == Synced && len(left) == 0 {
-				deceived++
+				misled++
 			}
 		}
 		s.commit("i", ChildrenOf(vpc, "owner"))
@@ -64,8 +64,8 @@ func TestWhatALostKindsObjectsWakeKnowsThatTheyAreNotAll(t *testing.T) {
 		s.install(vpc, nil)
 		s.KindChanged(vpc.GroupKind(), KindDeleted)
 		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
-		if woken != 50 || deceived != 0 {
-			t.Errorf("of %d wake-ups %d read that nothing is left", woken, deceived)
+		if woken != 50 || misled != 0 {
+			t.Errorf("of %d wake-ups %d read that nothing is left", woken, misled)
 		}
 	})
 }
@@ -75,8 +75,8 @@ func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		var mu sync.Mutex
 		served := true
-		resolve := s.world.Resolve
-		s.world.Resolve = func(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
+		resolve := s.env.Resolve
+		s.env.Resolve = func(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !served {
@@ -92,20 +92,20 @@ func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 		mu.Unlock()
 		s.KindChanged(vpc.GroupKind(), KindUpdated)
 		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
-		s.expect(t, "the kind is told of, and no object's end", "i: KindState Vpc ")
+		s.expect(t, "a notification of the kind, and no deletion of an object", "i: KindState Vpc ")
 		if got := s.Owned(vpc, "o"); len(got) != 1 {
 			t.Errorf("there are %d objects, want the one that was there", len(got))
 		}
 	})
 }
 
-// TestTheEndOfAKindThatNobodyCouldReadIsTold is what somebody waits for who began when it
-// was not served any more, after a restart say: there are no objects whose end would tell.
-func TestTheEndOfAKindThatNobodyCouldReadIsTold(t *testing.T) {
+// A subscriber that began when the kind was no longer served, after a restart for example,
+// knows no objects whose deletion would wake it.
+func TestDeletionOfAnUnreadableKindNotifies(t *testing.T) {
 	onStage(t, scripts{}, func(t *testing.T, s *stage) {
 		var mu sync.Mutex
 		gone := false
-		s.world.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
+		s.env.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return Resource{}, &UnavailableError{Reason: WaitingForKind, Message: "v1alpha1 is not served", Gone: gone}
@@ -120,14 +120,14 @@ func TestTheEndOfAKindThatNobodyCouldReadIsTold(t *testing.T) {
 		synctest.Wait()
 		s.expect(t, "the kind is gone, and its objects with it", "i: KindState Vpc ")
 		pass(time.Hour)
-		s.expect(t, "it is told once")
+		s.expect(t, "one notification")
 	})
 }
 
-// TestAChangedKindIsLookedAtTwice has the API server read objects the old way for
+// TestAChangedKindIsListedTwice has the API server read objects the old way for
 // a moment after it announced the new one, and then begin with the new way
 // without a word.
-func TestAChangedKindIsLookedAtTwice(t *testing.T) {
+func TestAChangedKindIsListedTwice(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))
@@ -140,11 +140,11 @@ func TestAChangedKindIsLookedAtTwice(t *testing.T) {
 		sc.mu.Lock()
 		sc.objects[objectName{"a", "x"}] = changed
 		sc.mu.Unlock()
-		pass(2 * secondLook)
+		pass(2 * secondListDelay)
 		if got, _ := s.Get(vpc, "a", "x"); got.Object["spec"] == nil {
 			t.Error("the object is read as it was under the old schema")
 		}
-		s.expect(t, "what reads differently is told of", "i: Updated Vpc a/x")
+		s.expect(t, "an object that reads differently is routed", "i: Updated Vpc a/x")
 		lists := sc.lists
 		pass(time.Hour)
 		if sc.lists != lists {
@@ -153,7 +153,7 @@ func TestAChangedKindIsLookedAtTwice(t *testing.T) {
 	})
 }
 
-func TestAWatchThatWentWellIsResumedSoon(t *testing.T) {
+func TestAWatchThatWasInSyncIsResumedSoon(t *testing.T) {
 	forbid := func(string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "vpcs"}, "", errors.New("no role"))
 	}
@@ -188,12 +188,12 @@ func TestAWatchThatWentWellIsResumedSoon(t *testing.T) {
 	}
 }
 
-// TestAServedObjectIsReadWhereItsServingLooks keeps one object in two watches, of
+// TestServedReadsTheStoreOfTheKindWatch keeps one object in two watches, of
 // which that of the whole kind is faster.
-func TestAServedObjectIsReadWhereItsServingLooks(t *testing.T) {
+func TestServedReadsTheStoreOfTheKindWatch(t *testing.T) {
 	whole, managed := newScript(made(vpc, "a/x", 1, partOf, "o")), newScript(made(vpc, "a/x", 1, partOf, "o"))
 	onStage(t, scripts{vpc: whole}, func(t *testing.T, s *stage) {
-		s.world.open = func(_ Resource, sel Selection) source {
+		s.env.open = func(_ Resource, sel Selection) source {
 			if sel == All() {
 				return whole
 			}
@@ -202,7 +202,7 @@ func TestAServedObjectIsReadWhereItsServingLooks(t *testing.T) {
 		s.commit("parent", ChildrenOf(vpc, "o"))
 		synctest.Wait()
 		var found []bool
-		s.Serve(vpc, func(k object.Key, c Cause) {
+		s.WatchKind(vpc, func(k object.Key, c Cause) {
 			if k.Name != "" {
 				_, ok := s.Served(vpc, k.Namespace, k.Name)
 				found = append(found, ok)
@@ -217,7 +217,7 @@ func TestAServedObjectIsReadWhereItsServingLooks(t *testing.T) {
 	})
 }
 
-func TestNewsAfterADeletionIsNotLost(t *testing.T) {
+func TestAChangeAfterADeletionIsNotLost(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))
@@ -232,18 +232,18 @@ func TestNewsAfterADeletionIsNotLost(t *testing.T) {
 	})
 }
 
-func TestABurstOfWritesLeavesNothingBehind(t *testing.T) {
+func TestInFlightWritesAreRemovedAfterABurst(t *testing.T) {
 	onStage(t, scripts{configMap: newScript()}, func(t *testing.T, s *stage) {
 		s.commit("keep", Child(configMap, "a", "x"))
 		synctest.Wait()
 		for i := range 1000 {
 			o := made(configMap, fmt.Sprint("a/", i), 200+i, partOf, "o")
-			done := s.Writing(configMap, "a", o.GetName(), who("w"))
-			s.Record(o, who("w"))
+			done := s.BeginWrite(configMap, "a", o.GetName(), subscriberOf("w"))
+			s.Record(o, subscriberOf("w"))
 			done()
-			s.RecordGone(configMap, "a", o.GetName(), string(o.GetUID()), who("w"))
+			s.RecordGone(configMap, "a", o.GetName(), string(o.GetUID()), subscriberOf("w"))
 		}
-		pass(4 * provisional)
+		pass(4 * provisionalTTL)
 		k := s.kinds[configMap]
 		tombstones := k.actors[Managed()].store.tombstones
 		if n := len(k.writes.ended) + len(k.writes.writes) + len(tombstones.byUID) + len(tombstones.uids); n != 0 {
@@ -252,13 +252,13 @@ func TestABurstOfWritesLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestAKindsSubscribersAreForgottenTogether(t *testing.T) {
+func TestForgetKindForgetsAllItsSubscribers(t *testing.T) {
 	onStage(t, scripts{configMap: newScript()}, func(t *testing.T, s *stage) {
 		s.commit("i", ChildrenOf(configMap, "o"))
 		s.commit("j", ChildrenOf(configMap, "p"))
 		other := Subscriber{object.Key{Group: "kro.run", Kind: "Eks", Name: "k"}}
 		lease := s.Begin(other)
-		lease.Want(ChildrenOf(configMap, "q"))
+		lease.Watch(ChildrenOf(configMap, "q"))
 		lease.Commit()
 		s.ForgetKind(vpc.GroupKind())
 		if got := s.Stats(); len(got) != 1 || got[0].Subscribers != 1 || len(s.subs) != 1 {
@@ -272,9 +272,9 @@ func TestAKindsSubscribersAreForgottenTogether(t *testing.T) {
 	})
 }
 
-// TestARevokedRightIsNoticedByAWatchThatIsOpen revokes a right without ending the watches that
+// TestRecheckAccessEndsAnOpenWatchWithoutPermission revokes a right without ending the watches that
 // it has opened.
-func TestARevokedRightIsNoticedByAWatchThatIsOpen(t *testing.T) {
+func TestRecheckAccessEndsAnOpenWatchWithoutPermission(t *testing.T) {
 	objects, others := newScript(made(vpc, "ns/a", 1, partOf, "x")), newScript()
 	onStage(t, scripts{vpc: objects, configMap: others}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"), Child(configMap, "b", "x"))
@@ -288,11 +288,11 @@ func TestARevokedRightIsNoticedByAWatchThatIsOpen(t *testing.T) {
 		pass(time.Minute)
 		s.expectState(t, vpc, Managed(), Synced, "") // the watch goes on
 		lists := others.lists
-		s.Recheck(schema.GroupResource{Group: vpc.Group, Resource: "others"})
+		s.RecheckAccess(schema.GroupResource{Group: vpc.Group, Resource: "others"})
 		s.expectState(t, vpc, Managed(), Synced, "")
-		s.Recheck(schema.GroupResource{Group: vpc.Group, Resource: vpc.Kind}) // as the stage calls it
+		s.RecheckAccess(schema.GroupResource{Group: vpc.Group, Resource: vpc.Kind}) // as the stage calls it
 		s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
-		s.expect(t, "whoever counts on it is told", "i: KindState Vpc ")
+		s.expect(t, "subscribers are notified", "i: KindState Vpc ")
 		if others.lists != lists {
 			t.Errorf("another kind was listed %d times for it", others.lists-lists)
 		}
@@ -302,9 +302,9 @@ func TestARevokedRightIsNoticedByAWatchThatIsOpen(t *testing.T) {
 	})
 }
 
-// TestARoleHealsAtOnce grants what was forbidden for so long that the next attempt
+// TestAForbiddenWatchRetriesWhenARoleComes grants what was forbidden for so long that the next attempt
 // would be minutes away.
-func TestARoleHealsAtOnce(t *testing.T) {
+func TestAForbiddenWatchRetriesWhenARoleComes(t *testing.T) {
 	roles := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
 	forbidden, granted := newScript(), newScript(made(roles, "/old", 1))
 	forbid := func(string) error {
@@ -312,7 +312,7 @@ func TestARoleHealsAtOnce(t *testing.T) {
 	}
 	forbidden.fail(forbid)
 	onStage(t, scripts{vpc: forbidden, roles: granted}, func(t *testing.T, s *stage) {
-		s.world.Rights = []schema.GroupVersionKind{roles}
+		s.env.PermissionKinds = []schema.GroupVersionKind{roles}
 		s.commit("i", Child(vpc, "a", "x"))
 		s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
 		s.expectState(t, roles, All(), Synced, "")
@@ -329,12 +329,12 @@ func TestARoleHealsAtOnce(t *testing.T) {
 			t.Errorf("healed %s after the role came, with %d lists", took, forbidden.lists-refused)
 		}
 		pass(time.Minute)
-		s.expectState(t, roles, All(), Unwatched, "") // nothing is forbidden, so nobody cares
+		s.expectState(t, roles, All(), Unwatched, "") // nothing is forbidden
 
 		forbidden.fail(forbid)
 		pass(time.Minute)
 		s.expectState(t, roles, All(), Synced, "")
-		s.Forget(who("i"))
+		s.Forget(subscriberOf("i"))
 		pass(2 * time.Minute)
 		if got := s.Stats(); len(got) != 0 {
 			t.Errorf("left are %+v", got)
@@ -342,11 +342,11 @@ func TestARoleHealsAtOnce(t *testing.T) {
 	})
 }
 
-// TestAChangeForTheWorseIsToldToo changes a kind that isn't served into one that
+// TestAFailingChangeOfAKindNotifiesToo changes a kind that isn't served into one that
 // still isn't, in this version: it may be in another.
-func TestAChangeForTheWorseIsToldToo(t *testing.T) {
+func TestAFailingChangeOfAKindNotifiesToo(t *testing.T) {
 	onStage(t, scripts{}, func(t *testing.T, s *stage) {
-		s.world.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
+		s.env.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
 			return Resource{}, &UnavailableError{Reason: WaitingForKind, Message: "v1alpha1 is not served"}
 		}
 		s.commit("i", Child(vpc, "a", "x"))
@@ -359,19 +359,19 @@ func TestAChangeForTheWorseIsToldToo(t *testing.T) {
 	})
 }
 
-// TestAnObjectIsReadWhereItsStateIs keeps an object in a store whose watch fails,
+// TestReadAndStateComeFromTheSameActor keeps an object in a store whose watch fails,
 // after its own watch has seen it go.
-func TestAnObjectIsReadWhereItsStateIs(t *testing.T) {
+func TestReadAndStateComeFromTheSameActor(t *testing.T) {
 	one, managed := newScript(made(vpc, "a/x", 1, partOf, "o")), newScript(made(vpc, "a/x", 1, partOf, "o"))
 	onStage(t, scripts{vpc: one}, func(t *testing.T, s *stage) {
-		s.world.open = func(_ Resource, sel Selection) source {
+		s.env.open = func(_ Resource, sel Selection) source {
 			if sel == Managed() {
 				return managed
 			}
 			return one
 		}
 		s.commit("parent", ChildrenOf(vpc, "o"))
-		lease := s.Begin(who("i"))
+		lease := s.Begin(subscriberOf("i"))
 		defer lease.Discard()
 		lease.Object(vpc, "a", "x")
 		synctest.Wait()
@@ -419,9 +419,9 @@ func TestAWatchThatBreaksAtOnceBacksOff(t *testing.T) {
 	})
 }
 
-// TestAKindThatWasMissingForLongMayTakeAMomentToStart refuses its first requests
+// TestAStartingKindIsNotUnavailableAtOnce refuses its first requests
 // as an API server does that isn't ready to serve it.
-func TestAKindThatWasMissingForLongMayTakeAMomentToStart(t *testing.T) {
+func TestAStartingKindIsNotUnavailableAtOnce(t *testing.T) {
 	onStage(t, scripts{}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))
 		pass(10 * time.Minute)

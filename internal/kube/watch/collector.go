@@ -4,9 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NewCollector reports the Stats of hubs as metrics. Watches of single objects and
-// of label selections are summed up by kind, as are those of several hubs, so that
-// their number doesn't make series.
+// NewCollector reports the Stats of hubs as metrics. Watches of single objects and of label
+// selections are summed up by kind, as are several hubs, so that their number does not grow
+// the number of series.
 func NewCollector(hubs func() []*Hub) prometheus.Collector { return collector{hubs} }
 
 type collector struct{ hubs func() []*Hub }
@@ -18,13 +18,13 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	watchesDesc     = describe("watches", "Watches by state and, where unavailable, reason.", "state", "reason")
-	subscribersDesc = describe("subscribers", "Instances and controllers that a watch wakes.")
-	objectsDesc     = describe("objects", "Objects held.")
-	eventsDesc      = describe("events_total", "Changes seen, for as long as the kind has been watched.")
-	ageDesc         = describe("age_seconds", "For how long the oldest of the watches has run.")
+	subscribersDesc = describe("subscribers", "Instances and controllers that a watch notifies.")
+	objectsDesc     = describe("objects", "Objects in the cache.")
+	eventsDesc      = describe("events_total", "Changes seen since the kind is watched.")
+	ageDesc         = describe("age_seconds", "Age of the oldest watch.")
 )
 
-// series are the labels that the metrics have in common.
+// series are the labels that all metrics have in common.
 type series struct{ group, version, kind, class string }
 
 // Describe implements prometheus.Collector.
@@ -48,7 +48,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	var all []KindStats
 	for _, hub := range c.hubs() {
 		all = append(all, hub.Stats()...)
-		for of, events := range hub.past() {
+		for of, events := range hub.endedEvents() {
 			totals[of] = sums{events: totals[of].events + float64(events)}
 		}
 	}

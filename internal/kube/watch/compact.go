@@ -13,19 +13,18 @@ import (
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// compactor makes the small copies of objects that the stores keep: the managed fields
-// are cut down to what our own manager applied, or is to get from those of former engines,
-// and are shared between siblings; kubectl's copy of the object is dropped; and names that
-// recur are stored once, as are references to owners, which siblings have in common.
+// compactor makes the small copies of objects that the stores hold. Of the managed fields
+// it keeps only what our own manager applied, or is to take over from former engines, and
+// shares these between siblings. It drops kubectl's last-applied annotation. Recurring
+// names are stored once, as are owner references, which siblings have in common.
 //
-// Copies share with each other, and so are read-only. It is safe for concurrent
-// use.
+// Copies share data with each other, so they are read-only. It is safe for concurrent use.
 type compactor struct {
 	manager string
-	// former says which entries of other managers are kept too; nil for none.
-	former func(manager, operation, subresource string) bool
-	// annotated keeps kubectl's copy.
-	annotated bool
+	// isFormerEntry says which entries of other managers are kept too; nil for none.
+	isFormerEntry func(manager, operation, subresource string) bool
+	// keepLastApplied keeps the last-applied annotation.
+	keepLastApplied bool
 
 	mu      sync.Mutex
 	strings interner[string, string]
@@ -33,8 +32,8 @@ type compactor struct {
 	owners  interner[string, any]
 }
 
-// compact returns a small copy of o, which it leaves alone. The copy of a copy
-// is equal to it.
+// compact returns a small copy of o and does not modify o. The copy of a copy is equal to
+// it.
 func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstructured {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,11 +41,11 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 	for key, value := range o.Object {
 		switch key {
 		case "apiVersion", "kind":
-			out[c.string(key)] = c.names(value)
+			out[c.intern(key)] = c.internAll(value)
 		case "metadata":
-			out[c.string(key)] = c.metadata(value)
+			out[c.intern(key)] = c.metadata(value)
 		default:
-			out[c.string(key)] = c.value(value)
+			out[c.intern(key)] = c.internKeys(value)
 		}
 	}
 	return &unstructured.Unstructured{Object: out}
@@ -55,49 +54,49 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 func (c *compactor) metadata(v any) any {
 	in, ok := v.(map[string]any)
 	if !ok {
-		return c.value(v)
+		return c.internKeys(v)
 	}
 	out := make(map[string]any, len(in))
 	for key, value := range in {
 		switch key {
 		case "managedFields":
-			if own := c.own(value); own != nil {
-				out[c.string(key)] = own
+			if own := c.ownEntries(value); own != nil {
+				out[c.intern(key)] = own
 			}
 		case "annotations":
 			if kept := c.annotations(value); kept != nil {
-				out[c.string(key)] = kept
+				out[c.intern(key)] = kept
 			}
 		case "ownerReferences":
-			out[c.string(key)] = c.references(value)
+			out[c.intern(key)] = c.references(value)
 		case "labels", "namespace", "finalizers":
-			out[c.string(key)] = c.names(value)
+			out[c.intern(key)] = c.internAll(value)
 		default:
-			out[c.string(key)] = c.value(value)
+			out[c.intern(key)] = c.internKeys(value)
 		}
 	}
 	return out
 }
 
-// own returns the entries that our manager applied, or that are to become ours, one copy
-// for all objects whose entries are the same; nil if there are none. When they were applied
-// is left out: it would make every entry unique.
-func (c *compactor) own(v any) any {
+// ownEntries returns the entries that our manager applied or is to take over, one copy for
+// all objects with the same entries; nil if there are none. The times are left out, which
+// would make every entry unique.
+func (c *compactor) ownEntries(v any) any {
 	entries, _ := v.([]any)
 	var own []any
 	for _, e := range entries {
 		entry, _ := e.(map[string]any)
-		if !c.keeps(entry) {
+		if !c.isKeptEntry(entry) {
 			continue
 		}
 		kept := make(map[string]any, len(entry))
 		for key, value := range entry {
 			if key != "time" {
-				kept[c.string(key)] = c.names(value)
+				kept[c.intern(key)] = c.internAll(value)
 			}
 		}
-		// Who owns references to owners names an instance, and would make each entry unique.
-		ownership.Forget(kept, "metadata", "ownerReferences")
+		// Ownership of owner references names the instance, which would make each entry unique.
+		ownership.RemoveField(kept, "metadata", "ownerReferences")
 		own = append(own, kept)
 	}
 	if own == nil {
@@ -110,29 +109,28 @@ func (c *compactor) own(v any) any {
 	return c.managed.share(sha256.Sum256(raw), own)
 }
 
-func (c *compactor) keeps(entry map[string]any) bool {
+func (c *compactor) isKeptEntry(entry map[string]any) bool {
 	e := ownership.EntryOf(entry)
 	if c.manager != "" && e.Manager == c.manager && e.Operation == metav1.ManagedFieldsOperationApply {
 		return true
 	}
-	return c.former != nil && c.former(e.Manager, string(e.Operation), e.Subresource)
+	return c.isFormerEntry != nil && c.isFormerEntry(e.Manager, string(e.Operation), e.Subresource)
 }
 
-// references copies a list of references to owners, one copy for all objects that have the
-// same owner.
+// references copies owner references, one copy for all objects of the same owner.
 func (c *compactor) references(v any) any {
 	in, ok := v.([]any)
 	if !ok {
-		return c.value(v)
+		return c.internKeys(v)
 	}
 	out := make([]any, len(in))
 	for i, ref := range in {
 		raw, err := json.Marshal(ref)
 		if err != nil {
-			out[i] = c.names(ref)
+			out[i] = c.internAll(ref)
 			continue
 		}
-		out[i] = c.owners.share(string(raw), c.names(ref))
+		out[i] = c.owners.share(string(raw), c.internAll(ref))
 	}
 	return out
 }
@@ -140,12 +138,12 @@ func (c *compactor) references(v any) any {
 func (c *compactor) annotations(v any) any {
 	in, ok := v.(map[string]any)
 	if !ok {
-		return c.value(v)
+		return c.internKeys(v)
 	}
 	out := make(map[string]any, len(in))
 	for key, value := range in {
-		if key != lastApplied || c.annotated {
-			out[c.string(key)] = value
+		if key != lastApplied || c.keepLastApplied {
+			out[c.intern(key)] = value
 		}
 	}
 	if len(out) == 0 {
@@ -154,19 +152,19 @@ func (c *compactor) annotations(v any) any {
 	return out
 }
 
-// value copies with its keys shared.
-func (c *compactor) value(v any) any {
+// internKeys copies a value and interns its keys.
+func (c *compactor) internKeys(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			out[c.string(key)] = c.value(value)
+			out[c.intern(key)] = c.internKeys(value)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, value := range v {
-			out[i] = c.value(value)
+			out[i] = c.internKeys(value)
 		}
 		return out
 	default:
@@ -174,22 +172,22 @@ func (c *compactor) value(v any) any {
 	}
 }
 
-// names copies with keys and strings shared: for values that recur in many
-// objects.
-func (c *compactor) names(v any) any {
+// internAll copies a value and interns its keys and strings: for values that many objects
+// have in common.
+func (c *compactor) internAll(v any) any {
 	switch v := v.(type) {
 	case string:
-		return c.string(v)
+		return c.intern(v)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			out[c.string(key)] = c.names(value)
+			out[c.intern(key)] = c.internAll(value)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, value := range v {
-			out[i] = c.names(value)
+			out[i] = c.internAll(value)
 		}
 		return out
 	default:
@@ -197,4 +195,4 @@ func (c *compactor) names(v any) any {
 	}
 }
 
-func (c *compactor) string(s string) string { return c.strings.share(s, s) }
+func (c *compactor) intern(s string) string { return c.strings.share(s, s) }

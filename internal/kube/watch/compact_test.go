@@ -48,10 +48,10 @@ func childOf(tb testing.TB, instance, n int) *unstructured.Unstructured {
 	return o
 }
 
-func TestCompactKeepsAllAnnotationsThatCount(t *testing.T) {
+func TestCompactKeepsLastAppliedOnRequest(t *testing.T) {
 	o := childOf(t, 1, 2)
 	for annotated, want := range map[bool]int{false: 1, true: 2} {
-		c := &compactor{annotated: annotated}
+		c := &compactor{keepLastApplied: annotated}
 		if got := c.compact(o).GetAnnotations(); len(got) != want {
 			t.Errorf("annotated: %t, got %v", annotated, got)
 		}
@@ -79,15 +79,15 @@ func TestCompactKeepsWhatIsNeeded(t *testing.T) {
 	small.DeepCopy() // whoever changes a copy begins like this
 }
 
-// TestAChildCostsLittle measures the budget of DESIGN.md: 8 KiB per child.
-func TestAChildCostsLittle(t *testing.T) {
+// TestCompactChildrenUseLittleMemory measures the budget of DESIGN.md: 8 KiB per child.
+func TestCompactChildrenUseLittleMemory(t *testing.T) {
 	const instances, budget = 2000, 8 << 10
 	cost := func(keep func(*unstructured.Unstructured) *unstructured.Unstructured) int {
 		s := newStore(partOf)
 		before := heap()
 		for i := range instances {
 			for n := range 5 {
-				s.saw(keep(childOf(t, i, n)))
+				s.observe(keep(childOf(t, i, n)))
 			}
 		}
 		after := heap()
@@ -121,7 +121,7 @@ func BenchmarkCompact(b *testing.B) {
 	}
 }
 
-func TestCompactSharesOwnersAndForgetsWhoOwnsThem(t *testing.T) {
+func TestCompactSharesOwnerReferences(t *testing.T) {
 	c := &compactor{manager: "kro.run/applyset"}
 	owned := func(n int) *unstructured.Unstructured {
 		o := childOf(t, 1, n)

@@ -10,99 +10,99 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Config is what a hub needs of its surroundings.
+// Config configures a hub.
 type Config struct {
 	Client dynamic.Interface
 
-	// Resolve says where a kind is served. For a kind that doesn't exist its
-	// error is, or wraps, an *UnavailableError or a no-match error. It is called
-	// by the kind's actor each time it starts over, so it should be quick for
-	// kinds that are known, and fresh for kinds that have come or gone.
+	// Resolve returns where a kind is served. For a kind that does not exist its error is,
+	// or wraps, an *UnavailableError or a no-match error. The actor of the kind calls it
+	// each time it starts over, so it should be quick for known kinds, and up to date for
+	// kinds that have come or gone.
 	Resolve func(ctx context.Context, kind schema.GroupVersionKind) (Resource, error)
 
-	// Enqueue wakes a subscriber. It is called from many goroutines, sometimes
-	// several times for one change, and must not block: informers wait for it.
-	// No lock of the hub is held during the call.
+	// Enqueue wakes a subscriber. It is called from many goroutines, sometimes several
+	// times for one change, and must not block: informers wait for it. The hub holds no
+	// lock during the call.
 	Enqueue func(Subscriber, Cause)
 
-	// Managed is the label that Managed selects by, OwnerLabel the one whose
-	// value groups the children of one owner. OwnerLabel defaults to Managed.
-	Managed    string
-	OwnerLabel string
+	// ManagedLabel is the label that Managed selects by. The value of OwnerLabel groups the
+	// children of one owner; it defaults to ManagedLabel.
+	ManagedLabel string
+	OwnerLabel   string
 
-	// FieldManager is whose managed fields are kept; all others are dropped, but for the
-	// entries that Former names, which this program takes over. It may be nil.
-	FieldManager string
-	Former       func(manager, operation, subresource string) bool
+	// FieldManager is the manager whose managed fields are kept. All others are dropped,
+	// except for the entries that IsFormerEntry selects, which this program takes over.
+	// IsFormerEntry may be nil.
+	FieldManager  string
+	IsFormerEntry func(manager, operation, subresource string) bool
 
-	// Annotated are kinds all of whose objects' annotations are kept. From others
-	// kubectl's copy of the object is dropped.
-	Annotated []schema.GroupVersionKind
+	// KeepLastApplied are the kinds whose objects keep kubectl's last-applied annotation.
+	// It is dropped from objects of other kinds.
+	KeepLastApplied []schema.GroupVersionKind
 
-	// Rights are kinds whose objects say what we may do. While a watch is
-	// forbidden these are watched, and a change of one makes it try again at once.
-	// They may be forbidden themselves; what is forbidden is then tried again with
-	// back-off alone.
-	Rights []schema.GroupVersionKind
+	// PermissionKinds are the kinds whose objects grant permissions. They are watched while
+	// a watch is forbidden, and a change of one makes the forbidden watch retry at once.
+	// They may be forbidden themselves; then a forbidden watch is retried with backoff
+	// alone.
+	PermissionKinds []schema.GroupVersionKind
 
-	// As names by whose rights it watches, other than this program's. Teller is the
-	// hub that the Rights are watched by then, with this program's rights: whoever may
-	// little may not read who may what.
-	As     string
-	Teller *Hub
+	// ImpersonatedUser is the user that the client impersonates, if any. PermissionsHub
+	// then watches the PermissionKinds, with this program's own permissions: an
+	// impersonated user may not be allowed to read roles.
+	ImpersonatedUser string
+	PermissionsHub   *Hub
 
-	// Grace is for how long a watch outlives its last subscriber, 30 seconds by
-	// default.
+	// Grace is how long a watch outlives its last subscriber; 30 seconds by default.
 	Grace time.Duration
 
 	Logger logr.Logger
 }
 
-// Hub shares watches of kinds between subscribers. All its methods are safe for
-// concurrent use, return at once, and take the hub's lock for the time of a few
-// map operations only: nothing waits for a list, a watch or a listener.
+// Hub shares watches of kinds between subscribers. All its methods are safe for concurrent
+// use, return at once, and hold the hub's lock for a few map operations only: nothing waits
+// for a list, a watch or a listener.
 type Hub struct {
-	world  world
-	rights rights
+	env               environment
+	permissionWatcher permissionWatcher
 
 	mu      sync.RWMutex
 	kinds   map[schema.GroupVersionKind]*kind
 	subs    map[Subscriber]*subscription
-	ctx     context.Context // the life that Run gives to actors, which others start
+	ctx     context.Context // of Run; the parent of the actors' contexts
 	actors  sync.WaitGroup
 	stopped bool
 }
 
-// world is what an actor sees of its surroundings.
-type world struct {
+// environment is what an actor uses of its hub.
+type environment struct {
 	Config
 	open func(Resource, Selection) source
-	// barred is told of each watch that becomes forbidden, and of each that no
-	// longer is.
-	barred func(kind schema.GroupVersionKind, by int)
+	// forbiddenChanged is called with 1 for each watch that becomes forbidden, and with -1
+	// for each that no longer is.
+	forbiddenChanged func(kind schema.GroupVersionKind, by int)
 }
 
-// New returns a hub, which watches once it is Run.
+// New returns a hub, which watches once Run is called.
 func New(c Config) *Hub {
 	if c.Grace == 0 {
 		c.Grace = 30 * time.Second
 	}
 	if c.OwnerLabel == "" {
-		c.OwnerLabel = c.Managed
+		c.OwnerLabel = c.ManagedLabel
 	}
 	h := &Hub{
-		world: world{Config: c, open: func(r Resource, s Selection) source { return remote(c.Client, r, s, c.Managed) }},
+		env:   environment{Config: c, open: func(r Resource, s Selection) source { return remoteSource(c.Client, r, s, c.ManagedLabel) }},
 		kinds: map[schema.GroupVersionKind]*kind{},
 		subs:  map[Subscriber]*subscription{},
 	}
-	h.rights.hub = h
-	h.world.barred = h.rights.barred
+	h.permissionWatcher.hub = h
+	h.env.forbiddenChanged = h.permissionWatcher.addForbidden
 	return h
 }
 
-// Run watches what is wanted, also what was before it was called, until the
-// context ends. It returns after all watches have ended; the hub can't be run
-// again, and wanting from it is without effect from then on.
+// Run watches until the context ends, also what was requested before it was called. It
+// returns after all watches have ended. The hub cannot be run again, and requests have no
+// effect from then on.
 func (h *Hub) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.ctx = ctx
@@ -125,8 +125,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// launch starts the actor's goroutine, once, and once there is a life for it to
-// live in. The lock is held.
+// launch starts the actor's goroutine, at most once, and not before Run. The lock is held.
 func (h *Hub) launch(a *actor) {
 	if a.cancel != nil || h.ctx == nil || h.stopped {
 		return

@@ -82,12 +82,12 @@ func TestSelectorsRouteByNamespace(t *testing.T) {
 			t.Errorf("selected %d objects, want 1", len(got))
 		}
 		if got := s.Select(configMap, "b", app); len(got) != 0 {
-			t.Errorf("selected %d objects in a namespace that nobody watches", len(got))
+			t.Errorf("selected %d objects in an unwatched namespace", len(got))
 		}
 	})
 }
 
-func TestALeaseReplacesTheSetAsAWhole(t *testing.T) {
+func TestCommitReplacesAllTargets(t *testing.T) {
 	maps := newScript(made(configMap, "a/old", 1, partOf, "x"), made(configMap, "a/new", 2, partOf, "x"))
 	touch := func(t *testing.T, s *stage, reason string, want ...string) {
 		maps.put(made(configMap, "a/old", 0, partOf, "x"))
@@ -99,8 +99,8 @@ func TestALeaseReplacesTheSetAsAWhole(t *testing.T) {
 		synctest.Wait()
 		s.inbox.take()
 
-		l := s.Begin(who("i"))
-		if got := l.Want(Child(configMap, "a", "new")); got.Phase != Synced {
+		l := s.Begin(subscriberOf("i"))
+		if got := l.Watch(Child(configMap, "a", "new")); got.Phase != Synced {
 			t.Errorf("state is %v, want Synced", got)
 		}
 		both := []string{"i: Updated ConfigMap a/new", "i: Updated ConfigMap a/old"}
@@ -113,7 +113,7 @@ func TestALeaseReplacesTheSetAsAWhole(t *testing.T) {
 		l.Discard()
 		touch(t, s, "a late discard of an older lease", "i: Updated ConfigMap a/new")
 
-		s.Forget(who("i"))
+		s.Forget(subscriberOf("i"))
 		touch(t, s, "forgotten")
 		if len(s.subs) != 0 {
 			t.Errorf("%d subscriptions are left", len(s.subs))
@@ -121,12 +121,12 @@ func TestALeaseReplacesTheSetAsAWhole(t *testing.T) {
 	})
 }
 
-func TestAWatchStopsAfterItsGrace(t *testing.T) {
+func TestAWatchStopsAfterItsGracePeriod(t *testing.T) {
 	maps := newScript()
 	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(configMap, "a", "x"))
 		s.expectState(t, configMap, Managed(), Synced, "")
-		s.Forget(who("i"))
+		s.Forget(subscriberOf("i"))
 		pass(29 * time.Second)
 		s.expectState(t, configMap, Managed(), Synced, "")
 		s.commit("i", Child(configMap, "a", "x"))
@@ -135,9 +135,9 @@ func TestAWatchStopsAfterItsGrace(t *testing.T) {
 		if maps.lists != 1 {
 			t.Errorf("listed %d times, want once", maps.lists)
 		}
-		s.Forget(who("i"))
+		s.Forget(subscriberOf("i"))
 		s.commit("i", Child(configMap, "a", "x"))
-		s.Forget(who("i"))
+		s.Forget(subscriberOf("i"))
 		pass(31 * time.Second)
 		s.expectState(t, configMap, Managed(), Unwatched, "")
 		if len(s.kinds) != 0 {
@@ -146,7 +146,7 @@ func TestAWatchStopsAfterItsGrace(t *testing.T) {
 	})
 }
 
-func TestAMissingKindIsWaitedForAlone(t *testing.T) {
+func TestAMissingKindDoesNotAffectOthers(t *testing.T) {
 	maps := newScript()
 	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"), Child(configMap, "a", "x"))
@@ -155,7 +155,7 @@ func TestAMissingKindIsWaitedForAlone(t *testing.T) {
 			t.Errorf("message is %q", got.Message)
 		}
 		s.expectState(t, configMap, Managed(), Synced, "")
-		s.expect(t, "each kind is told of once", "i: KindState ConfigMap ", "i: KindState Vpc ")
+		s.expect(t, "one notification for each kind", "i: KindState ConfigMap ", "i: KindState Vpc ")
 
 		pass(10 * time.Minute) // well into the longest back-off
 		s.expect(t, "nothing changed")
@@ -189,7 +189,7 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 		if want := "list vpcs.kro.run is forbidden: no role"; got.Message != want {
 			t.Errorf("message is %q, want %q", got.Message, want)
 		}
-		s.expect(t, "told once", "i: KindState Vpc ")
+		s.expect(t, "one notification", "i: KindState Vpc ")
 		refuse("watch")
 		pass(5 * time.Minute)
 		got = s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
@@ -204,7 +204,7 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 	})
 }
 
-func TestADeletedKindsObjectsAreGoneUntilItReturns(t *testing.T) {
+func TestObjectsOfADeletedKindAreGoneUntilItReturns(t *testing.T) {
 	first := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 2))
 	onStage(t, scripts{vpc: first}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))
@@ -231,7 +231,7 @@ func TestADeletedKindsObjectsAreGoneUntilItReturns(t *testing.T) {
 	})
 }
 
-func TestAnAlteredKindIsListedAnew(t *testing.T) {
+func TestAnUpdatedKindIsListedAgain(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))
@@ -241,7 +241,7 @@ func TestAnAlteredKindIsListedAnew(t *testing.T) {
 		changed.Object["spec"] = map[string]any{"defaulted": true}
 		sc.objects[objectName{"a", "x"}] = changed // the same revision reads differently
 		s.KindChanged(vpc.GroupKind(), KindUpdated)
-		s.expect(t, "subscribers are told", "i: KindState Vpc ", "i: Updated Vpc a/x")
+		s.expect(t, "subscribers are notified", "i: KindState Vpc ", "i: Updated Vpc a/x")
 		got, _ := s.Get(vpc, "a", "x")
 		if got.Object["spec"] == nil {
 			t.Error("the object is read as it was under the old schema")
@@ -249,22 +249,22 @@ func TestAnAlteredKindIsListedAnew(t *testing.T) {
 	})
 }
 
-func TestServingsAreToldOfEveryObject(t *testing.T) {
+func TestKindWatchReportsEveryObject(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 2))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		var one, two inbox
 		report := func(in *inbox) func(object.Key, Cause) {
 			return func(k object.Key, c Cause) { in.enqueue(Subscriber{k}, c) }
 		}
-		first := s.Serve(vpc, report(&one))
+		first := s.WatchKind(vpc, report(&one))
 		synctest.Wait()
 		all := []string{": KindState Vpc ", "x: Added Vpc a/x", "y: Added Vpc a/y"}
 		if diff := cmp.Diff(all, one.take()); diff != "" {
 			t.Error(diff)
 		}
-		second := s.Serve(vpc, report(&two))
+		second := s.WatchKind(vpc, report(&two))
 		if diff := cmp.Diff([]string{"x: Resync Vpc a/x", "y: Resync Vpc a/y"}, two.take()); diff != "" {
-			t.Error("a later serving is told of what is there", diff)
+			t.Error("a later KindWatch does not report the existing objects", diff)
 		}
 		first.Stop()
 		first.Stop() // a late stop doesn't hit the successor
@@ -275,7 +275,7 @@ func TestServingsAreToldOfEveryObject(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := one.take(); got != nil {
-			t.Errorf("a stopped serving was told %v", got)
+			t.Errorf("a stopped KindWatch reported %v", got)
 		}
 		if second.State().Phase != Synced || sc.lists != 1 {
 			t.Errorf("state %v after %d lists", second.State(), sc.lists)
@@ -286,12 +286,12 @@ func TestServingsAreToldOfEveryObject(t *testing.T) {
 	})
 }
 
-func TestAWholeKindServesItsSelections(t *testing.T) {
+func TestAWholeKindActorServesItsSelections(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("early", Child(vpc, "a", "x"))
 		synctest.Wait()
-		serving := s.Serve(vpc, func(object.Key, Cause) {})
+		kindWatch := s.WatchKind(vpc, func(object.Key, Cause) {})
 		synctest.Wait()
 		s.commit("early", Child(vpc, "a", "x")) // its next pass
 		s.commit("late", Child(vpc, "a", "x"), Object(vpc, "a", "x"))
@@ -301,8 +301,8 @@ func TestAWholeKindServesItsSelections(t *testing.T) {
 		}
 		s.inbox.take()
 
-		serving.Stop()
-		s.expect(t, "guests are told to look for another host", "early: KindState Vpc ", "late: KindState Vpc ")
+		kindWatch.Stop()
+		s.expect(t, "narrower interests are notified to acquire actors of their own", "early: KindState Vpc ", "late: KindState Vpc ")
 		sc.put(made(vpc, "a/x", 0, partOf, "o"))
 		s.expect(t, "nothing is missed in the meantime", "early: Updated Vpc a/x", "late: Updated Vpc a/x")
 		s.commit("early", Child(vpc, "a", "x"))
@@ -325,7 +325,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		go func() { ended <- s.Run(ctx) }()
 		s.expectState(t, vpc, Managed(), Syncing, "")
 		s.expectState(t, configMap, Managed(), Synced, "")
-		s.Forget(who("i"))
+		s.Forget(subscriberOf("i"))
 		before := time.Now()
 		cancel()
 		<-ended

@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// route says which objects of a kind wake a subscriber.
+// route selects the objects of a kind that wake a subscriber.
 type route struct {
 	by        by
 	namespace string
 	name      string
 	owner     string
-	labels    string // a selector in its string form, so that routes compare
+	labels    string // a selector as a string, so that routes are comparable
 }
 
 type by uint8
@@ -22,57 +22,55 @@ const (
 	byLabels
 )
 
-// index finds the subscribers of an object. A look-up by name or by owner takes
-// constant time; a look-up by selector takes time in the number of distinct
-// label keys that selectors ask for, plus the selectors that ask for no
-// particular value.
+// index finds the subscribers of an object. A lookup by name or by owner takes constant
+// time; a lookup by selector takes time in the number of distinct label keys of selectors,
+// plus the number of selectors without an equality.
 //
-// A subscriber may hold a route several times and stays until it has been
-// removed as often: a lease's old and new sets overlap.
+// A subscriber may be added to a route several times and stays until it was removed as
+// often: a lease's old and new sets overlap.
 //
-// It holds no lock; its owner guards it.
+// It has no lock; its owner guards it.
 type index[S comparable] struct {
 	ownerLabel string
-	names      map[objectName]*members[S]
-	owners     map[string]*members[S]
+	names      map[objectName]*countedSet[S]
+	owners     map[string]*countedSet[S]
 	groups     map[route]*group[S]
 	keyed      map[string]map[bucket]map[*group[S]]struct{} // label key → namespace and value
 	scanned    map[string]map[*group[S]]struct{}            // by namespace
 }
 
-// objectName is an object's place within its kind.
+// objectName names an object within its kind.
 type objectName struct{ namespace, name string }
 
 type bucket struct{ namespace, value string }
 
-// group is one selector in one namespace (or all), with those who use it.
+// group is one selector in one namespace, or in all, with its subscribers.
 type group[S comparable] struct {
 	namespace string
 	selector  labels.Selector
-	key       string // what it is filed under: an equality, or nothing
+	key       string // the label that it is indexed by; empty without an equality
 	value     string
-	members   members[S]
+	members   countedSet[S]
 }
 
 func newIndex[S comparable](ownerLabel string) *index[S] {
 	return &index[S]{ownerLabel: ownerLabel}
 }
 
-// add lets the route's objects wake s.
+// add makes the route's objects wake s.
 func (x *index[S]) add(s S, r route) {
 	switch r.by {
 	case byName:
 		name := objectName{r.namespace, r.name}
-		ensure(&x.names, name, func() *members[S] { return &members[S]{} }).add(s)
+		ensure(&x.names, name, func() *countedSet[S] { return &countedSet[S]{} }).add(s)
 	case byOwner:
-		ensure(&x.owners, r.owner, func() *members[S] { return &members[S]{} }).add(s)
+		ensure(&x.owners, r.owner, func() *countedSet[S] { return &countedSet[S]{} }).add(s)
 	case byLabels:
-		ensure(&x.groups, r, func() *group[S] { return x.file(r) }).members.add(s)
+		ensure(&x.groups, r, func() *group[S] { return x.addGroup(r) }).members.add(s)
 	}
 }
 
-// remove undoes one add of the same route. Removing what was never added does
-// nothing.
+// remove undoes one add of the same route. Without one it does nothing.
 func (x *index[S]) remove(s S, r route) {
 	switch r.by {
 	case byName:
@@ -83,22 +81,21 @@ func (x *index[S]) remove(s S, r route) {
 		if g := x.groups[r]; g != nil {
 			g.members.remove(s)
 			if g.members.len() == 0 {
-				x.unfile(r, g)
+				x.removeGroup(r, g)
 			}
 		}
 	}
 }
 
-// place is what routing looks at in an object.
-type place struct {
+// identity is the part of an object that routing uses.
+type identity struct {
 	objectName
 	labels labelSet
 }
 
-// find adds to out the subscribers that an object at this place wakes. A change
-// is looked up twice, as it was and as it is, since an object that stops
-// matching is an event too.
-func (x *index[S]) find(at place, out *found[S]) {
+// find adds to out the subscribers of an object. A change is looked up in its old and its
+// new form, since an object that stops matching is an event too.
+func (x *index[S]) find(at identity, out *uniqueSet[S]) {
 	out.addAll(x.names[at.objectName])
 	if len(x.owners) > 0 {
 		if owner, ok := at.labels.Lookup(x.ownerLabel); ok {
@@ -119,17 +116,17 @@ func (x *index[S]) find(at place, out *found[S]) {
 	}
 }
 
-func matching[S comparable](groups map[*group[S]]struct{}, at place, out *found[S]) {
+func matching[S comparable](groups map[*group[S]]struct{}, at identity, out *uniqueSet[S]) {
 	for g := range groups {
-		// A cluster-scoped object's namespace is the one that means all, so its
-		// groups come twice; found keeps one of each.
+		// A cluster-scoped object has the namespace that stands for all, so its
+		// groups come twice; uniqueSet keeps one of each.
 		if g.selector.Matches(at.labels) {
 			out.addAll(&g.members)
 		}
 	}
 }
 
-func (x *index[S]) file(r route) *group[S] {
+func (x *index[S]) addGroup(r route) *group[S] {
 	g := &group[S]{namespace: r.namespace, selector: parsed(r.labels)}
 	g.key, g.value = equality(g.selector)
 	if g.key == "" {
@@ -144,7 +141,7 @@ func (x *index[S]) file(r route) *group[S] {
 	return g
 }
 
-func (x *index[S]) unfile(r route, g *group[S]) {
+func (x *index[S]) removeGroup(r route, g *group[S]) {
 	delete(x.groups, r)
 	if g.key == "" {
 		discard(x.scanned, g.namespace, g)
@@ -156,7 +153,7 @@ func (x *index[S]) unfile(r route, g *group[S]) {
 	}
 }
 
-// parsed reads a selector that a Selector wrote, and which therefore parses.
+// parsed parses a selector that Selector.String has written, and which therefore is valid.
 func parsed(selector string) labels.Selector {
 	s, err := labels.Parse(selector)
 	if err != nil {
@@ -165,8 +162,8 @@ func parsed(selector string) labels.Selector {
 	return s
 }
 
-// equality returns a label and the only value of it that the selector accepts,
-// or nothing if there is no such label.
+// equality returns a label and the only value of it that the selector accepts; empty if
+// there is no such label.
 func equality(selector labels.Selector) (key, value string) {
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {

@@ -21,45 +21,45 @@ type checked struct {
 }
 
 type pair struct {
-	who   int
-	route route
+	subscriber int
+	route      route
 }
 
 func (c *checked) add(p pair) {
-	c.index.add(p.who, p.route)
+	c.index.add(p.subscriber, p.route)
 	c.plain[p]++
 }
 
 func (c *checked) remove(p pair) {
-	c.index.remove(p.who, p.route)
+	c.index.remove(p.subscriber, p.route)
 	if c.plain[p]--; c.plain[p] <= 0 {
 		delete(c.plain, p)
 	}
 }
 
-func (c *checked) find(at place) []int {
-	var out found[int]
+func (c *checked) find(at identity) []int {
+	var out uniqueSet[int]
 	c.index.find(at, &out)
 	return slices.Sorted(slices.Values(out.list))
 }
 
-func (c *checked) want(at place) []int {
-	who := map[int]bool{}
+func (c *checked) want(at identity) []int {
+	found := map[int]bool{}
 	for p := range c.plain {
 		r := p.route
 		switch r.by {
 		case byName:
-			who[p.who] = who[p.who] || at.objectName == objectName{r.namespace, r.name}
+			found[p.subscriber] = found[p.subscriber] || at.objectName == objectName{r.namespace, r.name}
 		case byOwner:
 			owner, ok := at.labels.Lookup(partOf)
-			who[p.who] = who[p.who] || ok && owner == r.owner
+			found[p.subscriber] = found[p.subscriber] || ok && owner == r.owner
 		case byLabels:
 			in := r.namespace == "" || r.namespace == at.namespace
-			who[p.who] = who[p.who] || in && parsed(r.labels).Matches(at.labels)
+			found[p.subscriber] = found[p.subscriber] || in && parsed(r.labels).Matches(at.labels)
 		}
 	}
-	maps.DeleteFunc(who, func(_ int, concerned bool) bool { return !concerned })
-	return slices.Sorted(maps.Keys(who))
+	maps.DeleteFunc(found, func(_ int, concerned bool) bool { return !concerned })
+	return slices.Sorted(maps.Keys(found))
 }
 
 // size counts what the index is made of: it is to be that of its routes.
@@ -92,17 +92,17 @@ var (
 		"", "app=db", "app=web", "app in (db)", "app in (db,web)", "app", "!app", "app!=db",
 		"app=db,tier=1", "tier=1", "tier notin (1)", partOf + "=x",
 	})
-	somePlace = rapid.Custom(func(t *rapid.T) place {
+	somePlace = rapid.Custom(func(t *rapid.T) identity {
 		set := labelSet{}
 		for _, key := range []string{"app", "tier", partOf} {
 			if value := rapid.SampledFrom([]string{"", "db", "web", "1", "x"}).Draw(t, key); value != "" {
 				set[key] = value
 			}
 		}
-		return place{objectName{someNamespace.Draw(t, "namespace"), someName.Draw(t, "name")}, set}
+		return identity{objectName{someNamespace.Draw(t, "namespace"), someName.Draw(t, "name")}, set}
 	})
 	somePair = rapid.Custom(func(t *rapid.T) pair {
-		p := pair{who: rapid.IntRange(0, 20).Draw(t, "who")}
+		p := pair{subscriber: rapid.IntRange(0, 20).Draw(t, "subscriber")}
 		switch p.route.by = rapid.SampledFrom([]by{byName, byOwner, byLabels}).Draw(t, "by"); p.route.by {
 		case byName:
 			p.route.namespace, p.route.name = someNamespace.Draw(t, "namespace"), someName.Draw(t, "name")
@@ -168,9 +168,9 @@ func BenchmarkRoute(b *testing.B) {
 			x.add(i, route{by: byName, namespace: "default", name: fmt.Sprintf("child-%d-%d", i, n)})
 		}
 	}
-	at := place{objectName{"default", "child-777-3"}, labelSet{partOf: "owner-777", "app": "db"}}
+	at := identity{objectName{"default", "child-777-3"}, labelSet{partOf: "owner-777", "app": "db"}}
 	for b.Loop() {
-		var out found[int]
+		var out uniqueSet[int]
 		x.find(at, &out)
 		if len(out.list) != 1 {
 			b.Fatal(out.list)

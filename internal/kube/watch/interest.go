@@ -2,23 +2,22 @@ package watch
 
 import (
 	"slices"
-
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// interests counts what an actor is wanted for.
+// interests counts the interests that an actor serves.
 type interests struct {
-	wanted     int // all that it serves
-	guests     int // of these, who would be served by a narrower one, were this not here
-	departures int // how often the last one left
+	count      int // all interests
+	narrower   int // of these, the ones in narrower selections, which this actor of the whole kind serves too
+	departures int // how often the last interest was released
 	grace      *time.Timer
 }
 
-// host tells whether an actor of a whole kind may take guests: not when guests
-// are all it would live for.
-func (i *interests) host() bool { return i.wanted > i.guests }
+// hasOwnInterest says whether an actor of a whole kind may also serve narrower selections:
+// not if it would run for those alone.
+func (i *interests) hasOwnInterest() bool { return i.count > i.narrower }
 
 func (i *interests) stopGrace() {
 	if i.grace != nil {
@@ -27,63 +26,64 @@ func (i *interests) stopGrace() {
 	}
 }
 
-// engage returns the actor that serves a selection, with one more interest in
-// it. The caller subscribes to it and then launches it, so that the first to want
-// a kind hears of its first state. The lock is held.
+// acquire returns the actor that serves a selection, with one more interest. The caller
+// subscribes to it and then launches it, so that the first subscriber of a kind is notified
+// of its first state. The lock is held.
 //
-// An actor of the whole kind serves every selection of it, so that no object is
-// watched twice.
-func (h *Hub) engage(gvk schema.GroupVersionKind, s Selection) *actor {
+// An actor of the whole kind serves every selection of it, so that no object is watched
+// twice.
+func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	k := ensure(&h.kinds, gvk, func() *kind {
 		return &kind{
 			gvk:       gvk,
-			router:    router{index: newIndex[*listener](h.world.OwnerLabel)},
-			compactor: &compactor{manager: h.world.FieldManager, former: h.world.Former, annotated: slices.Contains(h.world.Annotated, gvk)},
+			router:    router{index: newIndex[*listener](h.env.OwnerLabel)},
+			compactor: &compactor{manager: h.env.FieldManager, isFormerEntry: h.env.IsFormerEntry, keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk)},
 			actors:    map[Selection]*actor{},
 		}
 	})
-	if whole := k.actors[All()]; whole != nil && s != All() && whole.host() {
-		whole.wanted++
-		whole.guests++
-		return whole
+	if wholeKind := k.actors[All()]; wholeKind != nil && s != All() && wholeKind.hasOwnInterest() {
+		wholeKind.count++
+		wholeKind.narrower++
+		return wholeKind
 	}
 	a := k.actors[s]
 	if a == nil {
-		a = newActor(&h.world, k, s)
+		a = newActor(&h.env, k, s)
 		k.add(a)
 	}
-	a.wanted++
+	a.count++
 	a.stopGrace()
 	return a
 }
 
-// release takes one interest back. It returns guests to tell that their host is
-// about to leave; an actor without any interest leaves after the grace. The lock
-// is held.
-func (h *Hub) release(a *actor, s Selection) (homeless *actor) {
-	a.wanted--
+// release removes one interest. If that was the last one of an actor in its own selection,
+// it returns the actor: the caller notifies the remaining subscribers, which are in
+// narrower selections, so that they acquire actors of their own. An actor without any
+// interest stops after the grace period. The lock is held.
+func (h *Hub) release(a *actor, s Selection) (displaced *actor) {
+	a.count--
 	if s != a.selection {
-		a.guests--
+		a.narrower--
 	}
-	if a.wanted == 0 && !h.stopped {
+	if a.count == 0 && !h.stopped {
 		a.stopGrace()
 		a.departures++
 		departure := a.departures
-		a.grace = time.AfterFunc(h.world.Grace, func() { h.retire(a, departure) })
+		a.grace = time.AfterFunc(h.env.Grace, func() { h.retire(a, departure) })
 		return nil
 	}
-	if a.wanted > 0 && !a.host() && s == a.selection {
+	if a.count > 0 && !a.hasOwnInterest() && s == a.selection {
 		return a
 	}
 	return nil
 }
 
-// retire stops an actor whose grace is over, unless somebody came back, or came
-// back and left again, in the meantime. It starts nothing and waits for nothing.
+// retire stops an actor whose grace period is over, unless it was acquired in the meantime,
+// even if it was released again. It starts nothing and waits for nothing.
 func (h *Hub) retire(a *actor, departure int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if a.wanted > 0 || a.departures != departure || h.stopped {
+	if a.count > 0 || a.departures != departure || h.stopped {
 		return
 	}
 	k := h.kinds[a.gvk]

@@ -1,18 +1,18 @@
 package watch
 
-// interner gives equal values one copy. It forgets: a value that wasn't asked
-// for in the last generation goes, so that names that come and go don't pile up.
+// interner keeps one copy of equal values. A value that was not requested during the last
+// generation is dropped, so that names that come and go do not accumulate.
 //
-// It holds no lock; its owner guards it.
+// It has no lock; its owner guards it.
 type interner[K comparable, V any] struct {
 	young, old map[K]V
 }
 
-// generation is how many values make a generation: above the vocabulary of any
-// one kind, and small against its objects.
+// generation is how many values make a generation: more than the distinct names of one
+// kind, and few compared to its objects.
 const generation = 4096
 
-// share returns the copy kept under the key, which is v if there is none yet.
+// share returns the value stored under the key, and stores v if there is none.
 func (in *interner[K, V]) share(key K, v V) V {
 	if kept, ok := in.young[key]; ok {
 		return kept

@@ -15,9 +15,9 @@ type kind struct {
 	compactor *compactor
 
 	// Guarded by the hub's lock.
-	actors   map[Selection]*actor
-	past     map[string]uint64 // events of actors that have left, by class
-	labelled []*actor          // those of actors that select by labels; replaced, not changed
+	actors      map[Selection]*actor
+	endedEvents map[string]uint64 // events of stopped actors, by class
+	labelled    []*actor          // actors of selections by labels; replaced, never modified
 }
 
 func (k *kind) add(a *actor) {
@@ -29,8 +29,8 @@ func (k *kind) add(a *actor) {
 
 func (k *kind) remove(a *actor) {
 	delete(k.actors, a.selection)
-	ensure(&k.past, a.selection.class(), func() uint64 { return 0 })
-	k.past[a.selection.class()] += a.counted()
+	ensure(&k.endedEvents, a.selection.class(), func() uint64 { return 0 })
+	k.endedEvents[a.selection.class()] += a.eventCount()
 	k.labelled = slices.DeleteFunc(slices.Clone(k.labelled), func(o *actor) bool { return o == a })
 }
 
@@ -44,30 +44,30 @@ const (
 	KindDeleted KindChange = "Deleted" // its definition, and so its objects, are gone
 )
 
-// KindChanged tells the hub of a change of a kind's definition, in whatever
-// version. Watching resumes, starts over, or stops until the kind is back;
-// subscribers stay subscribed and are told as it happens.
+// KindChanged tells the hub that a kind's definition has changed, in whatever version.
+// Watching resumes, starts over, or stops until the kind is back. Subscribers stay
+// subscribed and are notified.
 //
-// It is an accelerator: what it isn't told the hub finds out, within a minute of
-// when Config.Resolve knows.
+// The call only speeds this up: without it the hub finds out within a minute after
+// Config.Resolve returns the change.
 func (h *Hub) KindChanged(gk schema.GroupKind, change KindChange) {
 	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.GroupKind() == gk }) {
 		a.kindChanged(change)
 	}
 }
 
-// GroupChanged tells the hub that kinds of a version of a group may have come. It
-// is an accelerator, as KindChanged is.
+// GroupChanged tells the hub that kinds of a group version may have been added. The call
+// only speeds things up, as KindChanged does.
 func (h *Hub) GroupChanged(gv schema.GroupVersion) {
 	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.GroupVersion() == gv }) {
 		a.kindChanged(KindAdded)
 	}
 }
 
-// Recheck has the API server asked anew whether objects of a resource may be listed and
-// watched. A watch that is open goes on after the right to it is revoked, for as long as its
-// connection lasts, and it wouldn't be known what it misses then.
-func (h *Hub) Recheck(resource schema.GroupResource) {
+// RecheckAccess restarts the watches of a resource, so that the API server authorizes them
+// again. An open watch continues after its permission was revoked, for as long as its
+// connection lasts, and nothing would show what it misses.
+func (h *Hub) RecheckAccess(resource schema.GroupResource) {
 	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.Group == resource.Group }) {
 		a.recheck(resource)
 	}
@@ -81,20 +81,20 @@ func (a *actor) recheck(resource schema.GroupResource) {
 	}
 }
 
-// Idle says that nobody wants anything of the hub.
-func (h *Hub) Idle() bool {
+// IsIdle says whether the hub has no interests.
+func (h *Hub) IsIdle() bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return len(h.kinds) == 0
 }
 
-// actorsOf returns the actors of the kinds that are meant.
-func (h *Hub) actorsOf(meant func(*kind) bool) []*actor {
+// actorsOf returns the actors of the kinds that match.
+func (h *Hub) actorsOf(matches func(*kind) bool) []*actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	var out []*actor
 	for _, k := range h.kinds {
-		if meant(k) {
+		if matches(k) {
 			out = slices.AppendSeq(out, maps.Values(k.actors))
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// labelSet reads the labels of an unstructured object where they lie. Asking
-// the object for them would copy the map for every event.
+// labelSet reads the labels of an unstructured object in place. GetLabels would copy the
+// map for every event.
 type labelSet map[string]any
 
 func labelsOf(o *unstructured.Unstructured) labelSet {
@@ -21,7 +21,7 @@ func child(m map[string]any, name string) map[string]any {
 	return c
 }
 
-// Lookup, Get and Has implement labels.Labels.
+// Lookup returns a label's value, and whether the label exists.
 func (l labelSet) Lookup(key string) (string, bool) {
 	value, ok := l[key].(string)
 	return value, ok
@@ -33,14 +33,14 @@ func (l labelSet) Get(key string) string {
 	return value
 }
 
-// Has tells whether there is such a label.
+// Has says whether the label exists.
 func (l labelSet) Has(key string) bool {
 	_, ok := l.Lookup(key)
 	return ok
 }
 
-func placeOf(o *unstructured.Unstructured) place {
-	return place{nameOf(o), labelsOf(o)}
+func identityOf(o *unstructured.Unstructured) identity {
+	return identity{nameOf(o), labelsOf(o)}
 }
 
 func nameOf(o *unstructured.Unstructured) objectName {

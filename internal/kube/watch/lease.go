@@ -6,49 +6,50 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// subscription is what a subscriber has committed to.
+// subscription is the set of targets that a subscriber has committed.
 type subscription struct {
-	listener *listener
-	held     holding
-	leases   int // under way; a subscription without held targets lives for them
+	listener  *listener
+	committed targetSet
+	leases    int // open ones; they keep a subscription without committed targets
 }
 
-// holding is a set of targets, each with the actor that serves it.
-type holding map[Target]*actor
+// targetSet maps targets to the actors that serve them.
+type targetSet map[Target]*actor
 
-// Lease collects what a subscriber wants in one pass. While it is open, events
-// of what the subscriber held before and of what it wants now both reach it.
+// Lease collects the targets that a subscriber watches during one reconcile. While it is
+// open, the subscriber receives the events of both its committed targets and those of the
+// lease. It has nothing to do with a coordination.k8s.io Lease.
 //
-// A subscriber has one lease at a time; the caller sees to that. The lease's
-// methods are safe for concurrent use.
+// A subscriber has one lease at a time, which the caller ensures. The methods are safe for
+// concurrent use.
 type Lease struct {
 	hub *Hub
 	sub *subscription
 
 	once   sync.Once
-	wanted holding // guarded by the hub's lock; nil once the lease ended
+	wanted targetSet // guarded by the hub's lock; nil once the lease ended
 }
 
-// Begin opens a lease, to be ended by Commit or Discard.
+// Begin opens a lease. The caller ends it by Commit or Discard.
 func (h *Hub) Begin(s Subscriber) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sub := ensure(&h.subs, s, func() *subscription {
-		return &subscription{listener: &listener{s, h.world.Enqueue}}
+		return &subscription{listener: &listener{s, h.env.Enqueue}}
 	})
 	sub.leases++
-	return &Lease{hub: h, sub: sub, wanted: holding{}}
+	return &Lease{hub: h, sub: sub, wanted: targetSet{}}
 }
 
-// Want declares an interest and returns the state of the kind now. From before
-// it returns, every change to the target's objects wakes the subscriber; so what
-// is read afterwards is either current or about to be announced.
+// Watch adds a target and returns the state of its kind. From before it returns, every
+// change of the target's objects wakes the subscriber; so what is read afterwards is either
+// current, or an event follows.
 //
-// Unless the state is Synced the objects may be missing from the hub without
-// being missing from the cluster. Any change of the state wakes the subscriber.
+// Unless the state is Synced, objects may be missing from the hub that exist in the
+// cluster. Any change of the state wakes the subscriber.
 //
-// Wanting on a lease that ended has no effect.
-func (l *Lease) Want(t Target) State {
+// After the lease ended, Watch has no effect but to return the state.
+func (l *Lease) Watch(t Target) State {
 	h := l.hub
 	h.mu.Lock()
 	if l.wanted == nil {
@@ -57,7 +58,7 @@ func (l *Lease) Want(t Target) State {
 	}
 	a, ok := l.wanted[t]
 	if !ok {
-		a = h.engage(t.kind, t.selection)
+		a = h.acquire(t.kind, t.selection)
 		a.subscribe(l.sub.listener, t.route)
 		h.launch(a)
 		l.wanted[t] = a
@@ -66,84 +67,83 @@ func (l *Lease) Want(t Target) State {
 	return a.current()
 }
 
-// Commit makes what was wanted the subscriber's set, as a whole.
+// Commit replaces the subscriber's targets by those of the lease.
 func (l *Lease) Commit() {
-	l.end(func(sub *subscription) (dropped holding) {
-		dropped, sub.held = sub.held, l.wanted
+	l.end(func(sub *subscription) (dropped targetSet) {
+		dropped, sub.committed = sub.committed, l.wanted
 		return dropped
 	})
 }
 
-// Discard forgets what was wanted; the subscriber keeps the set it had. After
-// Commit it does nothing, so that it can be deferred.
+// Discard drops the targets of the lease; the subscriber keeps those it had. After Commit
+// it does nothing, so it can be deferred.
 func (l *Lease) Discard() {
-	l.end(func(*subscription) holding { return l.wanted })
+	l.end(func(*subscription) targetSet { return l.wanted })
 }
 
-func (l *Lease) end(choose func(*subscription) holding) {
+func (l *Lease) end(choose func(*subscription) targetSet) {
 	l.once.Do(func() {
 		h := l.hub
 		h.mu.Lock()
 		dropped := choose(l.sub)
 		l.wanted = nil
 		l.sub.leases--
-		homeless := h.releaseAll(l.sub, dropped)
+		displaced := h.releaseAll(l.sub, dropped)
 		h.mu.Unlock()
-		tellAll(homeless)
+		notifyAll(displaced)
 	})
 }
 
-// Forget drops all that a subscriber holds. An event that is on its way may
-// still reach it.
+// Forget drops all targets of a subscriber. An event that is in flight may still reach it.
 func (h *Hub) Forget(s Subscriber) {
 	h.mu.Lock()
-	var homeless []*actor
+	var displaced []*actor
 	if sub := h.subs[s]; sub != nil {
-		dropped := sub.held
-		sub.held = nil
-		homeless = h.releaseAll(sub, dropped)
+		dropped := sub.committed
+		sub.committed = nil
+		displaced = h.releaseAll(sub, dropped)
 	}
 	h.mu.Unlock()
-	tellAll(homeless)
+	notifyAll(displaced)
 }
 
-// ForgetKind drops all that the subscribers of a kind hold: nobody serves them any
-// more. It looks at every subscription there is.
+// ForgetKind drops all targets of the subscribers of a kind, which is no longer reconciled.
+// It iterates over all subscriptions.
 func (h *Hub) ForgetKind(gk schema.GroupKind) {
 	h.mu.Lock()
-	var homeless []*actor
-	for who, sub := range h.subs {
-		if who.GroupKind() == gk {
-			dropped := sub.held
-			sub.held = nil
-			homeless = append(homeless, h.releaseAll(sub, dropped)...)
+	var displaced []*actor
+	for subscriber, sub := range h.subs {
+		if subscriber.GroupKind() == gk {
+			dropped := sub.committed
+			sub.committed = nil
+			displaced = append(displaced, h.releaseAll(sub, dropped)...)
 		}
 	}
 	h.mu.Unlock()
-	tellAll(homeless)
+	notifyAll(displaced)
 }
 
-// releaseAll lets go of targets, and of the subscription if it is empty now. It
-// returns actors whose subscribers are to be told once the lock, which is held,
-// is released.
-func (h *Hub) releaseAll(sub *subscription, dropped holding) (homeless []*actor) {
+// releaseAll releases targets, and deletes the subscription if it is empty now. It returns
+// actors whose subscribers the caller notifies after it has released the lock, which is
+// held.
+func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (displaced []*actor) {
 	for t, a := range dropped {
 		a.unsubscribe(sub.listener, t.route)
 		if left := h.release(a, t.selection); left != nil {
-			homeless = append(homeless, left)
+			displaced = append(displaced, left)
 		}
 	}
-	if len(sub.held) == 0 && sub.leases == 0 {
+	if len(sub.committed) == 0 && sub.leases == 0 {
 		delete(h.subs, sub.listener.subscriber)
 	}
-	return homeless
+	return displaced
 }
 
-// tellAll wakes the guests of actors that are about to leave, so that they want
-// what they want again, from an actor of their own.
-func tellAll(homeless []*actor) {
-	for _, a := range homeless {
-		a.tell()
+// notifyAll wakes the remaining subscribers of actors that are about to stop, so that they
+// acquire actors of their own.
+func notifyAll(displaced []*actor) {
+	for _, a := range displaced {
+		a.notify()
 	}
 }
 

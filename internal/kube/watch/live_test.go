@@ -36,7 +36,7 @@ type live struct {
 	mail      mail
 	namespace string
 	group     string
-	admin     dynamic.Interface // not who the hub is
+	admin     dynamic.Interface // not the hub's user
 	crds      apiextensions.Interface
 	discover  *discovery.DiscoveryClient
 	requests  rest.Interface
@@ -89,7 +89,7 @@ func (m *mail) await(t testing.TB, what string, match func(letter) bool) letter 
 func (m *mail) awaitBoth(t testing.TB, what string, match func(letter) bool) {
 	t.Helper()
 	got := map[Subscriber]bool{}
-	for !got[who("one")] || !got[who("two")] {
+	for !got[subscriberOf("one")] || !got[subscriberOf("two")] {
 		got[m.await(t, what, match).to] = true
 	}
 }
@@ -126,7 +126,7 @@ func onServer(t testing.TB, user string) *live {
 	must(t, err)
 	l.Hub = New(Config{
 		Client: restricted, Resolve: l.resolve, Enqueue: l.mail.enqueue,
-		Managed: partOf, FieldManager: manager, Grace: 50 * time.Millisecond,
+		ManagedLabel: partOf, FieldManager: manager, Grace: 50 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -252,9 +252,9 @@ func (l *live) openWatches(t testing.TB, resource string) int {
 
 // want commits a subscriber to targets.
 func (l *live) want(sub string, targets ...Target) {
-	lease := l.Begin(who(sub))
+	lease := l.Begin(subscriberOf(sub))
 	for _, target := range targets {
-		lease.Want(target)
+		lease.Watch(target)
 	}
 	lease.Commit()
 }
@@ -282,4 +282,4 @@ func change(name string, c Change, k schema.GroupVersionKind, or ...Change) func
 
 func anything(letter) bool { return true }
 
-func nobodyListens(object.Key, Cause) {}
+func ignoreEvents(object.Key, Cause) {}

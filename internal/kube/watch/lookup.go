@@ -20,14 +20,14 @@ func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, com
 	return slices.Clone(s.owned[owner]), s.complete
 }
 
-// list returns the objects that pass, sorted by namespace and name, and whether
-// these are all.
-func (s *store) list(pass func(place) bool) (objects []*unstructured.Unstructured, complete bool) {
+// list returns the objects that match, sorted by namespace and name, and whether these are
+// all.
+func (s *store) list(matches func(identity) bool) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []*unstructured.Unstructured
 	for _, e := range s.entries {
-		if pass(placeOf(e.object)) {
+		if matches(identityOf(e.object)) {
 			out = append(out, e.object)
 		}
 	}
@@ -35,19 +35,19 @@ func (s *store) list(pass func(place) bool) (objects []*unstructured.Unstructure
 	return out, s.complete
 }
 
-// look returns an object, and whether the answer that there is none would be
-// final.
-func (s *store) look(name objectName) (object *unstructured.Unstructured, complete bool) {
+// getWithComplete returns an object, nil if the store has none, and whether the store is
+// complete: then the object does not exist either.
+func (s *store) getWithComplete(name objectName) (object *unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.entries[name].object, s.complete
 }
 
-func (s *store) orphans(name objectName, uid string) bool {
+func (s *store) wasOrphaned(name objectName, uid string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	e, ok := s.entries[name]
-	return ok && e.orphans && uidOf(e.object) == uid
+	return ok && e.wasOrphaned && uidOf(e.object) == uid
 }
 
 func (s *store) len() int {
@@ -56,14 +56,15 @@ func (s *store) len() int {
 	return len(s.entries)
 }
 
-// lastOf is the last state of an object that was deleted although it had finalizers.
-func (s *store) lastOf(name objectName) *unstructured.Unstructured {
+// deletedDespiteFinalizers returns the last state of an object that was deleted although it
+// had finalizers.
+func (s *store) deletedDespiteFinalizers(name objectName) *unstructured.Unstructured {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.bypassed[name]
 }
 
-func (s *store) forgetLastOf(name objectName) {
+func (s *store) forgetDeletedDespiteFinalizers(name objectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.bypassed, name)

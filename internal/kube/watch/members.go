@@ -2,45 +2,46 @@ package watch
 
 import "slices"
 
-// few is how many subscribers share a route before a map finds them faster.
-const few = 8
+// sliceSetSize is the size up to which a set of subscribers is a slice; a map is faster for
+// larger ones.
+const sliceSetSize = 8
 
-// members is a counted set of subscribers. Nearly every route has a single
-// member, so small sets are slices: a map each would cost more than the objects
-// that are watched.
-type members[S comparable] struct {
-	list []member[S]
+// countedSet is a set of subscribers with counts. Nearly every route has a single
+// subscriber, so small sets are slices: a map for each would cost more than the watched
+// objects.
+type countedSet[S comparable] struct {
+	list []countedMember[S]
 	many map[S]int
 }
 
-type member[S comparable] struct {
-	who   S
-	times int
+type countedMember[S comparable] struct {
+	subscriber S
+	count      int
 }
 
-func (m *members[S]) add(s S) {
+func (m *countedSet[S]) add(s S) {
 	if m.many != nil {
 		m.many[s]++
 		return
 	}
 	if i := m.find(s); i >= 0 {
-		m.list[i].times++
+		m.list[i].count++
 		return
 	}
-	if len(m.list) < few {
-		m.list = append(m.list, member[S]{s, 1})
+	if len(m.list) < sliceSetSize {
+		m.list = append(m.list, countedMember[S]{s, 1})
 		return
 	}
-	m.many = make(map[S]int, 2*few)
+	m.many = make(map[S]int, 2*sliceSetSize)
 	for _, one := range m.list {
-		m.many[one.who] = one.times
+		m.many[one.subscriber] = one.count
 	}
 	m.many[s] = 1
 	m.list = nil
 }
 
 // remove undoes one add, if there was one.
-func (m *members[S]) remove(s S) {
+func (m *countedSet[S]) remove(s S) {
 	if m.many != nil {
 		if m.many[s]--; m.many[s] <= 0 {
 			delete(m.many, s)
@@ -51,43 +52,43 @@ func (m *members[S]) remove(s S) {
 	if i < 0 {
 		return
 	}
-	if m.list[i].times--; m.list[i].times == 0 {
+	if m.list[i].count--; m.list[i].count == 0 {
 		m.list = slices.Delete(m.list, i, i+1)
 	}
 }
 
-func (m *members[S]) find(s S) int {
-	return slices.IndexFunc(m.list, func(one member[S]) bool { return one.who == s })
+func (m *countedSet[S]) find(s S) int {
+	return slices.IndexFunc(m.list, func(one countedMember[S]) bool { return one.subscriber == s })
 }
 
-func (m *members[S]) len() int { return len(m.list) + len(m.many) }
+func (m *countedSet[S]) len() int { return len(m.list) + len(m.many) }
 
-// found collects subscribers, each once.
-type found[S comparable] struct {
+// uniqueSet collects subscribers, each once, in order.
+type uniqueSet[S comparable] struct {
 	list []S
 	seen map[S]struct{}
 }
 
-func (f *found[S]) addAll(m *members[S]) {
+func (f *uniqueSet[S]) addAll(m *countedSet[S]) {
 	if m == nil {
 		return
 	}
 	for _, one := range m.list {
-		f.add(one.who)
+		f.add(one.subscriber)
 	}
 	for s := range m.many {
 		f.add(s)
 	}
 }
 
-func (f *found[S]) add(s S) {
+func (f *uniqueSet[S]) add(s S) {
 	if f.seen == nil {
 		if slices.Contains(f.list, s) {
 			return
 		}
 		f.list = append(f.list, s)
-		if len(f.list) > few {
-			f.seen = make(map[S]struct{}, 4*few)
+		if len(f.list) > sliceSetSize {
+			f.seen = make(map[S]struct{}, 4*sliceSetSize)
 			for _, one := range f.list {
 				f.seen[one] = struct{}{}
 			}
@@ -100,8 +101,8 @@ func (f *found[S]) add(s S) {
 	}
 }
 
-// ensure returns the map's value for the key, made if need be, in a map that is
-// itself made if need be: most informers never use most of an index.
+// ensure returns the map's value for the key, and creates the value and the map if they are
+// missing: most informers never use most of an index.
 func ensure[K comparable, V any](in *map[K]V, key K, create func() V) V {
 	if *in == nil {
 		*in = map[K]V{}
@@ -116,8 +117,8 @@ func ensure[K comparable, V any](in *map[K]V, key K, create func() V) V {
 
 func newSet[K comparable]() map[K]struct{} { return map[K]struct{}{} }
 
-// drop takes s from the set under the key, and the key with its last member.
-func drop[K, S comparable](in map[K]*members[S], key K, s S) {
+// drop removes s from the set under the key, and the key with its last member.
+func drop[K, S comparable](in map[K]*countedSet[S], key K, s S) {
 	if m := in[key]; m != nil {
 		m.remove(s)
 		if m.len() == 0 {

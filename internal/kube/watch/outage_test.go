@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-func TestAnOutageOfMomentsIsNoNews(t *testing.T) {
+func TestAShortOutageDoesNotChangeTheState(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 1))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"), Child(vpc, "a", "y"))
@@ -65,7 +65,7 @@ func TestARefusedConnectionIsResumed(t *testing.T) {
 	})
 }
 
-func TestAnExpiredRevisionIsNoFailure(t *testing.T) {
+func TestAnExpiredRevisionDoesNotChangeTheState(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(vpc, "a", "x"))

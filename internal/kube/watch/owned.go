@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// owned groups objects by the value of the owner label; each group is sorted by
-// namespace and name. Objects without an owner aren't in it.
+// owned groups objects by the value of the owner label, each group sorted by namespace and
+// name. Objects without an owner are left out.
 type owned map[string][]*unstructured.Unstructured
 
 func (o owned) insert(owner string, object *unstructured.Unstructured) {

@@ -9,21 +9,21 @@ import (
 )
 
 // The objects that reads return are shared and read-only: DeepCopy one to
-// change it. They are compact: of the managed fields only Config.FieldManager's
-// and those that Config.Former names are there.
+// change it. They are compact: of the managed fields they have only those of
+// Config.FieldManager and those that Config.IsFormerEntry selects.
 
-// Served returns an object of a kind that is served, from the watch of the whole
-// kind alone: its Serving is told when that changes.
+// Served returns an object of a kind that has a KindWatch, from the watch of the whole kind
+// alone: the KindWatch reports when it changes.
 func (h *Hub) Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
-	whole := h.whole(gvk)
-	if whole == nil {
+	a := h.wholeKindActor(gvk)
+	if a == nil {
 		return nil, false
 	}
-	return whole.store.get(objectName{namespace, name})
+	return a.store.get(objectName{namespace, name})
 }
 
-// whole is the watch of a whole kind; nil if there is none.
-func (h *Hub) whole(gvk schema.GroupVersionKind) *actor {
+// wholeKindActor returns the actor of a whole kind; nil if there is none.
+func (h *Hub) wholeKindActor(gvk schema.GroupVersionKind) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if k := h.kinds[gvk]; k != nil {
@@ -32,63 +32,64 @@ func (h *Hub) whole(gvk schema.GroupVersionKind) *actor {
 	return nil
 }
 
-// WasOrphaned says of an object of a kind that is served whether a deletion of this
-// incarnation has asked for its dependents to be left in place, as far as the watch
-// has told: also when the garbage collector has seen to that since, and when nobody
-// has read the object meanwhile.
+// WasOrphaned says whether a deletion of this incarnation of an object, of a kind that has
+// a KindWatch, requested that its dependents are orphaned. It remembers every revision that
+// the watch delivered: also after the garbage collector has removed its finalizer, and when
+// no reconcile has read the object meanwhile.
 func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructured) bool {
-	whole := h.whole(gvk)
-	return whole != nil && whole.store.orphans(nameOf(o), uidOf(o))
+	a := h.wholeKindActor(gvk)
+	return a != nil && a.store.wasOrphaned(nameOf(o), uidOf(o))
 }
 
-// Bypassed returns the last state of an object of a kind that is served, if the API server
-// has deleted it although it had finalizers and nobody had asked for its deletion: the
-// server doesn't see a finalizer that is put on while it carries out a deletion. It is
-// remembered until ForgetBypassed, also while there is another object of the name.
-func (h *Hub) Bypassed(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
-	whole := h.whole(gvk)
-	if whole == nil {
-		return nil
-	}
-	return whole.store.lastOf(objectName{namespace, name})
-}
-
-// ForgetBypassed forgets what Bypassed tells of an object.
-func (h *Hub) ForgetBypassed(gvk schema.GroupVersionKind, namespace, name string) {
-	if whole := h.whole(gvk); whole != nil {
-		whole.store.forgetLastOf(objectName{namespace, name})
-	}
-}
-
-// Select returns the objects that a Matching target of the same namespace and
-// selector watches, sorted by namespace and name. It looks at every object of
-// the selection, or of the kind if that is watched as a whole.
-func (h *Hub) Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured {
-	a := h.server(gvk, Labelled(namespace, selector))
+// DeletedDespiteFinalizers returns the last state of an object, of a kind that has a
+// KindWatch, that the API server deleted although it had finalizers and its deletion had
+// not been requested: the server misses a finalizer that is added while it carries out a
+// deletion. The state is kept until ForgetDeletedDespiteFinalizers, also while another
+// object has the name.
+func (h *Hub) DeletedDespiteFinalizers(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	a := h.wholeKindActor(gvk)
 	if a == nil {
 		return nil
 	}
-	objects, _ := a.store.list(within(namespace, selector))
+	return a.store.deletedDespiteFinalizers(objectName{namespace, name})
+}
+
+// ForgetDeletedDespiteFinalizers drops what DeletedDespiteFinalizers returns for an object.
+func (h *Hub) ForgetDeletedDespiteFinalizers(gvk schema.GroupVersionKind, namespace, name string) {
+	if a := h.wholeKindActor(gvk); a != nil {
+		a.store.forgetDeletedDespiteFinalizers(objectName{namespace, name})
+	}
+}
+
+// Select returns the objects that a Matching target of the same namespace and selector
+// watches, sorted by namespace and name. It iterates over every object of the selection, or
+// of the kind if that is watched as a whole.
+func (h *Hub) Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured {
+	a := h.actorFor(gvk, Labelled(namespace, selector))
+	if a == nil {
+		return nil
+	}
+	objects, _ := a.store.list(matchesIn(namespace, selector))
 	return objects
 }
 
-func within(namespace string, selector labels.Selector) func(place) bool {
-	return func(p place) bool {
+func matchesIn(namespace string, selector labels.Selector) func(identity) bool {
+	return func(p identity) bool {
 		return (namespace == "" || p.namespace == namespace) && selector.Matches(p.labels)
 	}
 }
 
 // State returns the state of the watch that serves the selection.
 func (h *Hub) State(gvk schema.GroupVersionKind, s Selection) State {
-	if a := h.server(gvk, s); a != nil {
+	if a := h.actorFor(gvk, s); a != nil {
 		return a.current()
 	}
 	return State{}
 }
 
-// server returns the actor that reads of a selection are answered by: its own
-// once that is in sync, else the whole kind's.
-func (h *Hub) server(gvk schema.GroupVersionKind, s Selection) *actor {
+// actorFor returns the actor that answers reads of a selection: its own once that is in
+// sync, otherwise that of the whole kind.
+func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	k := h.kinds[gvk]
@@ -102,8 +103,8 @@ func (h *Hub) server(gvk schema.GroupVersionKind, s Selection) *actor {
 	return own
 }
 
-// holders returns the actors that an object of this name may be held by.
-func (h *Hub) holders(gvk schema.GroupVersionKind, one Selection) []*actor {
+// actorsHolding returns the actors whose stores may hold an object of this name.
+func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	k := h.kinds[gvk]

@@ -8,63 +8,64 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Reading what a lease wants gives objects and a state that belong together: while
-// the state is Synced, what isn't among the objects doesn't exist. Asking for the
-// state and then for the objects wouldn't do, since a kind may go in between.
+// The reads of a lease return objects and a state that belong together: while the
+// state is Synced, an object that is not returned does not exist. Separate calls for
+// the state and the objects could not promise that, since the kind may be deleted in
+// between.
 
-// Children wants the managed objects of an owner and returns those there are,
-// sorted by namespace and name, with the state that says whether these are all.
+// Children watches the managed objects of an owner and returns them, sorted by namespace
+// and name, with the state that says whether these are all.
 func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, State) {
 	target := ChildrenOf(kind, owner)
-	state := l.Want(target)
-	a := l.hub.server(kind, target.selection)
+	state := l.Watch(target)
+	a := l.hub.actorFor(kind, target.selection)
 	if a == nil {
 		return nil, state // the hub has stopped
 	}
 	objects, complete := a.store.ownedBy(owner)
-	return objects, a.stateOfReading(complete)
+	return objects, a.stateOfRead(complete)
 }
 
-// Object wants a single object and returns it, nil if there is none, with the
-// state that says whether that is so.
+// Object watches a single object and returns it, nil if there is none, with the state that
+// says whether that is reliable.
 func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	return l.single(Object(kind, namespace, name))
 }
 
 // single reads the object of a target by name.
 func (l *Lease) single(target Target) (*unstructured.Unstructured, State) {
-	state := l.Want(target)
-	a := l.hub.server(target.kind, target.selection)
+	state := l.Watch(target)
+	a := l.hub.actorFor(target.kind, target.selection)
 	if a == nil {
 		return nil, state
 	}
-	object, complete := a.store.look(objectName{target.route.namespace, target.route.name})
-	return object, a.stateOfReading(complete)
+	object, complete := a.store.getWithComplete(objectName{target.route.namespace, target.route.name})
+	return object, a.stateOfRead(complete)
 }
 
-// Child wants a managed object by its name and returns it, nil if there is none, with
-// the state that says whether that is so.
+// Child watches a managed object by its name and returns it, nil if there is none, with the
+// state that says whether that is reliable.
 func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	return l.single(Child(kind, namespace, name))
 }
 
-// Matching wants the objects that a selector matches, in one namespace or, if that
-// is empty, in all, and returns those there are, sorted by namespace and name,
-// with the state that says whether these are all.
+// Matching watches the objects that a selector matches, in one namespace or, if that is
+// empty, in all. It returns them sorted by namespace and name, with the state that says
+// whether these are all.
 func (l *Lease) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, State) {
 	target := Matching(kind, namespace, selector)
-	state := l.Want(target)
-	a := l.hub.server(kind, target.selection)
+	state := l.Watch(target)
+	a := l.hub.actorFor(kind, target.selection)
 	if a == nil {
 		return nil, state
 	}
-	objects, complete := a.store.list(within(namespace, selector))
-	return objects, a.stateOfReading(complete)
+	objects, complete := a.store.list(matchesIn(namespace, selector))
+	return objects, a.stateOfRead(complete)
 }
 
-// stateOfReading is the state for what was just read. That the store wasn't
-// complete is known before the state says so.
-func (a *actor) stateOfReading(complete bool) State {
+// stateOfRead returns the state that belongs to a read. The store may be incomplete before
+// the state says so.
+func (a *actor) stateOfRead(complete bool) State {
 	state := a.current()
 	if state.Phase == Synced && !complete {
 		state.Phase, state.Since = Syncing, time.Now()

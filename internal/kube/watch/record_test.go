@@ -18,7 +18,7 @@ func TestARecordedWriteWakesAllButTheWriter(t *testing.T) {
 		s.inbox.take()
 
 		o := maps.write(made(configMap, "a/x", 0, partOf, "o"))
-		s.Record(o, who("writer"))
+		s.Record(o, subscriberOf("writer"))
 		s.expect(t, "an answer", "reader: Added ConfigMap a/x")
 		if got := s.Owned(configMap, "o"); len(got) != 1 {
 			t.Error("what was written isn't read")
@@ -27,13 +27,13 @@ func TestARecordedWriteWakesAllButTheWriter(t *testing.T) {
 		s.expect(t, "its echo")
 
 		foreign := maps.write(made(configMap, "a/x", 0, partOf, "o"))
-		s.Record(maps.write(made(configMap, "a/x", 0, partOf, "o")), who("writer"))
+		s.Record(maps.write(made(configMap, "a/x", 0, partOf, "o")), subscriberOf("writer"))
 		s.expect(t, "another answer", "reader: Updated ConfigMap a/x")
 		maps.deliver(apiwatch.Modified, foreign)
-		s.expect(t, "somebody's change that our write overtook",
+		s.expect(t, "another client's change before our write",
 			"reader: Updated ConfigMap a/x", "writer: Updated ConfigMap a/x")
 
-		s.RecordGone(configMap, "a", "x", uidOf(o), who("writer"))
+		s.RecordGone(configMap, "a", "x", uidOf(o), subscriberOf("writer"))
 		s.expect(t, "a completed deletion", "reader: Deleted ConfigMap a/x")
 		maps.deliver(apiwatch.Modified, foreign)
 		s.expect(t, "an event that was under way")
@@ -43,15 +43,15 @@ func TestARecordedWriteWakesAllButTheWriter(t *testing.T) {
 	})
 }
 
-func TestARecordedObjectThatIsNotManagedIsNotKept(t *testing.T) {
+func TestARecordedObjectOutsideTheSelectionIsNotStored(t *testing.T) {
 	maps := newScript()
 	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
 		s.commit("i", Child(configMap, "a", "x"))
 		synctest.Wait()
 		s.inbox.take()
-		s.Record(maps.write(made(configMap, "a/x", 0)), who("other"))
+		s.Record(maps.write(made(configMap, "a/x", 0)), subscriberOf("other"))
 		s.expect(t, "an object without the label")
-		s.Record(made(vpc, "a/x", 500), who("other")) // a kind that nobody watches
+		s.Record(made(vpc, "a/x", 500), subscriberOf("other")) // an unwatched kind
 	})
 }
 
@@ -61,7 +61,7 @@ func TestARecordSurvivesTheFirstList(t *testing.T) {
 	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
 		s.commit("i", ChildrenOf(configMap, "o"))
 		synctest.Wait()
-		s.Record(made(configMap, "a/x", 101, partOf, "o"), who("i"))
+		s.Record(made(configMap, "a/x", 101, partOf, "o"), subscriberOf("i"))
 		maps.mu.Lock()
 		maps.hang = false // and list as of revision 100
 		maps.mu.Unlock()
@@ -73,7 +73,7 @@ func TestARecordSurvivesTheFirstList(t *testing.T) {
 	})
 }
 
-func TestAnEchoThatIsFasterThanTheAnswerIsHeld(t *testing.T) {
+func TestAnEchoBeforeTheAnswerIsWithheld(t *testing.T) {
 	maps := newScript()
 	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
 		s.commit("writer", ChildrenOf(configMap, "o"))
@@ -81,29 +81,29 @@ func TestAnEchoThatIsFasterThanTheAnswerIsHeld(t *testing.T) {
 		synctest.Wait()
 		s.inbox.take()
 
-		done := s.Writing(configMap, "a", "x", who("writer"))
+		done := s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		o := maps.put(made(configMap, "a/x", 0, partOf, "o"))
 		s.expect(t, "the watch is faster", "reader: Added ConfigMap a/x")
-		s.Record(o, who("writer"))
+		s.Record(o, subscriberOf("writer"))
 		done()
 		s.expect(t, "the answer explains it")
 
-		done = s.Writing(configMap, "a", "x", who("writer"))
+		done = s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		maps.put(made(configMap, "a/x", 0, partOf, "o"))
 		o = maps.put(made(configMap, "a/x", 0, partOf, "o"))
 		s.expect(t, "two events", "reader: Updated ConfigMap a/x", "reader: Updated ConfigMap a/x")
-		s.Record(o, who("writer"))
+		s.Record(o, subscriberOf("writer"))
 		done()
 		done()
 		s.expect(t, "the answer explains only one of them", "writer: Updated ConfigMap a/x")
 
-		done = s.Writing(configMap, "a", "x", who("writer"))
+		done = s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		maps.remove("a", "x")
-		s.RecordGone(configMap, "a", "x", uidOf(o), who("writer"))
+		s.RecordGone(configMap, "a", "x", uidOf(o), subscriberOf("writer"))
 		done()
 		s.expect(t, "a deletion that came first", "reader: Deleted ConfigMap a/x")
 
-		done = s.Writing(configMap, "a", "x", who("writer"))
+		done = s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		again := made(configMap, "a/x", 0, partOf, "o")
 		again.SetUID("another")
 		maps.put(again)
@@ -116,17 +116,17 @@ func TestAnEchoThatIsFasterThanTheAnswerIsHeld(t *testing.T) {
 func TestAnInstancesOwnWritesDoNotWakeIt(t *testing.T) {
 	sc := newScript(made(vpc, "default/x", 1))
 	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
-		serving := s.Serve(vpc, func(k object.Key, c Cause) { s.inbox.enqueue(Subscriber{k}, c) })
-		defer serving.Stop()
+		kindWatch := s.WatchKind(vpc, func(k object.Key, c Cause) { s.inbox.enqueue(Subscriber{k}, c) })
+		defer kindWatch.Stop()
 		s.commit("parent", Child(vpc, "default", "x"))
 		synctest.Wait()
 		s.inbox.take()
 
-		done := s.Writing(vpc, "default", "x", who("x"))
-		s.Record(sc.put(made(vpc, "default/x", 0)), who("x"))
+		done := s.BeginWrite(vpc, "default", "x", subscriberOf("x"))
+		s.Record(sc.put(made(vpc, "default/x", 0)), subscriberOf("x"))
 		done()
 		s.expect(t, "its status write", "parent: Updated Vpc default/x")
 		sc.put(made(vpc, "default/x", 0))
-		s.expect(t, "somebody's write", "parent: Updated Vpc default/x", "x: Updated Vpc default/x")
+		s.expect(t, "another client's write", "parent: Updated Vpc default/x", "x: Updated Vpc default/x")
 	})
 }

@@ -10,16 +10,16 @@ const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 
-	// promptRetry comes first after news of the kind: a new kind's definition is
-	// established a moment before the API server serves it.
+	// promptRetry is the first delay after a change of the kind: a definition is
+	// established a moment before the API server serves its kind.
 	promptRetry = 100 * time.Millisecond
 )
 
-// backoff paces attempts: 1 s, 2 s, 4 s … 1 min, each up to half as long again
-// so that kinds that failed together don't retry together.
+// backoff paces attempts: 1 s, 2 s, 4 s … 1 min, with up to 50 % jitter so that kinds that
+// failed together do not retry together.
 type backoff struct {
-	delay time.Duration
-	brief bool // the last attempt went well, and not for long
+	delay    time.Duration
+	wasBrief bool // the last attempt was in sync, for a short time
 }
 
 func (b *backoff) next(random float64) time.Duration {
@@ -33,37 +33,37 @@ func (b *backoff) next(random float64) time.Duration {
 
 func (b *backoff) reset() { b.delay = 0 }
 
-// steady is for how long an attempt must have gone well to be begun anew at once.
-const steady = 5 * time.Second
+// steadyAfter is how long an attempt must have been in sync for the next to follow at once.
+const steadyAfter = 5 * time.Second
 
-// after takes note of how an attempt went. One that went well for a while is
-// resumed soon. One that goes well and breaks at once, a watch through a proxy that
-// cuts it off say, lists everything each time, and so backs off like a failure,
-// from where healthy attempts begin.
-func (b *backoff) after(while time.Duration, well bool) {
+// recordAttempt records how an attempt went. One that was in sync for a while is resumed
+// soon. One that breaks right after it was in sync, a watch that a proxy cuts off for
+// example, lists everything each time; it backs off like a failure, from the first delay
+// on.
+func (b *backoff) recordAttempt(synced time.Duration, wasSynced bool) {
 	switch {
-	case well && while >= steady:
-		b.prompt()
-		b.brief = false
-	case well && !b.brief:
+	case wasSynced && synced >= steadyAfter:
+		b.retrySoon()
+		b.wasBrief = false
+	case wasSynced && !b.wasBrief:
 		b.reset()
-		b.brief = true
-	case !well:
-		b.brief = false
+		b.wasBrief = true
+	case !wasSynced:
+		b.wasBrief = false
 	}
 }
 
-// prompt makes the next attempt soon.
-func (b *backoff) prompt() { b.delay = promptRetry }
+// retrySoon shortens the delay before the next attempt.
+func (b *backoff) retrySoon() { b.delay = promptRetry }
 
-// pause waits for the next attempt, which a poke makes due at once.
-func (b *backoff) pause(ctx context.Context, poke <-chan struct{}) {
+// pause waits for the next attempt. A retryNow makes it due at once.
+func (b *backoff) pause(ctx context.Context, retryNow <-chan struct{}) {
 	due := time.NewTimer(b.next(rand.Float64()))
 	defer due.Stop()
 	select {
 	case <-ctx.Done():
 	case <-due.C:
-	case <-poke:
-		b.prompt()
+	case <-retryNow:
+		b.retrySoon()
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Subscriber is who is woken: an instance. It is comparable.
+// Subscriber identifies an instance that is woken. It is comparable.
 type Subscriber struct{ object.Key }
 
-// listener is a subscriber known to the hub.
+// listener is a subscriber with the function that wakes it.
 type listener struct {
 	subscriber Subscriber
 	enqueue    func(Subscriber, Cause)
@@ -18,9 +18,9 @@ type listener struct {
 
 func (l *listener) wake(c Cause) { l.enqueue(l.subscriber, c) }
 
-// router finds the listeners of a kind's objects, for all its actors: an object
-// may be held by two of them, and whoever reads it from one must hear when the
-// other catches up.
+// router finds the listeners of a kind's objects, for all its actors: two actors may hold
+// an object, and a subscriber that reads it from one must be woken when the other catches
+// up.
 type router struct {
 	mu    sync.RWMutex
 	index *index[*listener]
@@ -38,29 +38,29 @@ func (r *router) remove(l *listener, to route) {
 	r.index.remove(l, to)
 }
 
-// concerned returns those whom the object concerned before a change, and those
-// whom it concerns now.
-func (r *router) concerned(t transition) []*listener {
-	var out found[*listener]
+// listenersOf returns the listeners that the object concerned before a change or concerns
+// after it.
+func (r *router) listenersOf(t transition) []*listener {
+	var out uniqueSet[*listener]
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if t.was != nil {
-		r.index.find(placeOf(t.was), &out)
+	if t.old != nil {
+		r.index.find(identityOf(t.old), &out)
 	}
-	if t.is != nil && t.is != t.was {
-		r.index.find(placeOf(t.is), &out)
+	if t.new != nil && t.new != t.old {
+		r.index.find(identityOf(t.new), &out)
 	}
 	return out.list
 }
 
-// emit routes changes to those they concern, except to who made them: the writer
-// has its answer already, or is about to.
+// emit routes changes to the subscribers they concern, except to the writer, which has the
+// answer already or is about to get it.
 func (a *actor) emit(changes []transition, writer Subscriber) {
 	if len(changes) == 0 {
 		return
 	}
-	a.count(len(changes))
-	now, servings := time.Now(), a.served()
+	a.addEvents(len(changes))
+	now, servings := time.Now(), a.kindWatches()
 	for _, t := range changes {
 		event := withheldEvent{incarnation: stateOf(t), cause: t.cause(now)}
 		name := nameOf(t.object())
@@ -70,7 +70,7 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 				wake(event.cause)
 			}
 		}
-		for _, l := range a.router.concerned(t) {
+		for _, l := range a.router.listenersOf(t) {
 			send(l.subscriber, l.wake)
 		}
 		for _, s := range servings {
@@ -79,11 +79,11 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 	}
 }
 
-// replay reports objects that were there before we looked, to servings alone:
-// leases are told of the kind once.
+// replay reports objects that existed before the watch began, to KindWatches alone: leases
+// are notified of the kind once.
 func (a *actor) replay(changes []transition) {
-	a.count(len(changes))
-	now, servings := time.Now(), a.served()
+	a.addEvents(len(changes))
+	now, servings := time.Now(), a.kindWatches()
 	for _, t := range changes {
 		t.replay = true
 		cause := t.cause(now)
@@ -93,35 +93,35 @@ func (a *actor) replay(changes []transition) {
 	}
 }
 
-// tell wakes all subscribers once, about the kind.
-func (a *actor) tell() {
-	var all found[*listener]
+// notify wakes all subscribers once, about the kind.
+func (a *actor) notify() {
+	var all uniqueSet[*listener]
 	a.mu.Lock()
 	all.addAll(&a.subscribers)
 	a.mu.Unlock()
 	about := object.Key{Group: a.gvk.Group, Kind: a.gvk.Kind}
-	cause := Cause{Object: about, Change: KindState, Priority: Normal, At: time.Now()}
+	cause := Cause{Object: about, Change: KindState, Priority: Normal, ObservedAt: time.Now()}
 	for _, l := range all.list {
 		l.wake(cause)
 	}
-	for _, s := range a.served() {
+	for _, s := range a.kindWatches() {
 		s.report(cause)
 	}
 }
 
-func (a *actor) served() []*Serving {
+func (a *actor) kindWatches() []*KindWatch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.servings
+	return a.watchers
 }
 
-func (a *actor) counted() uint64 {
+func (a *actor) eventCount() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.events
 }
 
-func (a *actor) count(events int) {
+func (a *actor) addEvents(events int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events += uint64(events)

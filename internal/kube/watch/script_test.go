@@ -28,7 +28,7 @@ var (
 	vpc       = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Vpc"}
 )
 
-// script is a source that does as it is told: it holds what the test put there
+// script is a scripted source: it holds what the test put there
 // and fails when the test says so.
 type script struct {
 	mu       sync.Mutex
@@ -195,7 +195,7 @@ func onStage(t *testing.T, scripts map[schema.GroupVersionKind]*script, test fun
 func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
 	s := &stage{scripts: maps.Clone(scripts)}
 	s.Hub = New(Config{
-		Managed: partOf, FieldManager: "kro.run/applyset",
+		ManagedLabel: partOf, FieldManager: "kro.run/applyset",
 		Resolve: func(_ context.Context, gvk schema.GroupVersionKind) (Resource, error) {
 			if s.script(gvk) == nil {
 				return Resource{}, fmt.Errorf("resolving: %w", &UnavailableError{Reason: WaitingForKind, Message: "no " + gvk.Kind, Gone: true})
@@ -204,7 +204,7 @@ func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
 		},
 		Enqueue: s.inbox.enqueue,
 	})
-	s.world.open = func(r Resource, _ Selection) source {
+	s.env.open = func(r Resource, _ Selection) source {
 		return s.script(r.GVR.GroupVersion().WithKind(r.GVR.Resource))
 	}
 	return s
@@ -224,14 +224,14 @@ func (s *stage) install(gvk schema.GroupVersionKind, sc *script) {
 
 // commit wants the targets and commits.
 func (s *stage) commit(sub string, targets ...Target) {
-	l := s.Begin(who(sub))
+	l := s.Begin(subscriberOf(sub))
 	for _, t := range targets {
-		l.Want(t)
+		l.Watch(t)
 	}
 	l.Commit()
 }
 
-func who(name string) Subscriber {
+func subscriberOf(name string) Subscriber {
 	return Subscriber{object.Key{Group: "kro.run", Kind: "Vpc", Namespace: "default", Name: name}}
 }
 
@@ -265,7 +265,7 @@ func pass(d time.Duration) {
 // target that should hold it is Synced.
 func (h *Hub) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
 	var newest *unstructured.Unstructured
-	for _, a := range h.holders(gvk, One(namespace, name)) {
+	for _, a := range h.actorsHolding(gvk, One(namespace, name)) {
 		o, ok := a.store.get(objectName{namespace, name})
 		if ok && (newest == nil || revisionOf(o) > revisionOf(newest)) {
 			newest = o
@@ -277,7 +277,7 @@ func (h *Hub) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstruc
 // Owned returns the objects with this value of the owner label, sorted by
 // namespace and name.
 func (h *Hub) Owned(gvk schema.GroupVersionKind, owner string) []*unstructured.Unstructured {
-	if a := h.server(gvk, Managed()); a != nil {
+	if a := h.actorFor(gvk, Managed()); a != nil {
 		objects, _ := a.store.ownedBy(owner)
 		return objects
 	}

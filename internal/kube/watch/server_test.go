@@ -18,10 +18,10 @@ var (
 	rbac       = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 )
 
-// TestServerAWatchOutlivesItsKind recycles a kind under two subscribers, which
+// TestServerAWatchResumesWhenItsKindReturns recycles a kind under two subscribers, which
 // hear of its objects in each of its lives, whether the hub is told of the kind
 // or finds out.
-func TestServerAWatchOutlivesItsKind(t *testing.T) {
+func TestServerAWatchResumesWhenItsKindReturns(t *testing.T) {
 	for name, tell := range map[string]bool{"told": true, "not told": false} {
 		t.Run(name, func(t *testing.T) {
 			l := onServer(t, "")
@@ -59,8 +59,8 @@ func TestServerAWatchOutlivesItsKind(t *testing.T) {
 	}
 }
 
-func TestServerAKindThatMayNotBeListed(t *testing.T) {
-	l := onServer(t, "somebody")
+func TestServerAForbiddenKind(t *testing.T) {
+	l := onServer(t, "limited-user")
 	l.install(t, "v1")
 	kind := l.kind("v1")
 	l.grant(t, "", "configmaps")
@@ -79,9 +79,9 @@ func TestServerAKindThatMayNotBeListed(t *testing.T) {
 	l.awaitState(t, kind, Managed(), Synced, "")
 }
 
-// TestServerWatchesAreGivenBack churns through kinds and subscribers and then
+// TestServerUnusedWatchesAreClosed churns through kinds and subscribers and then
 // counts the watches as the API server does.
-func TestServerWatchesAreGivenBack(t *testing.T) {
+func TestServerUnusedWatchesAreClosed(t *testing.T) {
 	l := onServer(t, "")
 	before := l.openWatches(t, "configmaps")
 	app, _ := labels.Parse("app=db")
@@ -90,17 +90,17 @@ func TestServerWatchesAreGivenBack(t *testing.T) {
 		l.want(sub, ChildrenOf(configMap, "o"), Object(configMap, l.namespace, sub), Matching(configMap, l.namespace, app))
 	}
 	l.poll(t, "52 watches", func(context.Context) bool { return l.openWatches(t, "configmaps") == before+52 })
-	serving := l.Serve(configMap, nobodyListens)
+	kindWatch := l.WatchKind(configMap, ignoreEvents)
 	for i := range 50 {
-		l.Forget(who(strconv.Itoa(i)))
+		l.Forget(subscriberOf(strconv.Itoa(i)))
 	}
-	serving.Stop()
+	kindWatch.Stop()
 	l.poll(t, "no watch of ours", func(context.Context) bool {
 		return l.openWatches(t, "configmaps") == before && len(l.Stats()) == 0
 	})
 }
 
-func TestServerOnlyWhatIsSelectedIsHeld(t *testing.T) {
+func TestServerOnlySelectedObjectsAreCached(t *testing.T) {
 	l := onServer(t, "")
 	for name, set := range map[string][]string{
 		"managed": {partOf, "o"}, "single": {"app", "cache"}, "labelled": {"app", "db"}, "other": {"app", "web"},
@@ -126,8 +126,8 @@ func TestServerOnlyWhatIsSelectedIsHeld(t *testing.T) {
 	}
 }
 
-// TestServerAWriterHearsNoEcho writes and deletes as the owner of children does.
-func TestServerAWriterHearsNoEcho(t *testing.T) {
+// TestServerAnEchoDoesNotWakeTheWriter writes and deletes as the owner of children does.
+func TestServerAnEchoDoesNotWakeTheWriter(t *testing.T) {
 	const writes = 200
 	l := onServer(t, "")
 	owner := l.namespace // other tests have objects, too
@@ -137,15 +137,15 @@ func TestServerAWriterHearsNoEcho(t *testing.T) {
 	child := l.admin.Resource(configMaps).Namespace(l.namespace)
 	overtaken := 0
 	for i := range writes {
-		done := l.Writing(configMap, l.namespace, "x", who("writer"))
+		done := l.BeginWrite(configMap, l.namespace, "x", subscriberOf("writer"))
 		o := l.apply(t, configMaps, made(configMap, "a/x", 0, partOf, owner, "n", strconv.Itoa(i)))
 		if held, ok := l.Get(configMap, l.namespace, "x"); ok && held.GetResourceVersion() == o.GetResourceVersion() {
 			overtaken++
 		}
-		l.Record(o, who("writer"))
+		l.Record(o, subscriberOf("writer"))
 		if i%10 == 0 {
 			must(t, child.Delete(t.Context(), "x", metav1.DeleteOptions{}))
-			l.RecordGone(configMap, l.namespace, "x", uidOf(o), who("writer"))
+			l.RecordGone(configMap, l.namespace, "x", uidOf(o), subscriberOf("writer"))
 			done()
 			continue
 		}
@@ -174,7 +174,7 @@ func (l *live) grant(t *testing.T, group, resource string) {
 	binding := &rbacv1.ClusterRoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbac.String(), Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbac.Group, Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbac.Group, Name: "somebody"}},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbac.Group, Name: "limited-user"}},
 	}
 	for of, o := range map[string]any{"clusterroles": role, "clusterrolebindings": binding} {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -185,7 +185,7 @@ func (l *live) grant(t *testing.T, group, resource string) {
 		t.Cleanup(func() { must(t, objects.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 	}
 	l.poll(t, "the role to apply", func(ctx context.Context) bool {
-		_, err := l.world.Client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
+		_, err := l.env.Client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).
 			List(ctx, metav1.ListOptions{Limit: 1})
 		return err == nil
 	})

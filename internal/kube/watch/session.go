@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// errInterrupted ends a session that the actor was told to begin anew.
+// errInterrupted ends a session that has to start over.
 var errInterrupted = errors.New("interrupted")
 
-// session is the informer of an actor for as long as its kind is served in one
-// place. It may be run again after it ended, and then goes on from where it was.
+// session is the informer of an actor for as long as its kind is served in one place. After
+// it ended it can be run again, and then continues from its revision.
 type session struct {
 	actor     *actor
 	resource  Resource
@@ -25,12 +25,12 @@ type session struct {
 
 func newSession(a *actor, r Resource) *session {
 	s := &session{actor: a, resource: r}
-	asked := contextless{requests{a.world.open(r, a.selection), s.requested}}
-	s.reflector = cache.NewReflectorWithOptions(asked, &unstructured.Unstructured{}, sink{a}, cache.ReflectorOptions{
-		Logger:          &a.world.Logger,
+	listWatch := withoutContext{requests{a.env.open(r, a.selection), s.requested}}
+	s.reflector = cache.NewReflectorWithOptions(listWatch, &unstructured.Unstructured{}, sink{a}, cache.ReflectorOptions{
+		Logger:          &a.env.Logger,
 		Name:            "watch",
 		TypeDescription: r.GVR.String(),
-		// Only for a watch whose connection is refused: it goes on from its
+		// Only for a watch whose connection is refused: it continues from its
 		// revision soon after the API server is back.
 		Backoff: &wait.Backoff{Duration: firstRetry / 2, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 2 * firstRetry},
 	})
@@ -41,7 +41,7 @@ func newSession(a *actor, r Resource) *session {
 // interrupted.
 func (s *session) run(ctx context.Context) error {
 	a := s.actor
-	inner, cancel := context.WithCancel(logr.NewContext(ctx, a.world.Logger))
+	inner, cancel := context.WithCancel(logr.NewContext(ctx, a.env.Logger))
 	defer cancel()
 	if !a.interruptible(cancel, s.resource.GVR) {
 		return errInterrupted
@@ -54,8 +54,8 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// interruptible notes how a session that begins is interrupted, or that it
-// ended. It returns false if it shouldn't begin.
+// interruptible records how to interrupt a session that begins, or, with nil, that it
+// ended. It returns false if the session must not begin.
 func (a *actor) interruptible(interrupt context.CancelFunc, resource schema.GroupVersionResource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,14 +67,14 @@ func (a *actor) interruptible(interrupt context.CancelFunc, resource schema.Grou
 	return !a.kindGone
 }
 
-// requested notes how a request went.
+// requested records the outcome of a request.
 func (s *session) requested(ctx context.Context, o outcome) {
-	if o.err != nil && outdated(o.err) {
+	if o.err != nil && isExpired(o.err) {
 		return
 	}
-	s.actor.advance(func(p *progress) {
+	s.actor.updateProgress(func(p *progress) {
 		if ctx.Err() != nil {
-			return // a reflector may leave a list behind, whose end is of no interest
+			return // the session is over; a reflector may leave a list running
 		}
 		if o.err != nil {
 			p.failed(classify(s.actor.gvk, o.err), time.Now())
@@ -85,7 +85,7 @@ func (s *session) requested(ctx context.Context, o outcome) {
 	})
 }
 
-// sink is an actor's store as the reflector sees it.
+// sink adapts an actor's store to the reflector.
 type sink struct{ *actor }
 
 var (
@@ -93,15 +93,15 @@ var (
 	_ cache.ReflectorBookmarkStore = sink{}
 )
 
-// arrived is an object on its way through the reflector, made compact already.
-type arrived struct{ unstructured.Unstructured }
+// compactObject is an object that the transformer has already made compact.
+type compactObject struct{ unstructured.Unstructured }
 
-// Transformer makes objects compact as they arrive, so that a large first list
-// is never held in full size.
+// Transformer makes objects compact as they arrive, so that a large first list is never in
+// memory in full size.
 func (k sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			return &arrived{*k.compactor.compact(u)}, nil
+			return &compactObject{*k.compactor.compact(u)}, nil
 		}
 		return o, nil
 	}
@@ -109,7 +109,7 @@ func (k sink) Transformer() cache.TransformFunc {
 
 func (k sink) compacted(o any) (*unstructured.Unstructured, bool) {
 	switch o := o.(type) {
-	case *arrived:
+	case *compactObject:
 		return &o.Unstructured, true
 	case *unstructured.Unstructured:
 		return k.compactor.compact(o), true
@@ -118,32 +118,32 @@ func (k sink) compacted(o any) (*unstructured.Unstructured, bool) {
 	}
 }
 
-// Add takes an event of the watch.
+// Add handles an event of the watch.
 func (k sink) Add(o any) error { return k.Update(o) }
 
-// Update takes an event of the watch.
+// Update handles an event of the watch.
 func (k sink) Update(o any) error {
 	if u, ok := k.compacted(o); ok {
-		k.emit(k.store.saw(u), Subscriber{})
+		k.emit(k.store.observe(u), Subscriber{})
 	}
 	return nil
 }
 
-// Delete takes an event of the watch.
+// Delete handles an event of the watch.
 func (k sink) Delete(o any) error {
 	if u, ok := o.(*unstructured.Unstructured); ok {
-		k.emit(k.store.sawGone(u), Subscriber{})
+		k.emit(k.store.observeDeletion(u), Subscriber{})
 	}
 	return nil
 }
 
-// Bookmark notes how far the watch is.
+// Bookmark records how far the watch has come.
 func (k sink) Bookmark(revision string) error {
 	k.store.bookmarked(parseRevision(revision))
 	return nil
 }
 
-// Replace takes a complete list.
+// Replace handles a complete list.
 func (k sink) Replace(items []any, revision string) error {
 	objects := make([]*unstructured.Unstructured, 0, len(items))
 	for _, item := range items {
@@ -155,41 +155,42 @@ func (k sink) Replace(items []any, revision string) error {
 	return nil
 }
 
-// Resync is never asked for.
+// Resync is never called.
 func (k sink) Resync() error { return nil }
 
-// listed takes a complete list and tells what is new in it. The first list is
-// news of the kind, not of each object.
+// listed stores a complete list and routes the changes. Subscribers are notified of the
+// first list once, about the kind, not for each object.
 func (a *actor) listed(objects []*unstructured.Unstructured, revision uint64) {
 	a.mu.Lock()
 	first, refresh := !a.progress.complete, a.refresh
 	a.refresh = false
 	a.mu.Unlock()
 
-	changes, spared := a.store.listed(objects, revision, time.Now())
-	if spared {
-		time.AfterFunc(provisional, a.expire)
+	changes, retained := a.store.replace(objects, revision, time.Now())
+	if retained {
+		time.AfterFunc(provisionalTTL, a.expire)
 	}
 	if first {
 		a.replay(changes)
 	} else {
 		a.emit(changes, Subscriber{})
 	}
-	a.advance(func(p *progress) {
+	a.updateProgress(func(p *progress) {
 		p.listed = true
 		p.advanced()
 	})
 	if refresh && !first {
-		a.tell()
+		a.notify()
 	}
 }
 
-// expire drops what a list lacked, unless the watch is too unwell to know.
+// expire removes entries that a list lacked, unless the watch is broken and cannot have
+// confirmed them.
 func (a *actor) expire() {
 	a.mu.Lock()
-	well := a.progress.watching && a.progress.failure == nil
+	healthy := a.progress.watching && a.progress.failure == nil
 	a.mu.Unlock()
-	if well {
+	if healthy {
 		a.emit(a.store.expire(time.Now()), Subscriber{})
 	}
 }

@@ -28,13 +28,13 @@ type source interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// remote is the selection as the API server has it.
-func remote(client dynamic.Interface, r Resource, s Selection, managed string) source {
+// remoteSource lists and watches the selection at the API server.
+func remoteSource(client dynamic.Interface, r Resource, s Selection, managed string) source {
 	var objects dynamic.ResourceInterface = client.Resource(r.GVR)
 	if s.namespace != "" && r.Namespaced {
 		objects = client.Resource(r.GVR).Namespace(s.namespace)
 	}
-	narrowed := narrowing{ResourceInterface: objects, labels: s.labels}
+	narrowed := selectedSource{ResourceInterface: objects, labels: s.labels}
 	if s.managed {
 		narrowed.labels = managed
 	}
@@ -44,34 +44,34 @@ func remote(client dynamic.Interface, r Resource, s Selection, managed string) s
 	return narrowed
 }
 
-type narrowing struct {
+type selectedSource struct {
 	dynamic.ResourceInterface
 	labels, fields string
 }
 
-func (n narrowing) narrow(options metav1.ListOptions) metav1.ListOptions {
+func (n selectedSource) narrow(options metav1.ListOptions) metav1.ListOptions {
 	options.LabelSelector, options.FieldSelector = n.labels, n.fields
 	return options
 }
 
-func (n narrowing) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (n selectedSource) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	return n.ResourceInterface.List(ctx, n.narrow(options))
 }
 
-func (n narrowing) Watch(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+func (n selectedSource) Watch(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 	return n.ResourceInterface.Watch(ctx, n.narrow(options))
 }
 
-// requests is a source as the reflector sees it. It tells the actor how each
-// request went, since the reflector keeps some failures to itself.
+// requests is a source that reports the outcome of each request, since the reflector does
+// not return all failures.
 type requests struct {
 	source
-	told func(context.Context, outcome)
+	onOutcome func(context.Context, outcome)
 }
 
 // outcome is the end of one request.
 type outcome struct {
-	watching bool // what it leaves behind: an open watch or none
+	watching bool // the request left an open watch
 	err      error
 }
 
@@ -81,11 +81,11 @@ var _ cache.ListerWatcherWithContext = requests{}
 func (r requests) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := r.List(ctx, options)
 	if err != nil {
-		err = &refusal{"list", err}
-		r.told(ctx, outcome{err: err})
+		err = &requestError{"list", err}
+		r.onOutcome(ctx, outcome{err: err})
 		return nil, err
 	}
-	r.told(ctx, outcome{})
+	r.onOutcome(ctx, outcome{})
 	return list, nil
 }
 
@@ -94,36 +94,36 @@ func (r requests) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	w, err := r.Watch(ctx, options)
 	switch {
 	case err == nil:
-		r.told(ctx, outcome{watching: true})
+		r.onOutcome(ctx, outcome{watching: true})
 		return w, nil
 	case options.SendInitialEvents != nil && *options.SendInitialEvents:
-		// The reflector lists next, and that failure is the one to tell.
-		return nil, unretried(err)
+		// The reflector lists next, and that outcome is reported.
+		return nil, hideRetryable(err)
 	}
-	err = &refusal{"watch", err}
-	r.told(ctx, outcome{err: err})
+	err = &requestError{"watch", err}
+	r.onOutcome(ctx, outcome{err: err})
 	return nil, err
 }
 
-// unretried hides what kind of error it is from a reflector that would sit it
-// out: while it does, nothing can stop it. Retrying is the actor's business.
-func unretried(err error) error {
+// hideRetryable hides the type of an error that the reflector would retry by itself: while
+// it does, nothing can stop it. The actor retries instead.
+func hideRetryable(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) || apierrors.IsTooManyRequests(err) {
 		return errors.New(err.Error())
 	}
 	return err
 }
 
-// contextless is what a reflector asks for; it then prefers the methods with a
-// context, and these aren't called.
-type contextless struct{ requests }
+// withoutContext satisfies the interface that a reflector requires. The reflector prefers
+// the methods with a context, so these are not called.
+type withoutContext struct{ requests }
 
 // List implements cache.Lister.
-func (c contextless) List(options metav1.ListOptions) (runtime.Object, error) {
+func (c withoutContext) List(options metav1.ListOptions) (runtime.Object, error) {
 	return c.ListWithContext(context.Background(), options)
 }
 
 // Watch implements cache.Watcher.
-func (c contextless) Watch(options metav1.ListOptions) (apiwatch.Interface, error) {
+func (c withoutContext) Watch(options metav1.ListOptions) (apiwatch.Interface, error) {
 	return c.WatchWithContext(context.Background(), options)
 }

@@ -8,21 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindStats is one watch, for a table or a metric.
+// KindStats describes one watch, for a table or a metric.
 type KindStats struct {
-	Kind        schema.GroupVersionKind
-	Selection   string // as Selection.String renders it
-	Class       string // all, managed, one or labelled
-	As          string // by whose rights, other than this program's
-	State       State
-	Subscribers int    // instances and servings
-	Objects     int    // held now
-	Events      uint64 // changes since it began
-	Age         time.Duration
+	Kind             schema.GroupVersionKind
+	Selection        string // as Selection.String renders it
+	Class            string // all, managed, one or labelled
+	ImpersonatedUser string // empty for this program's own permissions
+	State            State
+	Subscribers      int    // instances and KindWatches
+	Objects          int    // in the store
+	Events           uint64 // changes since it began
+	Age              time.Duration
 }
 
-// Stats returns all watches, sorted by kind and selection. Those within their
-// grace are among them, without subscribers.
+// Stats returns all watches, sorted by kind and selection, including those without
+// subscribers that are in their grace period.
 func (h *Hub) Stats() []KindStats {
 	now := time.Now()
 	all := h.actorsOf(func(*kind) bool { return true })
@@ -38,13 +38,13 @@ func (h *Hub) Stats() []KindStats {
 	return out
 }
 
-// past returns how many events watches that have ended saw, by kind and class.
-func (h *Hub) past() map[series]uint64 {
+// endedEvents returns how many events the stopped watches have seen, by kind and class.
+func (h *Hub) endedEvents() map[series]uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	out := map[series]uint64{}
 	for gvk, k := range h.kinds {
-		for class, events := range k.past {
+		for class, events := range k.endedEvents {
 			out[series{gvk.Group, gvk.Version, gvk.Kind, class}] = events
 		}
 	}
@@ -56,8 +56,8 @@ func (a *actor) stats(now time.Time) KindStats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return KindStats{
-		Kind: a.gvk, Selection: a.selection.String(), Class: a.selection.class(), As: a.world.As,
-		State: a.state, Objects: objects, Events: a.events, Age: now.Sub(a.born),
-		Subscribers: a.subscribers.len() + len(a.servings),
+		Kind: a.gvk, Selection: a.selection.String(), Class: a.selection.class(), ImpersonatedUser: a.env.ImpersonatedUser,
+		State: a.state, Objects: objects, Events: a.events, Age: now.Sub(a.createdAt),
+		Subscribers: a.subscribers.len() + len(a.watchers),
 	}
 }

@@ -33,7 +33,7 @@ type followed struct {
 	untold    map[string]bool // changed by others since everybody was last told
 	answered  map[string]*unstructured.Unstructured
 	waiting   []happening // writes of ours whose answers are on their way
-	alone     bool        // nobody else writes
+	alone     bool        // no other client writes
 }
 
 func (f *followed) happen(o *unstructured.Unstructured, gone, ours bool) *happening {
@@ -75,9 +75,9 @@ func (f *followed) deliver(t *rapid.T) {
 	}
 	h := f.log[f.delivered]
 	f.delivered++
-	take := f.store.saw
+	take := f.store.observe
 	if h.gone {
-		take = f.store.sawGone
+		take = f.store.observeDeletion
 	}
 	changes := take(h.object)
 	f.told(changes)
@@ -97,7 +97,7 @@ func (f *followed) list(at int) {
 			items[h.object.GetName()] = h.object
 		}
 	}
-	changes, _ := f.store.listed(slices.Collect(maps.Values(items)), uint64(at), f.now)
+	changes, _ := f.store.replace(slices.Collect(maps.Values(items)), uint64(at), f.now)
 	f.told(changes)
 	f.delivered = at
 }
@@ -146,9 +146,9 @@ func (f *followed) checkCaughtUp(t *rapid.T) {
 		t.Fatalf("the store isn't the world (-want +got):\n%s", diff)
 	}
 	for name := range f.untold {
-		// What others did to an object that is gone since is told by its going.
+		// The deletion of an object reports what others did to it before.
 		if f.live[name] != nil {
-			t.Fatalf("nobody was told of what others did to %s", name)
+			t.Fatalf("no subscriber was notified of the changes by others to %s", name)
 		}
 	}
 }
@@ -179,21 +179,21 @@ func (f *followed) answer(i int) {
 	f.waiting = slices.Delete(f.waiting, i, i+1)
 	f.log[revisionOf(h.object)-1].answered = true
 	if h.gone {
-		f.store.wroteGone(nameOf(h.object), uidOf(h.object), f.now)
+		f.store.recordDeletion(nameOf(h.object), uidOf(h.object), f.now)
 		return
 	}
-	f.store.wrote(h.object, true, f.now)
+	f.store.recordWrite(h.object, true, f.now)
 	if old := f.answered[h.object.GetName()]; old == nil || revisionOf(old) < revisionOf(h.object) {
 		f.answered[h.object.GetName()] = h.object
 	}
 }
 
-func TestStoreFollowsTheWorld(t *testing.T) {
+func TestStoreConvergesToTheServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFollowed(false)
 		t.Repeat(map[string]func(*rapid.T){
-			"somebody writes": func(t *rapid.T) { f.write(someObject.Draw(t, "name"), false) },
-			"somebody deletes": func(t *rapid.T) {
+			"another client writes": func(t *rapid.T) { f.write(someObject.Draw(t, "name"), false) },
+			"another client deletes": func(t *rapid.T) {
 				if old := f.live[someObject.Draw(t, "name")]; old != nil {
 					f.untold[old.GetName()] = true
 					f.happen(old.DeepCopy(), true, false)
@@ -219,7 +219,7 @@ func TestStoreFollowsTheWorld(t *testing.T) {
 	})
 }
 
-func TestStoreIsSilentAboutOurOwnWrites(t *testing.T) {
+func TestStoreIgnoresEchoesOfOurWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFollowed(true)
 		t.Repeat(map[string]func(*rapid.T){
@@ -237,54 +237,54 @@ func TestStoreIsSilentAboutOurOwnWrites(t *testing.T) {
 	})
 }
 
-func TestAWriteIsReadAtOnceAndItsEchoIsSilent(t *testing.T) {
+func TestAWriteIsReadAtOnceAndItsEchoIgnored(t *testing.T) {
 	s := newStore(partOf)
 	now := time.Now()
-	s.listed(nil, 10, now)
-	if got := s.wrote(made(configMap, "a/x", 11), true, now); len(got) != 1 {
+	s.replace(nil, 10, now)
+	if got := s.recordWrite(made(configMap, "a/x", 11), true, now); len(got) != 1 {
 		t.Errorf("a new object is %d changes", len(got))
 	}
-	if got := s.wrote(made(configMap, "a/x", 12), true, now); len(got) != 1 {
+	if got := s.recordWrite(made(configMap, "a/x", 12), true, now); len(got) != 1 {
 		t.Errorf("a newer one is %d changes", len(got))
 	}
-	if got := s.wrote(made(configMap, "a/x", 11), true, now); len(got) != 0 {
+	if got := s.recordWrite(made(configMap, "a/x", 11), true, now); len(got) != 0 {
 		t.Errorf("a late answer is %d changes", len(got))
 	}
 	for _, revision := range []int{11, 12} {
-		if got := s.saw(made(configMap, "a/x", revision)); len(got) != 0 {
+		if got := s.observe(made(configMap, "a/x", revision)); len(got) != 0 {
 			t.Errorf("the echo of %d is %d changes", revision, len(got))
 		}
 	}
 }
 
-func TestAChangeBetweenOurWritesIsTold(t *testing.T) {
+func TestAChangeBetweenOurWritesIsRouted(t *testing.T) {
 	s := newStore(partOf)
 	now := time.Now()
-	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, now)
-	s.wrote(made(configMap, "a/x", 12), true, now)
-	if got := s.saw(made(configMap, "a/x", 11)); len(got) != 1 || got[0].is.GetResourceVersion() != "12" {
-		t.Errorf("somebody's change before our write became %v", got)
+	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, now)
+	s.recordWrite(made(configMap, "a/x", 12), true, now)
+	if got := s.observe(made(configMap, "a/x", 11)); len(got) != 1 || got[0].new.GetResourceVersion() != "12" {
+		t.Errorf("another client's change before our write became %v", got)
 	}
 }
 
-func TestAListWinsExceptOverFreshWrites(t *testing.T) {
+func TestAListWinsExceptOverRecentWrites(t *testing.T) {
 	at := time.Now()
 	cases := map[string]struct {
 		age      time.Duration
 		revision uint64
 		want     map[string]string
 	}{
-		"our write is newer than the list":          {0, 15, map[string]string{"old": "3", "ours": "20"}},
-		"the list is newer and doesn't have it":     {0, 25, map[string]string{"old": "3"}},
-		"a write that nobody confirmed for a while": {time.Minute, 15, map[string]string{"old": "3"}},
-		"a restored backup":                         {time.Minute, 4, map[string]string{"old": "3"}},
+		"our write is newer than the list":                     {0, 15, map[string]string{"old": "3", "ours": "20"}},
+		"the list is newer and doesn't have it":                {0, 25, map[string]string{"old": "3"}},
+		"a write that the watch has not confirmed for a while": {time.Minute, 15, map[string]string{"old": "3"}},
+		"a restored backup":                                    {time.Minute, 4, map[string]string{"old": "3"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(partOf)
-			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, at)
-			s.wrote(made(configMap, "a/ours", 20), true, at)
-			s.listed([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, at.Add(c.age))
+			s.replace([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, at)
+			s.recordWrite(made(configMap, "a/ours", 20), true, at)
+			s.replace([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, at.Add(c.age))
 			f := followed{store: s}
 			if diff := cmp.Diff(c.want, f.contents()); diff != "" {
 				t.Error(diff)
@@ -293,36 +293,36 @@ func TestAListWinsExceptOverFreshWrites(t *testing.T) {
 	}
 }
 
-func TestASparedEntryExpires(t *testing.T) {
+func TestARetainedEntryExpires(t *testing.T) {
 	s := newStore(partOf)
 	at := time.Now()
-	s.wrote(made(configMap, "a/ours", 20), true, at)
-	if _, spared := s.listed(nil, 4, at); !spared {
+	s.recordWrite(made(configMap, "a/ours", 20), true, at)
+	if _, spared := s.replace(nil, 4, at); !spared {
 		t.Fatal("our write is gone with the list")
 	}
-	if got := s.expire(at.Add(provisional)); len(got) != 1 || s.len() != 0 {
-		t.Errorf("it is still there after %s", provisional)
+	if got := s.expire(at.Add(provisionalTTL)); len(got) != 1 || s.len() != 0 {
+		t.Errorf("it is still there after %s", provisionalTTL)
 	}
 }
 
-func TestAWriteThatLeavesTheSelectionIsADeletion(t *testing.T) {
+func TestAWriteThatLeavesTheSelectionDeletesTheEntry(t *testing.T) {
 	s := newStore(partOf)
 	at := time.Now()
-	s.listed([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, at)
-	if got := s.wrote(made(configMap, "a/x", 8), false, at); len(got) != 1 || got[0].is != nil {
+	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, at)
+	if got := s.recordWrite(made(configMap, "a/x", 8), false, at); len(got) != 1 || got[0].new != nil {
 		t.Errorf("leaving became %v", got)
 	}
-	if got := s.saw(made(configMap, "a/x", 7, partOf, "o")); len(got) != 0 || s.len() != 0 {
+	if got := s.observe(made(configMap, "a/x", 7, partOf, "o")); len(got) != 0 || s.len() != 0 {
 		t.Error("an event under way brought it back")
 	}
-	if got := s.saw(made(configMap, "a/x", 9, partOf, "o")); len(got) != 1 {
+	if got := s.observe(made(configMap, "a/x", 9, partOf, "o")); len(got) != 1 {
 		t.Error("it can't return")
 	}
 }
 
-// TestWhatADeletionAskedForIsKept lets the garbage collector take the finalizer off
+// TestWasOrphanedIsRemembered lets the garbage collector take the finalizer off
 // before anybody has read the object.
-func TestWhatADeletionAskedForIsKept(t *testing.T) {
+func TestWasOrphanedIsRemembered(t *testing.T) {
 	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision, "deletionTimestamp": "2026-01-01T00:00:00Z"}}}
 		o.SetFinalizers(finalizers)
@@ -335,33 +335,40 @@ func TestWhatADeletionAskedForIsKept(t *testing.T) {
 		uid  string
 		want bool
 	}{
-		"nobody asks":                {func(s *store) { s.saw(at("a", "2", "ours")) }, "a", false},
-		"it is asked for":            {func(s *store) { s.saw(at("a", "2", "ours", "orphan")) }, "a", true},
-		"and the trace is taken off": {func(s *store) { s.saw(at("a", "2", "ours", "orphan")); s.saw(at("a", "3", "ours")) }, "a", true},
+		"no deletion":                {func(s *store) { s.observe(at("a", "2", "ours")) }, "a", false},
+		"it is asked for":            {func(s *store) { s.observe(at("a", "2", "ours", "orphan")) }, "a", true},
+		"and the trace is taken off": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("a", "3", "ours")) }, "a", true},
 		"and we write, and the kind is read": {func(s *store) {
-			s.saw(at("a", "2", "ours", "orphan"))
-			s.wrote(at("a", "4", "ours"), true, now)
-			s.listed([]*unstructured.Unstructured{at("a", "5", "ours")}, 6, now)
+			s.observe(at("a", "2", "ours", "orphan"))
+			s.recordWrite(at("a", "4", "ours"), true, now)
+			s.replace([]*unstructured.Unstructured{at("a", "5", "ours")}, 6, now)
 		}, "a", true},
-		"between two writes of ours":       {func(s *store) { s.wrote(at("a", "4", "ours"), true, now); s.saw(at("a", "2", "ours", "orphan")) }, "a", true},
-		"and another takes the name":       {func(s *store) { s.saw(at("a", "2", "ours", "orphan")); s.saw(at("b", "3", "ours")) }, "b", false},
-		"and it goes and another takes it": {func(s *store) { s.saw(at("a", "2", "orphan")); s.sawGone(at("a", "3")); s.saw(at("b", "4", "ours")) }, "b", false},
+		"between two writes of ours": {func(s *store) {
+			s.recordWrite(at("a", "4", "ours"), true, now)
+			s.observe(at("a", "2", "ours", "orphan"))
+		}, "a", true},
+		"and another takes the name": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("b", "3", "ours")) }, "b", false},
+		"and it goes and another takes it": {func(s *store) {
+			s.observe(at("a", "2", "orphan"))
+			s.observeDeletion(at("a", "3"))
+			s.observe(at("b", "4", "ours"))
+		}, "b", false},
 		"it is asked for before we ever look": {func(s *store) {
-			s.listed([]*unstructured.Unstructured{at("a", "5", "orphan")}, 6, now)
-			s.saw(at("a", "7", "ours"))
+			s.replace([]*unstructured.Unstructured{at("a", "5", "orphan")}, 6, now)
+			s.observe(at("a", "7", "ours"))
 		}, "a", true},
 	}
 	for name, step := range steps {
 		s := newStore(partOf)
-		s.saw(first)
+		s.observe(first)
 		step.then(s)
-		if got := s.orphans(objectName{name: "x"}, step.uid); got != step.want {
+		if got := s.wasOrphaned(objectName{name: "x"}, step.uid); got != step.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
 
-func TestWhatIsDeletedPastItsFinalizersIsRemembered(t *testing.T) {
+func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision}}}
 		o.SetFinalizers(finalizers)
@@ -374,21 +381,29 @@ func TestWhatIsDeletedPastItsFinalizersIsRemembered(t *testing.T) {
 		then func(*store)
 		want string // UID; "" for none
 	}{
-		"it has none":                             {func(s *store) { s.sawGone(at("a", "3")) }, ""},
-		"it has one":                              {func(s *store) { s.sawGone(at("a", "3", "ours")) }, "a"},
-		"it has one, and was being deleted":       {func(s *store) { s.sawGone(deleting) }, ""},
-		"and another takes its name, and goes":    {func(s *store) { s.sawGone(at("a", "3", "ours")); s.saw(at("b", "4")); s.sawGone(at("b", "5")) }, "a"},
-		"and so does another":                     {func(s *store) { s.sawGone(at("a", "3", "ours")); s.saw(at("b", "4")); s.sawGone(at("b", "5", "ours")) }, "b"},
-		"and somebody has seen to what it leaves": {func(s *store) { s.sawGone(at("a", "3", "ours")); s.forgetLastOf(x) }, ""},
-		"and its kind goes":                       {func(s *store) { s.sawGone(at("a", "3", "ours")); s.clear() }, ""},
+		"it has none":                       {func(s *store) { s.observeDeletion(at("a", "3")) }, ""},
+		"it has one":                        {func(s *store) { s.observeDeletion(at("a", "3", "ours")) }, "a"},
+		"it has one, and was being deleted": {func(s *store) { s.observeDeletion(deleting) }, ""},
+		"and another takes its name, and goes": {func(s *store) {
+			s.observeDeletion(at("a", "3", "ours"))
+			s.observe(at("b", "4"))
+			s.observeDeletion(at("b", "5"))
+		}, "a"},
+		"and so does another": {func(s *store) {
+			s.observeDeletion(at("a", "3", "ours"))
+			s.observe(at("b", "4"))
+			s.observeDeletion(at("b", "5", "ours"))
+		}, "b"},
+		"and its state was forgotten": {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.forgetDeletedDespiteFinalizers(x) }, ""},
+		"and its kind goes":           {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.clear() }, ""},
 	}
 	for name, step := range steps {
 		s := newStore(partOf)
-		s.saw(at("a", "1"))
-		s.saw(at("a", "2", "ours"))
+		s.observe(at("a", "1"))
+		s.observe(at("a", "2", "ours"))
 		step.then(s)
 		got := ""
-		if last := s.lastOf(x); last != nil {
+		if last := s.deletedDespiteFinalizers(x); last != nil {
 			got = uidOf(last)
 		}
 		if got != step.want {

@@ -5,9 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Selection is the part of a kind that one informer holds. It is comparable:
-// equal selections of a kind share an informer. The zero Selection is the whole
-// kind.
+// Selection is the part of a kind that one informer watches. It is comparable: equal
+// selections of a kind share an informer. The zero Selection is the whole kind.
 type Selection struct {
 	managed   bool
 	namespace string
@@ -15,26 +14,25 @@ type Selection struct {
 	labels    string
 }
 
-// All selects every object of a kind: what a kind that is served as a primary
-// needs.
+// All selects every object of a kind, as a controller of the kind needs.
 func All() Selection { return Selection{} }
 
 // Managed selects the objects that carry the hub's Config.Managed label: the
 // children of all instances.
 func Managed() Selection { return Selection{managed: true} }
 
-// One selects a single object, which costs one cached object whatever the size
-// of its kind. The namespace is empty for cluster-scoped kinds.
+// One selects a single object, which costs one cached object whatever the size of its kind.
+// The namespace is empty for cluster-scoped kinds.
 func One(namespace, name string) Selection { return Selection{namespace: namespace, name: name} }
 
-// Labelled selects by labels, in one namespace or in all: what a reference to
-// other people's objects by selector needs.
+// Labelled selects by labels, in one namespace or in all, as a reference by selector to
+// unmanaged objects needs.
 func Labelled(namespace string, selector labels.Selector) Selection {
 	return Selection{namespace: namespace, labels: selector.String()}
 }
 
-// String names the selection for people and metrics: all, managed,
-// one prod/main, labelled prod app=db.
+// String describes the selection for users and metrics: all, managed, one prod/main,
+// labelled prod app=db.
 func (s Selection) String() string {
 	switch {
 	case s.managed:
@@ -48,8 +46,7 @@ func (s Selection) String() string {
 	}
 }
 
-// class is the selection without its particulars, bounded in number and so fit
-// for a metric's label.
+// class is the type of the selection without names, and so fit for a metric's label.
 func (s Selection) class() string {
 	switch {
 	case s.managed:
@@ -70,37 +67,37 @@ func join(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// Target is one interest of a subscriber: which objects of which kind wake it,
-// and which selection holds them. It is comparable; make it with Child,
-// ChildrenOf, Object or Matching.
+// Target is one interest of a subscriber: the objects of a kind that wake it, and the
+// selection that contains them. It is comparable. Child, ChildrenOf, Object and Matching
+// create it.
 type Target struct {
 	kind      schema.GroupVersionKind
 	selection Selection
 	route     route
 }
 
-// Child is the managed object with this name, whether it exists yet or not.
+// Child targets the managed object with this name, whether it exists yet or not.
 func Child(kind schema.GroupVersionKind, namespace, name string) Target {
 	return Target{kind, Managed(), route{by: byName, namespace: namespace, name: name}}
 }
 
-// ChildrenOf is every managed object whose Config.OwnerLabel has this value.
+// ChildrenOf targets every managed object whose Config.OwnerLabel has this value.
 func ChildrenOf(kind schema.GroupVersionKind, owner string) Target {
 	return Target{kind, Managed(), route{by: byOwner, owner: owner}}
 }
 
-// Object is a single object that somebody else manages: an external reference,
-// or a foreign object that holds a name we want.
+// Object targets a single unmanaged object: an external reference, or a foreign object that
+// has the name of a desired child.
 func Object(kind schema.GroupVersionKind, namespace, name string) Target {
 	return Target{kind, One(namespace, name), route{by: byName, namespace: namespace, name: name}}
 }
 
-// Matching is every object, managed or not, that the selector matches; an empty
-// namespace means all of them.
+// Matching targets every object that the selector matches, managed or not; an empty
+// namespace means all.
 func Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) Target {
 	if labels.MatchesNothing(selector) {
-		// Written as a string, a selector of nothing would read as one of everything.
-		return Target{kind, One(namespace, nobody), route{by: byName, namespace: namespace, name: nobody}}
+		// As a string, a selector that matches nothing reads as one that matches everything.
+		return Target{kind, One(namespace, impossibleName), route{by: byName, namespace: namespace, name: impossibleName}}
 	}
 	return Target{
 		kind, Labelled(namespace, selector),
@@ -108,11 +105,11 @@ func Matching(kind schema.GroupVersionKind, namespace string, selector labels.Se
 	}
 }
 
-// nobody is a name that no object can have.
-const nobody = "-"
+// impossibleName is a name that no object can have.
+const impossibleName = "-"
 
-// Kind returns the kind that the target watches.
+// Kind is the kind that the target watches.
 func (t Target) Kind() schema.GroupVersionKind { return t.kind }
 
-// Selection returns the part of the kind that the target needs.
+// Selection is the part of the kind that the target needs.
 func (t Target) Selection() Selection { return t.selection }

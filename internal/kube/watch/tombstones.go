@@ -6,8 +6,8 @@ import (
 )
 
 // tombstones are the incarnations that are known to be gone before the watch has delivered
-// their deletion, so that an event that is on its way does not bring them back. They are
-// removed once the watch delivers it, or after a while.
+// their deletion, so that an event in flight does not bring them back. They are removed
+// once the watch delivers it, or after provisionalTTL.
 type tombstones struct {
 	byUID map[string]tombstone
 	uids  []string // in order of time
@@ -51,9 +51,9 @@ func (t *tombstones) has(uid string, revision uint64) bool {
 	return ok && revision < gone.below
 }
 
-// expired is true also of tombstones that aren't there.
+// expired says whether the tombstone has expired or does not exist.
 func (t *tombstones) expired(uid string, now time.Time) bool {
-	return now.Sub(t.byUID[uid].at) >= provisional
+	return now.Sub(t.byUID[uid].at) >= provisionalTTL
 }
 
 // remove removes the tombstone of an incarnation whose deletion the watch delivered, and

@@ -9,13 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Writing announces a write to an object, because the watch is often faster
-// than the answer: until done is called, events of the object don't wake the
-// writer. Then the last of them does that is not the echo of an answer that was
-// recorded in the meantime.
+// BeginWrite announces a write to an object, because the watch often delivers it before the
+// answer: until done is called, events of the object do not wake the writer. Then the last
+// of them that is not the echo of a recorded answer does.
 //
-// Write is how it is used. Done must be called, and soon; calling it again does nothing.
-func (h *Hub) Writing(gvk schema.GroupVersionKind, namespace, name string, writer Subscriber) (done func()) {
+// Write shows the use. Done must be called, and soon; a second call does nothing.
+func (h *Hub) BeginWrite(gvk schema.GroupVersionKind, namespace, name string, writer Subscriber) (done func()) {
 	h.mu.RLock()
 	k := h.kinds[gvk]
 	h.mu.RUnlock()
@@ -31,10 +30,10 @@ func (h *Hub) Writing(gvk schema.GroupVersionKind, namespace, name string, write
 	})
 }
 
-// Write makes one write to an object. Its answer is in the caches when it returns,
-// and its echo doesn't wake the writer; what others change at the same time does.
+// Write makes one write to an object. When it returns, its answer is in the caches. Its
+// echo does not wake the writer; concurrent changes by others do.
 func (h *Hub) Write(o *unstructured.Unstructured, writer Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	done := h.Writing(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	done := h.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
 	defer done()
 	answer, err := do()
 	if err == nil {
@@ -46,13 +45,13 @@ func (h *Hub) Write(o *unstructured.Unstructured, writer Subscriber, do func() (
 // Three things keep the echo of a write from its writer. They know different things, so that
 // none replaces another:
 //
-//   - The store (sawOlder) has the answer before the event. Its invariant: a state of an object
+//   - The store (observeOlder) has the answer before the event. Its invariant: a state of an object
 //     leads to one transition, whether an answer or the watch brings it first, and a state that
-//     somebody else wrote between two of ours leads to one more. It holds for all subscribers,
+//     another client wrote between two of ours leads to one more. It holds for all subscribers,
 //     however late the event is. Each store has revisions of its own, since each watch delivers
 //     at its own time.
-//   - An in-flight write (withhold, finish) has the event before the answer, when nothing tells
-//     an echo from a change by somebody else. Its invariant: between begin and finish no event
+//   - An in-flight write (withhold, finish) has the event before the answer, when nothing distinguishes
+//     an echo from a change by another client. Its invariant: between begin and finish no event
 //     of the object wakes the writer; at finish the last event that is not an own write wakes it,
 //     if there is one. So no change is lost, and none waits longer than the write.
 //   - The echo window keeps the answers of a write that has ended. It is for events that a store
@@ -191,8 +190,8 @@ func (f *inFlightWrites) withhold(name objectName, from Subscriber, e withheldEv
 
 // stateOf is what an event or an answer says the object is now.
 func stateOf(t transition) incarnation {
-	if t.is == nil {
-		return incarnation{uidOf(t.was), forever}
+	if t.new == nil {
+		return incarnation{uidOf(t.old), forever}
 	}
-	return incarnation{uidOf(t.is), revisionOf(t.is)}
+	return incarnation{uidOf(t.new), revisionOf(t.new)}
 }

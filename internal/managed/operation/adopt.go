@@ -8,56 +8,58 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// takeOn binds what is there, if it is ours or may become so.
-func (s State) takeOn() Step {
-	mark, why := s.ours()
-	if why == "" {
-		return s.bind(s.refOf(), mark)
+// adopt binds the observed external resource if it belongs to the managed resource or may
+// be adopted.
+func (s State) adopt() Step {
+	mark, conflict := s.checkOwnership()
+	if conflict == "" {
+		return s.bind(s.observedRef(), mark)
 	}
 	if s.Binding.Operation != nil {
-		// What is there is somebody else's, so that ours was never made.
-		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved })
+		// Another owner's resource has the name, so the open creation had no effect.
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved })
 	}
-	return rest(resource.Conflict, why, s.soon())
+	return finish(resource.Conflict, conflict, s.recheckInterval())
 }
 
-// refOf is the identity of what was seen.
-func (s State) refOf() external.Ref {
-	if s.Look.Ref != "" {
-		return s.Look.Ref
+// observedRef is the identity of the observed external resource.
+func (s State) observedRef() external.Ref {
+	if s.Observed.Ref != "" {
+		return s.Observed.Ref
 	}
 	return s.ref()
 }
 
-// ours says by which mark what was seen is ours, or why it isn't.
-func (s State) ours() (mark, why string) {
-	b, seen := s.Binding, s.Look.Mark
+// checkOwnership returns the mark by which the observed external resource belongs to the
+// managed resource, or why it does not.
+func (s State) checkOwnership() (mark, conflict string) {
+	b, seen := s.Binding, s.Observed.Mark
 	switch {
 	case b.Shared, s.mark().Is(seen):
 		return b.Mark, ""
 	case seen != nil && seen.Owner == s.MarkOwner:
-		return seen.ID, "" // its binding was lost
+		return seen.ID, "" // the binding with this mark was lost
 	case seen != nil:
-		return "", fmt.Sprintf("the external resource %s exists already and carries the mark of %s; it is left alone", s.refOf(), seen.Owner)
-	case b.Explicit, s.Resource.Adopt, s.hasComeSince():
+		return "", fmt.Sprintf("the external resource %s exists already and carries the mark of %s; it is not changed", s.observedRef(), seen.Owner)
+	case b.Explicit, s.Resource.AdoptUnmarked, s.appearedSinceFirstAttempt():
 		return b.Mark, ""
 	}
-	return "", fmt.Sprintf("the external resource %s exists already and nothing says that it is this one's; it is left alone. To take it on, set the annotation %s to its identity, or %s to %s",
-		s.refOf(), resource.ExternalNameAnnotation, resource.AdoptAnnotation, resource.AdoptIfUnmarked)
+	return "", fmt.Sprintf("the external resource %s exists already and nothing shows that it belongs to this object; it is not changed. To adopt it, set the annotation %s to its identity, or %s to %s",
+		s.observedRef(), resource.ExternalNameAnnotation, resource.AdoptAnnotation, resource.AdoptIfUnmarked)
 }
 
-// hasComeSince says that a kind whose resources can't be marked had none of the
-// key before our first attempt, and has one since.
-func (s State) hasComeSince() bool {
+// appearedSinceFirstAttempt reports, for a kind whose resources cannot carry marks, whether
+// there was none with the key before the first attempt to create it, and there is one since.
+func (s State) appearedSinceFirstAttempt() bool {
 	b := s.Binding
 	if s.Caps.Marked || b.AbsentBefore == nil || b.Attempts == 0 {
 		return false
 	}
-	return s.Look.Created.IsZero() || !s.Look.Created.Before(b.AbsentBefore.Time)
+	return s.Observed.Created.IsZero() || !s.Observed.Created.Before(b.AbsentBefore.Time)
 }
 
-// foreign says that what was seen under our identity carries somebody else's mark.
-func (s State) foreign() bool {
-	seen := s.Look.Mark
+// isForeign reports whether the observed external resource carries another owner's mark.
+func (s State) isForeign() bool {
+	seen := s.Observed.Mark
 	return !s.Binding.Shared && seen != nil && !s.mark().Is(seen) && seen.Owner != s.MarkOwner
 }

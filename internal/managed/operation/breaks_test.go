@@ -27,7 +27,7 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 	}{
 		"I1: a call is made that isn't stored": {caps: named, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
-			if step.Do == operation.Record && step.Binding.Operation != nil && s.Binding.Operation == nil {
+			if step.Do == operation.UpdateBinding && step.Binding.Operation != nil && s.Binding.Operation == nil {
 				op := step.Binding.Operation
 				return operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Verb(op.Verb), Attempt: op.Attempt, Token: op.Token, Request: op.Request, Key: s.Key}}
 			}
@@ -41,37 +41,37 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 			return operation.Next(s)
 		}},
 		"I3: an operation is closed without proof": {caps: assigned, crash: 6, next: func(s operation.State) operation.Step {
-			if s.Binding != nil && s.Binding.Operation != nil && !s.Fresh && s.Answer == nil {
+			if s.Binding != nil && s.Binding.Operation != nil && !s.NotBegun && s.Answer == nil {
 				next := s.Binding.DeepCopy()
 				next.Operation, next.Phase = nil, binding.BindingReserved
-				return operation.Step{Do: operation.Record, Binding: next}
+				return operation.Step{Do: operation.UpdateBinding, Binding: next}
 			}
 			return operation.Next(s)
 		}},
 		"I4: what can't be seen isn't there": {caps: unsearchable, blind: 2, next: func(s operation.State) operation.Step {
-			if s.LookFailed != nil {
-				s.Look, s.LookFailed = &external.Observation{Presence: external.Absent}, nil
+			if s.ObserveErr != nil {
+				s.Observed, s.ObserveErr = &external.Observation{Presence: external.Absent}, nil
 			}
 			return operation.Next(s)
 		}},
 		"I5: the managed resource goes before its external one": {caps: named, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
 			if step.Do == operation.Prepare && step.Verb == external.Delete {
-				return operation.Step{Do: operation.Unclaim}
+				return operation.Step{Do: operation.RemoveFinalizer}
 			}
 			return step
 		}},
 		"I6: an identity changes by itself": {caps: named, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
-			if step.Do == operation.Record && step.Binding.Operation != nil && step.Binding.Operation.Verb == string(external.Update) {
+			if step.Do == operation.UpdateBinding && step.Binding.Operation != nil && step.Binding.Operation.Verb == string(external.Update) {
 				step.Binding.Ref = "another"
 			}
 			return step
 		}},
 		"I7: a key is used that is somebody else's": {caps: named, taken: true, next: func(s operation.State) operation.Step {
-			if s.Taken != nil && s.Binding == nil {
-				s.Binding = s.Taken.DeepCopy()
-				if s.Look != nil {
+			if s.ReservedBy != nil && s.Binding == nil {
+				s.Binding = s.ReservedBy.DeepCopy()
+				if s.Observed != nil {
 					return operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Create, Key: s.Key}}
 				}
 			}
@@ -79,14 +79,14 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 		}},
 		"I8: what is stored depends on policies": {caps: assigned, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
-			if step.Do == operation.Project && !s.Resource.Policies.Allow(resource.ActionLateInitialize) {
-				return operation.Step{Do: operation.Rest, Synced: operation.Said{Status: "True", Reason: resource.ReconcileSuccess}}
+			if step.Do == operation.SetExternalName && !s.Resource.Policies.Allow(resource.ActionLateInitialize) {
+				return operation.Step{Do: operation.Finish, Synced: operation.Condition{Status: "True", Reason: resource.ReconcileSuccess}}
 			}
 			return step
 		}},
 		"I9: an attempt is counted once for two": {caps: assigned, crash: 6, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
-			if step.Do == operation.Record && step.Binding.Operation != nil && s.Binding.Operation != nil && step.Binding.Attempts > s.Binding.Attempts {
+			if step.Do == operation.UpdateBinding && step.Binding.Operation != nil && s.Binding.Operation != nil && step.Binding.Attempts > s.Binding.Attempts {
 				step.Binding.Attempts, step.Binding.Operation.Attempt = s.Binding.Attempts, s.Binding.Attempts
 			}
 			return step

@@ -24,7 +24,7 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 		}
 		open := func(verb external.Verb) operation.State {
 			s := operation.State{
-				Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
 				Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
@@ -39,22 +39,22 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 		cases := map[string]func() operation.State{
 			"a look": func() operation.State {
 				s := open(external.Update)
-				s.Binding.Operation, s.LookFailed = nil, fmt.Errorf("look: %w", refused(external.Ambiguous))
+				s.Binding.Operation, s.ObserveErr = nil, fmt.Errorf("look: %w", refused(external.Ambiguous))
 				return s
 			},
 			"what makes a request": func() operation.State {
 				s := open(external.Update)
-				s.PrepareFailed = refused(external.Rejected)
+				s.PrepareErr = refused(external.Rejected)
 				return s
 			},
 			"a call, with an error beside its answer": func() operation.State {
 				s := open(external.Update)
-				s.Answered(external.Op{}, fmt.Errorf("update: %w", refused(external.Rejected)))
+				s.SetAnswer(external.Op{}, fmt.Errorf("update: %w", refused(external.Rejected)))
 				return s
 			},
 			"a poll": func() operation.State {
 				s := open(external.Update)
-				s.PolledFor(external.Op{}, refused(external.Rejected))
+				s.SetPollAnswer(external.Op{}, refused(external.Rejected))
 				return s
 			},
 		}
@@ -62,7 +62,7 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 			for _, class := range []external.Class{external.Rejected, external.Ambiguous, external.Failed} {
 				cases[fmt.Sprintf("%s that is %d", verb, class)] = func() operation.State {
 					s := open(verb)
-					s.Answered(external.Op{Err: refused(class)}, nil)
+					s.SetAnswer(external.Op{Err: refused(class)}, nil)
 					return s
 				}
 			}
@@ -76,7 +76,7 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 			})
 		}
 	}
-	if step := operation.Fails(errors.New("no")); step.After != 0 || step.Err == nil {
+	if step := operation.Failure(errors.New("no")); step.After != 0 || step.Err == nil {
 		t.Errorf("without a word about when it rests for %s", step.After)
 	}
 }
@@ -84,13 +84,13 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 // TestAnOperationIsAskedForAgainInTime is about one that says that it takes a day.
 func TestAnOperationIsAskedForAgainInTime(t *testing.T) {
 	s := operation.State{
-		Resource: operation.Resource{Claimed: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, Resume: "op", StartedAt: metav1.NewMicroTime(start)},
 		},
 	}
-	s.PolledFor(external.Op{Resume: "op", RetryAfter: 24 * time.Hour}, nil)
+	s.SetPollAnswer(external.Op{Resume: "op", RetryAfter: 24 * time.Hour}, nil)
 	if step := operation.Next(s); step.Err != nil || step.After != 10*time.Minute {
 		t.Errorf("it rests for %s, with error %v", step.After, step.Err)
 	}
@@ -102,14 +102,14 @@ func rests(t *testing.T, s operation.State) operation.Step {
 	t.Helper()
 	for range 20 {
 		switch step := operation.Next(s); step.Do {
-		case operation.Rest:
+		case operation.Finish:
 			return step
-		case operation.Record:
-			s.Stored(step.Binding)
+		case operation.UpdateBinding:
+			s.SetBinding(step.Binding)
 		case operation.Observe:
-			s.Look = &external.Observation{Presence: external.Present, Ref: step.Ref, Mark: &external.Mark{ID: "m"}, UpToDate: external.No}
+			s.Observed = &external.Observation{Presence: external.Present, Ref: step.Ref, Mark: &external.Mark{ID: "m"}, UpToDate: external.No}
 			if s.Binding.Ref == "" {
-				s.Look = &external.Observation{Presence: external.Absent}
+				s.Observed = &external.Observation{Presence: external.Absent}
 			}
 		case operation.Prepare:
 			s.Requests[step.Verb] = nil

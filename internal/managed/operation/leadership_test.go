@@ -29,18 +29,18 @@ func TestNothingIsBegunOnceTheLeadershipIsOver(t *testing.T) {
 		leads  operation.Do
 		over   operation.Do
 	}{
-		"a place isn't taken":        {"the managed resource may have gone, and another may want it", operation.State{}, operation.Reserve, operation.Rest},
-		"a call isn't stored":        {"its successor may store another", operation.State{Binding: ready, Look: absent, Requests: map[external.Verb]external.Request{external.Create: nil}}, operation.Record, operation.Rest},
-		"a stored call isn't made":   {"its successor may make it", operation.State{Binding: opened, Fresh: true}, operation.Begin, operation.Rest},
+		"a place isn't taken":        {"the managed resource may have gone, and another may want it", operation.State{}, operation.CreateBinding, operation.Finish},
+		"a call isn't stored":        {"its successor may store another", operation.State{Binding: ready, Observed: absent, Requests: map[external.Verb]external.Request{external.Create: nil}}, operation.UpdateBinding, operation.Finish},
+		"a stored call isn't made":   {"its successor may make it", operation.State{Binding: opened, NotBegun: true}, operation.Begin, operation.Finish},
 		"what is there is looked at": {"that changes nothing", operation.State{Binding: ready}, operation.Observe, operation.Observe},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := tc.state
-			s.Key, s.Now, s.Resource = key, start, operation.Resource{Claimed: true, Policies: policies("OCUD")}
+			s.Key, s.Now, s.Resource = key, start, operation.Resource{HasFinalizer: true, Policies: policies("OCUD")}
 			for until, want := range map[time.Time]operation.Do{{}: tc.leads, start.Add(time.Second): tc.leads, start.Add(-time.Second): tc.over} {
-				s.Until = until
-				if step := operation.Next(s); step.Do != want || (want == operation.Rest) != (step.After > 0) {
+				s.LeaderUntil = until
+				if step := operation.Next(s); step.Do != want || (want == operation.Finish) != (step.After > 0) {
 					t.Errorf("%s: until %s the next step is %s, after %s, and not %s", tc.reason, until, step.Do, step.After, want)
 				}
 			}

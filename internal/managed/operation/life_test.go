@@ -84,7 +84,7 @@ func newLife(caps external.Caps, async time.Duration, policies resource.Policies
 	l.cloud = &cloud{caps: caps, now: func() time.Time { return l.now }, tokens: map[string]*thing{}, async: async}
 	l.resource = operation.Resource{
 		Owner:      binding.BindingOwner{APIVersion: "x/v1", Kind: "Thing", Namespace: "prod", Name: "a", UID: "uid-a"},
-		Generation: 1, Policies: policies, Deletes: resource.Deletes(policies, ""), Poll: time.Minute,
+		Generation: 1, Policies: policies, DeletesExternal: resource.Deletes(policies, ""), PollInterval: time.Minute,
 	}
 	return l
 }
@@ -115,7 +115,7 @@ func (l *life) pass() (died bool) {
 		s.Resource, s.Binding, s.Now = l.resource, l.stored.DeepCopy(), l.now
 		step := l.next(s)
 		l.log = append(l.log, fmt.Sprintf("%s %s", l.now.Format("05.000"), tell(step)))
-		if step.Do == operation.Rest {
+		if step.Do == operation.Finish {
 			l.last = step
 			return false
 		}
@@ -134,7 +134,7 @@ func tell(s operation.Step) string {
 		text += " " + string(s.Binding.Phase)
 	case s.Intent != nil:
 		text += fmt.Sprintf(" %s %d", s.Intent.Verb, s.Intent.Attempt)
-	case s.Do == operation.Rest:
+	case s.Do == operation.Finish:
 		text += fmt.Sprintf(" %s %s %s after %s", s.Synced.Status, s.Synced.Reason, s.Synced.Message, s.After)
 	}
 	return text
@@ -152,52 +152,52 @@ func (l *life) do(s *operation.State, step operation.Step) {
 		l.dieCalling(*step.Intent)
 	}
 	switch step.Do {
-	case operation.Claim:
-		l.resource.Claimed = true
-	case operation.Unclaim:
+	case operation.AddFinalizer:
+		l.resource.HasFinalizer = true
+	case operation.RemoveFinalizer:
 		l.mayGo()
-		l.resource.Claimed = false
+		l.resource.HasFinalizer = false
 		l.gone = l.resource.Deleting
-	case operation.Reserve:
+	case operation.CreateBinding:
 		if l.takenBy != nil {
-			s.Taken = l.takenBy
+			s.ReservedBy = l.takenBy
 			break
 		}
-		s.Stored(step.Binding.DeepCopy())
+		s.SetBinding(step.Binding.DeepCopy())
 		l.stored = step.Binding.DeepCopy()
-	case operation.Record:
+	case operation.UpdateBinding:
 		l.mayReplace(s, step)
-		s.Stored(step.Binding.DeepCopy())
+		s.SetBinding(step.Binding.DeepCopy())
 		l.stored = step.Binding.DeepCopy()
-	case operation.Forget:
+	case operation.DeleteBinding:
 		l.stored = nil
 	case operation.Observe:
 		if l.looks++; l.looks == l.blind {
-			s.Look, s.LookFailed = nil, errors.New("nothing can be seen")
+			s.Observed, s.ObserveErr = nil, errors.New("nothing can be seen")
 			break
 		}
 		look := l.cloud.observe(step.Ref, l.want)
-		s.Look, s.LookFailed = &look, nil
-	case operation.Search:
-		s.Found, s.Searched = l.cloud.find(external.Mark{ID: l.stored.Mark}), true
-	case operation.Trace:
-		s.Traces, s.Traced = l.cloud.find(external.Mark{Owner: s.MarkOwner}), true
+		s.Observed, s.ObserveErr = &look, nil
+	case operation.FindByMark:
+		s.FoundByMark, s.SearchedByMark = l.cloud.find(external.Mark{ID: l.stored.Mark}), true
+	case operation.FindByOwner:
+		s.FoundByOwner, s.SearchedByOwner = l.cloud.find(external.Mark{Owner: s.MarkOwner}), true
 	case operation.Prepare:
 		s.Requests[step.Verb] = external.Request(l.want)
 	case operation.Begin:
 		l.mustBeStored(*step.Intent)
-		s.Answered(l.cloud.begin(*step.Intent), nil)
+		s.SetAnswer(l.cloud.begin(*step.Intent), nil)
 	case operation.Poll:
-		s.PolledFor(l.cloud.poll(l.stored.Operation.Resume), nil)
-	case operation.ReserveID:
-		l.reserved[step.Ref], s.IDReserved = true, true
+		s.SetPollAnswer(l.cloud.poll(l.stored.Operation.Resume), nil)
+	case operation.ReserveIdentity:
+		l.reserved[step.Ref], s.IdentityReserved = true, true
 	case operation.LateInitialize:
 		s.LateInitialized = true
-	case operation.Project:
-		l.resource.ExternalName, s.Projected = string(step.Ref), true
-	case operation.Publish:
-		s.Published = true
-	case operation.Rest:
+	case operation.SetExternalName:
+		l.resource.ExternalName, s.ExternalNameSet = string(step.Ref), true
+	case operation.PublishConnection:
+		s.ConnectionPublished = true
+	case operation.Finish:
 	}
 	if dies {
 		panic(crashed{})
@@ -241,11 +241,11 @@ func (l *life) mayReplace(s *operation.State, step operation.Step) {
 	if was.Operation == nil {
 		return
 	}
-	known := s.Answer != nil || s.Look != nil || s.Searched
+	known := s.Answer != nil || s.Observed != nil || s.SearchedByMark
 	switch {
 	case next.Operation == nil && !known:
 		l.harm("%s %d was closed, and nothing was known of it", was.Operation.Verb, was.Operation.Attempt)
-	case next.Operation != nil && next.Operation.Attempt != was.Operation.Attempt && !s.Searched:
+	case next.Operation != nil && next.Operation.Attempt != was.Operation.Attempt && !s.SearchedByMark:
 		l.harm("%s %d was replaced by %s %d while it was open", was.Operation.Verb, was.Operation.Attempt, next.Operation.Verb, next.Operation.Attempt)
 	case next.Operation != nil && next.Operation.Token != was.Operation.Token && next.Operation.Attempt <= was.Operation.Attempt:
 		l.harm("attempt %d was made twice", next.Operation.Attempt)

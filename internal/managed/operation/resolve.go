@@ -11,14 +11,14 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// resolve finds out what came of a call whose answer nobody has.
+// resolve finds out the outcome of a call whose answer was lost.
 func (s State) resolve() Step {
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
 		if s.Caps.Naming == external.CallerAssigned {
-			return s.byName()
+			return s.resolveByName()
 		}
-		return s.byToken()
+		return s.resolveByToken()
 	case external.Delete:
 		return s.resolveDelete()
 	case external.Update:
@@ -26,64 +26,65 @@ func (s State) resolve() Step {
 	return s.resolveUpdate()
 }
 
-// byName looks whether there is what we have named.
-func (s State) byName() Step {
-	if step, done := s.look(); done {
+// resolveByName observes the resource by its identity to see whether the call created it.
+func (s State) resolveByName() Step {
+	if step, done := s.observe(); done {
 		return step
 	}
-	switch s.Look.Presence {
+	switch s.Observed.Presence {
 	case external.Deleting:
-		return rest(resource.NameDeleting, "the external resource of this name is being deleted", s.soon())
+		return finish(resource.NameDeleting, "the external resource of this name is being deleted", s.recheckInterval())
 	case external.Present:
-		return s.takeOn()
+		return s.adopt()
 	default:
 	}
 	if s.Binding.Operation.Failed != nil {
-		return s.leftNothing()
+		return s.closeFailedCreate()
 	}
-	left := s.left(s.Binding.Operation.StartedAt)
-	if s.unwanted() {
-		left = s.left(s.called()) + onTheWay // it isn't made for being deleted
+	left := s.untilVisible(s.Binding.Operation.StartedAt)
+	if s.isUnwanted() {
+		left = s.untilVisible(s.lastUnresolvedCall()) + arrivalTime // so that it isn't created only to be deleted
 	}
 	switch {
 	case left > 0:
-		return s.settles(left)
-	case s.Failed != nil && !(s.Binding.Operation.Repeated && left+onTheWay > 0):
-		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved }) // it has failed and left nothing
-	case s.unwanted():
-		return s.neverMade()
+		return s.awaitVisible(left)
+	case s.OperationErr != nil && !(s.Binding.Operation.Repeated && left+arrivalTime > 0):
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved }) // the call failed and left nothing
+	case s.isUnwanted():
+		return s.closeWithoutEffect()
 	}
-	return s.again() // the API has one of a name at most
+	return s.repeatCall() // safe: the API has at most one resource of a name
 }
 
-// unwanted says that the open operation wouldn't be begun by now, so that it isn't
+// isUnwanted reports whether the open operation would not be started by now. Then it is not
 // repeated either.
-func (s State) unwanted() bool {
+func (s State) isUnwanted() bool {
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
 		return s.Resource.Deleting || !s.Resource.Policies.Allow(resource.ActionCreate)
 	case external.Delete:
-		return !s.Resource.Deletes
+		return !s.Resource.DeletesExternal
 	case external.Update:
 	}
 	return !s.Resource.Policies.Allow(resource.ActionUpdate)
 }
 
-// neverMade closes a creation that has had no effect and isn't wanted any more.
-func (s State) neverMade() Step {
-	return s.record(func(b *binding.BindingSpec) {
+// closeWithoutEffect closes a creation that had no effect and is no longer wanted.
+func (s State) closeWithoutEffect() Step {
+	return s.updateBinding(func(b *binding.BindingSpec) {
 		b.Operation, b.Unresolved, b.Phase, b.Retried = nil, nil, binding.BindingReserved, s.Resource.Retry
 	})
 }
 
-// again makes the same call once more, and remembers that, and when: that one takes its
-// time as well. What has failed in this pass is left for the next.
-func (s State) again() Step {
-	if s.Failed != nil {
-		return s.refusedSo(Fails(s.Failed))
+// repeatCall makes the same call once more. The time of the repetition is stored first,
+// since its effect becomes visible late as well. After a failure in this reconcile, the next
+// one repeats the call.
+func (s State) repeatCall() Step {
+	if s.OperationErr != nil {
+		return s.afterRejectedRepeat(Failure(s.OperationErr))
 	}
-	if !s.Again {
-		return s.record(func(b *binding.BindingSpec) {
+	if !s.RepeatStored {
+		return s.updateBinding(func(b *binding.BindingSpec) {
 			at := metav1.NewMicroTime(s.Now)
 			b.Operation.Repeated, b.Operation.RepeatedAt = true, &at
 		})
@@ -91,7 +92,7 @@ func (s State) again() Step {
 	return Step{Do: Begin, Intent: s.intent()}
 }
 
-// lastCall is when the call of the open creation was made last.
+// lastCall is when the open creation's call was last made.
 func (s State) lastCall() metav1.MicroTime {
 	op := s.Binding.Operation
 	if op.RepeatedAt != nil {
@@ -100,145 +101,149 @@ func (s State) lastCall() metav1.MicroTime {
 	return op.StartedAt
 }
 
-// called is when the call of the open creation was made last of which it isn't known
-// what came of it: not the one that was refused just now.
-func (s State) called() metav1.MicroTime {
-	if s.refusedAgain() {
-		return s.Earlier
+// lastUnresolvedCall is when the open creation's call was last made with an unknown outcome,
+// which excludes a repetition that was rejected in this reconcile.
+func (s State) lastUnresolvedCall() metav1.MicroTime {
+	if s.isRepeatRejected() {
+		return s.PreviousCall
 	}
 	return s.lastCall()
 }
 
-// refusedAgain says that this pass has repeated a call and was refused, or has failed.
-func (s State) refusedAgain() bool {
-	return !s.Earlier.IsZero() && s.Failed != nil
+// isRepeatRejected reports whether this reconcile has repeated the call, and the API has
+// rejected or failed it.
+func (s State) isRepeatRejected() bool {
+	return !s.PreviousCall.IsZero() && s.OperationErr != nil
 }
 
-// byToken repeats the call, if the API knows it again.
-func (s State) byToken() Step {
+// resolveByToken repeats the call as long as the API recognizes its token.
+func (s State) resolveByToken() Step {
 	switch ref := s.ref(); {
 	case s.Binding.Operation.Failed != nil && s.Binding.Operation.Ref == "":
-		return s.byTraces()
+		return s.resolveFailedCreate()
 	case ref != "" && s.Binding.Operation.Ref == "":
-		return s.bySaying(ref)
+		return s.resolveByAnnotation(ref)
 	case ref != "":
-		return s.byName() // the API has said which it is
+		return s.resolveByName() // the API has returned the identity
 	}
 	if s.Now.Sub(s.Binding.Operation.StartedAt.Time) < s.Caps.TokenTTL {
-		return s.again()
+		return s.repeatCall()
 	}
-	return s.byMark()
+	return s.resolveByMark()
 }
 
-// bySaying looks at what somebody has said that a creation has made. That it isn't
-// there, or isn't ours, says nothing of what was made.
-func (s State) bySaying(ref external.Ref) Step {
-	if step, done := s.look(); done {
+// resolveByAnnotation binds the external resource that the external-name annotation names as
+// the creation's result. If it does not exist or belongs to another owner, the outcome of the
+// creation stays unknown.
+func (s State) resolveByAnnotation(ref external.Ref) Step {
+	if step, done := s.observe(); done {
 		return step
 	}
-	why := fmt.Sprintf("there is no external resource %s", ref)
-	switch s.Look.Presence {
+	reason := fmt.Sprintf("there is no external resource %s", ref)
+	switch s.Observed.Presence {
 	case external.Deleting:
-		why = fmt.Sprintf("the external resource %s is being deleted", ref)
+		reason = fmt.Sprintf("the external resource %s is being deleted", ref)
 	case external.Present:
-		mark, notOurs := s.ours()
-		if notOurs == "" {
-			return s.bind(s.refOf(), mark)
+		mark, conflict := s.checkOwnership()
+		if conflict == "" {
+			return s.bind(s.observedRef(), mark)
 		}
-		why = notOurs
+		reason = conflict
 	default:
 	}
-	step := s.unresolved(why)
-	if step.Do == Rest {
-		step.After = s.Resource.Poll
+	step := s.unresolved(reason)
+	if step.Do == Finish {
+		step.After = s.Resource.PollInterval
 	}
 	return step
 }
 
-// onTheWay is how long a call may take to arrive whose process has died. Only a
-// name or a token rules a second resource out; where there is a mark alone, time
-// makes it unlikely, and the mark finds it.
-const onTheWay = 10 * time.Second
+// arrivalTime is how long a call may take to arrive after its process has died. Only a name
+// or a token rules a second resource out. With a mark alone, waiting makes one unlikely, and
+// the mark finds it.
+const arrivalTime = 10 * time.Second
 
-// byMark looks for what carries our mark, once all that there is shows.
-func (s State) byMark() Step {
+// resolveByMark searches for the resource by its mark, once the API shows all effects of the
+// last call.
+func (s State) resolveByMark() Step {
 	if !s.Caps.Findable {
-		return s.unresolved("the external API can't be asked for it")
+		return s.unresolved("the external API cannot search for it")
 	}
-	if left := s.left(s.called()) + onTheWay; left > 0 {
-		return s.settles(left)
+	if left := s.untilVisible(s.lastUnresolvedCall()) + arrivalTime; left > 0 {
+		return s.awaitVisible(left)
 	}
 	switch {
-	case s.LookFailed != nil:
-		return Fails(fmt.Errorf("look for the external resource: %w", s.LookFailed))
-	case !s.Searched:
-		return Step{Do: Search}
-	case len(s.Found) > 1:
-		return s.several()
-	case len(s.Found) == 1:
-		return s.bind(s.Found[0].Ref, s.Binding.Mark)
-	case s.unwanted():
-		return s.neverMade()
+	case s.ObserveErr != nil:
+		return Failure(fmt.Errorf("search for the external resource: %w", s.ObserveErr))
+	case !s.SearchedByMark:
+		return Step{Do: FindByMark}
+	case len(s.FoundByMark) > 1:
+		return s.reportDuplicates()
+	case len(s.FoundByMark) == 1:
+		return s.bind(s.FoundByMark[0].Ref, s.Binding.Mark)
+	case s.isUnwanted():
+		return s.closeWithoutEffect()
 	}
-	return s.open(external.Create, binding.BindingCreating) // it never came to be
+	return s.openOperation(external.Create, binding.BindingCreating) // the call had no effect
 }
 
-// several parks what can't be decided here.
-func (s State) several() Step {
-	return rest(resource.Conflict, fmt.Sprintf("%d external resources carry the mark of this one: %s. None is deleted; keep one, and take the mark off the others", len(s.Found), refs(s.Found)), s.soon())
+// reportDuplicates ends the reconcile with a conflict: a person has to choose which of
+// several external resources to keep.
+func (s State) reportDuplicates() Step {
+	return finish(resource.Conflict, fmt.Sprintf("%d external resources carry the mark of this object: %s. None is deleted; keep one, and remove the mark from the others", len(s.FoundByMark), joinRefs(s.FoundByMark)), s.recheckInterval())
 }
 
-// doubt looks once more, after a creation whose call had to be made again, whether
-// a late call has made a second one. Where it can't look, and a name rules that out, it
-// only keeps what is there from being deleted before a late call has arrived.
-func (s State) doubt() (step Step, done bool) {
+// checkDuplicates searches once more, after a creation whose call was repeated, for a second
+// resource that a late call may have created. Where names rule a second one out, it only
+// delays a deletion until no late call can arrive any more.
+func (s State) checkDuplicates() (step Step, done bool) {
 	switch {
 	case s.Binding.Doubted == nil:
 		return Step{}, false
-	case !s.mayDouble():
-		left := s.mayArrive()
-		return s.settles(left), left > 0 && s.Resource.Deleting && s.Resource.Deletes
-	case s.doubted() > 0 && s.Resource.Deleting:
-		return s.settles(s.doubted()), true
-	case s.doubted() > 0:
+	case !s.mayDuplicate():
+		left := s.untilArrived()
+		return s.awaitVisible(left), left > 0 && s.Resource.Deleting && s.Resource.DeletesExternal
+	case s.untilDuplicatesVisible() > 0 && s.Resource.Deleting:
+		return s.awaitVisible(s.untilDuplicatesVisible()), true
+	case s.untilDuplicatesVisible() > 0:
 		return Step{}, false
-	case s.LookFailed != nil:
-		return Fails(fmt.Errorf("look for a second external resource: %w", s.LookFailed)), true
-	case !s.Searched:
-		return Step{Do: Search}, true
-	case len(s.Found) > 1:
-		return s.several(), true
+	case s.ObserveErr != nil:
+		return Failure(fmt.Errorf("search for a second external resource: %w", s.ObserveErr)), true
+	case !s.SearchedByMark:
+		return Step{Do: FindByMark}, true
+	case len(s.FoundByMark) > 1:
+		return s.reportDuplicates(), true
 	}
-	return s.record(func(b *binding.BindingSpec) { b.Doubted = nil }), true
+	return s.updateBinding(func(b *binding.BindingSpec) { b.Doubted = nil }), true
 }
 
-// mayDouble says whether a creation whose call was made again may have made a second
-// resource, which can be found: under one name there is one.
-func (s State) mayDouble() bool {
+// mayDuplicate reports whether a repeated creation may have created a second resource that
+// a search can find. With names that we choose, there is at most one.
+func (s State) mayDuplicate() bool {
 	return s.Caps.Findable && s.Caps.Naming == external.ProviderAssigned
 }
 
-// mayArrive is how long the first of several calls of a creation may be on its way, and,
-// once what they have made is deleted, make it anew: the name rules a second one out only
-// while there is the first. A token that is honoured for so long does then as well.
-func (s State) mayArrive() time.Duration {
-	if s.Caps.TokenTTL >= onTheWay {
+// untilArrived is how long the first of several calls of a creation may still arrive. If
+// their resource is deleted before that, a late call creates it again: the name prevents
+// that only while the resource exists. A token that is valid for so long prevents it, too.
+func (s State) untilArrived() time.Duration {
+	if s.Caps.TokenTTL >= arrivalTime {
 		return 0
 	}
-	return s.left(*s.Binding.Doubted) + onTheWay
+	return s.untilVisible(*s.Binding.Doubted) + arrivalTime
 }
 
-// doubted is how long it takes until a second resource would show: the first call may
-// be on its way, unless its token is honoured until it has arrived.
-func (s State) doubted() time.Duration {
-	left := s.left(*s.Binding.Doubted)
-	if s.Caps.TokenTTL < onTheWay {
-		left += onTheWay
+// untilDuplicatesVisible is how long it takes until a second resource would be visible. The
+// first call may still arrive, unless its token stays valid until it has.
+func (s State) untilDuplicatesVisible() time.Duration {
+	left := s.untilVisible(*s.Binding.Doubted)
+	if s.Caps.TokenTTL < arrivalTime {
+		left += arrivalTime
 	}
 	return left
 }
 
-func refs(found []external.Observation) string {
+func joinRefs(found []external.Observation) string {
 	text := ""
 	for i, o := range found {
 		if i > 0 {
@@ -249,96 +254,97 @@ func refs(found []external.Observation) string {
 	return text
 }
 
-// unresolved waits for somebody to say: a second creation could make a second
-// resource, and no name, token or mark would tell.
-func (s State) unresolved(why string) Step {
+// unresolved waits for a person to set an annotation: another creation could create a second
+// resource, and no name, token or mark would show it.
+func (s State) unresolved(reason string) Step {
 	b := s.Binding
-	asked := s.Resource.Retry != "" && s.Resource.Retry != b.Retried
+	retryRequested := s.Resource.Retry != "" && s.Resource.Retry != b.Retried
 	switch {
-	case asked && s.unwanted():
-		return s.neverMade()
-	case asked:
-		retry := s.open(external.Create, binding.BindingCreating)
-		if retry.Do == Record {
+	case retryRequested && s.isUnwanted():
+		return s.closeWithoutEffect()
+	case retryRequested:
+		retry := s.openOperation(external.Create, binding.BindingCreating)
+		if retry.Do == UpdateBinding {
 			retry.Binding.Retried, retry.Binding.Explicit = s.Resource.Retry, false
 		}
 		return retry
 	case s.Resource.ExternalName != "" && !b.Explicit:
-		return s.record(func(b *binding.BindingSpec) { b.Explicit = true })
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Explicit = true })
 	case b.Unresolved == nil:
-		return s.record(func(b *binding.BindingSpec) {
-			b.Unresolved = &binding.BindingUnresolved{Since: metav1.NewMicroTime(s.Now), Message: why}
+		return s.updateBinding(func(b *binding.BindingSpec) {
+			b.Unresolved = &binding.BindingUnresolved{Since: metav1.NewMicroTime(s.Now), Message: reason}
 		})
 	}
-	return rest(resource.CreateUnresolved, fmt.Sprintf("since %s it can't be told whether the creation begun at %s has had its effect: %s. Look for the resource; then set the annotation %s to its identity, or, if there is none, %s to any new value",
-		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), why,
+	return finish(resource.CreateUnresolved, fmt.Sprintf("since %s it is unknown whether the creation started at %s had an effect: %s. Look for the external resource; then set the annotation %s to its identity, or, if there is none, %s to a new value",
+		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), reason,
 		resource.ExternalNameAnnotation, resource.RetryAnnotation), 0)
 }
 
-// resolveUpdate repeats an update, unless it shows that it has had its effect.
+// resolveUpdate repeats an update, unless the external resource shows its effect.
 func (s State) resolveUpdate() Step {
-	if step, done := s.look(); done {
+	if step, done := s.observe(); done {
 		return step
 	}
 	switch {
-	case s.Look.Presence != external.Present || s.Look.UpToDate == external.Yes:
-		return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
-	case s.Look.UpToDate == external.CannotTell && s.Look.Ready != external.Yes:
-		return s.busy()
-	case s.left(s.Binding.Operation.StartedAt) > 0:
-		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(s.ready())
-	case s.unwanted():
-		return s.letBe().with(s.ready())
+	case s.Observed.Presence != external.Present || s.Observed.UpToDate == external.Yes:
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
+	case s.Observed.UpToDate == external.CannotTell && s.Observed.Ready != external.Yes:
+		return s.awaitChange()
+	case s.untilVisible(s.Binding.Operation.StartedAt) > 0:
+		return s.awaitVisible(s.untilVisible(s.Binding.Operation.StartedAt)).with(s.readyCondition())
+	case s.isUnwanted():
+		return s.closeUnwanted().with(s.readyCondition())
 	}
 	return Step{Do: Begin, Intent: s.intent()}
 }
 
-// letBe closes an operation that isn't wanted any more, of what is there, once it
-// can't be on its way.
-func (s State) letBe() Step {
-	if left := s.left(s.Binding.Operation.StartedAt) + onTheWay; left > 0 {
-		return s.settles(left)
+// closeUnwanted closes an update or deletion that is no longer wanted, once its call cannot
+// arrive any more.
+func (s State) closeUnwanted() Step {
+	if left := s.untilVisible(s.Binding.Operation.StartedAt) + arrivalTime; left > 0 {
+		return s.awaitVisible(left)
 	}
-	return s.record(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
+	return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
-// busy waits for an external resource that is changing.
-func (s State) busy() Step {
+// awaitChange waits while the external resource is changing.
+func (s State) awaitChange() Step {
 	return Step{
-		Do: Rest, After: s.soon(), Ready: s.ready(),
-		Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "the external resource is changing: "+s.Look.State),
+		Do: Finish, After: s.recheckInterval(), Ready: s.readyCondition(),
+		Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "the external resource is changing: "+s.Observed.State),
 	}
 }
 
-// resolveDelete repeats a deletion, as long as what is there is ours.
+// resolveDelete repeats a deletion, as long as the external resource belongs to the managed
+// resource.
 func (s State) resolveDelete() Step {
-	if step, done := s.look(); done {
+	if step, done := s.observe(); done {
 		return step
 	}
 	switch {
-	case s.Look.Presence == external.Absent:
-		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
-	case s.Look.Presence == external.Deleting:
+	case s.Observed.Presence == external.Absent:
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation = nil })
+	case s.Observed.Presence == external.Deleting:
 		return Step{
-			Do: Rest, After: s.soon(), Ready: deleting(s),
-			Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "deleting the external resource: "+s.Look.State),
+			Do: Finish, After: s.recheckInterval(), Ready: deletingCondition(s),
+			Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "deleting the external resource: "+s.Observed.State),
 		}
-	case s.foreign():
-		return s.record(func(b *binding.BindingSpec) { b.Operation = nil })
-	case s.left(s.Binding.Operation.StartedAt) > 0:
-		return s.settles(s.left(s.Binding.Operation.StartedAt)).with(deleting(s))
-	case s.unwanted():
-		return s.letBe().with(deleting(s))
+	case s.isForeign():
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation = nil })
+	case s.untilVisible(s.Binding.Operation.StartedAt) > 0:
+		return s.awaitVisible(s.untilVisible(s.Binding.Operation.StartedAt)).with(deletingCondition(s))
+	case s.isUnwanted():
+		return s.closeUnwanted().with(deletingCondition(s))
 	}
 	return Step{Do: Begin, Intent: s.intent()}
 }
 
-// settles waits until the external API shows what has happened.
-func (s State) settles(left time.Duration) Step {
-	return Step{Do: Rest, After: left, Synced: synced(metav1.ConditionUnknown, resource.OperationInProgress, "waiting until the external API shows what has happened")}
+// awaitVisible waits until the external API shows all recent changes.
+func (s State) awaitVisible(left time.Duration) Step {
+	return Step{Do: Finish, After: left, Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "waiting until the external API shows all recent changes")}
 }
 
-// soon is when to look again at something that changes by itself.
-func (s State) soon() time.Duration {
-	return max(s.Caps.Settle, pollEvery)
+// recheckInterval is how often to observe something that changes without an event.
+func (s State) recheckInterval() time.Duration {
+	return max(s.Caps.Settle, pollInterval)
 }

@@ -20,28 +20,28 @@ func TestWhoHasMadeWhatCarriesNoMark(t *testing.T) {
 		want             operation.Do
 		reason           string
 	}{
-		"a creation that is refused at once made nothing, so that what is there is another's": {want: operation.Rest, reason: resource.Conflict},
-		"one that was made again may have been refused because the first has arrived":         {repeated: true, want: operation.Record},
-		"what would carry a mark from its creation on, and has none, is another's":            {marked: true, repeated: true, want: operation.Rest, reason: resource.Conflict},
+		"a creation that is refused at once made nothing, so that what is there is another's": {want: operation.Finish, reason: resource.Conflict},
+		"one that was made again may have been refused because the first has arrived":         {repeated: true, want: operation.UpdateBinding},
+		"what would carry a mark from its creation on, and has none, is another's":            {marked: true, repeated: true, want: operation.Finish, reason: resource.Conflict},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start.Add(-time.Minute))
 			s := operation.State{
-				Resource: operation.Resource{Claimed: true}, Caps: external.Caps{Marked: tc.marked}, Now: start,
+				Resource: operation.Resource{HasFinalizer: true}, Caps: external.Caps{Marked: tc.marked}, Now: start,
 				Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1, AbsentBefore: &at,
 					Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, Repeated: tc.repeated, StartedAt: at},
 				},
 			}
-			s.Answered(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "AlreadyExists"}}, nil)
+			s.SetAnswer(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "AlreadyExists"}}, nil)
 			closed := operation.Next(s)
-			if closed.Do != operation.Record || closed.Binding.Operation != nil {
+			if closed.Do != operation.UpdateBinding || closed.Binding.Operation != nil {
 				t.Fatalf("the operation isn't closed: %+v", closed)
 			}
-			s.Stored(closed.Binding)
-			s.Look = &external.Observation{Presence: external.Present, Ref: "a"}
+			s.SetBinding(closed.Binding)
+			s.Observed = &external.Observation{Presence: external.Present, Ref: "a"}
 			step := operation.Next(s)
 			if step.Do != tc.want || step.Synced.Reason != tc.reason {
 				t.Errorf("the next step is %s %+v", step.Do, step.Synced)
@@ -57,7 +57,7 @@ func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
 		t.Run(string(verb), func(t *testing.T) {
 			at := metav1.NewMicroTime(start)
 			s := operation.State{
-				Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
 				Key:      external.Key{Scope: "here", Type: "thing", Name: "a"},
 				Requests: map[external.Verb]external.Request{verb: external.Request("the first")},
 				Binding: &binding.BindingSpec{
@@ -65,9 +65,9 @@ func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
 					Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Request: []byte("the first"), StartedAt: at},
 				},
 			}
-			s.Answered(external.Op{Done: true}, nil)
-			s.Stored(operation.Next(s).Binding)
-			s.Look = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No}
+			s.SetAnswer(external.Op{Done: true}, nil)
+			s.SetBinding(operation.Next(s).Binding)
+			s.Observed = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No}
 			if step := operation.Next(s); step.Do != operation.Prepare || step.Verb != verb {
 				t.Errorf("the next step is %s %s", step.Do, step.Verb)
 			}
@@ -80,17 +80,17 @@ func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
 func TestWhatACallHasChangedIsPublished(t *testing.T) {
 	at := metav1.NewMicroTime(start)
 	s := operation.State{
-		Resource: operation.Resource{Claimed: true, ExternalName: "a"}, Now: start, Published: true,
+		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, ConnectionPublished: true,
 		Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, StartedAt: at},
 		},
 	}
-	s.Answered(external.Op{Done: true}, nil)
-	s.Stored(operation.Next(s).Binding)
-	s.Look = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.Yes, Connection: map[string][]byte{"password": []byte("another")}}
-	if step := operation.Next(s); step.Do != operation.Publish {
+	s.SetAnswer(external.Op{Done: true}, nil)
+	s.SetBinding(operation.Next(s).Binding)
+	s.Observed = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.Yes, Connection: map[string][]byte{"password": []byte("another")}}
+	if step := operation.Next(s); step.Do != operation.PublishConnection {
 		t.Errorf("the next step is %s", step.Do)
 	}
 }
@@ -106,27 +106,27 @@ func TestARefusedDeletionIsAskedAgain(t *testing.T) {
 	}{
 		"whether it would be the same is looked at": {want: operation.Observe},
 		"and prepared":                                        {look: &external.Observation{Presence: external.Present}, want: operation.Prepare},
-		"the same words stay, and are told":                   {look: &external.Observation{Presence: external.Present}, prepared: "drop it", want: operation.Rest},
-		"others are asked anew":                               {look: &external.Observation{Presence: external.Present}, prepared: "drop it by force", want: operation.Record, closed: true},
-		"what has gone meanwhile needn't be asked for at all": {look: &external.Observation{Presence: external.Absent}, want: operation.Record, closed: true},
+		"the same words stay, and are told":                   {look: &external.Observation{Presence: external.Present}, prepared: "drop it", want: operation.Finish},
+		"others are asked anew":                               {look: &external.Observation{Presence: external.Present}, prepared: "drop it by force", want: operation.UpdateBinding, closed: true},
+		"what has gone meanwhile needn't be asked for at all": {look: &external.Observation{Presence: external.Absent}, want: operation.UpdateBinding, closed: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start)
 			s := operation.State{
-				Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: true, ExternalName: "a"}, Now: start,
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: true, ExternalName: "a"}, Now: start,
 				Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingDeleting, Ref: "a", Attempts: 2,
 					Operation: &binding.BindingOperation{Verb: "Delete", Attempt: 2, Request: []byte("drop it"), StartedAt: at},
 				},
 			}
-			s.Answered(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "DependencyViolation"}}, nil)
-			if s.Look = tc.look; tc.prepared != "" {
+			s.SetAnswer(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "DependencyViolation"}}, nil)
+			if s.Observed = tc.look; tc.prepared != "" {
 				s.Requests[external.Delete] = external.Request(tc.prepared)
 			}
 			step := operation.Next(s)
-			if step.Do != tc.want || (tc.want == operation.Record && (step.Binding.Operation == nil) != tc.closed) {
+			if step.Do != tc.want || (tc.want == operation.UpdateBinding && (step.Binding.Operation == nil) != tc.closed) {
 				t.Errorf("the next step is %s", step.Do)
 			}
 		})
@@ -142,25 +142,25 @@ func TestNothingIsMadeAgainAndAgain(t *testing.T) {
 		want     operation.Do
 		fails    bool
 	}{
-		"another follows from it":                   {prepared: "the second", want: operation.Record},
-		"the same shows later, where things do":     {settle: time.Second, prepared: "the first", want: operation.Rest},
-		"the same had no effect, where they do not": {prepared: "the first", want: operation.Rest, fails: true},
+		"another follows from it":                   {prepared: "the second", want: operation.UpdateBinding},
+		"the same shows later, where things do":     {settle: time.Second, prepared: "the first", want: operation.Finish},
+		"the same had no effect, where they do not": {prepared: "the first", want: operation.Finish, fails: true},
 	}
 	for name, tc := range cases {
 		for _, verb := range []external.Verb{external.Update, external.Delete} {
 			t.Run(string(verb)+"/"+name, func(t *testing.T) {
 				at := metav1.NewMicroTime(start)
 				s := operation.State{
-					Resource: operation.Resource{Claimed: true, Deletes: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start, Caps: external.Caps{Settle: tc.settle},
+					Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start, Caps: external.Caps{Settle: tc.settle},
 					Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
 					Binding: &binding.BindingSpec{
 						Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 						Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Request: []byte("the first"), StartedAt: at},
 					},
 				}
-				s.Answered(external.Op{Done: true}, nil)
-				s.Stored(operation.Next(s).Binding)
-				s.Look = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No, Diff: "it is small"}
+				s.SetAnswer(external.Op{Done: true}, nil)
+				s.SetBinding(operation.Next(s).Binding)
+				s.Observed = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No, Diff: "it is small"}
 				s.Requests[verb] = external.Request(tc.prepared)
 				step := operation.Next(s)
 				if step.Do != tc.want || (step.Err != nil) != tc.fails {

@@ -1,13 +1,13 @@
 // Package operation decides, one step at a time, what to do about the external
-// resource of a managed resource. Next is a function from what is known to the
-// next step; whoever carries the step out adds what came of it and asks again,
-// until there is nothing more to do for now. Nothing here acts, waits or forgets:
-// what has to survive a crash is in the Binding, and every step is such that a
-// crash right after it is recovered from by asking again.
+// resource of a managed resource. Next is a function from the known state to the
+// next step. The caller carries the step out, adds its result to the state and calls
+// Next again, until the step is Finish. The package does no I/O and keeps no state:
+// what has to survive a crash is in the Binding, and after a crash in any step,
+// Next continues from what is stored.
 //
-// The contract: no call that changes something is made before the Binding holds
-// exactly it; there is one open operation at most; an open operation is closed only
-// on proof of what came of it; what isn't known changes nothing.
+// The contract: a call that changes something is stored in the Binding before it is
+// made; at most one operation is open; an open operation is closed only on proof of
+// its outcome; what is unknown changes nothing.
 //
 // Pure: it decides from values alone.
 package operation
@@ -23,96 +23,98 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Resource is what counts of a managed resource.
+// Resource is the part of a managed resource that decisions depend on.
 type Resource struct {
 	Owner      binding.BindingOwner
 	Generation int64
-	// Deleting says that it is being deleted, Claimed that it carries our finalizer, and
-	// KeptBy are others' finalizers, which go first.
-	Deleting, Claimed bool
-	KeptBy            []string
-	// Paused says that somebody has paused it, by annotation.
+	// Deleting reports whether it has a deletion timestamp, HasFinalizer whether it has our
+	// finalizer. OtherFinalizers are all others, which have to be removed first.
+	Deleting, HasFinalizer bool
+	OtherFinalizers        []string
+	// Paused reports whether it has the annotation that pauses it.
 	Paused   bool
 	Policies resource.Policies
-	// Deletes says that the external resource goes with it.
-	Deletes bool
-	// ExternalName is the annotation, Adopt whether an unmarked external resource
-	// may be taken on, and Retry the latest request to try an unresolved creation
-	// again.
-	ExternalName string
-	Adopt        bool
-	Retry        string
-	// Poll is how often the external resource is looked at.
-	Poll time.Duration
+	// DeletesExternal reports whether the external resource is deleted with it.
+	DeletesExternal bool
+	// ExternalName is the external-name annotation. AdoptUnmarked reports whether an external
+	// resource without a mark may be adopted. Retry is the latest request to repeat an
+	// unresolved creation.
+	ExternalName  string
+	AdoptUnmarked bool
+	Retry         string
+	// PollInterval is how often the external resource is observed without an event.
+	PollInterval time.Duration
 }
 
-// State is what is known in one pass over a managed resource.
+// State is what is known in one reconcile of a managed resource.
 type State struct {
 	Resource Resource
 	Caps     external.Caps
-	// Key is what the resource would be kept under now, MarkOwner its text on the
-	// external resource's mark.
+	// Key is the key of the external resource as the spec has it now. MarkOwner identifies
+	// the managed resource on the external resource's mark.
 	Key external.Key
-	// KeyFrom is the annotation of the external name as it was when Key was made.
+	// KeyFrom is the external-name annotation that Key was derived from.
 	KeyFrom   string
 	MarkOwner string
 	Now       time.Time
-	// Until is until when no other process can be at the same work; zero for always.
-	Until time.Time
+	// LeaderUntil is until when this process is certain to be the only leader; zero without
+	// leader election.
+	LeaderUntil time.Time
 	// Random is a fresh random text for a token or a mark.
 	Random string
 
-	// Binding is the stored one; nil if there is none.
+	// Binding is the stored binding; nil if there is none.
 	Binding *binding.BindingSpec
-	// Taken is the binding of somebody else's that has the key, once reserving was
-	// refused, and TakenAlive says that its managed resource exists.
-	Taken      *binding.BindingSpec
-	TakenAlive bool
+	// ReservedBy is another managed resource's binding that has reserved the key; nil unless
+	// CreateBinding has met it.
+	ReservedBy *binding.BindingSpec
 
-	// The rest is what came of this pass's own steps.
+	// The following fields are results of this reconcile's steps.
 
-	// Look is the latest observation, LookFailed why there is none.
-	Look       *external.Observation
-	LookFailed error
-	// Searched says that Found holds all external resources of the mark.
-	Searched bool
-	Found    []external.Observation
-	// Traced says that Traces holds all external resources of MarkOwner.
-	Traced bool
-	Traces []external.Observation
-	// Requests holds what was prepared, and PrepareFailed why something wasn't.
-	Requests      map[external.Verb]external.Request
-	PrepareFailed error
-	// Fresh says that the open operation was stored in this pass, and its call was
-	// not made yet.
-	Fresh bool
-	// Again says that the call of the open operation is to be made once more, as was
-	// stored in this pass, and Earlier when it was made before that.
-	Again   bool
-	Earlier metav1.MicroTime
-	// Answer is what the external API said of the open operation in this pass.
+	// Observed is the latest observation; ObserveErr is the error of the latest Observe,
+	// FindByMark or FindByOwner.
+	Observed   *external.Observation
+	ObserveErr error
+	// SearchedByMark reports whether FoundByMark holds all external resources of the mark.
+	SearchedByMark bool
+	FoundByMark    []external.Observation
+	// SearchedByOwner reports whether FoundByOwner holds all external resources of MarkOwner.
+	SearchedByOwner bool
+	FoundByOwner    []external.Observation
+	// Requests are the prepared requests; PrepareErr is the error of the latest Prepare.
+	Requests   map[external.Verb]external.Request
+	PrepareErr error
+	// NotBegun reports whether the open operation was stored in this reconcile and its call
+	// was not made yet.
+	NotBegun bool
+	// RepeatStored reports whether this reconcile has stored that the open operation's call
+	// is repeated. PreviousCall is when the call was made before.
+	RepeatStored bool
+	PreviousCall metav1.MicroTime
+	// Answer is the external API's answer about the open operation in this reconcile.
 	Answer *external.Op
-	// Polled says that the answer is that of a poll.
+	// Polled reports whether Answer comes from a poll.
 	Polled bool
-	// Made is what was asked for by the last call of this pass that ended well, and
-	// MadeVerb how; empty if there was none.
-	Made     external.Request
-	MadeVerb external.Verb
-	// Failed is the last error of a closed operation in this pass.
-	Failed *external.OpError
-	// Unreserved says that the Binding names an assigned identity, and that the second Binding
-	// that reserves it is missing.
-	Unreserved bool
-	// IDReserved says that the assigned identity is ours alone, IDTaken by whom it
-	// is kept otherwise.
-	IDReserved bool
-	IDTaken    *binding.BindingSpec
-	// Projected, LateInitialized and Published say that this was seen to.
-	Projected, LateInitialized, Published bool
+	// LastRequest and LastVerb are those of the last call that succeeded in this reconcile;
+	// empty if none did.
+	LastRequest external.Request
+	LastVerb    external.Verb
+	// OperationErr is the last error of an operation in this reconcile with a known outcome.
+	OperationErr *external.OpError
+	// ReservationMissing reports whether the Binding names an assigned identity, and the
+	// second Binding that reserves it is missing.
+	ReservationMissing bool
+	// IdentityReserved reports whether this reconcile has reserved the assigned identity.
+	// IdentityReservedBy is another managed resource's binding that has reserved it before.
+	IdentityReserved   bool
+	IdentityReservedBy *binding.BindingSpec
+	// ExternalNameSet, LateInitialized and ConnectionPublished report that this reconcile has
+	// carried out the step.
+	ExternalNameSet, LateInitialized, ConnectionPublished bool
 }
 
-// ref is the identity by which the external resource can be looked at: the one
-// that is bound, or the name that we give it, or the one that somebody said.
+// ref is the identity by which the external resource can be observed: the bound one, the
+// name that we choose, or the one from the annotation.
 func (s State) ref() external.Ref {
 	switch {
 	case s.Binding != nil && s.Binding.Ref != "":
@@ -127,7 +129,7 @@ func (s State) ref() external.Ref {
 	return ""
 }
 
-// key is the key that was reserved, or else the one that would be.
+// key is the reserved key, or else the one that would be reserved.
 func (s State) key() external.Key {
 	if s.Binding != nil {
 		return external.Key{Scope: s.Binding.Key.Scope, Type: s.Binding.Key.Type, Name: s.Binding.Key.Name}
@@ -138,7 +140,7 @@ func (s State) key() external.Key {
 // mark is the mark of the external resource.
 func (s State) mark() external.Mark { return external.Mark{ID: s.Binding.Mark, Owner: s.MarkOwner} }
 
-// intent is the open operation as it is asked of the external API.
+// intent is the call of the open operation.
 func (s State) intent() *external.Intent {
 	op := s.Binding.Operation
 	return &external.Intent{
@@ -147,42 +149,41 @@ func (s State) intent() *external.Intent {
 	}
 }
 
-// Answered takes what came of a call on the open operation. An error that the
-// client didn't put into its answer says nothing about the effect. What was seen
-// before the call is no longer so: what was prepared of it isn't what is to be asked
-// next, and what was published may have changed.
-func (s *State) Answered(op external.Op, err error) {
+// SetAnswer records the answer to a call of the open operation. If the client returns an
+// error instead of an answer, the outcome of the call is unknown. Observations and prepared
+// requests from before the call are dropped, and connection details may have changed.
+func (s *State) SetAnswer(op external.Op, err error) {
 	if err != nil {
 		op = external.Op{Err: &external.OpError{Class: external.Ambiguous, Message: err.Error()}}
-		if said := (*external.OpError)(nil); errors.As(err, &said) {
-			op.Err.RetryAfter = said.RetryAfter
+		if opErr := (*external.OpError)(nil); errors.As(err, &opErr) {
+			op.Err.RetryAfter = opErr.RetryAfter
 		}
 	}
-	s.Polled, s.Again = false, false
-	s.Fresh, s.Answer, s.Look, s.LookFailed, s.Found, s.Searched = false, &op, nil, nil, nil, false
-	s.Requests, s.Published = map[external.Verb]external.Request{}, false
+	s.Polled, s.RepeatStored = false, false
+	s.NotBegun, s.Answer, s.Observed, s.ObserveErr, s.FoundByMark, s.SearchedByMark = false, &op, nil, nil, nil, false
+	s.Requests, s.ConnectionPublished = map[external.Verb]external.Request{}, false
 	if op.Err != nil && op.Err.Class != external.Ambiguous {
-		s.Failed = op.Err
+		s.OperationErr = op.Err
 	}
 	if op.Err == nil && op.Done {
-		s.Made, s.MadeVerb = s.Binding.Operation.Request, external.Verb(s.Binding.Operation.Verb)
+		s.LastRequest, s.LastVerb = s.Binding.Operation.Request, external.Verb(s.Binding.Operation.Verb)
 	}
 }
 
-// PolledFor takes what came of asking for the open operation.
-func (s *State) PolledFor(op external.Op, err error) {
-	s.Answered(op, err)
+// SetPollAnswer records the answer to a poll of the open operation.
+func (s *State) SetPollAnswer(op external.Op, err error) {
+	s.SetAnswer(op, err)
 	s.Polled = true
 }
 
-// Stored takes what was stored in place of the binding.
-func (s *State) Stored(next *binding.BindingSpec) {
+// SetBinding records the binding that was stored.
+func (s *State) SetBinding(next *binding.BindingSpec) {
 	open := next.Operation
-	s.Fresh = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
-	s.Answer, s.Again = nil, open != nil && open.RepeatedAt != nil && open.RepeatedAt.Time.Equal(s.Now)
-	if s.Again && s.Binding.Operation != nil {
-		s.Earlier = s.lastCall()
+	s.NotBegun = open != nil && (s.Binding == nil || s.Binding.Operation == nil || s.Binding.Operation.Attempt != open.Attempt)
+	s.Answer, s.RepeatStored = nil, open != nil && open.RepeatedAt != nil && open.RepeatedAt.Time.Equal(s.Now)
+	if s.RepeatStored && s.Binding.Operation != nil {
+		s.PreviousCall = s.lastCall()
 	}
-	s.IDReserved, s.IDTaken = false, nil // of what is stored now
+	s.IdentityReserved, s.IdentityReservedBy = false, nil // both are about the former binding
 	s.Binding = next
 }

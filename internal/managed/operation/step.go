@@ -16,38 +16,39 @@ type Do string
 
 // Steps.
 const (
-	// Rest ends the pass: there is nothing to do for now.
-	Rest Do = "Rest"
-	// Claim puts our finalizer on the managed resource, Unclaim takes it off.
-	Claim   Do = "Claim"
-	Unclaim Do = "Unclaim"
-	// Reserve creates the Binding with Binding; it may turn out to be Taken.
-	Reserve Do = "Reserve"
-	// Record stores Binding in place of what is stored, if nobody has changed that.
-	Record Do = "Record"
-	// Forget deletes the Binding.
-	Forget Do = "Forget"
-	// Observe looks at the external resource of Ref.
+	// Finish ends the reconcile: there is nothing to do for now.
+	Finish Do = "Finish"
+	// AddFinalizer adds our finalizer to the managed resource, RemoveFinalizer removes it.
+	AddFinalizer    Do = "AddFinalizer"
+	RemoveFinalizer Do = "RemoveFinalizer"
+	// CreateBinding creates the Binding, which reserves its key. If another managed resource
+	// has reserved it, State.ReservedBy is set.
+	CreateBinding Do = "CreateBinding"
+	// UpdateBinding replaces the stored Binding, unless it was changed since it was read.
+	UpdateBinding Do = "UpdateBinding"
+	// DeleteBinding deletes the Binding.
+	DeleteBinding Do = "DeleteBinding"
+	// Observe reads the external resource Ref.
 	Observe Do = "Observe"
-	// Search finds the external resources of the mark.
-	Search Do = "Search"
-	// Trace finds the external resources that carry the owner's text on their mark,
-	// whatever the mark is: those of a binding that was lost.
-	Trace Do = "Trace"
-	// Prepare freezes the request of Verb.
+	// FindByMark lists the external resources that carry the mark.
+	FindByMark Do = "FindByMark"
+	// FindByOwner lists the external resources that carry the owner on their mark, whatever
+	// the mark's ID: those of a binding that was lost.
+	FindByOwner Do = "FindByOwner"
+	// Prepare computes the request of Verb, which is then stored and sent unchanged.
 	Prepare Do = "Prepare"
 	// Begin makes the call of Intent.
 	Begin Do = "Begin"
-	// Poll asks how the open operation is.
+	// Poll asks for the state of the open operation.
 	Poll Do = "Poll"
-	// ReserveID takes the assigned identity Ref for this managed resource alone.
-	ReserveID Do = "ReserveID"
-	// LateInitialize stores what the external API has chosen in spec.forProvider.
+	// ReserveIdentity reserves the assigned identity Ref for this managed resource.
+	ReserveIdentity Do = "ReserveIdentity"
+	// LateInitialize stores values that the external API has chosen in spec.forProvider.
 	LateInitialize Do = "LateInitialize"
-	// Project writes the external name into the annotation.
-	Project Do = "Project"
-	// Publish writes the connection secret.
-	Publish Do = "Publish"
+	// SetExternalName writes the external name into the annotation.
+	SetExternalName Do = "SetExternalName"
+	// PublishConnection writes the connection secret.
+	PublishConnection Do = "PublishConnection"
 )
 
 // Step is what to do next.
@@ -57,48 +58,48 @@ type Step struct {
 	Ref     external.Ref
 	Verb    external.Verb
 	Intent  *external.Intent
-	// Synced and Ready are what to say; for Rest.
-	Synced, Ready Said
-	// After asks for another pass after so long; 0 for none. Err asks for one with
-	// growing delay, and not before After.
+	// Synced and Ready are the conditions that Finish sets.
+	Synced, Ready Condition
+	// After requests another reconcile after that time; 0 for none. Err requests one with
+	// backoff, but not before After.
 	After time.Duration
 	Err   error
-	// Event tells people of something that happened; empty for nothing.
+	// Event is recorded once the step is done; none without a reason.
 	Event Event
 }
 
-// Said is what a condition says; without a reason it stays as it was.
-type Said struct {
+// Condition is the content of a condition. Without a reason, the condition stays as it is.
+type Condition struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
 }
 
-// Event is something that people are told of once.
+// Event is the content of a Kubernetes event.
 type Event struct{ Reason, Message string }
 
-func synced(status metav1.ConditionStatus, reason, message string) Said {
-	return Said{Status: status, Reason: reason, Message: message}
+func syncedCondition(status metav1.ConditionStatus, reason, message string) Condition {
+	return Condition{Status: status, Reason: reason, Message: message}
 }
 
-// rest ends the pass with a reason of Synced that is no error of the moment.
-func rest(reason, message string, after time.Duration) Step {
-	return Step{Do: Rest, Synced: synced(metav1.ConditionFalse, reason, message), After: after}
+// finish ends the reconcile with Synced=False for a reason that backoff does not help with.
+func finish(reason, message string, after time.Duration) Step {
+	return Step{Do: Finish, Synced: syncedCondition(metav1.ConditionFalse, reason, message), After: after}
 }
 
-// Fails ends the pass with an error, after which it is repeated: not before the external
-// API wants to be asked again, if it has said when.
-func Fails(err error) Step {
-	step := Step{Do: Rest, Synced: synced(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}
-	var said *external.OpError
-	if errors.As(err, &said) {
-		step.After = said.RetryAfter
+// Failure ends the reconcile with an error, so that it is repeated with backoff, but not
+// before the external API's RetryAfter.
+func Failure(err error) Step {
+	step := Step{Do: Finish, Synced: syncedCondition(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}
+	var opErr *external.OpError
+	if errors.As(err, &opErr) {
+		step.After = opErr.RetryAfter
 	}
 	return step.bounded()
 }
 
-// with adds what Ready is to say.
-func (s Step) with(ready Said) Step {
+// with sets the Ready condition.
+func (s Step) with(ready Condition) Step {
 	s.Ready = ready
 	return s
 }

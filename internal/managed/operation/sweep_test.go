@@ -224,7 +224,7 @@ func TestADeletionAtEveryMomentOfACreation(t *testing.T) {
 
 func (l *life) checkDeleted(t *testing.T, set string, parked bool) {
 	t.Helper()
-	if l.last.Do == operation.Rest && !l.gone && l.last.Ready.Reason != resource.Deleting {
+	if l.last.Do == operation.Finish && !l.gone && l.last.Ready.Reason != resource.Deleting {
 		t.Errorf("it is being deleted, and Ready says %s", l.last.Ready.Reason)
 	}
 	if !parked && !l.gone {

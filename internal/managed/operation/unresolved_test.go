@@ -17,7 +17,7 @@ import (
 func lost() operation.State {
 	at := metav1.NewMicroTime(start.Add(-time.Hour))
 	return operation.State{
-		Resource: operation.Resource{Claimed: true, Deletes: true}, Caps: external.Caps{Naming: external.ProviderAssigned}, Now: start,
+		Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true}, Caps: external.Caps{Naming: external.ProviderAssigned}, Now: start,
 		Key: external.Key{Scope: "here", Type: "thing"}, MarkOwner: "us", Requests: map[external.Verb]external.Request{external.Create: nil},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1,
@@ -39,18 +39,18 @@ func TestAWrongNameResolvesNothing(t *testing.T) {
 		for _, deleting := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				s := lost()
-				s.Resource.Deleting, s.Resource.ExternalName, s.Binding.Explicit, s.Look = deleting, "id-9", true, &look
+				s.Resource.Deleting, s.Resource.ExternalName, s.Binding.Explicit, s.Observed = deleting, "id-9", true, &look
 				for range 10 {
 					step := operation.Next(s)
 					switch {
 					case step.Do == operation.Begin:
 						t.Fatal("it is created once more")
-					case step.Do == operation.Record && step.Binding.Operation == nil:
+					case step.Do == operation.UpdateBinding && step.Binding.Operation == nil:
 						t.Fatalf("the creation is closed, and nothing was known of it: %s", step.Binding.Phase)
-					case step.Do == operation.Record:
-						s.Stored(step.Binding)
+					case step.Do == operation.UpdateBinding:
+						s.SetBinding(step.Binding)
 						continue
-					case step.Do != operation.Rest:
+					case step.Do != operation.Finish:
 						t.Fatalf("the next step is %s", step.Do)
 					}
 					return
@@ -68,19 +68,19 @@ func TestARetryIsAskedForAfterwards(t *testing.T) {
 	s.Resource.Retry = "1"
 	s.Binding.Operation, s.Binding.Unresolved, s.Binding.Phase, s.Binding.AbsentBefore = nil, nil, binding.BindingReserved, &metav1.MicroTime{Time: start}
 	begun := operation.Next(s)
-	if begun.Do != operation.Record || begun.Binding.Operation == nil {
+	if begun.Do != operation.UpdateBinding || begun.Binding.Operation == nil {
 		t.Fatalf("the next step is %s", begun.Do)
 	}
-	s.Stored(begun.Binding)
-	s.Fresh = false // the process has died
+	s.SetBinding(begun.Binding)
+	s.NotBegun = false // the process has died
 	s.Requests = map[external.Verb]external.Request{external.Create: nil}
 	parked := operation.Next(s)
-	if parked.Do != operation.Record || parked.Binding.Unresolved == nil || parked.Binding.Attempts != begun.Binding.Attempts {
+	if parked.Do != operation.UpdateBinding || parked.Binding.Unresolved == nil || parked.Binding.Attempts != begun.Binding.Attempts {
 		t.Fatalf("it isn't parked: %s %+v", parked.Do, parked.Binding)
 	}
-	s.Stored(parked.Binding)
+	s.SetBinding(parked.Binding)
 	s.Resource.Retry = "2"
-	if again := operation.Next(s); again.Do != operation.Record || again.Binding.Attempts != begun.Binding.Attempts+1 {
+	if again := operation.Next(s); again.Do != operation.UpdateBinding || again.Binding.Attempts != begun.Binding.Attempts+1 {
 		t.Errorf("it isn't tried again when that is asked for: %s %s", again.Do, again.Synced.Reason)
 	}
 	if s.Resource.Retry = "1"; operation.Next(s).Synced.Reason != resource.CreateUnresolved {

@@ -30,8 +30,8 @@ func TestACallIsNotRepeatedThatIsNotWantedAnyMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start.Add(-time.Minute))
 			s := operation.State{
-				Resource: operation.Resource{Claimed: true, Deleting: tc.deleting, Policies: policies("O"), ExternalName: "a"}, Now: start,
-				Caps: external.Caps{Marked: true}, Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Look: &tc.look,
+				Resource: operation.Resource{HasFinalizer: true, Deleting: tc.deleting, Policies: policies("O"), ExternalName: "a"}, Now: start,
+				Caps: external.Caps{Marked: true}, Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Observed: &tc.look,
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Attempts: 2,
 					Operation: &binding.BindingOperation{Verb: string(tc.verb), Attempt: 2, StartedAt: at, Repeated: true},
@@ -41,11 +41,11 @@ func TestACallIsNotRepeatedThatIsNotWantedAnyMore(t *testing.T) {
 				s.Binding.Ref = "a"
 			}
 			step := operation.Next(s)
-			if step.Do != operation.Record || step.Binding.Operation != nil || step.Binding.Phase != tc.phase {
+			if step.Do != operation.UpdateBinding || step.Binding.Operation != nil || step.Binding.Phase != tc.phase {
 				t.Fatalf("the next step is %s %+v", step.Do, step.Synced)
 			}
 			s.Binding.Operation.StartedAt = metav1.NewMicroTime(start)
-			if step := operation.Next(s); step.Do != operation.Rest || step.After == 0 {
+			if step := operation.Next(s); step.Do != operation.Finish || step.After == 0 {
 				t.Errorf("it isn't waited for what may be on its way: %s", step.Do)
 			}
 		})
@@ -120,8 +120,8 @@ func TestALateCallBringsNothingBack(t *testing.T) {
 func TestReadyIsWhatWasSeen(t *testing.T) {
 	at := metav1.NewMicroTime(start)
 	s := operation.State{
-		Resource: operation.Resource{Claimed: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
-		Look: &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.CannotTell, Ready: external.No, State: "UPDATING"},
+		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		Observed: &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.CannotTell, Ready: external.No, State: "UPDATING"},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Ref: "a", Attempts: 2,
 			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, StartedAt: at},

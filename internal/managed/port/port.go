@@ -1,5 +1,5 @@
-// Package port is how the controller of managed resources sees a provider: without
-// its Go types.
+// Package port is the interface between the controller of managed resources and a
+// provider. It does not depend on the provider's Go types.
 package port
 
 import (
@@ -17,41 +17,39 @@ import (
 type Kind struct {
 	GVK  schema.GroupVersionKind
 	Caps func() external.Caps
-	// References are resolved before Connect.
+	// References are the fields that are resolved before Connect is called.
 	References []Reference
-	// Timeout is how long a call may take; 0 for the runtime's own limit.
+	// Timeout limits each call to the external API; 0 stands for the runtime's default.
 	Timeout time.Duration
 	Connect func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
 }
 
-// Objects reads objects of the API server: see managed.Objects.
+// Objects reads objects from the API server; see managed.Objects.
 type Objects interface {
 	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
-// ErrNotYet is about what is still being read for the first time: it is no failure,
-// and an event brings another pass.
-var ErrNotYet = errors.New("it is being looked up")
+// ErrNotSynced is returned for an object of a kind whose cache is not synced yet. It is no
+// failure: an event brings another reconcile once the cache is synced.
+var ErrNotSynced = errors.New("the cache is not synced yet")
 
-// Reference is a field of spec.forProvider that takes the identity of another managed
-// resource.
+// Reference is a field of spec.forProvider whose value comes from another managed resource.
 type Reference struct {
 	// Field is the field's name in spec.forProvider, such as networkID.
 	Field string
-	// Ref and Selector are the fields that name and select the other; Field with
-	// "Ref" and "Selector" behind it by default.
+	// Ref and Selector are the fields that name and select the referenced resource; by
+	// default Field with the suffix "Ref" or "Selector".
 	Ref, Selector string
-	// List says that the field is a list, and that of references as well.
+	// List reports whether the field and its references are lists.
 	List bool
-	// To is the kind of the other.
+	// To is the kind of the referenced resource.
 	To schema.GroupVersionKind
-	// Extract reads what the field takes of the other; its external name by default.
-	// It is empty while there is none.
+	// Extract returns the field's value from the referenced resource; by default its
+	// external name. It returns "" while there is no value yet.
 	Extract func(*unstructured.Unstructured) string
 }
 
-// Session is a provider's client, connected for one managed resource: see
-// managed.Client.
+// Session is a provider's client, connected for one managed resource; see managed.Client.
 type Session interface {
 	Identify() (external.Key, error)
 	Observe(context.Context, external.Ref) (external.Observation, error)

@@ -1,4 +1,4 @@
-// Package provider starts what serves providers' managed resources on a cluster.
+// Package provider starts the controllers of providers' managed resources on a cluster.
 package provider
 
 import (
@@ -19,27 +19,27 @@ import (
 	sdk "github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// Options say what is served.
+// Options configure the controllers.
 type Options struct {
 	Providers []sdk.Provider
 	Events    telemetry.Recorder
-	// Poll is how often external resources are looked at that nothing happens to; the
-	// constant of that name by default.
-	Poll time.Duration
-	// Now tells the time.
+	// PollInterval is how often external resources are observed without an event;
+	// DefaultPollInterval if it is 0.
+	PollInterval time.Duration
+	// Now is the clock.
 	Now func() time.Time
-	// Until is until when no other process can be at the same work; optional, and
-	// zero for as long as this one likes.
-	Until func() time.Time
-	// Usages tells which managed resources are in use; optional.
+	// LeaderUntil is until when this process is certain to be the only leader. It is optional,
+	// and returns zero without leader election.
+	LeaderUntil func() time.Time
+	// Usages knows which managed resources are in use; optional.
 	Usages managed.Usages
 }
 
-// Poll is how often external resources are looked at that nothing happens to, unless
-// something else is said.
-const Poll = time.Minute
+// DefaultPollInterval is how often external resources are observed without an event, unless
+// Options set another interval.
+const DefaultPollInterval = time.Minute
 
-// CRDs hold the CustomResourceDefinitions of providers, which the cluster is to install.
+// CRDs are the CustomResourceDefinitions of providers, which have to be installed.
 func CRDs(providers []sdk.Provider) []fs.FS {
 	var out []fs.FS
 	for _, p := range providers {
@@ -48,18 +48,18 @@ func CRDs(providers []sdk.Provider) []fs.FS {
 	return out
 }
 
-// Start starts a controller for each kind of the providers, and one for what is left of
-// those that have gone. Without providers it does nothing.
+// Start starts a controller for each kind of the providers, and one for the Bindings of
+// managed resources that are gone. Without providers it does nothing.
 func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	if len(o.Providers) == 0 {
 		return nil
 	}
-	installation, err := installation(ctx, k)
+	installation, err := installationID(ctx, k)
 	if err != nil {
 		return err
 	}
-	if o.Until == nil {
-		o.Until = func() time.Time { return time.Time{} }
+	if o.LeaderUntil == nil {
+		o.LeaderUntil = func() time.Time { return time.Time{} }
 	}
 	begin := func(s watch.Subscriber) managed.Lease { return k.Hub.Begin(s) }
 	served := map[schema.GroupKind]struct{}{}
@@ -69,8 +69,8 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 			served[kind.Port().GVK.GroupKind()] = struct{}{}
 			k.Serve(kind.Port().GVK, &managed.Reconciler{
 				Port: kind.Port(), Bindings: k.Client, Resources: k.Client, Secrets: k.Client, Cache: k.Hub, Watch: begin,
-				Events: o.Events, Now: o.Now, Until: o.Until,
-				Random: rand.Text, Installation: installation, Poll: cmp.Or(o.Poll, Poll), Wake: k.Wake,
+				Events: o.Events, Now: o.Now, LeaderUntil: o.LeaderUntil,
+				Random: rand.Text, Installation: installation, PollInterval: cmp.Or(o.PollInterval, DefaultPollInterval), Enqueue: k.Enqueue,
 				Usages: o.Usages,
 			})
 		}
@@ -79,7 +79,8 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	return nil
 }
 
-// guardConfigs keeps the configurations of a provider as long as they are used.
+// guardConfigs starts the controllers that keep a provider's configurations from being
+// deleted while they are used.
 func guardConfigs(k *cluster.Cluster, o Options, p sdk.Provider) {
 	var users []schema.GroupVersionKind
 	for _, kind := range p.Kinds {
@@ -87,18 +88,18 @@ func guardConfigs(k *cluster.Cluster, o Options, p sdk.Provider) {
 	}
 	for i, config := range p.Configs {
 		k.Engine.Start(config, &managed.Guard{
-			Config: config, Default: i == 0, Users: users, Configs: k.Client, Cache: k.Hub, Events: o.Events,
+			Config: config, Default: i == 0, UserKinds: users, Configs: k.Client, Cache: k.Hub, Events: o.Events,
 			Watch: func(s watch.Subscriber) managed.Lease { return k.Hub.Begin(s) },
 		}, nil)
 	}
 }
 
-// installation names this control plane for good, by the UID of its first
-// namespace.
-func installation(ctx context.Context, k *cluster.Cluster) (string, error) {
+// installationID identifies this control plane permanently: it is the UID of the namespace
+// kube-system.
+func installationID(ctx context.Context, k *cluster.Cluster) (string, error) {
 	namespace, err := k.Client.Get(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), "", "kube-system")
 	if err != nil {
-		return "", fmt.Errorf("find out which control plane this is: %w", err)
+		return "", fmt.Errorf("identify the control plane: %w", err)
 	}
 	return string(namespace.GetUID()), nil
 }

@@ -15,75 +15,74 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// Account is by whose rights something is read and written. Its parts are safe for
+// Account is a user whose permissions apply to reads and writes. Its fields are safe for
 // concurrent use.
 type Account struct {
-	// User is who that is, as the API server knows him; empty for this program itself.
+	// User is the name of the user; empty for this program itself.
 	User   string
 	Client *kube.Client
 	Hub    *watch.Hub
 }
 
-// accounts are those whose rights are in use besides this program's own. What one of
-// them has read nobody else is shown: each has watches of its own. One that nobody uses
-// any more watches nothing, and is kept.
+// accounts are the impersonated users. Each has watches of its own, so that no other account
+// gets what it has read. An account that is not in use any more watches nothing, and is
+// kept.
 type accounts struct {
-	mu    sync.Mutex
-	all   map[string]*Account
-	lives sync.WaitGroup
+	mu      sync.Mutex
+	byUser  map[string]*Account
+	running sync.WaitGroup
 }
 
-// As is the account of a service account, by whose rights requests are made from then on:
-// the API server is asked to take them for that one's. An empty name is for this
-// program's own rights. It is to be called while the cluster runs.
-func (k *Cluster) As(namespace, name string) (*Account, error) {
+// AccountFor returns the account of a service account, which requests impersonate. An empty
+// name is this program's own account. It may be called only while the cluster runs.
+func (k *Cluster) AccountFor(namespace, name string) (*Account, error) {
 	if name == "" {
 		return &Account{Client: k.Client, Hub: k.Hub}, nil
 	}
 	user := serviceaccount.MakeUsername(namespace, name)
 	k.accounts.mu.Lock()
 	defer k.accounts.mu.Unlock()
-	if a, ok := k.accounts.all[user]; ok {
+	if a, ok := k.accounts.byUser[user]; ok {
 		return a, nil
 	}
 	a, err := k.impersonate(user)
 	if err != nil {
 		return nil, fmt.Errorf("act as %s: %w", user, err)
 	}
-	if k.accounts.all == nil {
-		k.accounts.all = map[string]*Account{}
+	if k.accounts.byUser == nil {
+		k.accounts.byUser = map[string]*Account{}
 	}
-	k.accounts.all[user] = a
-	k.accounts.lives.Go(func() { _ = a.Hub.Run(k.life) }) // it returns no error
+	k.accounts.byUser[user] = a
+	k.accounts.running.Go(func() { _ = a.Hub.Run(k.runContext) }) // it returns no error
 	return a, nil
 }
 
 func (k *Cluster) impersonate(user string) (*Account, error) {
-	config := k.permissions.noticing(k.options.Config, user)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server knows its groups
+	config := k.permissions.watchForbidden(k.options.Config, user)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server adds the groups of a service account
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	watching := k.watching(dyn)
-	watching.As, watching.Teller = user, k.Hub
+	watches := k.watchConfig(dyn)
+	watches.ImpersonatedUser, watches.PermissionsHub = user, k.Hub
 	client := kube.NewClient(dyn, k.Kinds)
-	client.OnChange(func() { k.permitted(user) })
-	return &Account{User: user, Client: client, Hub: watch.New(watching)}, nil
+	client.OnPermissionsChange(func() { k.permissionsChanged(user) })
+	return &Account{User: user, Client: client, Hub: watch.New(watches)}, nil
 }
 
-// hubs are all that watch: this program's own first, then those of each account.
+// hubs returns all hubs: this program's own first, then those of the accounts.
 func (k *Cluster) hubs() []*watch.Hub {
 	k.accounts.mu.Lock()
 	defer k.accounts.mu.Unlock()
 	out := []*watch.Hub{k.Hub}
-	for _, user := range slices.Sorted(maps.Keys(k.accounts.all)) {
-		out = append(out, k.accounts.all[user].Hub)
+	for _, user := range slices.Sorted(maps.Keys(k.accounts.byUser)) {
+		out = append(out, k.accounts.byUser[user].Hub)
 	}
 	return out
 }
 
-// Watches lists all watches: this program's own first, then those of each account.
+// Watches lists all watches: this program's own first, then those of the accounts.
 func (k *Cluster) Watches() []watch.KindStats {
 	var out []watch.KindStats
 	for _, hub := range k.hubs() {
@@ -92,5 +91,5 @@ func (k *Cluster) Watches() []watch.KindStats {
 	return out
 }
 
-// Watched reports all watches as metrics.
-func (k *Cluster) Watched() prometheus.Collector { return watch.NewCollector(k.hubs) }
+// WatchCollector returns the metrics of all watches.
+func (k *Cluster) WatchCollector() prometheus.Collector { return watch.NewCollector(k.hubs) }

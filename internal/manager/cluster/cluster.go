@@ -1,6 +1,5 @@
-// Package cluster is what every program of ours runs on: one connection to an API
-// server, what is known of its kinds, shared watches, and the engine that runs
-// controllers. Which controllers these are is for others to say.
+// Package cluster is what all controllers share: a connection to an API server, discovery of
+// its kinds, watches, and the engine that runs controllers.
 package cluster
 
 import (
@@ -28,151 +27,151 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Options are what a cluster needs to know.
+// Options configure a cluster.
 type Options struct {
-	// Config is how to reach the API server.
+	// Config is the connection to the API server.
 	Config *rest.Config
-	// Workers is how many objects are worked on side by side.
+	// Workers is the number of concurrent reconciles.
 	Workers int
 	Log     logr.Logger
-	// Observe is told of each pass; optional.
+	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
-	// Concerned lists the objects to look at again when a kind changes, and Using
-	// those that use kinds of a group; both are optional. They are called from many
-	// goroutines and must not block.
-	Concerned func(*apiextensionsv1.CustomResourceDefinition) []object.Key
-	Using     func(group string) []object.Key
-	// Permitted is told that this program, or the user of an account, is allowed something
-	// else than before, as far as that was asked for; optional. An empty name is for the
-	// program. It is called from many goroutines and must not block.
-	Permitted func(user string)
-	// Annotated are kinds all of whose annotations are read; optional.
+	// CRDDependents returns the objects to enqueue when a CustomResourceDefinition changes;
+	// GroupDependents those that use kinds of a group, when its versions change. Both are
+	// optional, are called concurrently and must not block.
+	CRDDependents   func(*apiextensionsv1.CustomResourceDefinition) []object.Key
+	GroupDependents func(group string) []object.Key
+	// OnPermissionsChange is called when the permissions of a user have changed, as far as
+	// they were requested before; an empty name is this program. It is optional, is called
+	// concurrently and must not block.
+	OnPermissionsChange func(user string)
+	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
-	// Installs tells which CustomResourceDefinitions Run installs beside the cluster's own, one
-	// YAML document a file; optional. It is asked before the controllers begin, with those
-	// that there are.
-	Installs func(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS
+	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
+	// cluster's own, one YAML document per file. It is optional, and is called before the
+	// controllers start, with a function that returns those that are installed.
+	ExtraCRDs func(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS
 }
 
-// Cluster is a connection to one API server with all that controllers share. Its
-// parts are safe for concurrent use.
+// Cluster is a connection to one API server with everything that controllers share. Its
+// fields are safe for concurrent use.
 type Cluster struct {
 	Client *kube.Client
 	Kinds  *kube.Kinds
 	Hub    *watch.Hub
 	Engine *queue.Engine
 	CRDs   *kube.CRDs
-	// Gate lets controllers rest while there is a Hold.
+	// Gate suspends controllers while there is a Hold.
 	Gate *hold.Gate
 
 	options     Options
 	accounts    accounts
-	permissions *permissions
-	life        context.Context // of Run
+	permissions *permissionReviewer
+	runContext  context.Context // of Run
 	started     chan struct{}   // closed once the controllers run
 }
 
-// New prepares a cluster; Run runs it.
+// New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
 	o.Config = kube.RetryInitializing(o.Config)
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
-		o.Config.WarningHandler = rest.NoWarnings{} // they are for those who write the objects: that a version is deprecated, say
+		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
 	}
-	if o.Concerned == nil {
-		o.Concerned = func(*apiextensionsv1.CustomResourceDefinition) []object.Key { return nil }
+	if o.CRDDependents == nil {
+		o.CRDDependents = func(*apiextensionsv1.CustomResourceDefinition) []object.Key { return nil }
 	}
-	if o.Using == nil {
-		o.Using = func(string) []object.Key { return nil }
+	if o.GroupDependents == nil {
+		o.GroupDependents = func(string) []object.Key { return nil }
 	}
 	k := &Cluster{started: make(chan struct{})}
-	k.permissions = newPermissions(k)
-	noticing := k.permissions.noticing(o.Config, "")
-	httpClient, err := rest.HTTPClientFor(noticing)
+	k.permissions = newPermissionReviewer(k)
+	config := k.permissions.watchForbidden(o.Config, "")
+	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	dyn, err := dynamic.NewForConfigAndClient(noticing, httpClient)
+	dyn, err := dynamic.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	disc, err := discovery.NewDiscoveryClientForConfig(bounded(o.Config))
+	disc, err := discovery.NewDiscoveryClientForConfig(withTimeout(o.Config))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.options, k.Kinds = o, kube.NewKinds(disc)
-	if k.CRDs, err = kube.NewCRDs(noticing, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
+	if k.CRDs, err = kube.NewCRDs(config, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.Client = kube.NewClient(dyn, k.Kinds)
-	k.Client.OnChange(func() { k.permitted("") })
-	k.Hub = watch.New(k.watching(dyn))
-	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Wake: k.Wake, Now: time.Now, Log: o.Log.WithName("hold")}
+	k.Client.OnPermissionsChange(func() { k.permissionsChanged("") })
+	k.Hub = watch.New(k.watchConfig(dyn))
+	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Engine = queue.New(queue.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
 	return k, nil
 }
 
-// watching is how the cluster's hubs watch.
-func (k *Cluster) watching(client dynamic.Interface) watch.Config {
+// watchConfig returns the configuration of a hub that watches with a client.
+func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 	return watch.Config{
-		Client:       client,
-		Resolve:      k.resolve,
-		Enqueue:      func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
-		Managed:      v1alpha1.ApplySetPartOfLabel,
-		FieldManager: v1alpha1.ChildManager,
-		Former:       managedfields.IsFormer,
-		Annotated:    k.options.Annotated,
-		Rights:       rights,
-		Logger:       k.options.Log.WithName("watch"),
+		Client:          client,
+		Resolve:         k.resolve,
+		Enqueue:         func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
+		ManagedLabel:    v1alpha1.ApplySetPartOfLabel,
+		FieldManager:    v1alpha1.ChildManager,
+		IsFormerEntry:   managedfields.IsFormer,
+		KeepLastApplied: k.options.Annotated,
+		PermissionKinds: rbacKinds,
+		Logger:          k.options.Log.WithName("watch"),
 	}
 }
 
-// bounded returns a configuration whose requests end: discovery takes no context,
-// and an aggregated API may never answer.
-func bounded(config *rest.Config) *rest.Config {
-	bounded := rest.CopyConfig(config)
-	bounded.Timeout = 15 * time.Second
-	return bounded
+// withTimeout returns a configuration whose requests time out: discovery takes no context, and
+// an aggregated API may never respond.
+func withTimeout(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Timeout = 15 * time.Second
+	return config
 }
 
-// rights are the kinds that grant this program what it may do.
-var rights = []schema.GroupVersionKind{
+// rbacKinds are the kinds that grant permissions to this program.
+var rbacKinds = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 }
 
-// Run runs until the context ends, or something that can't be repaired fails.
-// Begin is called once all kinds are known: what is known of them decides whether
-// objects are gone for good, so that no controller may run before. Run returns
-// when everything that it started has ended.
-func (k *Cluster) Run(ctx context.Context, begin func(context.Context) error) error {
+// Run runs until the context ends, or an error that retrying cannot resolve. It calls start,
+// which starts controllers, once all kinds are known: whether an object is gone for good
+// depends on its kind, so that no controller may run before. Run returns when everything that
+// it started has ended.
+func (k *Cluster) Run(ctx context.Context, start func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	k.life = ctx
-	defer k.accounts.lives.Wait()
+	k.runContext = ctx
+	defer k.accounts.running.Wait()
 	group.Go(func() error {
 		k.CRDs.Run(ctx)
 		return nil
 	})
 	group.Go(func() error { return k.Hub.Run(ctx) })
-	if k.options.Permitted != nil {
+	if k.options.OnPermissionsChange != nil {
 		group.Go(func() error {
 			k.permissions.run(ctx)
 			return nil
 		})
 	}
-	groups, told := k.followGroups()
+	groups, groupsKnown := k.followGroups()
 	defer groups.Stop()
 	group.Go(func() error { return k.Engine.Run(ctx) })
 	group.Go(func() error {
-		for _, known := range []<-chan struct{}{k.CRDs.Complete(), told} {
+		for _, known := range []<-chan struct{}{k.CRDs.Synced(), groupsKnown} {
 			select {
 			case <-known:
 			case <-ctx.Done():
 				return nil
 			}
 		}
-		if err := k.begin(ctx, begin); err != nil {
+		if err := k.installAndStart(ctx, start); err != nil {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil
 			}
@@ -185,9 +184,9 @@ func (k *Cluster) Run(ctx context.Context, begin func(context.Context) error) er
 	return group.Wait()
 }
 
-// begin installs kinds, and lets the controllers begin once it is known whether there is
+// installAndStart installs kinds, and starts the controllers once it is known whether there is
 // a Hold.
-func (k *Cluster) begin(ctx context.Context, begin func(context.Context) error) error {
+func (k *Cluster) installAndStart(ctx context.Context, start func(context.Context) error) error {
 	if err := k.install(ctx); err != nil {
 		return err
 	}
@@ -196,19 +195,19 @@ func (k *Cluster) begin(ctx context.Context, begin func(context.Context) error) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return begin(ctx)
+	return start(ctx)
 }
 
-// Serve starts the controller of a kind whose passes rest while there is a Hold.
+// Serve starts the controller of a kind, which is suspended while there is a Hold.
 func (k *Cluster) Serve(kind schema.GroupVersionKind, r queue.Reconciler) {
 	k.Engine.Start(kind, k.Gate.Wrap(kind, r), nil)
 }
 
-// Base is the cluster itself, of controllers that embed it.
+// Base returns the cluster of controllers that embed it.
 func (k *Cluster) Base() *Cluster { return k }
 
-// Serving says whether the controllers run that Run begins: nil when they do.
-func (k *Cluster) Serving() error {
+// CheckStarted returns nil once the controllers run, and otherwise why they do not.
+func (k *Cluster) CheckStarted() error {
 	select {
 	case <-k.started:
 		return nil
@@ -220,8 +219,8 @@ func (k *Cluster) Serving() error {
 	return errors.New("the controllers are not running yet")
 }
 
-// AwaitServing waits until they run.
-func (k *Cluster) AwaitServing(ctx context.Context) error {
+// WaitStarted waits until the controllers run, or returns the cause of the context's end.
+func (k *Cluster) WaitStarted(ctx context.Context) error {
 	select {
 	case <-k.started:
 		return nil
@@ -230,14 +229,14 @@ func (k *Cluster) AwaitServing(ctx context.Context) error {
 	}
 }
 
-// Wake asks for a pass over an object.
-func (k *Cluster) Wake(key object.Key) {
+// Enqueue enqueues an object.
+func (k *Cluster) Enqueue(key object.Key) {
 	k.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Normal})
 }
 
 func (k *Cluster) resolve(ctx context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
 	r, err := k.Kinds.Resolve(ctx, gvk)
-	if kube.IsUnavailable(err) {
+	if kube.IsNoKindMatch(err) {
 		_, defined := k.Kinds.CRD(gvk.GroupKind())
 		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Message: err.Error(), Gone: !defined}
 	}

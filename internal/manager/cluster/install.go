@@ -16,12 +16,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// planInstall decides how this program's own CustomResourceDefinitions and others are
-// installed beside those that there are.
+// planInstall decides which of this program's own CustomResourceDefinitions and of ExtraCRDs
+// to create, update or leave.
 func (k *Cluster) planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]install.Step, error) {
 	all := []fs.FS{espalier.CRDs}
-	if k.options.Installs != nil {
-		all = append(all, k.options.Installs(current)...)
+	if k.options.ExtraCRDs != nil {
+		all = append(all, k.options.ExtraCRDs(current)...)
 	}
 	var wanted []*unstructured.Unstructured
 	for _, files := range all {
@@ -34,7 +34,7 @@ func (k *Cluster) planInstall(current func(name string) (*apiextensionsv1.Custom
 	return install.Plan(wanted, current)
 }
 
-// InstallAlways installs the same CustomResourceDefinitions, whatever there is.
+// InstallAlways returns the same CustomResourceDefinitions whatever is installed.
 func InstallAlways(files []fs.FS) func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
 	return func(func(string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS { return files }
 }
@@ -60,8 +60,8 @@ func documents(files fs.FS) ([]*unstructured.Unstructured, error) {
 	return out, err
 }
 
-// install writes the CustomResourceDefinitions that aren't as they should be, all of them
-// or, as far as can be known beforehand, none.
+// install creates and updates CustomResourceDefinitions: all of them or, if a dry run fails,
+// none.
 func (k *Cluster) install(ctx context.Context) error {
 	steps, err := k.planInstall(k.CRDs.Get)
 	if err != nil {
@@ -76,43 +76,43 @@ func (k *Cluster) install(ctx context.Context) error {
 			if len(s.MissingVersions) == 0 && len(s.MissingFields) == 0 {
 				log = log.V(1)
 			}
-			log.Info("CustomResourceDefinition was installed by another program and is left as it is",
+			log.Info("CustomResourceDefinition was installed by another program; leaving it unchanged",
 				"name", s.Wanted.GetName(), "missingVersions", s.MissingVersions, "missingFields", s.MissingFields)
 		}
 	}
-	if err := carryOut(ctx, k.Client.DryRun(), steps); err != nil {
+	if err := execute(ctx, k.Client.DryRun(), steps); err != nil {
 		return fmt.Errorf("nothing was installed: %w", err)
 	}
-	return carryOut(ctx, k.Client, steps)
+	return execute(ctx, k.Client, steps)
 }
 
-// CheckInstall decides what Run would install, without writing anything. The error says
-// why Run would install nothing.
+// CheckInstall returns what Run would install, and writes nothing. The error says why Run would
+// install nothing.
 func (k *Cluster) CheckInstall(ctx context.Context) ([]install.Step, error) {
-	known, err := k.CRDs.List(ctx)
+	installed, err := k.CRDs.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	steps, err := k.planInstall(func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
-		found, exists := known[name]
+		found, exists := installed[name]
 		return found, exists
 	})
 	if err != nil {
 		return nil, err
 	}
-	return steps, errors.Join(install.Error(steps), carryOut(ctx, k.Client.DryRun(), steps))
+	return steps, errors.Join(install.Error(steps), execute(ctx, k.Client.DryRun(), steps))
 }
 
-// carryOut carries out the steps of a plan. On a client that only tries, it finds out
-// whether the API server would accept them.
-func carryOut(ctx context.Context, client *kube.Client, steps []install.Step) error {
+// execute carries out the steps of a plan. With a dry-run client it checks whether the API
+// server accepts them.
+func execute(ctx context.Context, client *kube.Client, steps []install.Step) error {
 	var failed []error
 	for _, s := range steps {
 		var err error
 		switch s.Action {
 		case install.Create:
 			if _, err = client.Create(ctx, s.Wanted, v1alpha1.InstanceManager); kube.IsNameTaken(err) {
-				err = nil // another process of this program is installing
+				err = nil // another replica is installing it
 			}
 		case install.Update:
 			_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)

@@ -12,29 +12,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// crdChanged passes on what happens to kinds: to what is known of them, to the
-// watches, and to the definitions that use or own them.
-func (k *Cluster) crdChanged(was, is *apiextensionsv1.CustomResourceDefinition) {
-	if was != nil && (is == nil || groupKind(was) != groupKind(is)) {
-		if k.Kinds.Forget(was) {
-			k.kindChanged(was, watch.KindDeleted)
+// crdChanged updates discovery, watches and dependent definitions for a change of a
+// CustomResourceDefinition. Either argument may be nil.
+func (k *Cluster) crdChanged(before, after *apiextensionsv1.CustomResourceDefinition) {
+	if before != nil && (after == nil || groupKind(before) != groupKind(after)) {
+		if k.Kinds.ForgetCRD(before) {
+			k.kindChanged(before, watch.KindDeleted)
 		} else {
-			k.wakeConcerned(was) // it served nothing, but its name is free now
+			k.enqueueDependents(before) // it served nothing, but its name is free now
 		}
-		was = nil
+		before = nil
 	}
-	if is == nil {
+	if after == nil {
 		return
 	}
-	switch k.Kinds.Observe(is) {
+	switch k.Kinds.ObserveCRD(after) {
 	case kube.CRDUnchanged:
 	case kube.CRDStatusChanged:
-		k.wakeConcerned(is)
+		k.enqueueDependents(after)
 	case kube.CRDSpecChanged:
-		if was == nil {
-			k.kindChanged(is, watch.KindAdded)
+		if before == nil {
+			k.kindChanged(after, watch.KindAdded)
 		} else {
-			k.kindChanged(is, watch.KindUpdated)
+			k.kindChanged(after, watch.KindUpdated)
 		}
 	}
 }
@@ -43,31 +43,31 @@ func groupKind(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupKind {
 	return schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
 }
 
-// Published passes on the answer to a write of a CustomResourceDefinition: what
-// was published is known at once, also to who takes it back the next moment.
-func (k *Cluster) Published(crd *apiextensionsv1.CustomResourceDefinition) {
-	if k.Kinds.Record(crd) != kube.CRDUnchanged {
+// RecordCRD takes in the response to a write of a CustomResourceDefinition, so that its kind is
+// known before the watch delivers it.
+func (k *Cluster) RecordCRD(crd *apiextensionsv1.CustomResourceDefinition) {
+	if k.Kinds.RecordCRD(crd) != kube.CRDUnchanged {
 		k.kindChanged(crd, watch.KindUpdated)
-		k.confirm(crd)
+		k.confirmCRD(crd)
 	}
 }
 
-// confirmed is when the watch should have told of what was written.
-const confirmed = 30 * time.Second
+// confirmDelay is how long the watch may take to deliver a write.
+const confirmDelay = 30 * time.Second
 
-// confirm looks whether the watch ever tells of what was published: one that is
-// broken off just then misses what lives for a moment only. Nothing follows from
-// its silence before it is past that revision.
-func (k *Cluster) confirm(crd *apiextensionsv1.CustomResourceDefinition) {
-	time.AfterFunc(confirmed, func() {
-		if k.life.Err() != nil {
-			return // nobody watches any more
+// confirmCRD checks that a CustomResourceDefinition that was written still exists: a watch that
+// is interrupted misses one that is deleted at once. The cache decides this only once the
+// watch is past the written resourceVersion.
+func (k *Cluster) confirmCRD(crd *apiextensionsv1.CustomResourceDefinition) {
+	time.AfterFunc(confirmDelay, func() {
+		if k.runContext.Err() != nil {
+			return // the cluster has stopped
 		}
-		if !k.CRDs.Past(crd.ResourceVersion) {
-			k.confirm(crd)
+		if !k.CRDs.HasObserved(crd.ResourceVersion) {
+			k.confirmCRD(crd)
 			return
 		}
-		if current, exists := k.CRDs.Get(crd.Name); (!exists || current.UID != crd.UID) && k.Kinds.Forget(crd) {
+		if current, exists := k.CRDs.Get(crd.Name); (!exists || current.UID != crd.UID) && k.Kinds.ForgetCRD(crd) {
 			k.kindChanged(crd, watch.KindDeleted)
 		}
 	})
@@ -77,37 +77,36 @@ func (k *Cluster) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, cha
 	for _, hub := range k.hubs() {
 		hub.KindChanged(groupKind(crd), change)
 	}
-	k.wakeConcerned(crd)
+	k.enqueueDependents(crd)
 }
 
-func (k *Cluster) wakeConcerned(crd *apiextensionsv1.CustomResourceDefinition) {
-	for _, key := range k.options.Concerned(crd) {
-		k.Wake(key)
+func (k *Cluster) enqueueDependents(crd *apiextensionsv1.CustomResourceDefinition) {
+	for _, key := range k.options.CRDDependents(crd) {
+		k.Enqueue(key)
 	}
 }
 
-// apiServices are how the API server names the versions of groups that it has.
+// apiServices is the kind that lists the served versions of groups.
 var apiServices = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 
-// followGroups passes on which versions of groups the API server has, so that a
-// kind without a CustomResourceDefinition is noticed when it comes, and is not
-// asked for until then. The channel is closed once they are known, or it is known
-// that they aren't told: a definition that waits for a kind which can't come would
-// be accepted before.
-func (k *Cluster) followGroups() (serving *watch.Serving, told <-chan struct{}) {
-	answered := make(chan struct{})
+// followGroups watches which versions of groups the API server serves, so that an aggregated
+// kind is found when it appears and is not requested before. The channel is closed once these
+// are known, or are known to be unavailable: before that, a definition would be accepted and
+// wait for a kind that cannot appear.
+func (k *Cluster) followGroups() (serving *watch.KindWatch, known <-chan struct{}) {
+	decided := make(chan struct{})
 	var once sync.Once
-	return k.Hub.Serve(apiServices, func(key object.Key, _ watch.Cause) {
+	return k.Hub.WatchKind(apiServices, func(key object.Key, _ watch.Cause) {
 		if key.Name == "" {
 			phase := k.Hub.State(apiServices, watch.All()).Phase
-			k.Kinds.GroupsKnown(phase == watch.Synced)
+			k.Kinds.SetGroupsComplete(phase == watch.Synced)
 			if phase == watch.Synced || phase == watch.Unavailable {
-				once.Do(func() { close(answered) })
+				once.Do(func() { close(decided) })
 			}
 			return
 		}
 		gv := kube.GroupVersionOf(key.Name)
-		if service, there := k.Hub.Served(apiServices, "", key.Name); there {
+		if service, exists := k.Hub.Served(apiServices, "", key.Name); exists {
 			if !k.Kinds.ObserveGroup(gv, kube.ServerOf(service)) {
 				return
 			}
@@ -117,8 +116,8 @@ func (k *Cluster) followGroups() (serving *watch.Serving, told <-chan struct{}) 
 		for _, hub := range k.hubs() {
 			hub.GroupChanged(gv)
 		}
-		for _, key := range k.options.Using(gv.Group) {
-			k.Wake(key)
+		for _, key := range k.options.GroupDependents(gv.Group) {
+			k.Enqueue(key)
 		}
-	}), answered
+	}), decided
 }

@@ -15,58 +15,58 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// permissions notices that rights are granted or revoked, also while nothing else happens:
-// by the roles and bindings, which are watched, and by requests that are forbidden, since
-// not every authorizer shows what it decides by. Then the API server is asked what is
-// allowed, and whoever has asked before is told if that has changed.
-type permissions struct {
-	cluster *Cluster
-	news    chan struct{} // holds one: something has become due earlier
+// permissionReviewer detects that permissions are granted or revoked, also while nothing else
+// happens: by watching roles and bindings, and by requests that are forbidden, since not every
+// authorizer has objects to watch. It then repeats the access reviews that were made before;
+// Options.OnPermissionsChange is called if a result has changed.
+type permissionReviewer struct {
+	cluster    *Cluster
+	dueChanged chan struct{} // has room for one signal: a review is due earlier than before
 
 	mu     sync.Mutex
 	due    reviews
-	doubts map[string]*doubt // by the user whom something was forbidden
+	checks map[string]*accessCheck // by user
 }
 
-// reviews are when to ask what everybody is allowed; zero for never.
+// reviews are the times of the next reviews for all users; zero for none.
 type reviews struct{ first, second time.Time }
 
-// A change of roles is often one of several, and it takes the API server a moment to go by
-// it, of which it doesn't tell. So it is asked soon and once more.
+// Changes of roles often come in groups, and it takes the API server a moment to apply them.
+// So a change is followed by two reviews.
 const (
-	soonReview   = 200 * time.Millisecond
-	secondReview = 3 * time.Second
+	firstReviewDelay  = 200 * time.Millisecond
+	secondReviewDelay = 3 * time.Second
 )
 
-// doubt is about what a user is allowed, since something was forbidden.
-type doubt struct {
-	due   time.Time // zero if there is none now
-	last  time.Time
-	pause time.Duration // after the last
+// accessCheck schedules the reviews for one user who was forbidden a request.
+type accessCheck struct {
+	due      time.Time // zero if no review is due
+	last     time.Time
+	interval time.Duration // from the last review to the next one
 }
 
-// How soon it is asked what a user is allowed to whom something was forbidden, and how
-// seldom where the answer stays the same and more is forbidden.
+// The delay of a review after a forbidden request, and the least and the greatest interval
+// between reviews while their results stay the same and requests are forbidden.
 const (
-	soonDoubt   = time.Second
-	firstDoubt  = 10 * time.Second
-	seldomDoubt = 5 * time.Minute
+	firstCheckDelay  = time.Second
+	minCheckInterval = 10 * time.Second
+	maxCheckInterval = 5 * time.Minute
 )
 
-func newPermissions(k *Cluster) *permissions {
-	return &permissions{cluster: k, news: make(chan struct{}, 1), doubts: map[string]*doubt{}}
+func newPermissionReviewer(k *Cluster) *permissionReviewer {
+	return &permissionReviewer{cluster: k, dueChanged: make(chan struct{}, 1), checks: map[string]*accessCheck{}}
 }
 
-// shown are the kinds that say who may do what in all namespaces.
-var shown = []schema.GroupVersionKind{
+// clusterRBACKinds are the kinds that grant permissions in all namespaces.
+var clusterRBACKinds = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 }
 
-// run notices until the context ends.
-func (p *permissions) run(ctx context.Context) {
-	for _, gvk := range shown {
-		defer p.cluster.Hub.Serve(gvk, p.changed).Stop()
+// run reviews until the context ends.
+func (p *permissionReviewer) run(ctx context.Context) {
+	for _, gvk := range clusterRBACKinds {
+		defer p.cluster.Hub.WatchKind(gvk, p.rbacChanged).Stop()
 	}
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
@@ -75,37 +75,37 @@ func (p *permissions) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.news:
+		case <-p.dueChanged:
 		case <-due.C:
 			p.review(ctx, time.Now())
 		}
 	}
 }
 
-// changed is told of each role and binding. Those that were there when they were first read
-// are no change.
-func (p *permissions) changed(key object.Key, cause watch.Cause) {
+// rbacChanged is the event handler of roles and bindings. The events of the initial list are
+// not changes.
+func (p *permissionReviewer) rbacChanged(key object.Key, cause watch.Cause) {
 	if key.Name == "" || cause.Priority == watch.Background {
 		return
 	}
 	now := time.Now()
 	p.mu.Lock()
 	if p.due.first.IsZero() {
-		p.due.first = now.Add(soonReview)
+		p.due.first = now.Add(firstReviewDelay)
 	}
-	p.due.second = now.Add(secondReview)
+	p.due.second = now.Add(secondReviewDelay)
 	p.mu.Unlock()
 	p.wake()
 }
 
-// refused is told that something was forbidden to a user.
-func (p *permissions) refused(user string) {
+// forbidden schedules a review because a request of a user was forbidden.
+func (p *permissionReviewer) forbidden(user string) {
 	now := time.Now()
 	p.mu.Lock()
-	d := p.doubts[user]
+	d := p.checks[user]
 	if d == nil {
-		d = &doubt{}
-		p.doubts[user] = d
+		d = &accessCheck{}
+		p.checks[user] = d
 	}
 	fresh := d.due.IsZero()
 	if fresh {
@@ -117,41 +117,41 @@ func (p *permissions) refused(user string) {
 	}
 }
 
-// next is when to ask for something that is forbidden now.
-func (d *doubt) next(now time.Time) time.Time {
-	soon, later := now.Add(soonDoubt), d.last.Add(d.pause)
+// next is the time of the review after a request that is forbidden now.
+func (d *accessCheck) next(now time.Time) time.Time {
+	soon, later := now.Add(firstCheckDelay), d.last.Add(d.interval)
 	if later.After(soon) {
 		return later
 	}
 	return soon
 }
 
-// settled notes an answer. The next comes later if it is the same as before.
-func (d *doubt) settled(changed bool, now time.Time) {
+// record records a review. The next one comes later if the result is the same as before.
+func (d *accessCheck) record(changed bool, now time.Time) {
 	d.due, d.last = time.Time{}, now
 	switch {
 	case changed:
-		d.pause = 0
-	case d.pause == 0:
-		d.pause = firstDoubt
+		d.interval = 0
+	case d.interval == 0:
+		d.interval = minCheckInterval
 	default:
-		d.pause = min(2*d.pause, seldomDoubt)
+		d.interval = min(2*d.interval, maxCheckInterval)
 	}
 }
 
-func (p *permissions) wake() {
+func (p *permissionReviewer) wake() {
 	select {
-	case p.news <- struct{}{}:
+	case p.dueChanged <- struct{}{}:
 	default:
 	}
 }
 
-// next is how long until something is due.
-func (p *permissions) next(now time.Time) time.Duration {
+// next is the time until a review is due.
+func (p *permissionReviewer) next(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	soonest := now.Add(time.Hour)
-	for _, at := range append([]time.Time{p.due.first, p.due.second}, p.doubted()...) {
+	for _, at := range append([]time.Time{p.due.first, p.due.second}, p.checksDue()...) {
 		if !at.IsZero() && at.Before(soonest) {
 			soonest = at
 		}
@@ -159,93 +159,93 @@ func (p *permissions) next(now time.Time) time.Duration {
 	return soonest.Sub(now)
 }
 
-// doubted is when doubts are due. The lock is held.
-func (p *permissions) doubted() (all []time.Time) {
-	for _, d := range p.doubts {
+// checksDue returns the due times of the checks. The caller holds the lock.
+func (p *permissionReviewer) checksDue() (all []time.Time) {
+	for _, d := range p.checks {
 		all = append(all, d.due)
 	}
 	return all
 }
 
-// review asks what is due.
-func (p *permissions) review(ctx context.Context, now time.Time) {
+// review makes the reviews that are due.
+func (p *permissionReviewer) review(ctx context.Context, now time.Time) {
 	past := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
 	p.mu.Lock()
-	everybody := past(p.due.first) || past(p.due.second)
+	allUsers := past(p.due.first) || past(p.due.second)
 	if past(p.due.first) {
 		p.due.first = time.Time{}
 	}
 	if past(p.due.second) {
 		p.due.second = time.Time{}
 	}
-	doubts := map[string]*doubt{}
-	for user, d := range p.doubts {
+	checks := map[string]*accessCheck{}
+	for user, d := range p.checks {
 		if past(d.due) {
-			doubts[user] = d
+			checks[user] = d
 		}
 	}
 	p.mu.Unlock()
-	for user, client := range p.cluster.clients() {
-		d := doubts[user]
-		if !everybody && d == nil {
+	for user, client := range p.cluster.activeClients() {
+		d := checks[user]
+		if !allUsers && d == nil {
 			continue
 		}
-		changed, err := client.Refresh(ctx, d != nil)
+		changed, err := client.RefreshPermissions(ctx, d != nil)
 		if err != nil && ctx.Err() == nil {
-			p.cluster.options.Log.V(1).Info("cannot determine what is allowed", "user", user, "error", err.Error())
+			p.cluster.options.Log.V(1).Info("cannot review permissions", "user", user, "error", err.Error())
 		}
 		if d != nil {
 			p.mu.Lock()
-			d.settled(changed, now)
+			d.record(changed, now)
 			p.mu.Unlock()
 		}
-		delete(doubts, user)
+		delete(checks, user)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for user := range doubts {
-		delete(p.doubts, user) // nobody acts as that one any more
+	for user := range checks {
+		delete(p.checks, user) // the account is not in use any more
 	}
 }
 
-// noticing returns a copy of the configuration whose requests for a user tell when they are
-// forbidden.
-func (p *permissions) noticing(config *rest.Config, user string) *rest.Config {
+// watchForbidden returns a copy of the configuration whose forbidden requests schedule reviews
+// for a user.
+func (p *permissionReviewer) watchForbidden(config *rest.Config, user string) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noticing{p, user, next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return forbiddenWatcher{p, user, next} })
 	return config
 }
 
-type noticing struct {
-	*permissions
+type forbiddenWatcher struct {
+	*permissionReviewer
 	user string
 	next http.RoundTripper
 }
 
-// RoundTrip makes a request. What is asked about rights themselves is of no interest.
-func (n noticing) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := n.next.RoundTrip(r)
-	if err == nil && answer.StatusCode == http.StatusForbidden && !strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/") {
-		n.refused(n.user)
+// RoundTrip makes a request. Access reviews themselves are not watched.
+func (n forbiddenWatcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := n.next.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusForbidden && !strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/") {
+		n.forbidden(n.user)
 	}
-	return answer, err
+	return response, err
 }
 
-// permitted passes on that a user is allowed something else.
-func (k *Cluster) permitted(user string) {
-	if k.options.Permitted != nil {
-		k.options.Permitted(user)
+// permissionsChanged calls OnPermissionsChange for a user.
+func (k *Cluster) permissionsChanged(user string) {
+	if k.options.OnPermissionsChange != nil {
+		k.options.OnPermissionsChange(user)
 	}
 }
 
-// clients are those whose rights are in use, by the user's name: this program's own, which
-// has none, and those of accounts that anything is watched as.
-func (k *Cluster) clients() map[string]*kube.Client {
+// activeClients returns the clients to review by user: this program's own, whose name is empty,
+// and those of the accounts that watch something.
+func (k *Cluster) activeClients() map[string]*kube.Client {
 	k.accounts.mu.Lock()
 	defer k.accounts.mu.Unlock()
 	out := map[string]*kube.Client{"": k.Client}
-	for user, a := range k.accounts.all {
-		if !a.Hub.Idle() {
+	for user, a := range k.accounts.byUser {
+		if !a.Hub.IsIdle() {
 			out[user] = a.Client
 		}
 	}

@@ -1,5 +1,5 @@
-// Package hold suspends controllers while there is a Hold: during an import, say, when half
-// of the objects exist.
+// Package hold suspends controllers while there is a Hold: for example during an import, when
+// half of the objects exist.
 package hold
 
 import (
@@ -36,44 +36,44 @@ type Cluster interface {
 	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
 }
 
-// Watches have Holds, and what is reconciled, in caches; *watch.Hub is one.
+// Watches are the caches of Holds and of reconciled objects; *watch.Hub implements it.
 type Watches interface {
-	Serve(gvk schema.GroupVersionKind, onEvent func(object.Key, watch.Cause)) *watch.Serving
+	WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, watch.Cause)) *watch.KindWatch
 	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured
 	State(gvk schema.GroupVersionKind, s watch.Selection) watch.State
 }
 
-// Gate suspends reconciles while there is a Hold, and enqueues them when it goes.
-// Holds are watched, so that a gate costs no request at rest. It is closed until it is
-// known that there is no Hold. It is safe for concurrent use.
+// Gate suspends reconciles while there is a Hold, and enqueues them when it is deleted. It
+// watches Holds and makes no other requests while nothing changes. It suspends reconciles
+// until it is known that there is no Hold. It is safe for concurrent use.
 type Gate struct {
 	Cluster Cluster
 	Hub     Watches
-	// Wake asks for a reconcile of an object.
-	Wake func(object.Key)
-	Now  func() time.Time
-	Log  logr.Logger
+	// Enqueue asks for a reconcile of an object.
+	Enqueue func(object.Key)
+	Now     func() time.Time
+	Log     logr.Logger
 
 	start      sync.Once
 	changed    chan struct{} // has room for one signal
 	known      chan struct{}
-	unreadable unreadable
+	unreadable unreadableState
 
 	mu sync.Mutex
-	// closed says that nothing is reconciled: there are holds, or nobody knows.
+	// closed is true while nothing is reconciled: there are holds, or it is not known
+	// whether there are.
 	closed bool
 	holds  []*unstructured.Unstructured
-	// suspended are the objects whose reconciles are to come; inFlight is how many
-	// reconciles have begun and not ended.
+	// suspended are the objects to enqueue when the gate opens; inFlight is the number of
+	// reconciles that have begun and not ended.
 	suspended map[object.Key]struct{}
 	inFlight  int
-	// gone are Holds that are known to have gone: they never come back.
+	// gone are the UIDs of Holds that are known to be deleted.
 	gone map[types.UID]bool
 }
 
-// Watch begins to watch for Holds. The channel is closed once it is known whether
-// there are any.
+// Watch starts to watch Holds. The channel is closed once it is known whether there are any.
 func (g *Gate) Watch() (known <-chan struct{}) {
 	g.start.Do(func() {
 		g.closed, g.suspended, g.gone = true, map[object.Key]struct{}{}, map[types.UID]bool{}
@@ -81,14 +81,14 @@ func (g *Gate) Watch() (known <-chan struct{}) {
 		g.unreadable.log = func(reason, message string) {
 			g.Log.Info("cannot read Holds; nothing is reconciled until it is known whether there is one", "reason", reason, "message", message)
 		}
-		g.Hub.Serve(Kind, func(object.Key, watch.Cause) { g.refresh() })
+		g.Hub.WatchKind(Kind, func(object.Key, watch.Cause) { g.refresh() })
 		g.refresh()
 	})
 	return g.known
 }
 
-// refresh reads the Holds that there are. While they can't be read the gate stays
-// as it was: closed at first.
+// refresh reads the Holds from the cache. While they are unavailable the gate stays as it is:
+// closed at first.
 func (g *Gate) refresh() {
 	g.mu.Lock()
 	if state := g.Hub.State(Kind, watch.All()); state.Phase != watch.Synced {
@@ -103,7 +103,7 @@ func (g *Gate) refresh() {
 	default:
 		close(g.known)
 	}
-	g.unreadable.end()
+	g.unreadable.clear()
 	g.holds = g.Hub.Select(Kind, "", labels.Everything())
 	g.closed = len(g.holds) > 0
 	var keys []object.Key
@@ -113,15 +113,15 @@ func (g *Gate) refresh() {
 	}
 	g.mu.Unlock()
 	for _, key := range keys {
-		g.Wake(key)
+		g.Enqueue(key)
 	}
 	g.signal()
 }
 
-// Unreadable is why Holds can't be read; empty if they can.
+// Unreadable returns why Holds cannot be read; empty if they can.
 func (g *Gate) Unreadable() string { return g.unreadable.reason() }
 
-// signal has Run acknowledge the Holds.
+// signal makes Run acknowledge the Holds.
 func (g *Gate) signal() {
 	select {
 	case g.changed <- struct{}{}:
@@ -140,15 +140,15 @@ func (g *Gate) Run(ctx context.Context) {
 		for _, h := range g.unacknowledged() {
 			g.Log.Info("instances, managed resources and Bindings are not reconciled while there is a Hold", "hold", h.GetName())
 			status := map[string]any{"restingSince": g.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
-			if _, err := g.Cluster.WriteStatus(ctx, h, status, Manager); err != nil && !kube.IsGone(err) && ctx.Err() == nil {
-				g.Log.Error(err, "cannot write the status of the Hold, which is obeyed; retrying", "hold", h.GetName())
+			if _, err := g.Cluster.WriteStatus(ctx, h, status, Manager); err != nil && !kube.IsStale(err) && ctx.Err() == nil {
+				g.Log.Error(err, "cannot write the status of the Hold; reconciles are suspended; retrying", "hold", h.GetName())
 				time.AfterFunc(retryAfter, g.signal) // no event follows: nothing is reconciled
 			}
 		}
 	}
 }
 
-// unacknowledged are the Holds that are obeyed and don't say so.
+// unacknowledged returns the Holds without restingSince, once no reconcile is in flight.
 func (g *Gate) unacknowledged() []*unstructured.Unstructured {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -163,25 +163,25 @@ func (g *Gate) unacknowledged() []*unstructured.Unstructured {
 
 // Wrap returns a reconciler of a kind that is suspended while the gate is closed.
 func (g *Gate) Wrap(kind schema.GroupVersionKind, r queue.Reconciler) queue.Reconciler {
-	return gated{g, kind, r}
+	return gatedReconciler{g, kind, r}
 }
 
-type gated struct {
+type gatedReconciler struct {
 	gate *Gate
 	kind schema.GroupVersionKind
 	next queue.Reconciler
 }
 
-// retryAfter is when a Hold is read or written again of which no event has come.
+// retryAfter is when a Hold is read or written again if no event for it arrives.
 const retryAfter = time.Second
 
-// Reconcile reconciles, unless that is suspended: then the end of the Hold enqueues it.
-func (r gated) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
+// Reconcile reconciles unless the gate is closed: then the object is enqueued when it opens.
+func (r gatedReconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	if !r.gate.enter(key) {
 		return reconcile.Done()
 	}
 	defer r.gate.leave()
-	held, err := r.gate.waitsFor(ctx, r.kind, key)
+	held, err := r.gate.isHeldByImport(ctx, r.kind, key)
 	switch {
 	case err != nil:
 		return reconcile.Fail(err)
@@ -212,9 +212,9 @@ func (g *Gate) leave() {
 	}
 }
 
-// waitsFor says whether an object waits for a Hold of which no event has come
-// yet. It asks the API server once for each import.
-func (g *Gate) waitsFor(ctx context.Context, kind schema.GroupVersionKind, key object.Key) (bool, error) {
+// isHeldByImport reports whether an object belongs to an import whose Hold has not been
+// observed yet. It reads the Hold from the API server, once for each import that is over.
+func (g *Gate) isHeldByImport(ctx context.Context, kind schema.GroupVersionKind, key object.Key) (bool, error) {
 	o, exists := g.Hub.Served(kind, key.Namespace, key.Name)
 	if !exists {
 		return false, nil

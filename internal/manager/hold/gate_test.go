@@ -54,8 +54,8 @@ func newWorld(objects ...string) *world {
 	w.Kinds[Kind.GroupKind()] = fakekube.Kind{ClusterScoped: true}
 	w.gate = &Gate{
 		Cluster: w.Client(), Hub: w, Now: func() time.Time { return time.Unix(1000, 0) },
-		Wake: func(key object.Key) { w.enqueued = append(w.enqueued, key) },
-		Log:  funcr.New(func(_, args string) { w.logged = append(w.logged, args) }, funcr.Options{}),
+		Enqueue: func(key object.Key) { w.enqueued = append(w.enqueued, key) },
+		Log:     funcr.New(func(_, args string) { w.logged = append(w.logged, args) }, funcr.Options{}),
 	}
 	w.apps = w.gate.Wrap(appKind, w)
 	return w
@@ -94,7 +94,7 @@ func isClosed(c <-chan struct{}) bool {
 func TestNothingIsReconciledWhileThereIsAHold(t *testing.T) {
 	w := newWorld(anApp)
 	if !isClosed(w.gate.Watch()) {
-		t.Error("Holds are known, and Watch doesn't say so")
+		t.Error("Holds are known, and the channel of Watch is open")
 	}
 	if out := w.apps.Reconcile(t.Context(), appKey); w.reconciled != 1 || out.RequeueAfter != time.Hour {
 		t.Errorf("without a Hold: %d reconciles, %+v", w.reconciled, out)
@@ -106,7 +106,7 @@ func TestNothingIsReconciledWhileThereIsAHold(t *testing.T) {
 	}
 	w.release("first")
 	if len(w.enqueued) > 0 {
-		t.Errorf("%v are enqueued while there is another Hold", w.enqueued)
+		t.Errorf("enqueued while there is another Hold: %v", w.enqueued)
 	}
 	w.release("second")
 	w.release("second")
@@ -146,7 +146,7 @@ func TestNothingIsReconciledUntilHoldsAreKnown(t *testing.T) {
 	}
 }
 
-func TestThatHoldsStopBeingReadableChangesNothing(t *testing.T) {
+func TestTheGateStaysAsItIsWhileHoldsAreUnreadable(t *testing.T) {
 	for name, held := range map[string]bool{"with a Hold": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(anApp)
@@ -241,7 +241,7 @@ func TestAnObjectThatHasGoneIsReconciled(t *testing.T) {
 	w := newWorld()
 	w.gate.Watch()
 	if w.apps.Reconcile(t.Context(), appKey); w.reconciled != 1 {
-		t.Error("what is left of it isn't seen to")
+		t.Error("its reconcile is suspended")
 	}
 }
 
@@ -272,7 +272,7 @@ func TestAHoldIsAcknowledgedOnceNoReconcileIsInFlight(t *testing.T) {
 	})
 }
 
-func TestAnAcknowledgementThatFailsIsRepeated(t *testing.T) {
+func TestAFailedAcknowledgementIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		fails := 2

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// grace is how long Holds may be unreadable before that is logged: when the program starts,
-// the API server doesn't serve their kind for a moment after its CustomResourceDefinition is
-// there.
-const grace = 5 * time.Second
+// logDelay is how long Holds may be unreadable before that is logged: when the program starts,
+// the API server does not serve their kind until a moment after it is installed.
+const logDelay = 5 * time.Second
 
-// unreadable is why Holds can't be read. It is logged once if it lasts.
-type unreadable struct {
+// unreadableState is why Holds cannot be read. It is logged once if it lasts.
+type unreadableState struct {
 	log func(reason, message string)
 
 	mu      sync.Mutex
@@ -19,8 +18,8 @@ type unreadable struct {
 	timer   *time.Timer
 }
 
-// set says why Holds can't be read now; with the same message again, it goes on.
-func (u *unreadable) set(reason, message string) {
+// set records why Holds cannot be read. The same message again changes nothing.
+func (u *unreadableState) set(reason, message string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.message == message {
@@ -28,29 +27,29 @@ func (u *unreadable) set(reason, message string) {
 	}
 	u.stop()
 	u.message = message
-	u.timer = time.AfterFunc(grace, func() {
+	u.timer = time.AfterFunc(logDelay, func() {
 		if u.reason() == message {
 			u.log(reason, message)
 		}
 	})
 }
 
-// end says that Holds can be read.
-func (u *unreadable) end() {
+// clear records that Holds can be read.
+func (u *unreadableState) clear() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stop()
 	u.message = ""
 }
 
-func (u *unreadable) stop() {
+func (u *unreadableState) stop() {
 	if u.timer != nil {
 		u.timer.Stop()
 	}
 }
 
 // reason is empty if Holds can be read.
-func (u *unreadable) reason() string {
+func (u *unreadableState) reason() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.message

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-func TestThatHoldsCannotBeReadIsLoggedIfItLasts(t *testing.T) {
+func TestUnreadableHoldsAreLoggedAfterADelay(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		story  func(b *unreadable)
+		story  func(b *unreadableState)
 		want   []string
 	}{
 		"A kind that is about to be served": {
 			reason: "every start has such a moment",
-			story: func(b *unreadable) {
+			story: func(b *unreadableState) {
 				b.set("WaitingForKind", "no kind Hold")
 				after(time.Second)
-				b.end()
+				b.clear()
 				after(time.Minute)
 			},
 		},
 		"Rights that are missing": {
 			reason: "nothing is reconciled, and somebody has to know why",
-			story: func(b *unreadable) {
+			story: func(b *unreadableState) {
 				b.set("Forbidden", "cannot list holds")
 				after(time.Minute)
 			},
@@ -32,7 +32,7 @@ func TestThatHoldsCannotBeReadIsLoggedIfItLasts(t *testing.T) {
 		},
 		"The same told again and again": {
 			reason: "it is one thing, and began with the first",
-			story: func(b *unreadable) {
+			story: func(b *unreadableState) {
 				for range 100 {
 					b.set("Forbidden", "cannot list holds")
 					after(time.Second)
@@ -42,7 +42,7 @@ func TestThatHoldsCannotBeReadIsLoggedIfItLasts(t *testing.T) {
 		},
 		"Another reason": {
 			reason: "it is what stands in the way now",
-			story: func(b *unreadable) {
+			story: func(b *unreadableState) {
 				b.set("WaitingForKind", "no kind Hold")
 				after(time.Second)
 				b.set("Forbidden", "cannot list holds")
@@ -55,7 +55,7 @@ func TestThatHoldsCannotBeReadIsLoggedIfItLasts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var logged []string
-				tc.story(&unreadable{log: func(reason, message string) { logged = append(logged, reason+": "+message) }})
+				tc.story(&unreadableState{log: func(reason, message string) { logged = append(logged, reason+": "+message) }})
 				synctest.Wait()
 				if !slices.Equal(logged, tc.want) {
 					t.Errorf("%s: logged %q", tc.reason, logged)

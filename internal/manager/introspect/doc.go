@@ -1,11 +1,10 @@
-// Package introspect lets a person ask a running program what it watches.
+// Package introspect serves the watches of a running program on a local socket.
 //
-// The program that runs the controllers answers on a Unix domain socket that
-// only its own user can reach; `espalier watches` asks there. Both find the same
-// socket without being told, because its name follows from the cluster's
-// address: one program works for a cluster, and whoever has the kubeconfig and
-// is the same user on the same machine, or in the same container, finds it.
+// The program that runs the controllers listens on a Unix domain socket that only its own user
+// can reach, and `espalier watches` connects to it. Both derive the path of the socket from
+// the address of the cluster. So the same user on the same machine, or in the same container,
+// finds the program with the kubeconfig of its cluster.
 //
-// Nothing depends on this: where a socket can't be opened, the program works all
-// the same and says so in its log.
+// Nothing depends on this: if the socket cannot be opened, the program logs that and runs
+// without it.
 package introspect

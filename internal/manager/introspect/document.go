@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// Watch is one watch as it is told to others. Programs read it: fields may be
-// added, and keep their names and meanings. All of them are always there.
+// Watch is one watch in the response. Programs read it: fields may be added, and none changes
+// its name or meaning. All fields are always present.
 type Watch struct {
 	Group       string    `json:"group"` // empty for the core group
 	Version     string    `json:"version"`
@@ -15,18 +15,17 @@ type Watch struct {
 	Selection   string    `json:"selection"` // which objects of the kind: all, managed, one …, labelled …
 	State       string    `json:"state"`     // Syncing, Synced or Unavailable
 	Reason      string    `json:"reason"`    // of Unavailable
-	Message     string    `json:"message"`   // the same for people
+	Message     string    `json:"message"`   // for people
 	Since       time.Time `json:"since"`     // when state or reason last changed
 	Generation  int64     `json:"generation"`
 	Subscribers int       `json:"subscribers"`
 	Objects     int       `json:"objects"`
 	Events      uint64    `json:"events"`
 	AgeSeconds  int64     `json:"ageSeconds"`
-	As          string    `json:"as"` // by whose rights; empty for the program's own
+	As          string    `json:"as"` // the impersonated user; empty for the program's own
 }
 
-// Watches are the documents of watches, in their order. There is always a list,
-// if an empty one.
+// Watches converts watches in their order. The result is never nil.
 func Watches(stats []watch.KindStats) []Watch {
 	out := make([]Watch, 0, len(stats))
 	for _, s := range stats {
@@ -37,11 +36,11 @@ func Watches(stats []watch.KindStats) []Watch {
 			Since:      s.State.Since.UTC().Truncate(time.Millisecond),
 			Generation: s.State.Generation, Subscribers: s.Subscribers,
 			Objects: s.Objects, Events: s.Events,
-			AgeSeconds: int64(s.Age / time.Second), As: s.As,
+			AgeSeconds: int64(s.Age / time.Second), As: s.ImpersonatedUser,
 		})
 	}
 	return out
 }
 
-// Unavailable tells whether the kind can't be watched now.
+// Unavailable reports whether the kind cannot be watched now.
 func (w Watch) Unavailable() bool { return w.State == string(watch.Unavailable) }

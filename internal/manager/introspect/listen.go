@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	openLimit = 5 * time.Second       // for a directory that others are busy in
-	lockRetry = 10 * time.Millisecond // between looks whether they still are
-	dialLimit = time.Second           // for somebody who may be dead to answer
+	openLimit = 5 * time.Second       // for the lock of the directory
+	lockRetry = 10 * time.Millisecond // between attempts to lock it
+	dialLimit = time.Second           // for the program that may listen on it
 )
 
-// errTaken says that the socket answers: another program works with it.
-var errTaken = errors.New("another program answers there, and keeps it")
+// errInUse says that another program listens on the socket.
+var errInUse = errors.New("another program listens on it")
 
 // socket is a listener with its file.
 type socket struct {
@@ -28,10 +28,11 @@ type socket struct {
 	file fs.FileInfo
 }
 
-// open makes a socket that only this user can reach, in a directory that is made
-// if need be. What a dead program left is replaced; one that answers is not.
+// open listens on a socket that only this user can reach, and creates its directory if it does
+// not exist. It replaces the socket of a program that has ended, and not one that another
+// program listens on.
 func open(ctx context.Context, path string) (*socket, error) {
-	path, err := absolute(path)
+	path, err := socketPath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func open(ctx context.Context, path string) (*socket, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("the socket's directory: %w", err)
 	}
-	if err := private(dir, os.Getuid()); err != nil {
+	if err := checkPrivate(dir, os.Getuid()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
@@ -49,7 +50,7 @@ func open(ctx context.Context, path string) (*socket, error) {
 		return nil, err
 	}
 	defer unlock()
-	if err := vacate(path); err != nil {
+	if err := removeStale(path); err != nil {
 		return nil, err
 	}
 	return listen(path)
@@ -60,7 +61,7 @@ func listen(path string) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // it goes by the path; Close below looks whose file that is
+	l.SetUnlinkOnClose(false) // Close removes the file only if it is still this one
 	s := &socket{UnixListener: l, path: path}
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -71,9 +72,8 @@ func listen(path string) (*socket, error) {
 	return s, nil
 }
 
-// Close removes the file before it stops listening: while the socket answers
-// nobody takes the file for a dead program's. A file that isn't ours any more
-// stays.
+// Close removes the file before it stops listening, so that no other program takes the socket
+// for a stale one in between. It keeps a file that another program has created since.
 func (s *socket) Close() error {
 	var removed error
 	if file, err := os.Lstat(s.path); err == nil && os.SameFile(file, s.file) {
@@ -82,8 +82,8 @@ func (s *socket) Close() error {
 	return errors.Join(removed, s.UnixListener.Close())
 }
 
-// vacate removes a socket that nobody listens on.
-func vacate(path string) error {
+// removeStale removes a socket that no program listens on.
+func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,31 +91,30 @@ func vacate(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s is there already, and is no socket", path)
+		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	c, err := net.DialTimeout("unix", path, dialLimit)
 	switch {
 	case err == nil:
-		_ = c.Close() // nothing was said
-		return errTaken
+		_ = c.Close() // nothing was sent
+		return errInUse
 	case !errors.Is(err, syscall.ECONNREFUSED):
-		return err // a program that is too busy to answer is alive
+		return err // a program that is too busy to accept has not ended
 	}
 	return os.Remove(path)
 }
 
-// lock keeps other programs from opening sockets in a directory, so that of two
-// that find the same dead one each doesn't replace the other's. It is the
-// directory itself that is locked, which leaves no file behind, and the lock ends
-// with its holder.
+// lock locks a directory while a socket is opened in it, so that two programs that find the
+// same stale socket do not replace each other's. The lock is on the directory itself, which
+// leaves no file behind, and ends with its process.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	unlock = func() { _ = d.Close() } // it was only read
-	again := time.NewTicker(lockRetry)
-	defer again.Stop()
+	unlock = func() { _ = d.Close() } // it was opened for reading
+	retry := time.NewTicker(lockRetry)
+	defer retry.Stop()
 	for {
 		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
@@ -126,7 +125,7 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
 		select {
-		case <-again.C:
+		case <-retry.C:
 		case <-ctx.Done():
 			unlock()
 			return nil, fmt.Errorf("another program has locked %s: %w", dir, ctx.Err())

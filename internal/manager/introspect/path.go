@@ -14,19 +14,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// longest is how many bytes the path of a socket can have: the kernel keeps 108,
-// and ends them with a zero.
-const longest = 107
+// maxSocketPath is how many bytes the path of a socket can have: the kernel stores 108, with
+// a terminating zero.
+const maxSocketPath = 107
 
-// SocketFor is where the program that works for a cluster is asked, unless it
-// was told otherwise.
-func SocketFor(config *rest.Config) string {
+// SocketPath is the default path of the socket of the program that runs the controllers of a
+// cluster.
+func SocketPath(config *rest.Config) string {
 	sum := sha256.Sum256([]byte(address(config)))
 	return filepath.Join(directory(), hex.EncodeToString(sum[:])[:16]+".sock")
 }
 
-// directory is this user's own. A relative XDG_RUNTIME_DIR is none, as its
-// specification has it.
+// directory is a directory of this user. A relative XDG_RUNTIME_DIR is ignored, as its
+// specification demands.
 func directory() string {
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
 		return filepath.Join(runtime, "espalier")
@@ -34,13 +34,12 @@ func directory() string {
 	return filepath.Join(os.TempDir(), "espalier-"+strconv.Itoa(os.Getuid()))
 }
 
-// address is a cluster's address in the one spelling that all its spellings
-// have in common. The path is part of it: behind one host there may be many
-// clusters.
+// address is the address of a cluster in canonical form. The path is part of it: one host may
+// serve many clusters.
 func address(config *rest.Config) string {
 	u, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return config.Host // whoever connects to it will say what is wrong
+		return config.Host // the first request reports what is wrong with it
 	}
 	host, port := strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), u.Port()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -55,16 +54,15 @@ func address(config *rest.Config) string {
 	return net.JoinHostPort(host, port) + strings.TrimRight(u.Path, "/")
 }
 
-// absolute is a path that a socket can have. That it is absolute matters beyond
-// the working directory: a name that begins with @ would be one without a file,
-// and open to everybody.
-func absolute(path string) (string, error) {
+// socketPath returns the absolute path of a socket. A name that begins with @ would otherwise
+// be an abstract socket, which has no file and is open to all users.
+func socketPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("where is the socket? %w", err)
+		return "", fmt.Errorf("socket path: %w", err)
 	}
-	if len(path) > longest {
-		return "", fmt.Errorf("the path of a socket can have %d bytes, and %s has %d: choose a shorter one", longest, path, len(path))
+	if len(path) > maxSocketPath {
+		return "", fmt.Errorf("the path of a socket can have at most %d bytes, and %s has %d: choose a shorter one", maxSocketPath, path, len(path))
 	}
 	return path, nil
 }

@@ -20,7 +20,7 @@ func TestDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_RUNTIME_DIR", tc.runtime)
 			t.Setenv("TMPDIR", "/of-mine")
-			got := SocketFor(&rest.Config{Host: "https://here:6443"})
+			got := SocketPath(&rest.Config{Host: "https://here:6443"})
 			if filepath.Dir(got) != tc.want {
 				t.Errorf("%s is not in %s", got, tc.want)
 			}
@@ -52,7 +52,7 @@ func TestSpellingsOfACluster(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			one, other := SocketFor(&tc.one), SocketFor(&tc.other)
+			one, other := SocketPath(&tc.one), SocketPath(&tc.other)
 			if (one == other) != tc.same {
 				t.Errorf("%s and %s", one, other)
 			}
@@ -65,12 +65,12 @@ func TestAbsolute(t *testing.T) {
 	cases := map[string]struct{ path, want, refused string }{
 		"A path is taken from the working directory":     {path: "run/it.sock", want: "/run/it.sock"},
 		"A name without a file would be everybody's":     {path: "@it", want: "/@it"},
-		"A path of as many bytes as there are is fine":   {path: "/" + strings.Repeat("x", longest-1), want: "/" + strings.Repeat("x", longest-1)},
-		"One byte more is refused, with how many it has": {path: "/" + strings.Repeat("x", longest), refused: "can have 107 bytes"},
+		"A path of as many bytes as there are is fine":   {path: "/" + strings.Repeat("x", maxSocketPath-1), want: "/" + strings.Repeat("x", maxSocketPath-1)},
+		"One byte more is refused, with how many it has": {path: "/" + strings.Repeat("x", maxSocketPath), refused: "can have at most 107 bytes"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := absolute(tc.path)
+			got, err := socketPath(tc.path)
 			if got != tc.want {
 				t.Errorf("it is %q, not %q", got, tc.want)
 			}
@@ -102,7 +102,7 @@ func TestPrivate(t *testing.T) {
 			if err := tc.make(t, path); err != nil {
 				t.Fatal(err)
 			}
-			err := private(path, os.Getuid()+tc.user)
+			err := checkPrivate(path, os.Getuid()+tc.user)
 			if (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("refused with %v", err)
 			}

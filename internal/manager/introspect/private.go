@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// private makes sure that a directory is this user's alone. What lies in it can
-// then neither be reached nor be replaced by others, and on the way to it nobody
-// can be led astray by a link. Its errors say what to do.
-func private(dir string, user int) error {
+// checkPrivate checks that a directory is accessible to this user alone and is not a symbolic
+// link, so that no other user can reach or replace the files in it. Its errors say what to
+// do.
+func checkPrivate(dir string, user int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("the socket's directory: %w", err)

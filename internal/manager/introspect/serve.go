@@ -15,54 +15,54 @@ import (
 const (
 	readLimit  = 5 * time.Second // for a request
 	writeLimit = 10 * time.Second
-	stopLimit  = time.Second // for answers under way when the program stops
-	// openAgain is how often a socket that couldn't be opened is tried again: who
-	// has it may go, and a directory may be mended.
-	openAgain = 10 * time.Second
+	stopLimit  = time.Second // for requests in flight when the program stops
+	// retryInterval is the time between attempts to open the socket: another program that
+	// listens on it may end, and a directory may be repaired.
+	retryInterval = 10 * time.Second
 )
 
-// Server answers who asks what is watched.
+// Server serves the watches of this program on a socket.
 type Server struct {
 	Path    string
 	Watches func() []watch.KindStats
 	Log     logr.Logger
 
-	again time.Duration // openAgain by default
+	retryInterval time.Duration // openAgain by default
 }
 
-// Run answers until the context ends, and then removes the socket. It has no
-// error, since the program is to work without it: what is in the way is logged
-// once and looked at again and again, so that of two programs the one that stays
-// is asked in the end.
+// Run serves until the context ends, and then removes the socket. It returns no error, since
+// the program can run without it: if the socket cannot be opened, Run logs the reason once and
+// retries, so that of two programs the one that stays serves in the end.
 func (s *Server) Run(ctx context.Context) {
-	again := s.again
-	if again == 0 {
-		again = openAgain
+	interval := s.retryInterval
+	if interval == 0 {
+		interval = retryInterval
 	}
-	for told := false; ctx.Err() == nil; {
-		answered, err := s.serve(ctx)
-		told = told && !answered
+	for logged := false; ctx.Err() == nil; {
+		served, err := s.serve(ctx)
+		logged = logged && !served
 		if ctx.Err() != nil {
 			return
 		}
-		if !told {
-			s.Log.Info("warning: this program can't be asked by 'espalier watches'; it works all the same, and tries again", "socket", s.Path, "reason", err.Error())
-			told = true
+		if !logged {
+			s.Log.Info("warning: cannot serve 'espalier watches'; retrying, and running without it", "socket", s.Path, "reason", err.Error())
+			logged = true
 		}
 		select {
-		case <-time.After(again):
+		case <-time.After(interval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// serve answers until the context ends, or something fails.
-func (s *Server) serve(ctx context.Context) (answered bool, err error) {
+// serve serves until the context ends or the listener fails. Served is false if the socket
+// could not be opened.
+func (s *Server) serve(ctx context.Context) (served bool, err error) {
 	l, err := open(ctx, s.Path)
 	if err != nil {
 		return false, err
 	}
-	s.Log.Info("answers 'espalier watches'", "socket", l.path)
+	s.Log.Info("serving 'espalier watches'", "socket", l.path)
 	server := &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: readLimit,
@@ -82,7 +82,7 @@ func (s *Server) serve(ctx context.Context) (answered bool, err error) {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	if server.Shutdown(stopping) != nil {
-		_ = server.Close() // whoever still asks has waited long enough
+		_ = server.Close() // drops the requests that are still in flight
 	}
 	<-ended
 	return true, nil
@@ -92,7 +92,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+watchesPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(Watches(s.Watches())) // who asked has gone
+		_ = json.NewEncoder(w).Encode(Watches(s.Watches())) // the client has disconnected
 	})
 	return mux
 }

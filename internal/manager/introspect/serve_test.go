@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// patience is for how long a test waits for what takes a moment.
+// patience is how long a test waits.
 const patience = 10 * time.Second
 
 var since = time.Date(2026, 8, 1, 10, 20, 30, 456_000_000, time.UTC)
@@ -42,17 +42,17 @@ func sample() []watch.KindStats {
 
 // program is a Server that runs.
 type program struct {
-	path string
-	said chan string // each line that it logs
-	stop func()      // ends it, and waits until it has ended
+	path   string
+	logged chan string // each line that it logs
+	stop   func()      // ends it, and waits until it has ended
 }
 
-// start runs a program that answers at a path, or tries to.
+// start runs a program that listens on a path, or retries to.
 func start(t *testing.T, path string) program {
 	t.Helper()
-	p := program{path: path, said: make(chan string, 1000)}
-	log := funcr.New(func(_, args string) { p.said <- args }, funcr.Options{})
-	server := Server{Path: path, Watches: sample, Log: log, again: time.Millisecond}
+	p := program{path: path, logged: make(chan string, 1000)}
+	log := funcr.New(func(_, args string) { p.logged <- args }, funcr.Options{})
+	server := Server{Path: path, Watches: sample, Log: log, retryInterval: time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(ctx) })
@@ -64,12 +64,12 @@ func start(t *testing.T, path string) program {
 	return p
 }
 
-// says waits for a line that contains a text.
-func (p program) says(t *testing.T, text string) {
+// awaitLog waits for a line that contains a text.
+func (p program) awaitLog(t *testing.T, text string) {
 	t.Helper()
 	for limit := time.After(patience); ; {
 		select {
-		case line := <-p.said:
+		case line := <-p.logged:
 			if strings.Contains(line, text) {
 				return
 			}
@@ -80,20 +80,20 @@ func (p program) says(t *testing.T, text string) {
 	}
 }
 
-const answers = "answers 'espalier watches'"
+const serving = "serving 'espalier watches'"
 
 // place is where a socket can be: its directory is not there yet.
 func place(t *testing.T) string { return filepath.Join(t.TempDir(), "own", "it.sock") }
 
-func TestAskAndAnswer(t *testing.T) {
+func TestListWatches(t *testing.T) {
 	p := start(t, place(t))
-	p.says(t, answers)
+	p.awaitLog(t, serving)
 	for path, want := range map[string]fs.FileMode{p.path: fs.ModeSocket | 0o600, filepath.Dir(p.path): fs.ModeDir | 0o700} {
 		if info, err := os.Lstat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s has mode %s, not %s", path, info.Mode(), want)
 		}
 	}
-	got, err := Ask(t.Context(), p.path)
+	got, err := ListWatches(t.Context(), p.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +110,9 @@ func TestAskAndAnswer(t *testing.T) {
 	}
 }
 
-func TestOnlyWatchesAreTold(t *testing.T) {
+func TestOtherRequestsAreRejected(t *testing.T) {
 	p := start(t, place(t))
-	p.says(t, answers)
+	p.awaitLog(t, serving)
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("unix", p.path)
 	}}}
@@ -122,21 +122,21 @@ func TestOnlyWatchesAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := client.Do(request)
+		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%s: %s", call, answer.Status)
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s", call, response.Status)
 		}
 	}
 }
 
-func TestAProgramThatHangsUpNothingStopsAtOnce(t *testing.T) {
+func TestAnIdleConnectionDoesNotDelayTheEnd(t *testing.T) {
 	p := start(t, place(t))
-	p.says(t, answers)
-	c, err := net.Dial("unix", p.path) // and says nothing
+	p.awaitLog(t, serving)
+	c, err := net.Dial("unix", p.path) // and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,12 +148,12 @@ func TestAProgramThatHangsUpNothingStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatADeadProgramLeftIsReplaced(t *testing.T) {
+func TestAStaleSocketIsReplaced(t *testing.T) {
 	path := place(t)
 	abandon(t, path)
 	p := start(t, path)
-	p.says(t, answers)
-	if _, err := Ask(t.Context(), path); err != nil {
+	p.awaitLog(t, serving)
+	if _, err := ListWatches(t.Context(), path); err != nil {
 		t.Error(err)
 	}
 }
@@ -173,26 +173,26 @@ func abandon(t *testing.T, path string) {
 	}
 }
 
-func TestALivingProgramKeepsItsSocketUntilItEnds(t *testing.T) {
+func TestASocketInUseIsKept(t *testing.T) {
 	first := start(t, place(t))
-	first.says(t, answers)
+	first.awaitLog(t, serving)
 	before, err := os.Lstat(first.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, first.path)
-	second.says(t, errTaken.Error())
+	second.awaitLog(t, errInUse.Error())
 	if after, err := os.Lstat(first.path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the socket isn't the first one's any more: %v", err)
 	}
-	if _, err := Ask(t.Context(), first.path); err != nil {
+	if _, err := ListWatches(t.Context(), first.path); err != nil {
 		t.Error(err)
 	}
 	first.stop()
-	second.says(t, answers) // and so it said once only that it could not
+	second.awaitLog(t, serving) // so the failure was logged once only
 }
 
-func TestOfManyWhoFindADeadOneOneTakesItsPlace(t *testing.T) {
+func TestOneOfManyReplacesAStaleSocket(t *testing.T) {
 	path := place(t)
 	for range 20 {
 		abandon(t, path)
@@ -203,7 +203,7 @@ func TestOfManyWhoFindADeadOneOneTakesItsPlace(t *testing.T) {
 				s, err := open(t.Context(), path)
 				if err == nil {
 					opened <- s
-				} else if !errors.Is(err, errTaken) {
+				} else if !errors.Is(err, errInUse) {
 					t.Error(err)
 				}
 			})
@@ -221,7 +221,7 @@ func TestOfManyWhoFindADeadOneOneTakesItsPlace(t *testing.T) {
 	}
 }
 
-func TestASocketThatIsAnothersByNowIsLeft(t *testing.T) {
+func TestTheSocketOfAnotherProgramIsNotRemoved(t *testing.T) {
 	path := place(t)
 	ours, err := open(t.Context(), path)
 	if err != nil {
@@ -243,7 +243,7 @@ func TestASocketThatIsAnothersByNowIsLeft(t *testing.T) {
 	}
 }
 
-func TestWhatStandsInTheWayIsToldOnceAndStays(t *testing.T) {
+func TestAnObstacleIsLoggedOnceAndKept(t *testing.T) {
 	cases := map[string]struct {
 		prepare func(t *testing.T, path string) error
 		says    string
@@ -256,14 +256,14 @@ func TestWhatStandsInTheWayIsToldOnceAndStays(t *testing.T) {
 			prepare: func(t *testing.T, path string) error { return os.Symlink(t.TempDir(), filepath.Dir(path)) },
 			says:    "is a symbolic link",
 		},
-		"A file that is no socket": {
+		"A file that is not a socket": {
 			prepare: func(t *testing.T, path string) error {
 				if err := directoryOf(0o700)(t, filepath.Dir(path)); err != nil {
 					return err
 				}
-				return os.WriteFile(path, []byte("dear"), 0o600)
+				return os.WriteFile(path, []byte("other"), 0o600)
 			},
-			says: "is no socket",
+			says: "is not a socket",
 		},
 	}
 	for name, tc := range cases {
@@ -273,14 +273,14 @@ func TestWhatStandsInTheWayIsToldOnceAndStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := start(t, path)
-			p.says(t, tc.says)
-			// Once the way is free, it answers, and said nothing in between.
+			p.awaitLog(t, tc.says)
+			// Once the obstacle is gone, the program serves, and has logged nothing in between.
 			if err := os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"); err != nil {
 				t.Fatal(err)
 			}
-			p.says(t, answers)
-			if name == "A file that is no socket" {
-				if raw, err := os.ReadFile(filepath.Join(filepath.Dir(path)+".old", "it.sock")); err != nil || string(raw) != "dear" {
+			p.awaitLog(t, serving)
+			if name == "A file that is not a socket" {
+				if raw, err := os.ReadFile(filepath.Join(filepath.Dir(path)+".old", "it.sock")); err != nil || string(raw) != "other" {
 					t.Errorf("it is %q: %v", raw, err)
 				}
 			}
@@ -288,39 +288,39 @@ func TestWhatStandsInTheWayIsToldOnceAndStays(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoProgramListens(t *testing.T) {
 	nowhere, dead := place(t), place(t)
 	abandon(t, dead)
 	empty := filepath.Join(filepath.Dir(dead), "other.sock")
 	for name, path := range map[string]string{"no directory": nowhere, "no socket": empty, "a dead program's": dead} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Ask(t.Context(), path)
-			var nobody *NobodyError
-			if !errors.As(err, &nobody) || nobody.Socket != path {
-				t.Errorf("it says %v", err)
+			_, err := ListWatches(t.Context(), path)
+			var notListening *NotListeningError
+			if !errors.As(err, &notListening) || notListening.Socket != path {
+				t.Errorf("got error %v", err)
 			}
 		})
 	}
 }
 
-func TestAskTrustsNobodyElse(t *testing.T) {
+func TestListWatchesRefusesASharedDirectory(t *testing.T) {
 	p := start(t, place(t))
-	p.says(t, answers)
+	p.awaitLog(t, serving)
 	if err := os.Chmod(filepath.Dir(p.path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ask(t.Context(), p.path); err == nil || !strings.Contains(err.Error(), "is open to others") {
-		t.Errorf("it says %v", err)
+	if _, err := ListWatches(t.Context(), p.path); err == nil || !strings.Contains(err.Error(), "is open to others") {
+		t.Errorf("got error %v", err)
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestInvalidResponses(t *testing.T) {
 	cases := map[string]struct {
-		answer http.HandlerFunc
-		says   string
+		response http.HandlerFunc
+		says     string
 	}{
 		"Of a program that knows nothing of watches": {http.NotFound, "404 Not Found"},
-		"Something else": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, "no list of watches"},
+		"Something else": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, "not a list of watches"},
 		"Broken off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = w.Write([]byte("["))
@@ -332,23 +332,23 @@ func TestAnswersThatAreNone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := http.Server{Handler: tc.answer, ReadHeaderTimeout: patience}
-			var serving sync.WaitGroup
-			serving.Go(func() { _ = server.Serve(s) })
-			_, err = Ask(t.Context(), s.path)
+			server := http.Server{Handler: tc.response, ReadHeaderTimeout: patience}
+			var running sync.WaitGroup
+			running.Go(func() { _ = server.Serve(s) })
+			_, err = ListWatches(t.Context(), s.path)
 			if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), s.path) {
-				t.Errorf("it says %v", err)
+				t.Errorf("got error %v", err)
 			}
 			server.Close()
-			serving.Wait()
+			running.Wait()
 		})
 	}
 }
 
-func TestAnAnswerWithoutAnEndIsNotReadForEver(t *testing.T) {
+func TestAnEndlessResponseIsCutOff(t *testing.T) {
 	long := bytes.NewReader([]byte("[" + strings.Repeat(" ", 100) + "]"))
 	if _, err := decode(long, 101); err == nil || !strings.Contains(err.Error(), "longer than 101 bytes") {
-		t.Errorf("it says %v", err)
+		t.Errorf("got error %v", err)
 	}
 	long.Reset([]byte("[" + strings.Repeat(" ", 99) + "]"))
 	if _, err := decode(long, 101); err != nil {
@@ -356,7 +356,7 @@ func TestAnAnswerWithoutAnEndIsNotReadForEver(t *testing.T) {
 	}
 }
 
-func TestThereIsAlwaysAList(t *testing.T) {
+func TestNoWatchesAreAnEmptyList(t *testing.T) {
 	if got := Watches(nil); got == nil {
 		t.Error("no watches are null in JSON")
 	}

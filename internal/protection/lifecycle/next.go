@@ -1,5 +1,5 @@
-// Package lifecycle decides what to do next about a Usage or ClusterUsage: mark what it is of, wait, replay a deletion,
-// or end.
+// Package lifecycle decides on the next step of a Usage or ClusterUsage: label the used object, wait, replay a
+// deletion, or remove the finalizer.
 //
 // Pure: it decides from values alone.
 package lifecycle
@@ -27,37 +27,38 @@ const (
 	Deleting    = "Deleting"
 )
 
-// Lookup is the result of looking up an object: it, nil where there is none, or why that
-// is not known.
+// Lookup is the result of looking up an object: the object, nil if there is none, or why it
+// cannot be read.
 type Lookup struct {
-	Object  *unstructured.Unstructured
-	Unknown string
+	Object     *unstructured.Unstructured
+	Unreadable string
 }
 
-// Reading is why nothing is known of an object that is being read for the first time.
-const Reading = "it is being read"
+// Syncing is why an object cannot be read while its cache is not synced yet.
+const Syncing = "the cache is not synced yet"
 
 // Selected is the result of looking up the objects that a selector matches.
 type Selected struct {
-	Objects []*unstructured.Unstructured
-	Unknown string
+	Objects    []*unstructured.Unstructured
+	Unreadable string
 }
 
-// Facts are what is known in one reconcile of a usage. The objects are shared with caches
-// and must not be changed.
+// Facts are the input of a decision about a usage. The objects are shared with caches and
+// must not be changed.
 type Facts struct {
 	Usage *unstructured.Unstructured
-	Use   usage.Use
-	// Of and By are the two that it is about, once they are named.
+	Use   usage.Usage
+	// Of is the used object and By the using one, once they are named.
 	Of, By Lookup
-	// OfSelected and BySelected are what a selector matches that is still to be resolved.
+	// OfSelected and BySelected are the matches of selectors that are not resolved yet.
 	OfSelected, BySelected Selected
-	// Together says that the usage goes with the composite that it is a part of, and
-	// Circular that it would wait for itself.
-	Together, Circular bool
-	// Last says, of a usage that goes now, that no other is left for what it is of.
-	Last bool
-	// Replayed says that the deletion that was refused has been made again.
+	// DeletedWithOwner reports whether the instance that has composed the usage is being
+	// deleted, too, and Circular whether the usage would wait for itself.
+	DeletedWithOwner, Circular bool
+	// LastUsage reports, for a usage that is about to be removed, whether no other one is left
+	// for the used object.
+	LastUsage bool
+	// Replayed reports whether this reconcile has replayed the refused deletion.
 	Replayed bool
 }
 
@@ -66,61 +67,62 @@ type Do string
 
 // The steps.
 const (
-	// Rest: nothing, for now.
-	Rest Do = "Rest"
-	// Write merges the step's change into the usage.
-	Write Do = "Write"
-	// Mark puts the label onto what is used; Unmark takes the step's marks off.
-	Mark   Do = "Mark"
-	Unmark Do = "Unmark"
-	// Replay deletes what is used, as was asked for before.
+	// Finish ends the reconcile.
+	Finish Do = "Finish"
+	// PatchUsage merges the step's change into the usage.
+	PatchUsage Do = "PatchUsage"
+	// AddLabel adds the in-use label to the used object; RemoveLabel removes what the step's
+	// change names.
+	AddLabel    Do = "AddLabel"
+	RemoveLabel Do = "RemoveLabel"
+	// Replay deletes the used object, as a denied request has asked for before.
 	Replay Do = "Replay"
-	// Release takes the finalizer off the usage.
-	Release Do = "Release"
-	// Remove deletes the usage: who used it has gone.
-	Remove Do = "Remove"
+	// RemoveFinalizer removes the finalizer of the usage.
+	RemoveFinalizer Do = "RemoveFinalizer"
+	// DeleteUsage deletes the usage, since the using object is gone.
+	DeleteUsage Do = "DeleteUsage"
 )
 
-// Step is what to do next about a usage.
+// Step is the next step of a usage.
 type Step struct {
 	Do Do
-	// Change is to be merged into the usage, or into what is used.
+	// Change is merged into the usage, or into the used object.
 	Change map[string]any
-	// Policy is for what depends on an object that is deleted.
+	// Policy is the propagation policy of a replayed deletion.
 	Policy metav1.DeletionPropagation
-	// Ready is what to tell, of a Rest.
+	// Ready is the condition that Finish writes; none without a type.
 	Ready v1alpha1.Condition
 }
 
-// Next decides on the next step about a usage. Each is such that a crash right after it
-// is recovered from by asking again.
+// Next decides on the next step of a usage. After a crash in any step, Next continues from
+// what is stored.
 func Next(f Facts) Step {
 	if f.Use.Deleting {
-		return f.end()
+		return f.nextForDeletion()
 	}
-	if step, done := f.resolve(); done {
+	if step, done := f.resolveSelectors(); done {
 		return step
 	}
-	if f.byGone() {
-		return Step{Do: Remove}
+	if f.isUserGone() {
+		return Step{Do: DeleteUsage}
 	}
-	if change := f.claim(); len(change) > 0 {
-		return Step{Do: Write, Change: map[string]any{"metadata": change}}
+	if change := f.missingMetadata(); len(change) > 0 {
+		return Step{Do: PatchUsage, Change: map[string]any{"metadata": change}}
 	}
 	if of := f.Of.Object; of != nil && of.GetLabels()[v1beta1.InUseLabel] != "true" {
-		return Step{Do: Mark, Change: marks(v1beta1.InUseLabel, "true", nil)}
+		return Step{Do: AddLabel, Change: labelPatch(v1beta1.InUseLabel, "true", nil)}
 	}
 	switch {
 	case f.Of.Object == nil:
-		return f.missing(f.Use.Of.Ref, f.Of.Unknown, "which is used")
+		return f.missing(f.Use.Of.Ref, f.Of.Unreadable, "which is used")
 	case f.Use.By != nil && f.By.Object == nil:
-		return f.missing(f.Use.By.Ref, f.By.Unknown, "which uses "+f.Use.Of.String())
+		return f.missing(f.Use.By.Ref, f.By.Unreadable, "which uses "+f.Use.Of.String())
 	}
-	return f.restWith(condition.True, Available, "")
+	return f.finishWith(condition.True, Available, "")
 }
 
-// marks is a change of an object's metadata.
-func marks(label string, value any, annotations map[string]any) map[string]any {
+// labelPatch is a merge patch of an object's metadata.
+func labelPatch(label string, value any, annotations map[string]any) map[string]any {
 	metadata := map[string]any{"labels": map[string]any{label: value}}
 	if annotations != nil {
 		metadata["annotations"] = annotations
@@ -128,11 +130,11 @@ func marks(label string, value any, annotations map[string]any) map[string]any {
 	return map[string]any{"metadata": metadata}
 }
 
-// wait reports nothing: what is unknown will be known in a moment.
-func wait() Step { return Step{Do: Rest} }
+// await ends the reconcile without a condition, since the cache will be synced soon.
+func await() Step { return Step{Do: Finish} }
 
-func (f Facts) restWith(status metav1.ConditionStatus, reason, message string) Step {
-	return Step{Do: Rest, Ready: v1alpha1.Condition{
+func (f Facts) finishWith(status metav1.ConditionStatus, reason, message string) Step {
+	return Step{Do: Finish, Ready: v1alpha1.Condition{
 		Type: ReadyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: f.Usage.GetGeneration(),
 	}}
 }
@@ -140,18 +142,18 @@ func (f Facts) restWith(status metav1.ConditionStatus, reason, message string) S
 func (f Facts) missing(r usage.Ref, unknown, what string) Step {
 	switch unknown {
 	case "":
-	case Reading:
-		return wait()
+	case Syncing:
+		return await()
 	default:
-		return f.restWith(condition.False, Unavailable, "cannot determine whether there is "+r.String()+", "+what+": "+unknown)
+		return f.finishWith(condition.False, Unavailable, "cannot determine whether there is "+r.String()+", "+what+": "+unknown)
 	}
-	return f.restWith(condition.False, Unavailable, "there is no "+r.String()+", "+what)
+	return f.finishWith(condition.False, Unavailable, "there is no "+r.String()+", "+what)
 }
 
-// resolve names what selectors mean, once and for good.
-func (f Facts) resolve() (step Step, done bool) {
+// resolveSelectors writes the names that selectors match into the spec, once.
+func (f Facts) resolveSelectors() (step Step, done bool) {
 	if of := f.Use.Of; of.Name == "" {
-		found, step := f.selected(of, f.OfSelected, "spec.of.resourceSelector")
+		found, step := f.resolveSelector(of, f.OfSelected, "spec.of.resourceSelector")
 		if found == nil {
 			return step, true
 		}
@@ -159,45 +161,44 @@ func (f Facts) resolve() (step Step, done bool) {
 		if ns := found.GetNamespace(); ns != "" && ns != f.Usage.GetNamespace() {
 			ref["namespace"] = ns
 		}
-		return named("of", ref), true
+		return setReference("of", ref), true
 	}
 	if by := f.Use.By; by != nil && by.Name == "" {
-		found, step := f.selected(*by, f.BySelected, "spec.by.resourceSelector")
+		found, step := f.resolveSelector(*by, f.BySelected, "spec.by.resourceSelector")
 		if found == nil {
 			return step, true
 		}
-		return named("by", map[string]any{"name": found.GetName()}), true
+		return setReference("by", map[string]any{"name": found.GetName()}), true
 	}
 	return Step{}, false
 }
 
-func named(party string, ref map[string]any) Step {
-	return Step{Do: Write, Change: map[string]any{"spec": map[string]any{party: map[string]any{"resourceRef": ref}}}}
+func setReference(party string, ref map[string]any) Step {
+	return Step{Do: PatchUsage, Change: map[string]any{"spec": map[string]any{party: map[string]any{"resourceRef": ref}}}}
 }
 
-// selected is the first of those that a selector means.
-func (f Facts) selected(p usage.Party, from Selected, at string) (*unstructured.Unstructured, Step) {
+// resolveSelector is the first of those that a selector means.
+func (f Facts) resolveSelector(p usage.Resource, from Selected, at string) (*unstructured.Unstructured, Step) {
 	if p.Selector == nil {
-		return nil, f.restWith(condition.False, Unavailable, at+" isn't there, and neither is a reference")
+		return nil, f.finishWith(condition.False, Unavailable, at+" is not set, and neither is resourceRef")
 	}
 	for _, o := range from.Objects {
-		if !p.Selector.Sibling || siblings(o, f.Usage) {
+		if !p.Selector.MatchControllerRef || areSiblings(o, f.Usage) {
 			return o, Step{}
 		}
 	}
-	switch from.Unknown {
+	switch from.Unreadable {
 	case "":
-	case Reading:
-		return nil, wait()
+	case Syncing:
+		return nil, await()
 	default:
-		return nil, f.restWith(condition.False, Unavailable, at+" can't be resolved: "+from.Unknown)
+		return nil, f.finishWith(condition.False, Unavailable, at+" cannot be resolved: "+from.Unreadable)
 	}
-	return nil, f.restWith(condition.False, Unavailable, at+" matches no "+p.Kind.Kind)
+	return nil, f.finishWith(condition.False, Unavailable, at+" matches no "+p.Kind.Kind)
 }
 
-// siblings says whether two objects have the same controller, or are parts of the same
-// instance.
-func siblings(a, b *unstructured.Unstructured) bool {
+// areSiblings reports whether two objects have the same controller or instance.
+func areSiblings(a, b *unstructured.Unstructured) bool {
 	if set := b.GetLabels()[v1alpha1.ApplySetPartOfLabel]; set != "" && set == a.GetLabels()[v1alpha1.ApplySetPartOfLabel] {
 		return true
 	}
@@ -205,17 +206,18 @@ func siblings(a, b *unstructured.Unstructured) bool {
 	return x != nil && y != nil && x.UID == y.UID
 }
 
-// byGone says that who used it has gone, or is going and takes with it what it uses.
-func (f Facts) byGone() bool {
-	if f.Use.By == nil || f.By.Unknown != "" {
+// isUserGone reports whether the using object is gone, or contains the used one, which is then
+// deleted with it.
+func (f Facts) isUserGone() bool {
+	if f.Use.By == nil || f.By.Unreadable != "" {
 		return false
 	}
 	by := f.By.Object
-	return f.Use.Kin == usage.UserAbove || (f.Use.ByUID != "" && (by == nil || by.GetUID() != f.Use.ByUID))
+	return f.Use.Relation == usage.UserIsAncestor || (f.Use.ByUID != "" && (by == nil || by.GetUID() != f.Use.ByUID))
 }
 
-// claim is what the usage lacks in its metadata.
-func (f Facts) claim() map[string]any {
+// missingMetadata is the metadata that the usage lacks.
+func (f Facts) missingMetadata() map[string]any {
 	change := map[string]any{}
 	if finalizers := f.Usage.GetFinalizers(); !slices.Contains(finalizers, v1beta1.Finalizer) {
 		change["finalizers"] = append(slices.Clone(finalizers), v1beta1.Finalizer)
@@ -243,52 +245,52 @@ func (f Facts) claim() map[string]any {
 	return change
 }
 
-// Waits says whether a usage that is being deleted stays until who uses it has gone: when
-// both go with one composite, the order is what it is there for.
-func (f Facts) Waits() bool {
+// WaitsForUser reports whether a usage that is being deleted stays until the using object is
+// gone. That is so if it is deleted with its instance, to enforce the order of deletion.
+func (f Facts) WaitsForUser() bool {
 	switch {
-	case !f.Use.Deleting, f.Use.By == nil, f.Use.By.Name == "", !f.Together, f.Circular, f.Use.Kin == usage.UserAbove:
+	case !f.Use.Deleting, f.Use.By == nil, f.Use.By.Name == "", !f.DeletedWithOwner, f.Circular, f.Use.Relation == usage.UserIsAncestor:
 		return false
 	}
-	return f.By.Unknown != "" || f.By.Object != nil
+	return f.By.Unreadable != "" || f.By.Object != nil
 }
 
-// Finalizers are those of the usage that a Release takes off.
+// Finalizers are those of the usage that RemoveFinalizer removes.
 func (f Facts) Finalizers() []string { return []string{v1beta1.Finalizer} }
 
-// end lets a usage go.
-func (f Facts) end() Step {
+// nextForDeletion decides about a usage that is being deleted.
+func (f Facts) nextForDeletion() Step {
 	if !slices.Contains(f.Usage.GetFinalizers(), v1beta1.Finalizer) {
-		return Step{Do: Rest}
+		return Step{Do: Finish}
 	}
-	if f.Of.Unknown == Reading || f.By.Unknown == Reading {
-		return wait()
+	if f.Of.Unreadable == Syncing || f.By.Unreadable == Syncing {
+		return await()
 	}
-	if f.Waits() {
-		return f.restWith(condition.False, Deleting, "it stays until "+f.Use.By.String()+" has gone, which uses "+f.Use.Of.String())
+	if f.WaitsForUser() {
+		return f.finishWith(condition.False, Deleting, "the usage stays until "+f.Use.By.String()+" is gone, which uses "+f.Use.Of.String())
 	}
-	if f.Of.Unknown != "" {
-		return f.restWith(condition.False, Deleting, "the label of "+f.Use.Of.String()+" is to be taken off first, and it can't be read: "+f.Of.Unknown)
+	if f.Of.Unreadable != "" {
+		return f.finishWith(condition.False, Deleting, "the label of "+f.Use.Of.String()+" has to be removed first, but the object cannot be read: "+f.Of.Unreadable)
 	}
 	of := f.Of.Object
-	if of == nil || !f.Last {
-		return Step{Do: Release}
+	if of == nil || !f.LastUsage {
+		return Step{Do: RemoveFinalizer}
 	}
 	policy, tried := of.GetAnnotations()[v1beta1.DeletionAttemptAnnotation]
 	replay := tried && f.Use.Replay && of.GetDeletionTimestamp() == nil
 	_, marked := of.GetLabels()[v1beta1.InUseLabel]
 	switch {
-	case tried && !f.Use.Replay: // nobody is to come back to it much later
-		return Step{Do: Unmark, Change: marks(v1beta1.InUseLabel, nil, map[string]any{v1beta1.DeletionAttemptAnnotation: nil})}
+	case tried && !f.Use.Replay: // a later usage must not replay this attempt
+		return Step{Do: RemoveLabel, Change: labelPatch(v1beta1.InUseLabel, nil, map[string]any{v1beta1.DeletionAttemptAnnotation: nil})}
 	case marked:
-		return Step{Do: Unmark, Change: marks(v1beta1.InUseLabel, nil, nil)}
+		return Step{Do: RemoveLabel, Change: labelPatch(v1beta1.InUseLabel, nil, nil)}
 	case replay && !f.Replayed:
 		return Step{Do: Replay, Policy: propagation(policy)}
 	}
-	return Step{Do: Release}
+	return Step{Do: RemoveFinalizer}
 }
 
-// propagation reads what was asked for when a deletion was refused.
+// propagation is the recorded propagation policy of a refused deletion.
 func propagation(text string) metav1.DeletionPropagation {
 	switch p := metav1.DeletionPropagation(text); p {
 	case metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
@@ -298,7 +300,7 @@ func propagation(text string) metav1.DeletionPropagation {
 	}
 }
 
-// Status is a usage's status with its condition in it.
+// Status returns the usage's status with the conditions in place of its own.
 func (s Step) Status(before map[string]any, conditions condition.Set) map[string]any {
 	status := maps.Clone(before)
 	if status == nil {

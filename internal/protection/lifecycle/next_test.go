@@ -128,105 +128,105 @@ spec:
 	}{
 		"A selector is resolved": {
 			reason: "once, to what it finds first", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{elsewhere}}},
-			do: lifecycle.Write, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used", "namespace": "data"},
+			do: lifecycle.PatchUsage, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used", "namespace": "data"},
 		},
 		"One for siblings takes those of the same controller": {
 			reason: "others have the labels as well", text: selecting, with: []change{ofNamed, controlled("app-1")},
 			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{
 				object1("Deployment", "other", "by-0", controlled("app-2")), object1("Deployment", "using", "by-1", controlled("app-1")),
 			}}},
-			do: lifecycle.Write, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
+			do: lifecycle.PatchUsage, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
 		},
 		"One for siblings takes those of the same instance": {
 			reason: "parts of an instance may have no controller", text: selecting, with: []change{ofNamed, partOf("set-1")},
 			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("Deployment", "using", "by-1", partOf("set-1"))}}},
-			do:    lifecycle.Write, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
+			do:    lifecycle.PatchUsage, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
 		},
 		"One whose objects can't be read is told": {
-			reason: "it isn't said that there is none", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unknown: "forbidden"}},
-			do: lifecycle.Rest, look: message, want: "Unavailable: spec.of.resourceSelector can't be resolved: forbidden",
+			reason: "it isn't said that there is none", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unreadable: "forbidden"}},
+			do: lifecycle.Finish, look: message, want: "Unavailable: spec.of.resourceSelector cannot be resolved: forbidden",
 		},
 		"One that finds nothing is told": {
 			reason: "somebody may have misspelt it", text: selecting,
-			do: lifecycle.Rest, look: message, want: "Unavailable: spec.of.resourceSelector matches no ConfigMap",
+			do: lifecycle.Finish, look: message, want: "Unavailable: spec.of.resourceSelector matches no ConfigMap",
 		},
 		"One whose objects are being read isn't": {
-			reason: "that takes a moment", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unknown: lifecycle.Reading}}, do: lifecycle.Rest, look: nothing, want: "",
+			reason: "that takes a moment", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unreadable: lifecycle.Syncing}}, do: lifecycle.Finish, look: nothing, want: "",
 		},
 		"It is claimed first": {
 			reason: "nothing is marked that nobody would take off", text: named, facts: lifecycle.Facts{Of: used(), By: using()},
-			do: lifecycle.Write, look: changes("metadata", "finalizers"), want: []string{v1beta1.Finalizer},
+			do: lifecycle.PatchUsage, look: changes("metadata", "finalizers"), want: []string{v1beta1.Finalizer},
 		},
 		"It goes with who uses it": {
 			reason: "the garbage collector sees to that, and so do we", text: named, facts: lifecycle.Facts{Of: used(), By: using()},
-			do: lifecycle.Write, look: changes("metadata", "ownerReferences"), want: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "using", UID: "by-1"}},
+			do: lifecycle.PatchUsage, look: changes("metadata", "ownerReferences"), want: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "using", UID: "by-1"}},
 		},
 		"What is used is marked": {
 			reason: "so that the API server asks", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(), By: using()},
-			do: lifecycle.Mark, look: changes("metadata", "labels", v1beta1.InUseLabel), want: "true",
+			do: lifecycle.AddLabel, look: changes("metadata", "labels", v1beta1.InUseLabel), want: "true",
 		},
 		"Then it is available": {
-			reason: "all is done", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Rest, look: message, want: "Available: ",
+			reason: "all is done", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Finish, look: message, want: "Available: ",
 		},
 		"What isn't there is told": {
 			reason: "it may come", text: named, with: []change{claimed}, facts: lifecycle.Facts{By: using()},
-			do: lifecycle.Rest, look: message, want: "Unavailable: there is no ConfigMap used, which is used",
+			do: lifecycle.Finish, look: message, want: "Unavailable: there is no ConfigMap used, which is used",
 		},
 		"It is removed when who used it has gone": {
-			reason: "it is of no use", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.Remove,
+			reason: "it is of no use", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.DeleteUsage,
 		},
 		"also when the garbage collector has noticed": {
 			reason: "it takes off a reference to an owner that is gone, if the usage has another", text: named,
-			with: []change{claimed, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.Remove,
+			with: []change{claimed, func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.DeleteUsage,
 		},
 		"but not when another is named": {
 			reason: "it is to be claimed by that", text: named,
 			with: []change{claimed, func(o *unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(o.Object, "other", "spec", "by", "resourceRef", "name")
 			}}, facts: lifecycle.Facts{Of: used(marked), By: using(func(o *unstructured.Unstructured) { o.SetName("other"); o.SetUID("by-2") })},
-			do: lifecycle.Write, look: changes("metadata", "annotations", v1beta1.UserAnnotation), want: "Deployment.apps/other/by-2",
+			do: lifecycle.PatchUsage, look: changes("metadata", "annotations", v1beta1.UserAnnotation), want: "Deployment.apps/other/by-2",
 		},
 		"or another has the name": {
 			reason: "the garbage collector would remove it", text: named, with: []change{claimed},
-			facts: lifecycle.Facts{Of: used(marked), By: using(func(o *unstructured.Unstructured) { o.SetUID("by-2") })}, do: lifecycle.Remove,
+			facts: lifecycle.Facts{Of: used(marked), By: using(func(o *unstructured.Unstructured) { o.SetUID("by-2") })}, do: lifecycle.DeleteUsage,
 		},
 		"but not while that can't be told": {
-			reason: "nothing follows", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: lifecycle.Lookup{Unknown: "forbidden"}},
-			do: lifecycle.Rest, look: message, want: "Unavailable: cannot determine whether there is Deployment using, which uses ConfigMap used: forbidden",
+			reason: "nothing follows", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: lifecycle.Lookup{Unreadable: "forbidden"}},
+			do: lifecycle.Finish, look: message, want: "Unavailable: cannot determine whether there is Deployment using, which uses ConfigMap used: forbidden",
 		},
 		"Deleted with its composite it stays until who uses it has gone": {
-			reason: "the order is what it is there for", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), Together: true},
-			do: lifecycle.Rest, look: message, want: "Deleting: it stays until Deployment using has gone, which uses ConfigMap used",
+			reason: "the order is what it is there for", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), DeletedWithOwner: true},
+			do: lifecycle.Finish, look: message, want: "Deleting: the usage stays until Deployment using is gone, which uses ConfigMap used",
 		},
 		"Deleted by somebody it goes": {
-			reason: "they know", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), Last: true}, do: lifecycle.Unmark,
+			reason: "they know", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), LastUsage: true}, do: lifecycle.RemoveLabel,
 			look: changes("metadata", "labels"), want: map[string]any{v1beta1.InUseLabel: nil},
 		},
 		"and leaves the mark to others": {
-			reason: "they are still there", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Release,
+			reason: "they are still there", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.RemoveFinalizer,
 		},
 		"A circle is broken": {
-			reason: "each would wait for the other", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(), By: using(), Together: true, Circular: true}, do: lifecycle.Release,
+			reason: "each would wait for the other", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(), By: using(), DeletedWithOwner: true, Circular: true}, do: lifecycle.RemoveFinalizer,
 		},
 		"A deletion that was refused is forgotten": {
-			reason: "much later somebody else's usage may want it replayed", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(tried), Last: true}, do: lifecycle.Unmark,
+			reason: "much later somebody else's usage may want it replayed", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true}, do: lifecycle.RemoveLabel,
 			look: changes("metadata", "annotations"), want: map[string]any{v1beta1.DeletionAttemptAnnotation: nil},
 		},
 		"or made again, after the mark is off": {
-			reason: "the webhook would refuse it again", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried), Last: true}, do: lifecycle.Unmark,
+			reason: "the webhook would refuse it again", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried), LastUsage: true}, do: lifecycle.RemoveLabel,
 			look: changes("metadata", "annotations"), want: nil,
 		},
 		"with the policy that was asked for": {
-			reason: "it is the same deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), Last: true}, do: lifecycle.Replay, look: policy, want: "Foreground",
+			reason: "it is the same deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true}, do: lifecycle.Replay, look: policy, want: "Foreground",
 		},
 		"but not while others use it": {
-			reason: "it would be refused", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried)}, do: lifecycle.Release,
+			reason: "it would be refused", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried)}, do: lifecycle.RemoveFinalizer,
 		},
 		"and not if nobody has tried": {
-			reason: "nobody wants it gone", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(), Last: true}, do: lifecycle.Release,
+			reason: "nobody wants it gone", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(), LastUsage: true}, do: lifecycle.RemoveFinalizer,
 		},
 		"and once": {
-			reason: "it was made", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), Last: true, Replayed: true}, do: lifecycle.Release,
+			reason: "it was made", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Replayed: true}, do: lifecycle.RemoveFinalizer,
 		},
 	}
 	for name, tc := range cases {

@@ -1,18 +1,19 @@
-// Package ending decides how one of a definition's kinds ends once the definition is deleted: its instances go or are
-// left behind, then its controller stops, then its CustomResourceDefinition goes, and only then the definition may go.
+// Package ending decides how one of a definition's kinds ends once the definition is deleted:
+// its instances are deleted or left behind, then its controller stops, then its
+// CustomResourceDefinition is deleted, and only then the definition's finalizer is removed.
 //
 // Pure: it decides from values alone.
 package ending
 
 // Policy is what a dialect wants of the end of a kind.
 type Policy struct {
-	// DeleteInstances says that the instances are deleted with the definition. Otherwise the definition waits until
-	// somebody has deleted them.
+	// DeleteInstances says that the instances are deleted with the definition. Otherwise the
+	// definition waits until users have deleted them.
 	DeleteInstances bool
 	// Orphan says that instances may be left behind.
 	Orphan bool
-	// DeleteCRD says that the CustomResourceDefinition goes with the definition, and AwaitCRD that the definition stays
-	// until it is gone.
+	// DeleteCRD says that the CustomResourceDefinition is deleted with the definition, and
+	// AwaitCRD that the definition waits until it is gone.
 	DeleteCRD, AwaitCRD bool
 }
 
@@ -49,11 +50,12 @@ type Do string
 
 // Steps, in the order in which they are met.
 const (
-	// KeepServing goes on serving the instances, so that they can be deleted, and reports what remains.
+	// KeepServing continues to serve the instances, so that they can be deleted, and reports
+	// what remains.
 	KeepServing Do = "KeepServing"
 	// DeleteInstances does the same and deletes them.
 	DeleteInstances Do = "DeleteInstances"
-	// Stop stops the controller. The facts are to be gathered anew then.
+	// Stop stops the controller. The facts are to be gathered again then.
 	Stop Do = "Stop"
 	// DeleteCRD deletes the CustomResourceDefinition, and AwaitCRD waits until it is gone.
 	DeleteCRD Do = "DeleteCRD"

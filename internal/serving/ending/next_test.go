@@ -23,7 +23,7 @@ func TestNext(t *testing.T) {
 		"the instances of a kind that is going still count": {Facts{Policy: deletes, CRD: Terminating, Instances: 1}, Step{Do: DeleteInstances}},
 		"nothing is left":                                   {Facts{Policy: deletes, CRD: Absent, Stopped: true}, Step{Do: Finish}},
 		"what serves a kind that is gone stops":             {Facts{Policy: deletes, CRD: Absent}, Step{Do: Stop}},
-		"orphans are left behind once nobody serves them":   {Facts{Policy: Policy{Orphan: true, DeleteCRD: true}, CRD: Established, Instances: 3}, Step{Do: Stop}},
+		"orphans are left behind once no controller runs":   {Facts{Policy: Policy{Orphan: true, DeleteCRD: true}, CRD: Established, Instances: 3}, Step{Do: Stop}},
 		"with their kind":                                   {Facts{Policy: Policy{Orphan: true, DeleteCRD: true}, CRD: Established, Instances: 3, Stopped: true}, Step{Do: Finish, Orphaned: true}},
 		"also if it is not known whether there are any":     {Facts{Policy: Policy{Orphan: true, DeleteCRD: true}, CRD: Established, InstancesUnknown: true, Stopped: true}, Step{Do: Finish, Orphaned: true}},
 		"leave to orphan does not keep a kind without any":  {Facts{Policy: Policy{Orphan: true, DeleteCRD: true}, CRD: Established, Stopped: true}, Step{Do: DeleteCRD}},
@@ -34,9 +34,9 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestEveryEndIsReached follows the steps from each state, with an environment that does what it is told: none goes
+// TestEveryKindFinishes follows the steps from each state, with an environment that does what it is told: none goes
 // round in a circle.
-func TestEveryEndIsReached(t *testing.T) {
+func TestEveryKindFinishes(t *testing.T) {
 	bools := []bool{false, true}
 	for _, crd := range []CRD{Absent, Pending, Established, Terminating} {
 		for _, instances := range []int{0, 2} {

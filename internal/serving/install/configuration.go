@@ -25,9 +25,9 @@ func Configuration(c *apiextensionsv1.CustomResourceDefinition) (*unstructured.U
 	return u, nil
 }
 
-// AsApplied says whether a CustomResourceDefinition is what was applied, and nobody has
-// changed it since.
-func AsApplied(current *apiextensionsv1.CustomResourceDefinition, wanted *unstructured.Unstructured) bool {
+// IsUpToDate says whether a CustomResourceDefinition is what was applied, and no other manager
+// has changed it since.
+func IsUpToDate(current *apiextensionsv1.CustomResourceDefinition, wanted *unstructured.Unstructured) bool {
 	if current.Annotations[v1alpha1.AppliedAnnotation] != wanted.GetAnnotations()[v1alpha1.AppliedAnnotation] {
 		return false
 	}
@@ -36,5 +36,5 @@ func AsApplied(current *apiextensionsv1.CustomResourceDefinition, wanted *unstru
 	if len(current.OwnerReferences) > 0 {
 		owned.SetOwnerReferences(current.OwnerReferences)
 	}
-	return len(plan.Lost(wanted, owned, v1alpha1.InstanceManager)) == 0
+	return len(plan.LostFields(wanted, owned, v1alpha1.InstanceManager)) == 0
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-func TestADefinitionIsAsAppliedUntilSomebodyChangesIt(t *testing.T) {
+func TestACRDIsUpToDateUntilAnotherManagerChangesIt(t *testing.T) {
 	wanted := func() *apiextensionsv1.CustomResourceDefinition {
 		c := &apiextensionsv1.CustomResourceDefinition{}
 		c.APIVersion, c.Kind, c.Name = "apiextensions.k8s.io/v1", "CustomResourceDefinition", "apps.example.com"
@@ -24,12 +24,12 @@ func TestADefinitionIsAsAppliedUntilSomebodyChangesIt(t *testing.T) {
 		change func(*apiextensionsv1.CustomResourceDefinition)
 		want   bool
 	}{
-		"nobody has":                  {func(*apiextensionsv1.CustomResourceDefinition) {}, true},
-		"somebody took its owner off": {func(c *apiextensionsv1.CustomResourceDefinition) { c.OwnerReferences = nil }, false},
-		"somebody gave it another":    {func(c *apiextensionsv1.CustomResourceDefinition) { c.OwnerReferences[0].UID = "y" }, false},
-		"somebody took a field over":  {func(c *apiextensionsv1.CustomResourceDefinition) { c.ManagedFields = nil }, false},
-		"something else was applied":  {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[v1alpha1.AppliedAnnotation] = "other" }, false},
-		"somebody gave it a further one": {func(c *apiextensionsv1.CustomResourceDefinition) {
+		"no other manager has":       {func(*apiextensionsv1.CustomResourceDefinition) {}, true},
+		"its owner was removed":      {func(c *apiextensionsv1.CustomResourceDefinition) { c.OwnerReferences = nil }, false},
+		"its owner was replaced":     {func(c *apiextensionsv1.CustomResourceDefinition) { c.OwnerReferences[0].UID = "y" }, false},
+		"a field was taken over":     {func(c *apiextensionsv1.CustomResourceDefinition) { c.ManagedFields = nil }, false},
+		"something else was applied": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations[v1alpha1.AppliedAnnotation] = "other" }, false},
+		"an owner was added": {func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.OwnerReferences = append(c.OwnerReferences, metav1.OwnerReference{UID: "z"})
 		}, true},
 	} {
@@ -49,7 +49,7 @@ func TestADefinitionIsAsAppliedUntilSomebodyChangesIt(t *testing.T) {
 			Manager: v1alpha1.InstanceManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw},
 		}}
 		tc.change(current)
-		if got := install.AsApplied(current, configuration); got != tc.want {
+		if got := install.IsUpToDate(current, configuration); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

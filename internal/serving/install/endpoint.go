@@ -8,27 +8,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// ConversionsAnnotation holds what the definition says of conversion. With the versions'
-// schemas, which are beside it, a CustomResourceDefinition tells all that is needed to
-// convert its objects: who converts needs no definition, and can't be of another mind than
-// the API server about what the versions are.
+// ConversionsAnnotation holds the conversion rules of the definition. With the versions' schemas
+// beside it, a CustomResourceDefinition has all that is needed to convert its objects: the
+// converter doesn't need the definition, and always has the same versions as the API server.
 const ConversionsAnnotation = "espalier.dev/conversions"
 
-// Endpoint is where the API server has objects converted.
+// Endpoint is where the API server sends conversion requests.
 type Endpoint struct {
-	// URL is without a path; or else Service says how the API server gets there.
+	// URL has no path; if Service is set, it is used instead.
 	URL      string
 	Service  *apiextensionsv1.ServiceReference
 	CABundle []byte
 }
 
-// ConversionPath begins the paths at which objects are converted. The name of the
-// CustomResourceDefinition follows, and a digest of what it says of versions.
+// ConversionPath is the prefix of the paths of conversion requests. The name of the
+// CustomResourceDefinition follows, and a digest of its versions and conversion rules.
 const ConversionPath = "/conversions/"
 
-// ConvertAt has the API server convert objects at an endpoint. The path names what they are
-// to be converted by, so that who converts knows whether it has that already.
-func ConvertAt(c *apiextensionsv1.CustomResourceDefinition, e Endpoint) {
+// SetConversion makes the API server send conversion requests to an endpoint. The path names the
+// digest of the rules, so that the converter knows whether it has them already.
+func SetConversion(c *apiextensionsv1.CustomResourceDefinition, e Endpoint) {
 	path := ConversionPath + c.Name + "/" + object.Digest([]any{c.Spec.Versions, c.Annotations[ConversionsAnnotation]})
 	client := &apiextensionsv1.WebhookClientConfig{CABundle: e.CABundle}
 	if e.Service != nil {
@@ -44,9 +43,9 @@ func ConvertAt(c *apiextensionsv1.CustomResourceDefinition, e Endpoint) {
 	}
 }
 
-// ConvertedBy is the digest in the path at which the API server has objects converted;
-// empty if it doesn't.
-func ConvertedBy(c *apiextensionsv1.CustomResourceDefinition) string {
+// ConversionDigest is the digest in the path of conversion requests; empty if there is no
+// conversion webhook.
+func ConversionDigest(c *apiextensionsv1.CustomResourceDefinition) string {
 	if c.Spec.Conversion == nil || c.Spec.Conversion.Webhook == nil || c.Spec.Conversion.Webhook.ClientConfig == nil {
 		return ""
 	}

@@ -1,5 +1,6 @@
-// Package install decides what is written to install a CustomResourceDefinition, and what is noted on it: the digest of
-// what was applied, the definition that it serves, and where its objects are converted.
+// Package install decides what is written to install a CustomResourceDefinition, and which
+// annotations it has: the digest of what was applied, the accepted definition, and the
+// conversion rules.
 //
 // Pure: it decides from values alone.
 package install
@@ -22,8 +23,8 @@ import (
 // Action is what installing a CustomResourceDefinition does.
 type Action string
 
-// The actions. A foreign CustomResourceDefinition is one that this program didn't
-// install: another controller may rely on what it says, so it is never changed.
+// Actions. A foreign CustomResourceDefinition is one that this program didn't install: another
+// controller may rely on its content, so it is never changed.
 const (
 	Create      Action = "Create"
 	Update      Action = "Update"
@@ -32,22 +33,22 @@ const (
 	Refused     Action = "Refused"
 )
 
-// Step is what installing one CustomResourceDefinition comes to.
+// Step is the decision about one CustomResourceDefinition.
 type Step struct {
 	Action Action
-	// Wanted is the CustomResourceDefinition, signed; Current the one that there is, or nil.
+	// Wanted is the desired CustomResourceDefinition, signed; Current the existing one, or nil.
 	Wanted  *unstructured.Unstructured
 	Current *apiextensionsv1.CustomResourceDefinition
 	// MissingVersions and MissingFields are what a foreign one doesn't serve: the API server
-	// refuses objects of these versions, and drops these fields.
+	// rejects objects of these versions, and drops these fields.
 	MissingVersions, MissingFields []string
-	// Problem says why it is refused, and what to do.
+	// Problem is why it is refused, and the remedy.
 	Problem string
 }
 
-// Plan decides how CustomResourceDefinitions are installed beside those that there
-// are. A foreign one does if it serves the version that is stored where Espalier installs
-// it, which is the one that the controllers read.
+// Plan decides how CustomResourceDefinitions are installed, given the existing ones. A foreign
+// one is compatible if it serves the storage version of the wanted one, which is the one that
+// the controllers read.
 func Plan(wanted []*unstructured.Unstructured, current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]Step, error) {
 	var out []Step
 	for _, w := range wanted {
@@ -65,7 +66,7 @@ func Plan(wanted []*unstructured.Unstructured, current func(name string) (*apiex
 	return out, nil
 }
 
-// IsForeign says that another program has installed a CustomResourceDefinition.
+// IsForeign says whether another program has installed a CustomResourceDefinition.
 func IsForeign(c *apiextensionsv1.CustomResourceDefinition) bool {
 	_, ours := c.Annotations[v1alpha1.AppliedAnnotation]
 	return !ours
@@ -76,7 +77,7 @@ func (s *Step) compare() error {
 	switch {
 	case IsForeign(s.Current):
 		return s.compareForeign()
-	case s.Current.Annotations[v1alpha1.AppliedAnnotation] == inventory.Applied(s.Wanted):
+	case s.Current.Annotations[v1alpha1.AppliedAnnotation] == inventory.AppliedDigest(s.Wanted):
 		s.Action = Unchanged
 	default:
 		s.Action = Update
@@ -102,15 +103,15 @@ func (s *Step) compareForeign() error {
 	}
 	slices.Sort(s.MissingFields)
 	s.MissingFields = slices.Compact(s.MissingFields)
-	if problem := unfit(s.Current, &wanted); problem != "" {
+	if problem := incompatibility(s.Current, &wanted); problem != "" {
 		s.Action, s.Problem = Refused, problem
 	}
 	return nil
 }
 
-// unfit says why the controllers can't work with a foreign CustomResourceDefinition; empty
-// if they can.
-func unfit(current, wanted *apiextensionsv1.CustomResourceDefinition) string {
+// incompatibility is why the controllers can't work with a foreign CustomResourceDefinition;
+// empty if they can.
+func incompatibility(current, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	about := "CustomResourceDefinition " + current.Name + " exists, was installed by another program, and "
 	if got, want := current.Spec.Names.Kind, wanted.Spec.Names.Kind; got != want {
 		return fmt.Sprintf("%sis of kind %s instead of %s; delete it if nothing uses it", about, got, want)
@@ -118,7 +119,7 @@ func unfit(current, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	if got, want := current.Spec.Scope, wanted.Spec.Scope; got != want {
 		return fmt.Sprintf("%shas scope %s instead of %s; delete it if nothing uses it", about, got, want)
 	}
-	if needed := crd.Hub(wanted); !crd.Serves(current, needed) {
+	if needed := crd.StorageVersion(wanted); !crd.Serves(current, needed) {
 		return fmt.Sprintf("%sserves %s, but not %s, which is needed; update it to a release that serves %s, or delete it if nothing uses it",
 			about, servedBy(current), needed, needed)
 	}
@@ -139,7 +140,7 @@ func servedBy(c *apiextensionsv1.CustomResourceDefinition) string {
 	return strings.Join(names, ", ")
 }
 
-// missingFields lists, sorted, the fields that a schema has not and another has.
+// missingFields lists, sorted, the fields that a schema lacks and another has.
 func missingFields(has, wants *apiextensionsv1.JSONSchemaProps, at string) []string {
 	if has == nil || wants == nil || has.XPreserveUnknownFields != nil && *has.XPreserveUnknownFields {
 		return nil
@@ -159,8 +160,8 @@ func missingFields(has, wants *apiextensionsv1.JSONSchemaProps, at string) []str
 	return out
 }
 
-// Error is the error of steps that are refused; nil if none is. Nothing is
-// installed then.
+// Error is the error of steps that are refused, after which nothing is installed; nil if none
+// is.
 func Error(steps []Step) error {
 	var problems []string
 	for _, s := range steps {

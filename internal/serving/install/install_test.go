@@ -24,7 +24,7 @@ func listOf(item apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProp
 	return apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}}
 }
 
-func TestWhichFieldsASchemaIsMissing(t *testing.T) {
+func TestMissingFields(t *testing.T) {
 	yes := true
 	wanted := fields(properties{"a": {Type: "string"}, "b": fields(properties{"c": {Type: "string"}}), "l": listOf(fields(properties{"d": {Type: "string"}}))})
 	cases := map[string]struct {
@@ -69,7 +69,7 @@ func asObject(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) *unstru
 	return &unstructured.Unstructured{Object: raw}
 }
 
-func TestHowAKindIsInstalledBesideWhatThereIs(t *testing.T) {
+func TestPlan(t *testing.T) {
 	same := func(*apiextensionsv1.CustomResourceDefinition) {}
 	wanted := asObject(t, environments(same))
 	signed := wanted.DeepCopy()
@@ -90,7 +90,7 @@ func TestHowAKindIsInstalledBesideWhatThereIs(t *testing.T) {
 		want    want
 	}{
 		"There is none":                     {"it is new", nil, want{Action: Create}},
-		"Ours is as it should be":           {"nothing is written when nothing changes", sign(inventory.Applied(signed)), want{Action: Unchanged}},
+		"Ours is as it should be":           {"nothing is written when nothing changes", sign(inventory.AppliedDigest(signed)), want{Action: Unchanged}},
 		"Ours is of an older release":       {"this program is newer", sign("older"), want{Action: Update}},
 		"Another program's is as we'd have": {"it is left alone", same, want{Action: KeepForeign}},
 		"Another program's serves the version that is read only": {

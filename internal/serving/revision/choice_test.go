@@ -29,7 +29,7 @@ func history(numbers ...int64) []*rev.GraphRevision {
 	return out
 }
 
-func TestWhichRevisionADefinitionAsksFor(t *testing.T) {
+func TestTargetOf(t *testing.T) {
 	to := func(n string, from ...string) map[string]string {
 		out := map[string]string{v1alpha1.RollbackAnnotation: n}
 		if len(from) > 0 {
@@ -42,17 +42,17 @@ func TestWhichRevisionADefinitionAsksFor(t *testing.T) {
 		pin         int64
 		there       []int64
 		want        int64
-		why         revision.Why
+		why         revision.Reason
 		missing     bool
 		problems    int
 	}{
-		"The newest, if nobody says otherwise":             {there: []int64{2, 3, 1}, want: 3, why: revision.Latest},
+		"The newest by default":                            {there: []int64{2, 3, 1}, want: 3, why: revision.Latest},
 		"Not one that is being deleted":                    {there: []int64{1, 2, -3}, want: 2, why: revision.Latest},
 		"None, if there is none":                           {want: 0, why: revision.Latest, missing: true},
 		"The one that the spec names":                      {pin: 2, there: []int64{1, 2, 3}, want: 2, why: revision.Pinned},
 		"Also if that is being deleted: it is still there": {pin: 2, there: []int64{1, -2, 3}, want: 2, why: revision.Pinned},
 		"Nothing in the place of one that isn't there":     {pin: 7, there: []int64{1, 2}, want: 7, why: revision.Pinned, missing: true},
-		"A rollback goes before the newest":                {annotations: to("1"), there: []int64{1, 2}, want: 1, why: revision.RolledBack},
+		"A rollback overrides the newest":                  {annotations: to("1"), there: []int64{1, 2}, want: 1, why: revision.RolledBack},
 		"And before the spec":                              {annotations: to("1", "3"), pin: 3, there: []int64{1, 2, 3}, want: 1, why: revision.RolledBack},
 		"It is over when there is a newer one":             {annotations: to("1", "3"), there: []int64{1, 2, 3, 4}, want: 4, why: revision.Latest},
 		"Then the spec counts again":                       {annotations: to("1", "3"), pin: 2, there: []int64{1, 2, 3, 4}, want: 2, why: revision.Pinned},
@@ -66,7 +66,7 @@ func TestWhichRevisionADefinitionAsksFor(t *testing.T) {
 			s.Revision = &tc.pin
 		}
 		got := revision.TargetOf(tc.annotations, s, history(tc.there...))
-		if got.Number != tc.want || got.Why != tc.why || (got.Revision == nil) != tc.missing || len(got.Problems) != tc.problems {
+		if got.Number != tc.want || got.Reason != tc.why || (got.Revision == nil) != tc.missing || len(got.Problems) != tc.problems {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if got.Revision != nil && got.Revision.Spec.Revision != tc.want {
@@ -75,17 +75,17 @@ func TestWhichRevisionADefinitionAsksFor(t *testing.T) {
 	}
 }
 
-func TestNumbersAreGivenOnce(t *testing.T) {
+func TestNumbersAreUsedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		there  []int64
 		issued int64
 		want   int64
 	}{
-		"The first is 1":                             {nil, 0, 1},
-		"The next is one more":                       {[]int64{1, 2}, 2, 3},
-		"Also if the last is going":                  {[]int64{1, -2}, 2, 3},
-		"Also if the last is gone":                   {[]int64{1}, 2, 3},
-		"Also if it isn't told that there have been": {[]int64{4, 7}, 0, 8},
+		"The first is 1":                         {nil, 0, 1},
+		"The next is one more":                   {[]int64{1, 2}, 2, 3},
+		"Also if the last is going":              {[]int64{1, -2}, 2, 3},
+		"Also if the last is gone":               {[]int64{1}, 2, 3},
+		"Also if the last number isn't recorded": {[]int64{4, 7}, 0, 8},
 	} {
 		if got := revision.Next(history(tc.there...), tc.issued); got != tc.want {
 			t.Errorf("%s: got %d", name, got)
@@ -93,23 +93,23 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 	}
 }
 
-func TestWhichRevisionsAreKept(t *testing.T) {
+func TestPrunable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		there []int64
 		used  []int64
 		want  []int64
 	}{
-		"As many as the limit says":        {[]int64{1, 2, 3, 4}, nil, []int64{1, 2}},
-		"One in use stays beside those":    {[]int64{1, 2, 3, 4}, []int64{1}, []int64{2}},
-		"One that goes takes nobody's way": {[]int64{1, 2, -3, 4}, nil, []int64{1}},
-		"With few nobody has to go":        {[]int64{1, 2}, nil, nil},
+		"As many as the limit says":               {[]int64{1, 2, 3, 4}, nil, []int64{1, 2}},
+		"One in use stays beside those":           {[]int64{1, 2, 3, 4}, []int64{1}, []int64{2}},
+		"One that is being deleted isn't counted": {[]int64{1, 2, -3, 4}, nil, []int64{1}},
+		"A few are all kept":                      {[]int64{1, 2}, nil, nil},
 	} {
 		used := map[int64]bool{}
 		for _, n := range tc.used {
 			used[n] = true
 		}
 		var got []int64
-		for _, r := range revision.Surplus(history(tc.there...), 2, used) {
+		for _, r := range revision.Prunable(history(tc.there...), 2, used) {
 			got = append(got, r.Spec.Revision)
 		}
 		if !slices.Equal(got, tc.want) {
@@ -118,10 +118,10 @@ func TestWhichRevisionsAreKept(t *testing.T) {
 	}
 }
 
-func TestWhoseARevisionIs(t *testing.T) {
+func TestBelongsTo(t *testing.T) {
 	cluster, inside := object.Definition{Name: "box", UID: "1"}, object.Definition{Name: "box", Namespace: "team", UID: "2"}
 	for _, d := range []object.Definition{cluster, inside} {
-		r := revision.Make(d, spec(func(s *v1alpha1.DefinitionSpec) { n := int64(1); s.Revision = &n }), 4, 2, "test")
+		r := revision.New(d, spec(func(s *v1alpha1.DefinitionSpec) { n := int64(1); s.Revision = &n }), 4, 2, "test")
 		if !revision.BelongsTo(r, d) || revision.BelongsTo(r, object.Definition{Name: "box", Namespace: "other"}) || r.Spec.Snapshot.Spec.Revision != nil || r.Spec.Snapshot.Generation != 4 {
 			t.Errorf("got %+v", r)
 		}
@@ -136,7 +136,7 @@ func TestWhoseARevisionIs(t *testing.T) {
 			t.Errorf("its label is %s", r.Labels[rev.HashLabel])
 		}
 	}
-	if got := revision.List(history(1, 2, -3, 5)); got != "1, 2 and 5" || !strings.Contains(revision.List(nil), "none") {
+	if got := revision.ListNumbers(history(1, 2, -3, 5)); got != "1, 2 and 5" || !strings.Contains(revision.ListNumbers(nil), "none") {
 		t.Errorf("got %q", got)
 	}
 }

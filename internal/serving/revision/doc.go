@@ -1,7 +1,6 @@
-// Package revision decides about the revisions of graph definitions: which content is new,
-// how revisions are called, which are kept, which one a definition asks for, and which one
-// composes an instance while a rollout is under way. It is pure: what there is comes in as
-// values, and nothing is written to choose.
+// Package revision decides about the revisions of graph definitions: which content is new, how
+// revisions are named, which are kept, which one a definition selects, and which one composes an
+// instance during a rollout.
 //
 // Pure: it decides from values alone.
 package revision

@@ -6,17 +6,17 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Pin is the revision that an instance asks for.
+// Pin is the revision that an instance requests by annotation.
 type Pin struct {
 	Number int64
-	// Malformed says what is wrong with what it asks for; "" if nothing is.
+	// Malformed is the problem of an invalid annotation; empty if it is valid.
 	Malformed string
 }
 
-// PinOf reads what an instance asks for; asks is false if it doesn't.
-func PinOf(instance *unstructured.Unstructured) (pin Pin, asks bool) {
-	text, asks := instance.GetAnnotations()[v1alpha1.RevisionAnnotation]
-	if !asks {
+// PinOf reads the annotation of an instance; pinned says whether it is set.
+func PinOf(instance *unstructured.Unstructured) (pin Pin, pinned bool) {
+	text, pinned := instance.GetAnnotations()[v1alpha1.RevisionAnnotation]
+	if !pinned {
 		return Pin{}, false
 	}
 	n, err := ParseNumber(text)

@@ -54,15 +54,16 @@ func newFleet(t testing.TB, n int, rollout v1alpha1.Rollout) *fleet {
 	return f
 }
 
-// look is one pass: what was written composes the instances, and what follows is written.
+// look is one reconcile: the written state composes the instances, and the next state is
+// written.
 func (f *fleet) look(target revision.Target) (again time.Duration) {
-	step := f.state.Toward(target, f.waves, func() []revision.Member { return f.members }, f.now)
-	for _, told := range step.Told {
+	step := f.state.StepTo(target, f.waves, func() []revision.Member { return f.members }, f.now)
+	for _, told := range step.Transitions {
 		f.story = append(f.story, told.Reason)
 	}
 	f.state = step.Next
 	f.compose()
-	return step.Again
+	return step.RequeueAfter
 }
 
 func (f *fleet) compose() {
@@ -79,7 +80,7 @@ func (f *fleet) compose() {
 	}
 }
 
-// settle looks until nothing changes, and returns when to look again.
+// settle reconciles until nothing changes, and returns when to reconcile again.
 func (f *fleet) settle(target revision.Target) (again time.Duration) {
 	f.t.Helper()
 	for range 100 {
@@ -101,7 +102,7 @@ func (f *fleet) have(number int64) (n int) {
 	return n
 }
 
-var two = revision.Target{Number: 2, Why: revision.Latest}
+var two = revision.Target{Number: 2, Reason: revision.Latest}
 
 func TestARolloutGoesWaveByWave(t *testing.T) {
 	f := newFleet(t, 10, v1alpha1.Rollout{Waves: []v1alpha1.Wave{labelled("canary"), pausing(percent(30), time.Hour), percent(50)}})
@@ -141,8 +142,8 @@ func TestARolloutGoesWaveByWave(t *testing.T) {
 	}
 }
 
-func TestHowARolloutEndsOrWaits(t *testing.T) {
-	rolled := revision.Target{Number: 1, Why: revision.RolledBack}
+func TestARolloutEndsOrWaits(t *testing.T) {
+	rolled := revision.Target{Number: 1, Reason: revision.RolledBack}
 	half := intstr.FromString("50%")
 	cases := map[string]struct {
 		rollout v1alpha1.Rollout
@@ -152,15 +153,15 @@ func TestHowARolloutEndsOrWaits(t *testing.T) {
 		phase   v1alpha1.RolloutPhase
 		serving int64
 	}{
-		"Nobody there is nothing to wait for":          {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(10), time.Hour)}}, 0, func(f *fleet) { f.settle(two) }, 0, v1alpha1.RolloutComplete, 2},
-		"A wave of few isn't empty":                    {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(1), time.Hour)}}, 5, func(f *fleet) { f.settle(two) }, 1, v1alpha1.RolloutPausing, 1},
-		"A wave that reaches nobody isn't waited for":  {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("nobody"), time.Hour), pausing(percent(20), time.Hour)}}, 5, func(f *fleet) { f.settle(two) }, 1, v1alpha1.RolloutPausing, 1},
-		"Paused from the beginning, it reaches nobody": {v1alpha1.Rollout{Paused: true, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.settle(two) }, 0, v1alpha1.RolloutPaused, 1},
-		"So many may be unready":                       {v1alpha1.Rollout{MaxUnavailable: &half, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.broken["box-00"], f.broken["box-01"] = 2, 2; f.settle(two) }, 4, v1alpha1.RolloutComplete, 2},
-		"And no more":                                  {v1alpha1.Rollout{MaxUnavailable: &half, Waves: []v1alpha1.Wave{percent(100)}}, 3, func(f *fleet) { f.broken["box-00"], f.broken["box-01"] = 2, 2; f.settle(two) }, 3, v1alpha1.RolloutProgressing, 1},
-		"A rollback takes it back at once":             {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(rolled) }, 0, "", 1},
-		"A rollback doesn't go in waves":               {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.state.Serving = 3; f.settle(revision.Target{Number: 2, Why: revision.RolledBack}) }, 4, "", 2},
-		"A newer one begins anew":                      {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(revision.Target{Number: 3, Why: revision.Latest}) }, 0, v1alpha1.RolloutPausing, 1},
+		"Nobody there is nothing to wait for":               {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(10), time.Hour)}}, 0, func(f *fleet) { f.settle(two) }, 0, v1alpha1.RolloutComplete, 2},
+		"A wave of few isn't empty":                         {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(1), time.Hour)}}, 5, func(f *fleet) { f.settle(two) }, 1, v1alpha1.RolloutPausing, 1},
+		"An empty wave isn't waited for":                    {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("nobody"), time.Hour), pausing(percent(20), time.Hour)}}, 5, func(f *fleet) { f.settle(two) }, 1, v1alpha1.RolloutPausing, 1},
+		"Paused from the beginning, it reaches no instance": {v1alpha1.Rollout{Paused: true, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.settle(two) }, 0, v1alpha1.RolloutPaused, 1},
+		"So many may be unready":                            {v1alpha1.Rollout{MaxUnavailable: &half, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.broken["box-00"], f.broken["box-01"] = 2, 2; f.settle(two) }, 4, v1alpha1.RolloutComplete, 2},
+		"And no more":                                       {v1alpha1.Rollout{MaxUnavailable: &half, Waves: []v1alpha1.Wave{percent(100)}}, 3, func(f *fleet) { f.broken["box-00"], f.broken["box-01"] = 2, 2; f.settle(two) }, 3, v1alpha1.RolloutProgressing, 1},
+		"A rollback takes it back at once":                  {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(rolled) }, 0, "", 1},
+		"A rollback doesn't go in waves":                    {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.state.Serving = 3; f.settle(revision.Target{Number: 2, Reason: revision.RolledBack}) }, 4, "", 2},
+		"A newer revision starts another rollout":           {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(revision.Target{Number: 3, Reason: revision.Latest}) }, 0, v1alpha1.RolloutPausing, 1},
 		"Who doesn't become ready in time, stops it": {v1alpha1.Rollout{ProgressDeadline: &metav1.Duration{Duration: time.Minute}, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) {
 			f.broken["box-00"], f.broken["box-01"], f.broken["box-02"], f.broken["box-03"] = 2, 2, 2, 2
 			f.settle(two)
@@ -169,7 +170,7 @@ func TestHowARolloutEndsOrWaits(t *testing.T) {
 		}, 2, v1alpha1.RolloutStopped, 1},
 		"Who is being deleted isn't waited for":    {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(100)}}, 2, func(f *fleet) { f.broken["box-00"] = 2; f.members[0].Deleting = true; f.settle(two) }, 2, v1alpha1.RolloutComplete, 2},
 		"The first revision of all needs no waves": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.state.Serving = 0; f.settle(two) }, 4, "", 2},
-		"One who comes meanwhile is where the wave has him": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("canary"), time.Hour)}}, 1, func(f *fleet) {
+		"A new instance is in the wave of its position": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("canary"), time.Hour)}}, 1, func(f *fleet) {
 			f.members[0].Labels = labels.Set{"canary": "yes"}
 			f.settle(two)
 			f.members = append(f.members, revision.Member{Name: "new", Labels: labels.Set{"canary": "yes"}}, revision.Member{Name: "other"})
@@ -191,7 +192,7 @@ func TestHowARolloutEndsOrWaits(t *testing.T) {
 	}
 }
 
-// roll gives the fleet other waves, as an author does who changes his mind.
+// roll sets other waves, as an author who edits the definition.
 func (f *fleet) roll(waves ...v1alpha1.Wave) {
 	f.t.Helper()
 	changed, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: waves}})
@@ -212,14 +213,14 @@ func TestWavesAreChangedWhileARolloutGoesOn(t *testing.T) {
 		wave  int32
 		told  string
 	}{
-		"A percentage takes the place of a selector":     {[]v1alpha1.Wave{tenth}, 2, 1, "RolloutChanged"},
-		"A wave is put before the one that began":        {[]v1alpha1.Wave{tenth, canary}, 2, 1, "RolloutChanged"},
-		"The one that began is taken away":               {[]v1alpha1.Wave{pausing(labelled("nobody"), time.Hour), tenth}, 2, 2, "RolloutChanged"},
-		"Others select":                                  {[]v1alpha1.Wave{pausing(labelled("odd"), time.Hour)}, 6, 1, "RolloutChanged"},
-		"Only the pause is another":                      {[]v1alpha1.Wave{pausing(labelled("canary"), 2*time.Hour)}, 1, 1, ""},
-		"Others are put behind it":                       {[]v1alpha1.Wave{canary, tenth, percent(30)}, 1, 1, ""},
-		"Fewer are to be reached, all of whom have been": {[]v1alpha1.Wave{pausing(v1alpha1.Wave{Selector: canary.Selector, Percent: percent(50).Percent}, time.Hour)}, 1, 1, "RolloutChanged"},
-		"All are to be reached":                          {[]v1alpha1.Wave{percent(100)}, 10, 1, "RolloutChanged"},
+		"A percentage takes the place of a selector": {[]v1alpha1.Wave{tenth}, 2, 1, "RolloutChanged"},
+		"A wave is put before the one that began":    {[]v1alpha1.Wave{tenth, canary}, 2, 1, "RolloutChanged"},
+		"The one that began is taken away":           {[]v1alpha1.Wave{pausing(labelled("nobody"), time.Hour), tenth}, 2, 2, "RolloutChanged"},
+		"Others select":                              {[]v1alpha1.Wave{pausing(labelled("odd"), time.Hour)}, 6, 1, "RolloutChanged"},
+		"Only the pause is another":                  {[]v1alpha1.Wave{pausing(labelled("canary"), 2*time.Hour)}, 1, 1, ""},
+		"Others are put behind it":                   {[]v1alpha1.Wave{canary, tenth, percent(30)}, 1, 1, ""},
+		"Fewer are to be reached, and all have been": {[]v1alpha1.Wave{pausing(v1alpha1.Wave{Selector: canary.Selector, Percent: percent(50).Percent}, time.Hour)}, 1, 1, "RolloutChanged"},
+		"All are to be reached":                      {[]v1alpha1.Wave{percent(100)}, 10, 1, "RolloutChanged"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -256,8 +257,8 @@ func TestWavesAreChangedWhileARolloutGoesOn(t *testing.T) {
 	}
 }
 
-// TestWavesAreChangedAgainAndAgain: what is remembered of former waves is bounded.
-func TestWavesAreChangedAgainAndAgain(t *testing.T) {
+// TestWavesAreChangedRepeatedly: what is remembered of former waves is bounded.
+func TestWavesAreChangedRepeatedly(t *testing.T) {
 	f := newFleet(t, 10, v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(10), time.Hour)}})
 	f.settle(two)
 	for i := range 200 {
@@ -293,19 +294,19 @@ func TestAWaveOfAllHasNoBound(t *testing.T) {
 	}
 }
 
-func TestRolloutsThatMakeNoSense(t *testing.T) {
+func TestInvalidRollouts(t *testing.T) {
 	odd, negative := intstr.FromString("half"), intstr.FromInt32(-1)
 	cases := map[string]struct {
 		rollout v1alpha1.Rollout
 		want    []string
 	}{
-		"A wave of nobody":        {v1alpha1.Rollout{Waves: []v1alpha1.Wave{{}}}, []string{"spec.rollout.waves[0]: a wave needs percent or selector"}},
-		"Percentages that shrink": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50), percent(20)}}, []string{"spec.rollout.waves[1].percent: an earlier wave has reached 50% already"}},
+		"A wave without percent and selector": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{{}}}, []string{"spec.rollout.waves[0]: a wave needs percent or selector"}},
+		"Percentages that shrink":             {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50), percent(20)}}, []string{"spec.rollout.waves[1].percent: an earlier wave has reached 50% already"}},
 		"All at once": {
 			v1alpha1.Rollout{MaxUnavailable: &odd, ProgressDeadline: &metav1.Duration{}, Waves: []v1alpha1.Wave{pausing(percent(5), -time.Second), {Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}}},
 			[]string{"spec.rollout.maxUnavailable", `not "half"`, "spec.rollout.progressDeadline", "spec.rollout.waves[0].pause", `spec.rollout.waves[1].selector: "Like" is not a valid label selector operator`},
 		},
-		"Fewer than none": {v1alpha1.Rollout{MaxUnavailable: &negative, Waves: []v1alpha1.Wave{percent(5)}}, []string{"spec.rollout.maxUnavailable: can't be negative"}},
+		"Fewer than none": {v1alpha1.Rollout{MaxUnavailable: &negative, Waves: []v1alpha1.Wave{percent(5)}}, []string{"spec.rollout.maxUnavailable: must not be negative"}},
 	}
 	for name, tc := range cases {
 		_, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &tc.rollout})
@@ -322,9 +323,9 @@ func TestRolloutsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestNobodyIsTakenBack runs rollouts of any shape: who has been reached stays so, waves hold
+// TestNoInstanceIsReverted runs rollouts of any shape: who has been reached stays so, waves hold
 // as many as they say, and the end is reached by all.
-func TestNobodyIsTakenBack(t *testing.T) {
+func TestNoInstanceIsReverted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var waves []v1alpha1.Wave
 		most := int32(0)
@@ -368,9 +369,9 @@ func TestNobodyIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestNobodyIsTakenBackByOtherWaves changes the waves at any time: who has been reached stays
+// TestOtherWavesRevertNoInstance changes the waves at any time: who has been reached stays
 // so, another spec alone reaches nobody, and once the waves stay as they are, the end comes.
-func TestNobodyIsTakenBackByOtherWaves(t *testing.T) {
+func TestOtherWavesRevertNoInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func() []v1alpha1.Wave {
 			var waves []v1alpha1.Wave

@@ -9,21 +9,20 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// State is by which revisions the instances of a definition are composed that don't ask for
-// one themselves.
+// State is the revisions that compose the instances of a definition which aren't pinned.
 type State struct {
-	// Serving composes those that no rollout has reached; 0 if there is none yet.
+	// Serving composes the instances that no rollout has reached; 0 if there is none yet.
 	Serving int64
-	// Rollout is under way, or is the last that was; nil for none.
+	// Rollout is the current rollout, or the last one; nil for none.
 	Rollout *v1alpha1.RolloutStatus
 }
 
-// StateOf is the state that was written last.
+// StateOf is the state in a definition's status.
 func StateOf(status v1alpha1.DefinitionStatus) State {
 	return State{Serving: status.ServingRevision, Rollout: status.Rollout}
 }
 
-// Rolling is the revision that is being rolled out; 0 for none.
+// Rolling is the revision of the current rollout; 0 for none.
 func (s State) Rolling() int64 {
 	if s.Rollout == nil || s.Rollout.Phase == v1alpha1.RolloutComplete {
 		return 0
@@ -31,7 +30,7 @@ func (s State) Rolling() int64 {
 	return s.Rollout.Revision
 }
 
-// Revisions are the numbers of those that compose instances.
+// Revisions are the numbers of the revisions that compose instances.
 func (s State) Revisions() []int64 {
 	var out []int64
 	for _, n := range []int64{s.Serving, s.Rolling()} {
@@ -50,58 +49,57 @@ func (s State) For(namespace, name string, instance labels.Set) int64 {
 	return s.Serving
 }
 
-// Served is the reason of the event that instances are composed by another revision, all at
-// once.
+// Served is the reason of the event that another revision composes all instances from now on.
 const Served = "RevisionServed"
 
-// Step is one look at the state.
+// Step is the result of one decision.
 type Step struct {
-	// Now is the state by which instances are composed until the next look, and Next what
-	// is to be written. They differ while there is a rollout: what it reaches is composed
-	// once that is written, so that a crash takes nothing back.
-	Now, Next State
-	Told      []Transition
-	// Again is when to look again, events aside; 0 for never.
-	Again time.Duration
+	// Now is the state by which instances are composed until the next decision, and Next the one
+	// to write. They differ during a rollout: the instances that it reaches are composed by it
+	// once Next is written, so that a crash reverts none.
+	Now, Next   State
+	Transitions []Transition
+	// RequeueAfter is after how long to decide again without an event; 0 for never.
+	RequeueAfter time.Duration
 }
 
-// Toward takes the state one step toward a target that can serve. Without waves all
-// instances are composed by it at once; so they are the first time, by a rollback, and when
-// a rollout is given up for what served before it.
-func (s State) Toward(t Target, w Waves, members func() []Member, now time.Time) Step {
-	if s.Serving == 0 || t.Number == s.Serving || !w.Any() || t.Why == RolledBack {
-		return s.atOnce(t)
+// StepTo moves the state one step toward a target that can serve. All instances are composed by
+// the target at once if there are no waves, if nothing has served before, by a rollback, and if
+// a rollout is replaced by the revision that served before it.
+func (s State) StepTo(t Target, w Waves, members func() []Member, now time.Time) Step {
+	if s.Serving == 0 || t.Number == s.Serving || !w.Any() || t.Reason == RolledBack {
+		return s.switchAll(t)
 	}
 	out := Step{Now: State{Serving: s.Serving}, Next: State{Serving: s.Serving}}
 	if s.Rolling() == t.Number {
 		out.Now.Rollout = s.Rollout
 	} else if n := s.Rolling(); n != 0 {
-		out.Told = append(out.Told, ended(n, t))
+		out.Transitions = append(out.Transitions, endedTransition(n, t))
 	}
-	rollout, told, again := w.Advance(out.Now.Rollout, t.Number, members(), now)
-	out.Next.Rollout, out.Again = rollout, again
-	out.Told = append(out.Told, told...)
+	rollout, transitions, requeueAfter := w.Advance(out.Now.Rollout, t.Number, members(), now)
+	out.Next.Rollout, out.RequeueAfter = rollout, requeueAfter
+	out.Transitions = append(out.Transitions, transitions...)
 	if rollout.Phase == v1alpha1.RolloutComplete {
 		out.Next.Serving = t.Number
 	}
 	return out
 }
 
-func (s State) atOnce(t Target) Step {
-	is := State{Serving: t.Number}
-	var told []Transition
+func (s State) switchAll(t Target) Step {
+	next := State{Serving: t.Number}
+	var transitions []Transition
 	switch n := s.Rolling(); {
 	case n != 0 && n != t.Number:
-		told = append(told, ended(n, t))
+		transitions = append(transitions, endedTransition(n, t))
 	case n == 0 && s.Rollout != nil && s.Rollout.Revision == t.Number:
-		is.Rollout = s.Rollout // it is how this one came
+		next.Rollout = s.Rollout // the one that rolled it out
 	}
 	if s.Serving != 0 && s.Serving != t.Number {
-		told = append(told, Transition{Reason: Served, Message: fmt.Sprintf("instances are composed by revision %d (%s), no longer by %d", t.Number, t.Why, s.Serving)})
+		transitions = append(transitions, Transition{Reason: Served, Message: fmt.Sprintf("instances are composed by revision %d (%s), no longer by %d", t.Number, t.Reason, s.Serving)})
 	}
-	return Step{Now: is, Next: is, Told: told}
+	return Step{Now: next, Next: next, Transitions: transitions}
 }
 
-func ended(n int64, t Target) Transition {
-	return Transition{Reason: RolloutEnded, Message: fmt.Sprintf("the rollout of revision %d has ended before it was complete: it is revision %d that is asked for", n, t.Number)}
+func endedTransition(n int64, t Target) Transition {
+	return Transition{Reason: RolloutEnded, Message: fmt.Sprintf("the rollout of revision %d ended before it was complete: revision %d is requested now", n, t.Number)}
 }

@@ -12,39 +12,39 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Why says what a revision was chosen for.
-type Why string
+// Reason is why a revision is the target.
+type Reason string
 
-// Reasons of a choice. They are also those of the definition's condition.
+// Reasons, which are also those of the definition's condition.
 const (
-	// Latest: nobody asks for another.
-	Latest Why = "Resolved"
-	// Pinned: spec.revision says so.
-	Pinned Why = "Pinned"
-	// RolledBack: the definition's annotation says so.
-	RolledBack Why = "RolledBack"
+	// Latest: no other revision is requested.
+	Latest Reason = "Resolved"
+	// Pinned: spec.revision requests it.
+	Pinned Reason = "Pinned"
+	// RolledBack: the definition's annotation requests it.
+	RolledBack Reason = "RolledBack"
 )
 
-// Target is the revision that instances are to be composed by in the end.
+// Target is the revision that is to compose all instances in the end.
 type Target struct {
 	Number int64
-	Why    Why
-	// Asked is where the number is written; empty for the latest.
-	Asked string
-	// Revision is nil if there is none of the number, or none at all.
+	Reason Reason
+	// Source names the field or annotation that requests the number; empty for the latest.
+	Source string
+	// Revision is nil if no revision has the number, or there is none at all.
 	Revision *rev.GraphRevision
-	// Problems say that what asks for a revision makes no sense; the definition is to be
-	// left as it is then.
+	// Problems are those of an invalid request; the definition's instances stay as they are
+	// then.
 	Problems diag.List
 }
 
-// TargetOf is the revision that a definition asks for, of sorted revisions: the one that it
-// is rolled back to; or else that which its spec names; or else the newest. A rollback goes
-// before the spec: it is made in a hurry, and where the spec comes from it is soon restored.
+// TargetOf selects one of sorted revisions: the one that an annotation rolls back to, or else
+// the one that spec.revision names, or else the newest. A rollback overrides the spec: it is
+// made in a hurry, and the tool that applies the spec may soon restore it.
 func TargetOf(annotations map[string]string, spec *v1alpha1.DefinitionSpec, all []*rev.GraphRevision) Target {
 	newest := Newest(all)
 	if to, given := annotations[v1alpha1.RollbackAnnotation]; given {
-		t := Target{Why: RolledBack, Asked: "annotation " + v1alpha1.RollbackAnnotation}
+		t := Target{Reason: RolledBack, Source: "annotation " + v1alpha1.RollbackAnnotation}
 		var from int64
 		t.Number = t.number(v1alpha1.RollbackAnnotation, to)
 		if text, given := annotations[v1alpha1.RollbackFromAnnotation]; given {
@@ -52,17 +52,17 @@ func TargetOf(annotations map[string]string, spec *v1alpha1.DefinitionSpec, all 
 		}
 		over := from > 0 && newest != nil && newest.Spec.Revision > from
 		if len(t.Problems) > 0 || !over {
-			t.Revision = Numbered(all, t.Number)
+			t.Revision = FindNumber(all, t.Number)
 			return t
 		}
 	}
 	if spec.Revision != nil {
-		return Target{Number: *spec.Revision, Why: Pinned, Asked: "spec.revision", Revision: Numbered(all, *spec.Revision)}
+		return Target{Number: *spec.Revision, Reason: Pinned, Source: "spec.revision", Revision: FindNumber(all, *spec.Revision)}
 	}
 	if newest == nil {
-		return Target{Why: Latest}
+		return Target{Reason: Latest}
 	}
-	return Target{Number: newest.Spec.Revision, Why: Latest, Revision: newest}
+	return Target{Number: newest.Spec.Revision, Reason: Latest, Revision: newest}
 }
 
 func (t *Target) number(annotation, text string) int64 {
@@ -73,17 +73,17 @@ func (t *Target) number(annotation, text string) int64 {
 	return n
 }
 
-// ParseNumber reads a revision's number as people write it.
+// ParseNumber parses a revision's number.
 func ParseNumber(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("is the number of a revision, such as 3, not %q", diag.Cut(text, 32))
+		return 0, fmt.Errorf("must be a revision number such as 3, not %q", diag.Truncate(text, 32))
 	}
 	return n, nil
 }
 
-// List names the revisions that there are, for people: "1, 2 and 5".
-func List(all []*rev.GraphRevision) string {
+// ListNumbers lists the numbers of revisions in text: "1, 2 and 5".
+func ListNumbers(all []*rev.GraphRevision) string {
 	var numbers []string
 	for _, r := range all {
 		if r.DeletionTimestamp == nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// everybody is a bound that all places are below.
-const everybody = int64(1) << 32
+// hashSpace is the number of hash positions.
+const hashSpace = int64(1) << 32
 
-// place is where an instance stands among all: below everybody. It follows from the
-// instance's name, not from its UID: one that is recreated, or restored from a backup,
-// belongs to the wave that it belonged to, and nothing has to be written for it.
-func place(namespace, name string) int64 {
+// hashPosition is the position of an instance below hashSpace. It is a hash of the instance's
+// name, not of its UID: an instance that is recreated or restored from a backup stays in its
+// wave, and nothing has to be recorded for it.
+func hashPosition(namespace, name string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(namespace + "/" + name))
 	sum := h.Sum64()
@@ -29,24 +29,25 @@ func place(namespace, name string) int64 {
 	return int64(sum >> 32)
 }
 
-// Waves are a definition's rollout, ready to be asked. The zero Waves reach all at once.
+// Waves are the waves of a definition's rollout, validated. The zero Waves update all instances
+// at once.
 type Waves struct {
 	rollout *v1alpha1.Rollout
 	steps   []step
 }
 
-// step is one wave: those whom it selects, as many percent of them.
+// step is one wave: a percentage of the instances that the selector matches.
 type step struct {
 	selector labels.Selector
 	percent  int64
 	v1alpha1.Wave
 }
 
-// all says whether the wave leaves nobody out.
-func (s step) all() bool { return s.percent == 100 && s.selector.Empty() }
+// reachesAll says whether the wave includes all instances.
+func (s step) reachesAll() bool { return s.percent == 100 && s.selector.Empty() }
 
-// WavesOf reads a definition's rollout, with all that makes no sense in it. What the waves
-// leave out is a last one.
+// WavesOf reads a definition's rollout, and returns the problems of an invalid one. A last wave
+// is added if the waves don't include all instances.
 func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 	rollout := spec.Rollout
 	if rollout == nil {
@@ -54,17 +55,17 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 	}
 	const at = object.Path("spec.rollout")
 	var problems diag.List
-	out, most := Waves{rollout: rollout}, int64(0)
+	out, percentBefore := Waves{rollout: rollout}, int64(0)
 	for i, w := range rollout.Waves {
-		here := at.Field("waves").Index(i)
+		field := at.Field("waves").Index(i)
 		s := step{selector: labels.Everything(), percent: 100, Wave: w}
 		if w.Percent == nil && w.Selector == nil {
-			problems.Addf(here, "a wave needs percent or selector")
+			problems.Addf(field, "a wave needs percent or selector")
 		}
 		if w.Selector != nil {
 			selector, err := metav1.LabelSelectorAsSelector(w.Selector)
 			if err != nil {
-				problems.Addf(here.Field("selector"), "%v", err)
+				problems.Addf(field.Field("selector"), "%v", err)
 				continue
 			}
 			s.selector = selector
@@ -73,13 +74,13 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 			s.percent = min(max(int64(*w.Percent), 0), 100)
 		}
 		if s.selector.Empty() {
-			if s.percent <= most {
-				problems.Addf(here.Field("percent"), "an earlier wave has reached %d%% already; percentages include earlier waves, so they have to grow", most)
+			if s.percent <= percentBefore {
+				problems.Addf(field.Field("percent"), "an earlier wave has reached %d%% already; percentages include earlier waves, so they must grow", percentBefore)
 			}
-			most = s.percent
+			percentBefore = s.percent
 		}
 		if w.Pause != nil && w.Pause.Duration < 0 {
-			problems.Addf(here.Field("pause"), "can't be negative")
+			problems.Addf(field.Field("pause"), "must not be negative")
 		}
 		out.steps = append(out.steps, s)
 	}
@@ -89,12 +90,12 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 		}
 	}
 	if d := rollout.ProgressDeadline; d != nil && d.Duration <= 0 {
-		problems.Addf(at.Field("progressDeadline"), "has to be longer than nothing")
+		problems.Addf(at.Field("progressDeadline"), "must be longer than nothing")
 	}
 	if len(problems) > 0 {
 		return Waves{}, problems.Sorted()
 	}
-	if n := len(out.steps); n > 0 && !out.steps[n-1].all() {
+	if n := len(out.steps); n > 0 && !out.steps[n-1].reachesAll() {
 		out.steps = append(out.steps, step{selector: labels.Everything(), percent: 100})
 	}
 	return out, nil
@@ -103,14 +104,14 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 // Any says whether there are waves.
 func (w Waves) Any() bool { return len(w.steps) > 0 }
 
-// Reached says whether a rollout has reached an instance: whether one of the waves that have
-// begun is its own. It asks for the waves as they were when they began.
+// Reached says whether a rollout has reached an instance: whether one of the started waves
+// includes it. The waves count as they were when they started.
 func Reached(at *v1alpha1.RolloutStatus, namespace, name string, instance labels.Set) bool {
-	return reaching(at.Begun)(namespace, name, instance)
+	return reachedFunc(at.Begun)(namespace, name, instance)
 }
 
-// reaching is Reached for many instances.
-func reaching(begun []v1alpha1.BegunWave) func(namespace, name string, instance labels.Set) bool {
+// reachedFunc is Reached for many instances.
+func reachedFunc(begun []v1alpha1.BegunWave) func(namespace, name string, instance labels.Set) bool {
 	selectors := make([]labels.Selector, len(begun))
 	for i, b := range begun {
 		selectors[i] = labels.Everything()
@@ -124,9 +125,9 @@ func reaching(begun []v1alpha1.BegunWave) func(namespace, name string, instance 
 		selectors[i] = selector
 	}
 	return func(namespace, name string, instance labels.Set) bool {
-		where := place(namespace, name)
+		where := hashPosition(namespace, name)
 		for i, b := range begun {
-			if where < bound(b) && selectors[i].Matches(instance) {
+			if where < upperBound(b) && selectors[i].Matches(instance) {
 				return true
 			}
 		}
@@ -134,13 +135,14 @@ func reaching(begun []v1alpha1.BegunWave) func(namespace, name string, instance 
 	}
 }
 
-// mostFormer bounds the waves that are remembered though the definition hasn't them any more.
-const mostFormer = 64
+// maxFormerWaves bounds the recorded waves that are no longer in the definition.
+const maxFormerWaves = 64
 
-// astray says whether waves have begun that aren't the first of these.
-func (w Waves) astray(is *v1alpha1.RolloutStatus) bool {
+// startedWavesChanged says whether the started waves aren't the first ones of the definition any
+// more.
+func (w Waves) startedWavesChanged(status *v1alpha1.RolloutStatus) bool {
 	n := 0
-	for _, b := range is.Begun {
+	for _, b := range status.Begun {
 		if b.Former {
 			continue
 		}
@@ -149,74 +151,75 @@ func (w Waves) astray(is *v1alpha1.RolloutStatus) bool {
 		}
 		n++
 	}
-	return n != int(is.Wave)
+	return n != int(status.Wave)
 }
 
 func sameWave(b v1alpha1.BegunWave, w v1alpha1.Wave) bool {
 	return object.Digest([]any{b.Percent, b.Selector}) == object.Digest([]any{w.Percent, w.Selector})
 }
 
-// restart lets the waves begin anew. Whoever was reached by others stays so: taken at their
-// word, other waves with the same bounds would reach whom they aren't meant for.
-func restart(is *v1alpha1.RolloutStatus) {
+// restartWaves starts the waves again. The started waves are recorded as former ones, so that
+// the instances that they reached keep the revision: new waves with the same bounds would reach
+// other instances.
+func restartWaves(status *v1alpha1.RolloutStatus) {
 	var former []v1alpha1.BegunWave
-	for _, b := range is.Begun {
+	for _, b := range status.Begun {
 		b.Former = true
 		at := slices.IndexFunc(former, func(f v1alpha1.BegunWave) bool {
 			return object.Digest(f.Selector) == object.Digest(b.Selector)
 		})
 		if at < 0 {
 			former = append(former, b)
-		} else if bound(former[at]) < bound(b) {
+		} else if upperBound(former[at]) < upperBound(b) {
 			former[at] = b
 		}
 	}
-	is.Begun = former[max(0, len(former)-mostFormer):]
-	is.Wave, is.WaveStartedAt, is.WaveReadyAt = 0, nil, nil
+	status.Begun = former[max(0, len(former)-maxFormerWaves):]
+	status.Wave, status.WaveStartedAt, status.WaveReadyAt = 0, nil, nil
 }
 
-// bound is what the places of a wave's instances are below.
-func bound(b v1alpha1.BegunWave) int64 {
+// upperBound is the bound below which the hash positions of a wave's instances are.
+func upperBound(b v1alpha1.BegunWave) int64 {
 	if b.Below == 0 {
-		return everybody
+		return hashSpace
 	}
 	return b.Below
 }
 
-// unbound leaves out bounds that all places are below: a number that says nothing.
-func unbound(is *v1alpha1.RolloutStatus) {
-	for i := range is.Begun {
-		if is.Begun[i].Below >= everybody {
-			is.Begun[i].Below = 0
+// dropRedundantBounds removes bounds that include all positions.
+func dropRedundantBounds(status *v1alpha1.RolloutStatus) {
+	for i := range status.Begun {
+		if status.Begun[i].Below >= hashSpace {
+			status.Begun[i].Below = 0
 		}
 	}
 }
 
-// partition is the bound of a wave, given whom there is: as many as it says are below it,
-// rounded up, so that a wave of few isn't empty. Where there is nobody yet, the bound is
-// where they may be expected. A wave of all has none.
-func (s step) partition(members []Member) int64 {
+// computeBound is the bound of a wave: the given percentage of the current instances is below
+// it, rounded up, so that a small wave isn't empty. Without instances it is the percentage of
+// all positions. A wave of all instances has no bound: 0.
+func (s step) computeBound(members []Member) int64 {
 	if s.percent == 100 {
 		return 0
 	}
 	var places []int64
 	for _, m := range members {
-		if m.takesPart() && s.selector.Matches(m.Labels) {
-			places = append(places, place(m.Namespace, m.Name))
+		if m.participates() && s.selector.Matches(m.Labels) {
+			places = append(places, hashPosition(m.Namespace, m.Name))
 		}
 	}
 	if len(places) == 0 {
-		return everybody * s.percent / 100
+		return hashSpace * s.percent / 100
 	}
 	slices.SortFunc(places, cmp.Compare)
 	n := (int64(len(places))*s.percent + 99) / 100
 	return places[n-1] + 1
 }
 
-// describe names a wave to people.
+// describe names a wave in messages.
 func (w Waves) describe(n int32) string {
 	if n == 0 {
-		return "what was reached before the waves were changed"
+		return "the instances updated before the waves changed"
 	}
 	return fmt.Sprintf("wave %d of %d", n, len(w.steps))
 }

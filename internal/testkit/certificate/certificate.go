@@ -15,16 +15,16 @@ import (
 
 // Authority issues certificates.
 type Authority struct {
-	// PEM is its own certificate.
+	// PEM is the authority's own certificate.
 	PEM []byte
 
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that nobody knows yet.
+// NewAuthority returns an authority with a new self-signed certificate.
 func NewAuthority() (*Authority, error) {
-	template := valid()
+	template := newTemplate()
 	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -38,10 +38,10 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{PEM: encode("CERTIFICATE", der), certificate: certificate, key: key}, err
 }
 
-// Issue issues a certificate, with its key, for servers and clients on the given hosts:
-// names, or IP addresses.
+// Issue returns a certificate and its key, in PEM, for servers and clients on the given
+// hosts: DNS names or IP addresses.
 func (a *Authority) Issue(hosts ...string) (certificate, key []byte, err error) {
-	template := valid()
+	template := newTemplate()
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	for _, host := range hosts {
@@ -51,20 +51,20 @@ func (a *Authority) Issue(hosts ...string) (certificate, key []byte, err error) 
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &own.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &leafKey.PublicKey, a.key)
 	if err != nil {
 		return nil, nil, err
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(own)
+	private, err := x509.MarshalPKCS8PrivateKey(leafKey)
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", private), err
 }
 
-// valid is a certificate that is valid for a day.
-func valid() *x509.Certificate {
+// newTemplate returns the template of a certificate that is valid for a day.
+func newTemplate() *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "test"},

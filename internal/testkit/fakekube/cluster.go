@@ -1,15 +1,15 @@
-// Package fakekube is what controllers are given in unit tests in place of an API server and
-// its caches: objects in memory. It records each request, and fails those that a test says.
+// Package fakekube is a fake of an API server and of the caches over it, for unit tests of
+// controllers: objects in memory. It records each request, and fails those that a test chooses.
 //
-// It promises what conditional writes rest on: UIDs, resource versions, their preconditions,
-// and that an object with finalizers outlives its deletion. Validation, admission, field
-// management, garbage collection and events are the API server's alone: whatever rests on
-// them is tested under test/.
+// It implements what conditional writes rely on: UIDs, resource versions, their preconditions,
+// and finalizers. Validation, admission, field management, garbage collection and watch events
+// are left to the API server: tests of what relies on them are under test/.
 package fakekube
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,62 +29,60 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Cluster holds objects. The fields may be changed between two calls.
+// Cluster holds objects. Its fields may be changed between two calls.
 type Cluster struct {
-	// Requests are those that were made, each as "verb Kind namespace/name", in order.
+	// Requests are the requests so far, each as "verb Kind namespace/name".
 	Requests []string
-	// Events are those that were recorded, each as "Type Reason: message".
+	// Events are the recorded events, each as "Type Reason: message".
 	Events []string
-	// Before is called before a request is carried out, and After when it has been, with its
-	// text; the error is the request's. Each may be nil.
+	// Before is called before each request takes effect, After once it has, with the text in
+	// Requests; the request returns their error. Each may be nil.
 	Before, After func(request string) error
-	// Kinds is what there is to know of kinds that aren't served in the ordinary way.
+	// Kinds holds the kinds that are not simply served, namespaced and cached.
 	Kinds map[schema.GroupKind]Kind
-	// Uncached are objects that the caches haven't heard of.
+	// Uncached are objects that have not reached the caches.
 	Uncached map[object.Key]bool
-	// Watched is what the subscribers' last leases want, as "Kind namespace/name".
+	// Watched is what the last committed lease of each subscriber reads, as "Kind namespace/name".
 	Watched map[object.Key][]string
-	// Page is how many objects a list returns at once; 0 for all.
+	// Page limits the objects of one answer to a list; 0 is no limit.
 	Page int
 
 	mu       sync.Mutex
 	objects  map[object.Key]*unstructured.Unstructured
 	revision int
 	handlers map[schema.GroupVersionKind][]func(object.Key, watch.Cause)
-	known    map[schema.GroupVersionResource]schema.GroupVersionKind
+	resolved map[schema.GroupVersionResource]schema.GroupVersionKind
 }
 
 // Kind is how a kind is served.
 type Kind struct {
-	// Unserved says that no server knows it, and ClusterScoped that its objects are in no
-	// namespace.
 	Unserved, ClusterScoped bool
-	// Preferred is the version that it is served in where another was asked for.
+	// Preferred is the only version that is served; empty for all.
 	Preferred string
-	// Err is why it can't be found out.
+	// Err is the error of discovery.
 	Err error
-	// CRD is its CustomResourceDefinition, if it has one.
+	// CRD is the kind's CustomResourceDefinition; nil for none.
 	CRD *apiextensionsv1.CustomResourceDefinition
-	// State is that of its watches; Synced by default.
+	// State is the state of the kind's watches; Synced by default.
 	State watch.State
 }
 
-// New returns a cluster with the objects of some YAML documents.
+// New returns a cluster with the objects of YAML documents.
 func New(documents ...string) *Cluster {
 	c := &Cluster{
 		Kinds: map[schema.GroupKind]Kind{}, Uncached: map[object.Key]bool{}, Watched: map[object.Key][]string{},
 		objects: map[object.Key]*unstructured.Unstructured{}, handlers: map[schema.GroupVersionKind][]func(object.Key, watch.Cause){},
-		known: map[schema.GroupVersionResource]schema.GroupVersionKind{},
+		resolved: map[schema.GroupVersionResource]schema.GroupVersionKind{},
 	}
-	for _, text := range documents {
-		for _, document := range strings.Split(text, "\n---\n") {
+	for _, document := range strings.Split(strings.Join(documents, "\n---\n"), "\n---\n") {
+		if document != "" {
 			c.Add(Parse(document))
 		}
 	}
 	return c
 }
 
-// Parse reads an object from YAML. It panics on what is none: the text is the test's.
+// Parse reads an object from YAML, and panics where the text is none.
 func Parse(text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -97,147 +95,127 @@ func Parse(text string) *unstructured.Unstructured {
 	return o
 }
 
-// Add stores an object, as somebody else would; one that is there is replaced.
+// Add creates or replaces an object, without a request.
 func (c *Cluster) Add(o *unstructured.Unstructured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.store(o.DeepCopy())
 }
 
-// Remove takes an object away, whatever its finalizers.
-func (c *Cluster) Remove(key object.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.objects, key)
-}
-
-// Object returns an object as it is stored; nil if there is none.
-func (c *Cluster) Object(key object.Key) *unstructured.Unstructured {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.objects[key].DeepCopy()
-}
-
-// Change changes an object, as somebody else would.
+// Change changes an object, without a request.
 func (c *Cluster) Change(key object.Key, change func(*unstructured.Unstructured)) {
 	o := c.Object(key)
 	change(o)
 	c.Add(o)
 }
 
-// Keys are the keys of all objects, sorted.
+// Remove removes an object with its finalizers, without a request.
+func (c *Cluster) Remove(key object.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.objects, key)
+}
+
+// Object returns a copy of an object; nil if there is none.
+func (c *Cluster) Object(key object.Key) *unstructured.Unstructured {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.objects[key].DeepCopy()
+}
+
+// Keys returns the keys of all objects, sorted.
 func (c *Cluster) Keys() []object.Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.keys(func(*unstructured.Unstructured) bool { return true })
+	return slices.SortedFunc(maps.Keys(c.objects), object.Key.Compare)
 }
 
-// Writes returns the requests that change something, and forgets all that were made.
+// Writes returns the requests that write, and resets Requests.
 func (c *Cluster) Writes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := slices.DeleteFunc(c.Requests, func(r string) bool { return strings.HasPrefix(r, "get ") || strings.HasPrefix(r, "list ") })
-	c.Requests = nil
-	if len(out) == 0 {
-		return nil
+	var out []string
+	for _, request := range c.Requests {
+		if !strings.HasPrefix(request, "get ") && !strings.HasPrefix(request, "list ") {
+			out = append(out, request)
+		}
 	}
+	c.Requests = nil
 	return out
 }
 
-// store puts an object in place, under a new resource version. The lock is held.
+// store stores an object under a new resource version, or removes it at its last finalizer, and
+// returns a copy. The lock is held.
 func (c *Cluster) store(o *unstructured.Unstructured) *unstructured.Unstructured {
 	c.revision++
 	o.SetResourceVersion(strconv.Itoa(c.revision))
 	if o.GetUID() == "" {
 		o.SetUID(types.UID(fmt.Sprintf("uid-%d", c.revision)))
 	}
-	key := object.KeyOf(o)
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
-		delete(c.objects, key)
-		return o.DeepCopy()
+		delete(c.objects, object.KeyOf(o))
+	} else {
+		c.objects[object.KeyOf(o)] = o
+		c.resource(o.GroupVersionKind())
 	}
-	c.objects[key] = o
-	c.know(o.GroupVersionKind())
 	return o.DeepCopy()
 }
 
-// keys are those of the objects that pass, sorted. The lock is held.
-func (c *Cluster) keys(pass func(*unstructured.Unstructured) bool) (out []object.Key) {
-	for key, o := range c.objects {
-		if pass(o) {
-			out = append(out, key)
-		}
-	}
-	slices.SortFunc(out, object.Key.Compare)
-	return out
-}
-
-// know notes how a kind is served. The lock is held.
-func (c *Cluster) know(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+// resource returns the resource of a kind, and notes it for Resource. The lock is held.
+func (c *Cluster) resource(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	gvr, _ := meta.UnsafeGuessKindToResource(gvk)
-	c.known[gvr] = gvk
+	c.resolved[gvr] = gvk
 	return gvr
 }
 
-// served says how a kind is served, in this version.
-func (c *Cluster) served(gvk schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced bool, err error) {
+// Resolve implements kube.Resolver.
+func (c *Cluster) Resolve(_ context.Context, gvk schema.GroupVersionKind) (kube.Resource, error) {
 	k := c.Kinds[gvk.GroupKind()]
-	switch {
-	case k.Err != nil:
-		return gvr, false, k.Err
-	case k.Unserved, k.Preferred != "" && k.Preferred != gvk.Version:
-		return gvr, false, &kube.Unavailable{Kind: gvk}
+	if k.Err != nil {
+		return kube.Resource{}, k.Err
+	}
+	if k.Unserved || k.Preferred != "" && k.Preferred != gvk.Version {
+		return kube.Resource{}, &kube.NoKindMatchError{Kind: gvk}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.know(gvk), !k.ClusterScoped, nil
+	return kube.Resource{GVR: c.resource(gvk), Namespaced: !k.ClusterScoped}, nil
 }
 
-// Resolve is that of *kube.Kinds.
-func (c *Cluster) Resolve(_ context.Context, gvk schema.GroupVersionKind) (kube.Resource, error) {
-	gvr, namespaced, err := c.served(gvk)
-	return kube.Resource{GVR: gvr, Namespaced: namespaced}, err
-}
-
-// Availability is that of *kube.Kinds.
+// Availability and CRD are methods of *kube.Kinds.
 func (c *Cluster) Availability(_ context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error) {
 	k := c.Kinds[gk]
-	switch {
-	case k.Err != nil:
-		return schema.GroupVersionKind{}, "", k.Err
-	case k.Unserved:
-		return schema.GroupVersionKind{}, kube.Gone, nil
+	if k.Err != nil || k.Unserved {
+		return schema.GroupVersionKind{}, kube.Gone, k.Err
 	}
 	return gk.WithVersion(k.Preferred), kube.Served, nil
 }
 
-// CRD is that of *kube.Kinds.
 func (c *Cluster) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool) {
-	k := c.Kinds[gk]
-	return k.CRD, k.CRD != nil
+	crd := c.Kinds[gk].CRD
+	return crd, crd != nil
 }
 
-// RESTMapping is that of a meta.RESTMapper.
+// RESTMapping and Reset implement meta.ResettableRESTMapper, as far as it is used.
 func (c *Cluster) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	gvk := gk.WithVersion(c.Kinds[gk].Preferred)
 	if len(versions) > 0 {
 		gvk.Version = versions[0]
 	}
-	gvr, namespaced, err := c.served(gvk)
-	if kube.IsUnavailable(err) {
+	r, err := c.Resolve(context.Background(), gvk)
+	if kube.IsNoKindMatch(err) {
 		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}
 	}
 	scope := meta.RESTScopeRoot
-	if namespaced {
+	if r.Namespaced {
 		scope = meta.RESTScopeNamespace
 	}
-	return &meta.RESTMapping{Resource: gvr, GroupVersionKind: gvk, Scope: scope}, err
+	return &meta.RESTMapping{Resource: r.GVR, GroupVersionKind: gvk, Scope: scope}, err
 }
 
-// Reset is that of a meta.ResettableRESTMapper: nothing is remembered.
 func (c *Cluster) Reset() {}
 
-// Event records an event; see telemetry.Recorder.
+// Event implements telemetry.Recorder.
 func (c *Cluster) Event(_ runtime.Object, severity telemetry.Severity, reason, message string) {
 	c.Events = append(c.Events, fmt.Sprintf("%s %s: %s", severity, reason, message))
 }

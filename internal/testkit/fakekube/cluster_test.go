@@ -19,21 +19,21 @@ const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace:
 
 var key = object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "a"}
 
-// TestWritesCarryWhatTheyWereDecidedOn makes each write of a client after somebody else has
-// changed the object, and after somebody has made it anew.
-func TestWritesCarryWhatTheyWereDecidedOn(t *testing.T) {
+// TestWritesCarryPreconditions makes each write of a client after another client has changed
+// the object, and after another client has recreated it.
+func TestWritesCarryPreconditions(t *testing.T) {
 	change := map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}
 	writes := map[string]struct {
 		write func(context.Context, *kube.Client, *unstructured.Unstructured) error
-		// onChanged and onAnew say whether the write is refused.
-		onChanged, onAnew bool
+		// ifChanged and ifRecreated report whether the write is refused.
+		ifChanged, ifRecreated bool
 	}{
 		"create": {func(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
 			_, err := c.Create(ctx, o, "test")
 			if kube.IsNameTaken(err) {
 				return nil
 			}
-			return errors.New("it takes the place of what is there")
+			return errors.New("it replaces the existing object")
 		}, false, false},
 		"update": {func(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
 			_, err := c.Update(ctx, o, o.GetUID(), "test")
@@ -48,7 +48,7 @@ func TestWritesCarryWhatTheyWereDecidedOn(t *testing.T) {
 			return err
 		}, true, true},
 		"mark": {func(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
-			_, err := c.Mark(ctx, o, change, "test")
+			_, err := c.PatchMetadata(ctx, o, change, "test")
 			return err
 		}, false, true},
 		"status": {func(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
@@ -58,29 +58,29 @@ func TestWritesCarryWhatTheyWereDecidedOn(t *testing.T) {
 		"delete": {func(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error { return c.Delete(ctx, o) }, false, false},
 	}
 	for name, tc := range writes {
-		for _, anew := range []bool{false, true} {
+		for _, recreated := range []bool{false, true} {
 			c := fakekube.New(config)
 			read := c.Object(key)
 			c.Change(key, func(o *unstructured.Unstructured) {
-				if anew {
+				if recreated {
 					o.SetUID("u-2")
 				}
 			})
-			refused := tc.onChanged
-			if anew {
-				refused = tc.onAnew
+			refused := tc.ifChanged
+			if recreated {
+				refused = tc.ifRecreated
 			}
-			if err := tc.write(t.Context(), c.Client(), read); kube.IsGone(err) != refused || err != nil && !refused {
-				t.Errorf("%s, made anew: %t: %v", name, anew, err)
+			if err := tc.write(t.Context(), c.Client(), read); kube.IsStale(err) != refused || err != nil && !refused {
+				t.Errorf("%s, recreated: %t: %v", name, recreated, err)
 			}
-			if anew && c.Object(key) == nil {
-				t.Errorf("%s deletes another incarnation", name)
+			if recreated && c.Object(key) == nil {
+				t.Errorf("%s deletes the recreated object", name)
 			}
 		}
 	}
 }
 
-func TestAnObjectOutlivesItsDeletionByItsFinalizers(t *testing.T) {
+func TestFinalizersKeepADeletedObject(t *testing.T) {
 	c := fakekube.New(config)
 	c.Change(key, func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"x/y"}) })
 	client := c.Client()
@@ -95,7 +95,7 @@ func TestAnObjectOutlivesItsDeletionByItsFinalizers(t *testing.T) {
 	}
 }
 
-func TestPagesAreTheWhole(t *testing.T) {
+func TestPagesListAllObjects(t *testing.T) {
 	c := fakekube.New(config, "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: prod}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: dev}}")
 	c.Page = 2
 	var names []string
@@ -116,19 +116,19 @@ func TestPagesAreTheWhole(t *testing.T) {
 	}
 }
 
-func TestARequestFailsBeforeOrAfterItIsCarriedOut(t *testing.T) {
-	away := errors.New("away")
+func TestRequestsFailBeforeOrAfterTheyTakeEffect(t *testing.T) {
+	errUnavailable := errors.New("unavailable")
 	for _, after := range []bool{false, true} {
 		c := fakekube.New(config)
-		fail := func(string) error { return away }
+		fail := func(string) error { return errUnavailable }
 		if after {
 			c.After = fail
 		} else {
 			c.Before = fail
 		}
 		err := c.Client().Delete(t.Context(), c.Object(key))
-		if !errors.Is(err, away) || (c.Object(key) == nil) != after {
-			t.Errorf("after: %t: %v, and it is there: %t", after, err, c.Object(key) != nil)
+		if !errors.Is(err, errUnavailable) || (c.Object(key) == nil) != after {
+			t.Errorf("after: %t: %v, exists: %t", after, err, c.Object(key) != nil)
 		}
 	}
 }

@@ -16,99 +16,92 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Resource returns the requests about a kind; see dynamic.Interface.
+type obj = unstructured.Unstructured
+
+// Resource implements dynamic.Interface. The resource has been resolved before, or is that of
+// a stored object.
 func (c *Cluster) Resource(gvr schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return requests{cluster: c, kind: c.known[gvr], resource: gvr.GroupResource()}
+	return requests{cluster: c, kind: c.resolved[gvr], resource: gvr.GroupResource()}
 }
 
-// requests are those about the objects of a kind in one namespace, or in all.
+// requests implements dynamic.NamespaceableResourceInterface, as far as controllers use it, for
+// one kind in one namespace or in all.
 type requests struct {
-	dynamic.NamespaceableResourceInterface // what no controller asks for
-	cluster                                *Cluster
-	kind                                   schema.GroupVersionKind
-	resource                               schema.GroupResource
-	namespace                              string
+	dynamic.NamespaceableResourceInterface
+	cluster   *Cluster
+	kind      schema.GroupVersionKind
+	resource  schema.GroupResource
+	namespace string
 }
 
-// Namespace is that of dynamic.Interface.
 func (r requests) Namespace(namespace string) dynamic.ResourceInterface {
 	r.namespace = namespace
 	return r
 }
 
-// make makes a request about an object, as far as the test lets it.
-func (r requests) make(verb, name string, carryOut func(key object.Key, o *unstructured.Unstructured) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+// do records a request and carries it out between Before and After. Requests about an absent
+// object fail, except those that may create it, and lists.
+func (r requests) do(verb, name string, carryOut func(live *obj) (*obj, error)) (*obj, error) {
 	c, key := r.cluster, object.Key{Group: r.kind.Group, Kind: r.kind.Kind, Namespace: r.namespace, Name: name}
-	text := verb + " " + key.String()
+	request := verb + " " + key.String()
 	c.mu.Lock()
-	c.Requests = append(c.Requests, text)
+	c.Requests = append(c.Requests, request)
 	c.mu.Unlock()
 	if c.Before != nil {
-		if err := c.Before(text); err != nil {
+		if err := c.Before(request); err != nil {
 			return nil, err
 		}
 	}
 	c.mu.Lock()
-	answer, err := carryOut(key, c.objects[key].DeepCopy())
+	live, answer, err := c.objects[key].DeepCopy(), (*obj)(nil), error(apierrors.NewNotFound(r.resource, name))
+	if live != nil || verb == "create" || verb == "apply" || verb == "list" {
+		answer, err = carryOut(live)
+	}
 	c.mu.Unlock()
 	if err == nil && c.After != nil {
-		if err := c.After(text); err != nil {
-			return nil, err
-		}
+		err = c.After(request)
 	}
 	return answer, err
 }
 
-func (r requests) absent(name string) error { return apierrors.NewNotFound(r.resource, name) }
-
-// matches is the error of a write that is meant for another incarnation or revision.
-func (r requests) matches(live *unstructured.Unstructured, uid types.UID, revision string) error {
-	if uid != "" && uid != live.GetUID() || revision != "" && revision != live.GetResourceVersion() {
+// precondition fails where the UID or the resource version of a request is not the live one.
+func (r requests) precondition(live *obj, uid types.UID, version string) error {
+	if uid != "" && uid != live.GetUID() || version != "" && version != live.GetResourceVersion() {
 		return apierrors.NewConflict(r.resource, live.GetName(), nil)
 	}
 	return nil
 }
 
-// Get is that of dynamic.Interface.
-func (r requests) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
-	return r.make("get", name, func(_ object.Key, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if live == nil {
-			return nil, r.absent(name)
-		}
-		return live, nil
-	})
+func (r requests) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*obj, error) {
+	return r.do("get", name, func(live *obj) (*obj, error) { return live, nil })
 }
 
-// List is that of dynamic.Interface.
 func (r requests) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	list := &unstructured.UnstructuredList{Object: map[string]any{}}
-	_, err := r.make("list", "", func(object.Key, *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		selector, err := labels.Parse(options.LabelSelector)
-		if err != nil {
-			return nil, err
-		}
-		keys := r.cluster.keys(func(o *unstructured.Unstructured) bool {
-			return o.GroupVersionKind() == r.kind && (r.namespace == "" || o.GetNamespace() == r.namespace) && selector.Matches(labels.Set(o.GetLabels()))
-		})
+	selector, err := labels.Parse(options.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.do("list", "", func(*obj) (*obj, error) {
+		found := r.cluster.find(r.kind.GroupKind(), r.namespace, selector)
 		from, _ := strconv.Atoi(options.Continue)
-		keys = keys[min(from, len(keys)):]
-		if page := r.cluster.Page; page > 0 && len(keys) > page {
-			keys = keys[:page]
+		found = found[min(from, len(found)):]
+		if page := r.cluster.Page; page > 0 && len(found) > page {
+			found = found[:page]
 			list.SetContinue(strconv.Itoa(from + page))
 		}
-		for _, key := range keys {
-			list.Items = append(list.Items, *r.cluster.objects[key].DeepCopy())
+		for _, o := range found {
+			list.Items = append(list.Items, *o)
 		}
 		return nil, nil
 	})
 	return list, err
 }
 
-// Create is that of dynamic.Interface. It notes who has made the object.
-func (r requests) Create(_ context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
-	return r.make("create", o.GetName(), func(_ object.Key, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r requests) Create(_ context.Context, o *obj, options metav1.CreateOptions, _ ...string) (*obj, error) {
+	return r.do("create", o.GetName(), func(live *obj) (*obj, error) {
 		if live != nil {
 			return nil, apierrors.NewAlreadyExists(r.resource, o.GetName())
 		}
@@ -119,113 +112,84 @@ func (r requests) Create(_ context.Context, o *unstructured.Unstructured, option
 	})
 }
 
-// Apply is that of dynamic.Interface. Fields are nobody's: it merges.
-func (r requests) Apply(_ context.Context, name string, o *unstructured.Unstructured, _ metav1.ApplyOptions, _ ...string) (*unstructured.Unstructured, error) {
-	body, err := o.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return r.make("apply", name, func(_ object.Key, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if live == nil && o.GetUID() == "" {
-			return r.cluster.store(o.DeepCopy()), nil
-		}
-		if live == nil {
+// Apply merges: there is no field management.
+func (r requests) Apply(_ context.Context, name string, o *obj, _ metav1.ApplyOptions, _ ...string) (*obj, error) {
+	return r.do("apply", name, func(live *obj) (*obj, error) {
+		if live == nil && o.GetUID() != "" {
 			return nil, apierrors.NewConflict(r.resource, name, nil)
 		}
-		return r.merge(live, body, jsonpatch.MergePatch)
+		if live == nil {
+			return r.cluster.store(o.DeepCopy()), nil
+		}
+		body, err := o.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		return r.patch(live, types.MergePatchType, body, false)
 	})
 }
 
-func (r requests) merge(live *unstructured.Unstructured, body []byte, merge func(doc, body []byte) ([]byte, error)) (*unstructured.Unstructured, error) {
-	before, err := live.MarshalJSON()
+func (r requests) Patch(_ context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string) (*obj, error) {
+	verb, dryRun := "patch", len(options.DryRun) > 0
+	if dryRun {
+		verb = "dry-run patch"
+	}
+	return r.do(verb, name, func(live *obj) (*obj, error) { return r.patch(live, kind, body, dryRun) })
+}
+
+func (r requests) patch(live *obj, kind types.PatchType, body []byte, dryRun bool) (*obj, error) {
+	raw, err := live.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	after, err := merge(before, body)
+	if kind != types.JSONPatchType {
+		raw, err = jsonpatch.MergePatch(raw, body)
+	} else if operations, decodeErr := jsonpatch.DecodePatch(body); decodeErr != nil {
+		return nil, decodeErr
+	} else {
+		raw, err = operations.Apply(raw)
+	}
 	if err != nil {
 		return nil, err
 	}
-	next := &unstructured.Unstructured{}
-	if err := next.UnmarshalJSON(after); err != nil {
+	next := &obj{}
+	if err := next.UnmarshalJSON(raw); err != nil {
 		return nil, err
 	}
-	if err := r.matches(live, next.GetUID(), next.GetResourceVersion()); err != nil {
-		return nil, err
+	if err := r.precondition(live, next.GetUID(), next.GetResourceVersion()); err != nil || dryRun {
+		return next, err
 	}
 	return r.cluster.store(next), nil
 }
 
-// Patch is that of dynamic.Interface.
-func (r requests) Patch(_ context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string) (*unstructured.Unstructured, error) {
-	return r.make(dry("patch", options.DryRun), name, func(_ object.Key, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if live == nil {
-			return nil, r.absent(name)
-		}
-		merge := jsonpatch.MergePatch
-		if kind == types.JSONPatchType {
-			merge = func(doc, body []byte) ([]byte, error) {
-				patch, err := jsonpatch.DecodePatch(body)
-				if err != nil {
-					return nil, err
-				}
-				return patch.Apply(doc)
-			}
-		}
-		answer, err := r.merge(live.DeepCopy(), body, merge)
-		if err == nil && len(options.DryRun) > 0 {
-			r.cluster.store(live)
-		}
-		return answer, err
-	})
+func (r requests) Update(_ context.Context, o *obj, _ metav1.UpdateOptions, _ ...string) (*obj, error) {
+	return r.update("update", o, func(*obj) *obj { return o.DeepCopy() })
 }
 
-// dry names a request that is only checked.
-func dry(verb string, dryRun []string) string {
-	if len(dryRun) > 0 {
-		return "dry-run " + verb
-	}
-	return verb
-}
-
-func (r requests) update(verb string, o *unstructured.Unstructured, into func(live *unstructured.Unstructured) *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return r.make(verb, o.GetName(), func(_ object.Key, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if live == nil {
-			return nil, r.absent(o.GetName())
-		}
-		if err := r.matches(live, o.GetUID(), o.GetResourceVersion()); err != nil {
-			return nil, err
-		}
-		return r.cluster.store(into(live)), nil
-	})
-}
-
-// Update is that of dynamic.Interface.
-func (r requests) Update(_ context.Context, o *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string) (*unstructured.Unstructured, error) {
-	return r.update("update", o, func(*unstructured.Unstructured) *unstructured.Unstructured { return o.DeepCopy() })
-}
-
-// UpdateStatus is that of dynamic.Interface.
-func (r requests) UpdateStatus(_ context.Context, o *unstructured.Unstructured, _ metav1.UpdateOptions) (*unstructured.Unstructured, error) {
-	return r.update("update-status", o, func(live *unstructured.Unstructured) *unstructured.Unstructured {
+func (r requests) UpdateStatus(_ context.Context, o *obj, _ metav1.UpdateOptions) (*obj, error) {
+	return r.update("update-status", o, func(live *obj) *obj {
 		live.Object["status"] = o.DeepCopy().Object["status"]
 		return live
 	})
 }
 
-// Delete is that of dynamic.Interface.
-func (r requests) Delete(_ context.Context, name string, options metav1.DeleteOptions, _ ...string) error {
-	_, err := r.make("delete", name, func(key object.Key, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if live == nil {
-			return nil, r.absent(name)
+func (r requests) update(verb string, o *obj, next func(live *obj) *obj) (*obj, error) {
+	return r.do(verb, o.GetName(), func(live *obj) (*obj, error) {
+		if err := r.precondition(live, o.GetUID(), o.GetResourceVersion()); err != nil {
+			return nil, err
 		}
+		return r.cluster.store(next(live)), nil
+	})
+}
+
+func (r requests) Delete(_ context.Context, name string, options metav1.DeleteOptions, _ ...string) error {
+	_, err := r.do("delete", name, func(live *obj) (*obj, error) {
 		if p := options.Preconditions; p != nil && p.UID != nil {
-			if err := r.matches(live, *p.UID, ""); err != nil {
+			if err := r.precondition(live, *p.UID, ""); err != nil {
 				return nil, err
 			}
 		}
-		if len(live.GetFinalizers()) == 0 {
-			delete(r.cluster.objects, key)
-		} else if live.GetDeletionTimestamp() == nil {
+		if live.GetDeletionTimestamp() == nil {
 			now := metav1.Unix(0, 0)
 			live.SetDeletionTimestamp(&now)
 			r.cluster.store(live)

@@ -1,8 +1,8 @@
-// Package golden compares what code gives with what files have recorded. Tests that use it
-// rewrite those files when they run with -update.
+// Package golden compares the output of code with recorded files. With -update, tests rewrite
+// the files.
 //
-// An archive is a txtar file: a comment that says what it shows, input files, and the files
-// that are expected, with names that begin with "want-".
+// An archive is a txtar file: a comment that explains it, input files, and expected files,
+// the names of which begin with "want-".
 package golden
 
 import (
@@ -14,11 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"sigs.k8s.io/yaml"
 )
 
 var update = flag.Bool("update", false, "rewrite what golden files expect")
 
-// prefix begins the names of files that are expected.
+// prefix begins the names of expected files.
 const prefix = "want-"
 
 // Update reports whether tests run with -update.
@@ -26,7 +27,7 @@ func Update() bool { return *update }
 
 // Archive is one golden archive.
 type Archive struct {
-	// Name is the file's name without its extension, Path where it is.
+	// Name is the name of the archive's file without its extension, Path its path.
 	Name, Path string
 	// Input holds the input files by name.
 	Input map[string]string
@@ -39,19 +40,19 @@ type Archive struct {
 // Wants reports whether the archive has an expected file want-NAME.
 func (a *Archive) Wants(name string) bool { return a.wants[name] }
 
-// Fresh reports whether the archive has no expected files yet.
-func (a *Archive) Fresh() bool { return len(a.wants) == 0 }
+// IsNew reports whether the archive has no expected files yet.
+func (a *Archive) IsNew() bool { return len(a.wants) == 0 }
 
-// Got adds the file want-NAME to what the code gives. Files are written in the order in
-// which they are added; an empty text is an empty file.
-func (a *Archive) Got(name, text string) {
+// Record adds the file want-NAME to the output. Files are compared and written in the order
+// in which they are recorded; an empty text is an empty file.
+func (a *Archive) Record(name, text string) {
 	if text = strings.TrimRight(text, "\n"); text != "" {
 		text += "\n"
 	}
 	a.got = append(a.got, txtar.File{Name: prefix + name, Data: []byte(text)})
 }
 
-// Read reads the archives that match the pattern. A pattern without matches fails the test.
+// Read reads the archives that match the pattern. The test fails if there are none.
 func Read(tb testing.TB, pattern string) []*Archive {
 	tb.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -83,9 +84,8 @@ func Read(tb testing.TB, pattern string) []*Archive {
 	return out
 }
 
-// Run runs a subtest for each archive that matches the pattern. Render adds to the archive
-// what the code gives for its input; that must be what the archive expects, and the same
-// when it is rendered twice.
+// Run runs a subtest for each archive that matches the pattern. Render records the output for
+// the archive's input. The output must equal the expected files, also when rendered twice.
 func Run(t *testing.T, pattern string, render func(*testing.T, *Archive)) {
 	t.Helper()
 	for _, a := range Read(t, pattern) {
@@ -99,7 +99,7 @@ func Run(t *testing.T, pattern string, render func(*testing.T, *Archive)) {
 	}
 }
 
-// render returns the archive with its expectations replaced.
+// render returns the archive with its expected files replaced by the output.
 func (a *Archive) render(t *testing.T, render func(*testing.T, *Archive)) string {
 	t.Helper()
 	a.got = nil
@@ -112,6 +112,16 @@ func (a *Archive) render(t *testing.T, render func(*testing.T, *Archive)) string
 	}
 	out.Files = append(out.Files, a.got...)
 	return string(txtar.Format(out))
+}
+
+// YAML renders a value as YAML.
+func YAML(tb testing.TB, v any) string {
+	tb.Helper()
+	raw, err := yaml.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(raw)
 }
 
 // Compare fails the test unless the file holds the text.

@@ -22,25 +22,25 @@ func write(t *testing.T, text string) (path string) {
 	return path
 }
 
-func TestInputAndExpectationsAreToldApart(t *testing.T) {
+func TestInputAndExpectedFilesAreDistinguished(t *testing.T) {
 	Run(t, write(t, recorded), func(t *testing.T, a *Archive) {
 		if a.Name != "hello" || len(a.Input) != 1 || a.Input["name"] != "Ann\n" {
 			t.Errorf("read %s: %v", a.Name, a.Input)
 		}
-		if !a.Wants("greeting") || a.Wants("name") || a.Fresh() {
-			t.Error("what is expected is read wrongly")
+		if !a.Wants("greeting") || a.Wants("name") || a.IsNew() {
+			t.Error("wrong expected files")
 		}
-		a.Got("greeting", "Hello Ann.")
+		a.Record("greeting", "Hello Ann.")
 	})
 }
 
-func TestUpdateReplacesExpectationsAlone(t *testing.T) {
+func TestUpdateReplacesOnlyExpectedFiles(t *testing.T) {
 	*update = true
 	t.Cleanup(func() { *update = false })
 	path := write(t, recorded)
 	Run(t, path, func(_ *testing.T, a *Archive) {
-		a.Got("greeting", "Good morning Ann.\n\n")
-		a.Got("nothing", "")
+		a.Record("greeting", "Good morning Ann.\n\n")
+		a.Record("nothing", "")
 	})
 	const want = "It says hello.\n-- name --\nAnn\n-- want-greeting --\nGood morning Ann.\n-- want-nothing --\n"
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {

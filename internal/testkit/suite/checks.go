@@ -10,18 +10,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// Check says what an object lacks to be as it should; it gets nil where there is none.
+// Check returns why an object is not as expected, or nil. It gets nil for an absent object.
 type Check = func(*unstructured.Unstructured) error
 
-// Exists checks that there is an object.
-func Exists(o *unstructured.Unstructured) error {
+// IsPresent checks that the object exists.
+func IsPresent(o *unstructured.Unstructured) error {
 	if o == nil {
 		return errors.New("does not exist")
 	}
 	return nil
 }
 
-// All checks that every check holds.
+// All checks that the object exists and that every check passes.
 func All(checks ...Check) Check {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -36,8 +36,8 @@ func All(checks ...Check) Check {
 	}
 }
 
-// Field checks a field's value; a nil value means that it isn't there.
-func Field(want any, path ...string) Check {
+// HasField checks the value of a field; nil means that the field is absent.
+func HasField(want any, path ...string) Check {
 	return func(o *unstructured.Unstructured) error {
 		got, found, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 		if !found {
@@ -50,17 +50,17 @@ func Field(want any, path ...string) Check {
 	}
 }
 
-// ConditionIs checks a condition's status, its reason, and what its message
-// contains.
-func ConditionIs(kind, status, reason string, contains ...string) Check {
+// HasCondition checks the status, the reason (unless it is empty) and parts of the message
+// of a condition.
+func HasCondition(kind, status, reason string, contains ...string) Check {
 	return func(o *unstructured.Unstructured) error {
-		if got := testkit.Condition(o, kind); got != status {
+		if got := testkit.ConditionStatus(o, kind); got != status {
 			return fmt.Errorf("condition %s is %q, not %q", kind, got, status)
 		}
-		if got := testkit.ReasonOf(o, kind); reason != "" && got != reason {
+		if got := testkit.ConditionReason(o, kind); reason != "" && got != reason {
 			return fmt.Errorf("condition %s has reason %q, not %q", kind, got, reason)
 		}
-		message := testkit.Message(o, kind)
+		message := testkit.ConditionMessage(o, kind)
 		for _, text := range contains {
 			if !strings.Contains(message, text) {
 				return fmt.Errorf("condition %s does not say %q: %s", kind, text, message)
@@ -70,8 +70,9 @@ func ConditionIs(kind, status, reason string, contains ...string) Check {
 	}
 }
 
-// ProblemOf checks that the status tells a problem of a node in the status.
-func ProblemOf(node string, contains ...string) Check {
+// HasProblem checks that status.problems has a problem of a node whose message contains all
+// given texts.
+func HasProblem(node string, contains ...string) Check {
 	return func(o *unstructured.Unstructured) error {
 		problems, _, _ := unstructured.NestedSlice(o.Object, "status", "problems")
 		for _, p := range problems {

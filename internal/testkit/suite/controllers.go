@@ -15,17 +15,17 @@ import (
 // Controllers are running controllers.
 type Controllers struct {
 	*server.Controllers
-	// Stop stops them and returns what they ended with: an error where the test has
-	// cut them off from the API server.
+	// Stop stops the controllers and returns the error of their Run: one is expected where
+	// the test has cut them off from the API server.
 	Stop func() error
 }
 
-// Start runs controllers that a test has for itself, on a server that no others serve.
-// What the options leave out is chosen for tests. Whoever starts them stops them.
+// Start runs controllers for one test, on a server on which no others run. It sets options
+// that are left out to what suits tests. The caller calls Stop.
 func Start(t *testing.T, o server.Options) *Controllers {
 	t.Helper()
 	if o.Events == nil {
-		o.Events = Silent{}
+		o.Events = DiscardEvents{}
 	}
 	if o.Workers == 0 {
 		o.Workers = 4
@@ -37,7 +37,7 @@ func Start(t *testing.T, o server.Options) *Controllers {
 	return c
 }
 
-// launch runs controllers until they are stopped.
+// launch runs controllers until their Stop is called.
 func launch(o server.Options) (*Controllers, error) {
 	o.Version = "test"
 	if o.Log.GetSink() == nil {
@@ -56,8 +56,8 @@ func launch(o server.Options) (*Controllers, error) {
 	})}, nil
 }
 
-// Silent records no events.
-type Silent struct{}
+// DiscardEvents is a recorder that drops all events.
+type DiscardEvents struct{}
 
 // Event does nothing.
-func (Silent) Event(runtime.Object, telemetry.Severity, string, string) {}
+func (DiscardEvents) Event(runtime.Object, telemetry.Severity, string, string) {}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Box is a definition of one ConfigMap, the smallest thing that can be owned.
+// Box is the smallest definition: its instances consist of one ConfigMap.
 const Box = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -25,20 +25,20 @@ spec:
 // BoxInstance is an instance of Box.
 const BoxInstance = "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: x, namespace: $NS}\n"
 
-// SubnetKind is a kind of somebody else's, the status of which a test fills in by SetSubnet.
-var SubnetKind = CRDText("$GROUP", "v1alpha1", "Subnet",
+// SubnetCRD defines a kind that no controller serves; tests write its status by SetSubnet.
+var SubnetCRD = CRDText("$GROUP", "v1alpha1", "Subnet",
 	"{type: object, properties: {spec: {type: object, properties: {cidr: {type: string}}}, status: {type: object, properties: {id: {type: string}}}}}")
 
-// SetSubnet waits until the Subnet x is there, and sets the ID in its status.
+// SetSubnet waits until the Subnet x exists, and sets the ID in its status.
 func (s Suite) SetSubnet(t *testing.T, id string) {
 	t.Helper()
-	s.Await(t, s.Kind("Subnet"), s.NS, "x", Exists)
+	s.Await(t, s.Kind("Subnet"), s.NS, "x", IsPresent)
 	s.SetStatus(t, s.Kind("Subnet"), s.NS, "x", map[string]any{"id": id})
 }
 
-// XRD is a CompositeResourceDefinition in the test's group, written in version v1 or v2,
-// whose composites have the given properties of spec and status. More are further lines
-// of its own spec.
+// XRD is a CompositeResourceDefinition in the test's group, in API version v1 or v2, whose
+// composites have the given properties in spec and status. More are further lines of the
+// definition's own spec.
 func XRD(version, kind, spec, status string, more ...string) string {
 	plural := strings.ToLower(kind) + "s"
 	lines := ""
@@ -65,8 +65,8 @@ spec:
 `
 }
 
-// CRDText is a CustomResourceDefinition of a namespaced kind that has a status, with the
-// schema of its objects.
+// CRDText is a CustomResourceDefinition of a namespaced kind with a status subresource and
+// the given schema.
 func CRDText(group, version, kind, schema string) string {
 	singular := strings.ToLower(kind)
 	return `
@@ -87,7 +87,7 @@ spec:
 `
 }
 
-// UsageNode is a node of a definition that is a Usage of the dialect's, with its spec.
+// UsageNode is a node of a definition that is a Crossplane Usage with the given spec.
 func UsageNode(id, name, spec string) string {
 	return `
     - id: ` + id + `
@@ -98,7 +98,7 @@ func UsageNode(id, name, spec string) string {
         spec: ` + spec
 }
 
-// RefTo refers to the ConfigMap of a node of the same definition, as a Usage does.
-func RefTo(node string) string {
+// UsageRef is a Usage's reference to the ConfigMap of a node of the same definition.
+func UsageRef(node string) string {
 	return `{apiVersion: v1, kind: ConfigMap, resourceRef: {name: "${` + node + `.metadata.name}"}}`
 }

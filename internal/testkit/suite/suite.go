@@ -1,6 +1,6 @@
-// Package suite gives tests of the engine a corner of a real API server where the
-// controllers run: all tests of a package share one set, each with kinds and a
-// namespace of its own.
+// Package suite runs the controllers against a real API server for the tests of a package:
+// all tests share one set of controllers, and each test has an API group and a namespace of
+// its own.
 package suite
 
 import (
@@ -26,48 +26,48 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// shared are the controllers that all tests of a package use.
+// shared holds the controllers that all tests of a package use.
 var shared struct {
 	once    sync.Once
 	options server.Options
-	prepare func(*testing.T, *testkit.World)
+	prepare func(*testing.T, *testkit.Cluster)
 	stop    func()
 	err     error
 }
 
-// Main runs a package's tests with controllers that have the given options, on top
-// of what a test needs. Prepare, if there is one, is done before they start.
-func Main(m *testing.M, options server.Options, prepare func(*testing.T, *testkit.World)) int {
+// Main runs a package's tests with controllers that have the given options, completed with
+// what tests need. It calls prepare, unless that is nil, before the controllers start.
+func Main(m *testing.M, options server.Options, prepare func(*testing.T, *testkit.Cluster)) int {
 	shared.options, shared.prepare, shared.stop = options, prepare, func() {}
 	testkit.AtExit(func() { shared.stop() })
 	return testkit.Main(m)
 }
 
-// Suite is a test's own corner of the shared cluster.
+// Suite is one test's share of the cluster: its API group and its namespace.
 type Suite struct {
-	*testkit.World
+	*testkit.Cluster
 	Config *rest.Config
-	// Group is of the kinds that the test defines, NS where it puts objects.
+	// Group is the API group of the kinds that the test defines, NS the namespace of its
+	// objects.
 	Group, NS string
 }
 
-// Begin returns a corner of the cluster with the controllers running; the test
-// runs beside others.
-func Begin(t *testing.T) Suite {
+// New returns a Suite with running controllers, and marks the test as parallel.
+func New(t *testing.T) Suite {
 	t.Helper()
 	t.Parallel()
-	return Alone(t)
+	return NewSerial(t)
 }
 
-// Alone is Begin for a test that measures, and runs while no other does.
-func Alone(t *testing.T) Suite {
+// NewSerial is New for a test that measures: it runs while no other test does.
+func NewSerial(t *testing.T) Suite {
 	t.Helper()
-	config := testkit.Exclusive(t)
+	config := testkit.ExclusiveServer(t)
 	shared.once.Do(func() { start(t, config) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	s := Suite{World: testkit.NewWorld(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}
+	s := Suite{Cluster: testkit.NewCluster(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.dump(t)
@@ -76,19 +76,19 @@ func Alone(t *testing.T) Suite {
 	return s
 }
 
-// start runs the controllers, as the user whom the options' configuration
-// impersonates, and through its transport, if it says so.
+// start runs the controllers. Where the options have a configuration, the controllers use
+// its impersonation and its transport.
 func start(t *testing.T, config *rest.Config) {
 	t.Helper()
 	if shared.prepare != nil {
-		shared.prepare(t, testkit.NewWorld(t, config))
+		shared.prepare(t, testkit.NewCluster(t, config))
 	}
 	options := shared.options
 	if os.Getenv("ESPALIER_TEST_LOG") != "" {
 		options.Log = funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, time.Now().Format("15:04:05.000"), prefix, args) }, funcr.Options{Verbosity: 1})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	recorder, err := recording(ctx, kubernetes.NewForConfigOrDie(config))
+	recorder, err := newRecorder(ctx, kubernetes.NewForConfigOrDie(config))
 	if err != nil {
 		cancel()
 		shared.err = err
@@ -112,7 +112,7 @@ func start(t *testing.T, config *rest.Config) {
 	shared.stop = func() { _ = c.Stop(); cancel() }
 }
 
-// dump prints the test's definitions and instances with their conditions.
+// dump logs the status of the test's definitions, and their instances.
 func (s Suite) dump(t *testing.T) {
 	ctx := context.Background()
 	definitions, err := s.Client.Resource(RGD.GroupVersion().WithResource("resourcegraphdefinitions")).List(ctx, metav1.ListOptions{})
@@ -125,7 +125,7 @@ func (s Suite) dump(t *testing.T) {
 		if group, _, _ := unstructured.NestedString(d.Object, "spec", "schema", "group"); group != s.Group {
 			continue
 		}
-		t.Logf("%s\n%s", d.GetName(), testkit.Show(&unstructured.Unstructured{Object: map[string]any{"status": d.Object["status"]}}))
+		t.Logf("%s\n%s", d.GetName(), testkit.JSON(&unstructured.Unstructured{Object: map[string]any{"status": d.Object["status"]}}))
 		kind, _, _ := unstructured.NestedString(d.Object, "spec", "schema", "kind")
 		list, err := s.Client.Resource(schema.GroupVersionResource{Group: s.Group, Version: "v1alpha1", Resource: strings.ToLower(kind) + "s"}).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -133,13 +133,13 @@ func (s Suite) dump(t *testing.T) {
 			continue
 		}
 		for j := range list.Items {
-			t.Log(testkit.Show(&list.Items[j]))
+			t.Log(testkit.JSON(&list.Items[j]))
 		}
 	}
 }
 
-// recording returns a recorder that writes real events.
-func recording(ctx context.Context, client kubernetes.Interface) (telemetry.Recorder, error) {
+// newRecorder returns a recorder that writes Event objects.
+func newRecorder(ctx context.Context, client kubernetes.Interface) (telemetry.Recorder, error) {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, err
@@ -147,16 +147,16 @@ func recording(ctx context.Context, client kubernetes.Interface) (telemetry.Reco
 	return telemetry.NewRecorder(broadcaster.NewRecorder(runtime.NewScheme(), "espalier")), nil
 }
 
-// Text fills in the test's group and namespace.
-func (s Suite) Text(yaml string) string {
+// Expand replaces $GROUP and $NS by the test's group and namespace, and $ID by a unique
+// prefix for names of cluster-scoped objects.
+func (s Suite) Expand(yaml string) string {
 	return strings.NewReplacer("$GROUP", s.Group, "$NS", s.NS, "$ID", strings.SplitN(s.Group, ".", 2)[0]).Replace(yaml)
 }
 
-// Put applies a text with $GROUP, $NS and $ID filled in; $ID is a unique
-// prefix for names of cluster-scoped objects.
-func (s Suite) Put(t *testing.T, yaml string) {
+// Apply applies the objects of a YAML text after Expand, and returns them as stored.
+func (s Suite) Apply(t *testing.T, yaml string) []*unstructured.Unstructured {
 	t.Helper()
-	s.Apply(t, s.Text(yaml))
+	return s.Cluster.Apply(t, s.Expand(yaml))
 }
 
 // Kind is one of the test's own kinds.
@@ -164,25 +164,25 @@ func (s Suite) Kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.Group, Version: "v1alpha1", Kind: name}
 }
 
-// Name is the name of a cluster-scoped object of the test's.
-func (s Suite) Name(name string) string { return s.Text("$ID-" + name) }
+// Name is the name of a cluster-scoped object of the test, as $ID-name in a text.
+func (s Suite) Name(name string) string { return s.Expand("$ID-" + name) }
 
-// Active waits until definitions serve.
-func (s Suite) Active(t *testing.T, names ...string) {
+// AwaitDefinitions waits until ResourceGraphDefinitions of the test are ready.
+func (s Suite) AwaitDefinitions(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		s.AwaitReady(t, RGD, "", s.Name(name))
 	}
 }
 
-// AwaitEvent waits for an event about an object of a name.
+// AwaitEvent waits for an event about an object of the given name, of any kind.
 func (s Suite) AwaitEvent(t *testing.T, about, reason string, contains ...string) {
 	t.Helper()
 	s.awaitEvent(t, s.NS, func(_, name string) bool { return name == about }, about, reason, contains)
 }
 
-// AwaitEventOn waits for an event about this very object; events about objects of no
-// namespace are in the namespace default.
+// AwaitEventOn waits for an event about an object of the same kind and name; events about
+// cluster-scoped objects are in the namespace default.
 func (s Suite) AwaitEventOn(t *testing.T, o *unstructured.Unstructured, reason string, contains ...string) {
 	t.Helper()
 	namespace := o.GetNamespace()
@@ -196,7 +196,7 @@ func (s Suite) AwaitEventOn(t *testing.T, o *unstructured.Unstructured, reason s
 func (s Suite) awaitEvent(t *testing.T, namespace string, is func(kind, name string) bool, about, reason string, contains []string) {
 	t.Helper()
 	kind := schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}
-	err := testkit.AwaitAny(t.Context(), s.Of(t, kind, namespace), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), s.Resource(t, kind, namespace), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		var seen []string
 		for _, o := range objects {
 			kind, _, _ := unstructured.NestedString(o.Object, "regarding", "kind")

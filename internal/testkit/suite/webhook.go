@@ -15,9 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// Refusing is an admission webhook that refuses every request with the given status, after
-// doing something, if that isn't nil. It returns how the API server reaches it.
-func Refusing(t *testing.T, status metav1.Status, do func(*admissionv1.AdmissionRequest)) map[string]any {
+// RefusingWebhook serves an admission webhook that denies every request with the given
+// status, after calling do unless that is nil. It returns the webhook's clientConfig.
+func RefusingWebhook(t *testing.T, status metav1.Status, do func(*admissionv1.AdmissionRequest)) map[string]any {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
@@ -39,11 +39,12 @@ func Refusing(t *testing.T, status metav1.Status, do func(*admissionv1.Admission
 
 var webhookConfiguration = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
 
-// AskInNamespace has the API server ask a webhook about requests in the test's namespace
-// that match a rule, from when refused reports that it does. Clear ends that.
-func (s Suite) AskInNamespace(t *testing.T, webhook map[string]any, rule string, refused func() bool) (clear func()) {
+// ConfigureWebhook makes the API server call a webhook for requests in the test's namespace
+// that match a rule. It returns once refused reports a denied request, since the API server
+// does not publish when a configuration takes effect. Clear deletes the configuration.
+func (s Suite) ConfigureWebhook(t *testing.T, webhook map[string]any, rule string, refused func() bool) (clear func()) {
 	t.Helper()
-	o := testkit.Parse(t, s.Text(`
+	o := testkit.Parse(t, s.Expand(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: $ID-guard}
@@ -59,7 +60,6 @@ webhooks:
 	if _, err := s.TryApply(t, o); err != nil {
 		t.Fatal(err)
 	}
-	// When it begins to ask, the API server tells nobody.
-	testkit.Poll(t, "the webhook is asked", refused)
+	testkit.Poll(t, "the webhook is called", refused)
 	return func() { s.Delete(t, webhookConfiguration, "", o.GetName()) }
 }

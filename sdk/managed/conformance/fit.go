@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
@@ -55,7 +55,7 @@ func (l *life) fitting(o external.Observation) {
 		return
 	}
 	wanted, _, _ := unstructured.NestedMap(l.object.Object, "spec", "forProvider")
-	if !reflect.DeepEqual(carry.Unset(wanted, o.LateInit), o.LateInit) {
+	if !reflect.DeepEqual(execute.MissingFields(wanted, o.LateInit), o.LateInit) {
 		l.fails(LateInitOfUnset, "it is %v, and spec.forProvider has %v already", o.LateInit, wanted)
 	}
 	if field := l.lost(o.LateInit, "spec", "forProvider"); field != "" {

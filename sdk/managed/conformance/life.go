@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -120,7 +120,7 @@ const mostSteps = 64
 func (l *life) pass(ctx context.Context) (died bool) {
 	raw, err := l.connect(ctx, l.object)
 	if err != nil {
-		l.last = operation.Step{Do: operation.Rest, Err: err}
+		l.last = operation.Step{Do: operation.Finish, Err: err}
 		return false
 	}
 	session := &guard{Session: raw, life: l}
@@ -128,13 +128,13 @@ func (l *life) pass(ctx context.Context) (died bool) {
 	s := operation.State{Caps: l.port.Caps(), MarkOwner: l.owner(), Requests: map[external.Verb]external.Request{},
 		KeyFrom: l.object.GetAnnotations()[resource.ExternalNameAnnotation]}
 	if s.Key, err = session.Identify(); err != nil {
-		l.last = operation.Step{Do: operation.Rest, Err: err}
+		l.last = operation.Step{Do: operation.Finish, Err: err}
 		return false
 	}
 	for range mostSteps {
 		l.recall(&s)
 		step := operation.Next(s)
-		if step.Do == operation.Rest {
+		if step.Do == operation.Finish {
 			l.rest(&s, step)
 			return false
 		}
@@ -148,7 +148,7 @@ func (l *life) pass(ctx context.Context) (died bool) {
 
 // recall brings the state up to what is stored.
 func (l *life) recall(s *operation.State) {
-	s.Resource, s.Now, s.Random = carry.ResourceOf(l.object, poll), l.time.Now(), l.world.text("r")
+	s.Resource, s.Now, s.Random = execute.ReadResource(l.object, poll), l.time.Now(), l.world.text("r")
 	_, own := l.own()
 	s.Binding = own.spec.DeepCopy()
 }
@@ -171,7 +171,7 @@ func (l *life) carryOut(ctx context.Context, session port.Session, s *operation.
 	if step.Binding != nil {
 		l.note("%s %s", step.Do, step.Binding.Phase)
 	}
-	if err := carry.Out(ctx, session, store{l}, s, step, l.port.Timeout, nil); err != nil {
+	if err := execute.Step(ctx, session, store{l}, s, step, execute.Limits{Timeout: l.port.Timeout}); err != nil {
 		l.fails(SuiteMakesSense, "%s: %v", step.Do, err)
 	}
 	if dies {
@@ -199,8 +199,8 @@ func (l *life) send(ctx context.Context, i external.Intent) {
 func (l *life) rest(s *operation.State, step operation.Step) {
 	l.last = step
 	l.note("rest: %s %s %s", step.Synced.Status, step.Synced.Reason, step.Synced.Message)
-	if s.Look != nil && s.Look.Presence == external.Present && s.Look.AtProvider != nil && jsonProblem(s.Look.AtProvider) == "" {
-		_ = unstructured.SetNestedMap(l.object.Object, s.Look.AtProvider, "status", "atProvider") // status is a map
+	if s.Observed != nil && s.Observed.Presence == external.Present && s.Observed.AtProvider != nil && jsonProblem(s.Observed.AtProvider) == "" {
+		_ = unstructured.SetNestedMap(l.object.Object, s.Observed.AtProvider, "status", "atProvider") // status is a map
 	}
 }
 

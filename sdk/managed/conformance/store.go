@@ -6,16 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/managed/carry"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// store keeps a life's object and binding in its world: see carry.Store.
+// store keeps a life's object and binding in its world: see execute.Store.
 type store struct{ *life }
 
-// Claim puts the finalizer on, or takes it off.
-func (s store) Claim(_ context.Context, claimed bool) error {
+// SetFinalizer puts the finalizer on, or takes it off.
+func (s store) SetFinalizer(_ context.Context, claimed bool) error {
 	if claimed {
 		s.object.SetFinalizers([]string{resource.Finalizer})
 		return nil
@@ -25,9 +25,9 @@ func (s store) Claim(_ context.Context, claimed bool) error {
 	return nil
 }
 
-// Reserve makes the binding.
-func (s store) Reserve(_ context.Context, spec *binding.BindingSpec) (*binding.BindingSpec, error) {
-	return s.take(carry.BindingName(spec), spec, false), nil
+// CreateBinding makes the binding.
+func (s store) CreateBinding(_ context.Context, spec *binding.BindingSpec) (*binding.BindingSpec, error) {
+	return s.take(execute.BindingName(spec), spec, false), nil
 }
 
 func (s store) take(name string, spec *binding.BindingSpec, reservation bool) (taken *binding.BindingSpec) {
@@ -41,8 +41,8 @@ func (s store) take(name string, spec *binding.BindingSpec, reservation bool) (t
 	return nil
 }
 
-// Record replaces the binding.
-func (s store) Record(_ context.Context, spec *binding.BindingSpec) error {
+// UpdateBinding replaces the binding.
+func (s store) UpdateBinding(_ context.Context, spec *binding.BindingSpec) error {
 	name, b := s.own()
 	if was := b.spec.Ref; was != "" && spec.Ref != was && spec.Ref != "" {
 		s.fails(KeepsItsName, "the identity became %q from %q", spec.Ref, was)
@@ -52,8 +52,8 @@ func (s store) Record(_ context.Context, spec *binding.BindingSpec) error {
 	return nil
 }
 
-// Forget deletes the binding, with what it has reserved.
-func (s store) Forget(context.Context) error {
+// DeleteBinding deletes the binding, with what it has reserved.
+func (s store) DeleteBinding(context.Context) error {
 	for name, b := range s.world.bindings {
 		if b.spec.Owner.UID == s.object.GetUID() {
 			delete(s.world.bindings, name)
@@ -62,14 +62,14 @@ func (s store) Forget(context.Context) error {
 	return nil
 }
 
-// ReserveID takes an assigned identity.
-func (s store) ReserveID(_ context.Context, of *binding.BindingSpec, ref external.Ref) (*binding.BindingSpec, error) {
-	name, spec := carry.Reservation(of, ref)
+// ReserveIdentity takes an assigned identity.
+func (s store) ReserveIdentity(_ context.Context, of *binding.BindingSpec, ref external.Ref) (*binding.BindingSpec, error) {
+	name, spec := execute.Reservation(of, ref)
 	return s.take(name, spec, true), nil
 }
 
-// Project writes the annotation.
-func (s store) Project(_ context.Context, ref external.Ref) error {
+// SetExternalName writes the annotation.
+func (s store) SetExternalName(_ context.Context, ref external.Ref) error {
 	s.annotate(resource.ExternalNameAnnotation, string(ref))
 	return nil
 }
@@ -77,7 +77,7 @@ func (s store) Project(_ context.Context, ref external.Ref) error {
 // LateInitialize sets what nobody has set.
 func (s store) LateInitialize(_ context.Context, chosen map[string]any) error {
 	wanted, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
-	missing := carry.LateInit(s.object, chosen)
+	missing := execute.UnsetFields(s.object, chosen)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -102,8 +102,8 @@ func merged(there, missing map[string]any) map[string]any {
 	return out
 }
 
-// Publish does nothing: secrets are the runtime's affair.
-func (s store) Publish(context.Context, map[string][]byte) error { return nil }
+// PublishConnection does nothing: secrets are the runtime's affair.
+func (s store) PublishConnection(context.Context, map[string][]byte) error { return nil }
 
 // own is the life's binding; without a spec if there is none.
 func (l *life) own() (name string, b kept) {

@@ -56,10 +56,10 @@ func (w *world) expire(now time.Time) {
 		}
 		kept[string(b.spec.Owner.UID)] = true
 		switch step := operation.Expire(*b.spec, metav1.NewMicroTime(now)); step.Do {
-		case operation.Forget:
+		case operation.DeleteBinding:
 			delete(w.bindings, name)
 			delete(kept, string(b.spec.Owner.UID))
-		case operation.Record:
+		case operation.UpdateBinding:
 			b.spec = step.Binding
 			w.bindings[name] = b
 		default:

@@ -1,89 +1,88 @@
-// Package external holds what a provider's client and the runtime of managed
-// resources say to each other about an external resource, as plain values: how it
-// is named, what was seen of it, what is to be done and what came of that.
+// Package external holds the values that a provider's client and the runtime of managed
+// resources exchange about an external resource: its key and identity, observations,
+// calls and their outcomes.
 //
 // Pure: it decides from values alone.
 package external
 
 import "time"
 
-// Presence is whether an external resource is there. The zero value is Unknown,
-// from which nothing follows: nothing is created and nothing is deleted.
+// Presence is whether an external resource exists. While it is Unknown, the zero value,
+// nothing is created or deleted.
 type Presence int
 
 // Presences.
 const (
 	Unknown Presence = iota
-	// Absent: there is none, for certain.
+	// Absent: it certainly does not exist.
 	Absent
-	// Present: there is one. It may not be ready.
+	// Present: it exists, ready or not.
 	Present
-	// Deleting: there is one that is being deleted.
+	// Deleting: it exists and is being deleted.
 	Deleting
 )
 
-// String is the presence in a word.
+// String is the name of the presence.
 func (p Presence) String() string {
 	return [...]string{"Unknown", "Absent", "Present", "Deleting"}[p]
 }
 
-// Naming is who names an external resource.
+// Naming is which side chooses the name of an external resource.
 type Naming int
 
 // Namings.
 const (
-	// CallerAssigned: whoever creates it says its name.
+	// CallerAssigned: the caller chooses the name when it creates the resource.
 	CallerAssigned Naming = iota
-	// ProviderAssigned: the external API answers a creation with an identity.
+	// ProviderAssigned: the external API returns an identity when it creates the resource.
 	ProviderAssigned
 )
 
-// Key is the place that an external resource takes: there can be one of a type
-// and name in a scope. Managed resources that have the same key are after the same
-// external resource, whatever their own names and namespaces are.
+// Key identifies an external resource: there is at most one of a type and name in a scope.
+// Managed resources with the same key stand for the same external resource, whatever their
+// own names and namespaces are.
 type Key struct {
 	// Scope is the account, region, server or whatever else names are unique in.
 	Scope string
 	Type  string
-	// Name is empty while the external API has yet to assign one.
+	// Name is empty until the external API has assigned one.
 	Name string
 }
 
-// Ref is the identity by which an external resource is found for good: what the
-// annotation crossplane.io/external-name holds.
+// Ref is the permanent identity of an external resource, as in the annotation
+// crossplane.io/external-name.
 type Ref string
 
-// Mark is what is put on an external resource to know it again, as a tag or
-// comment, where it can carry one. One without an ID is none: nothing is put on.
+// Mark is put on an external resource, as a tag or comment, to recognize it later. A mark
+// without an ID is not put on.
 type Mark struct {
 	// ID is random and belongs to one binding of a managed resource.
 	ID string
-	// Owner names the managed resource for people, and for finding it again when
-	// its binding is lost: "kind.group/namespace/name@installation".
+	// Owner names the managed resource, for people and for a search when its binding is
+	// lost: "kind.group/namespace/name@installation".
 	Owner string
 }
 
-// Is says whether it is the same mark.
+// Is reports whether both are the same mark. Marks without an ID are never the same.
 func (m Mark) Is(other *Mark) bool { return other != nil && m.ID != "" && m.ID == other.ID }
 
-// Caps are what an external API can do for a type, which decides how a creation
-// is resolved whose answer was lost. They don't change while a program runs.
+// Caps are the capabilities of an external API for a type. They decide how a creation is
+// resolved if its answer was lost, and do not change while a program runs.
 type Caps struct {
 	Naming Naming
-	// TokenTTL is for how long the API answers a repeated creation with the same
-	// token and the same request by the first one's resource; 0 if it knows no
-	// tokens.
+	// TokenTTL is how long the API recognizes a repeated creation by its token and returns
+	// the first call's resource; 0 if it has no such tokens.
 	TokenTTL time.Duration
-	// Findable says that Find lists resources by their mark.
+	// Findable reports whether Find can list resources by their mark.
 	Findable bool
-	// Marked says that resources carry their mark from their creation on, so that
-	// one without it was made by somebody else. A mark that is put on later counts
-	// as soon as it is seen.
+	// Marked reports whether resources carry their mark from their creation on, so that one
+	// without it was created by another client. A mark that is put on later counts as soon
+	// as it is observed.
 	Marked bool
-	// Settle is how long after a change Observe and Find may still tell of before;
-	// 0 for an API that is consistent.
+	// Settle is how long after a change Observe and Find may still return the former state;
+	// 0 for a consistent API.
 	Settle time.Duration
-	// Reuse is for how long after a deletion the name must not be taken again.
+	// Reuse is how long after a deletion the name must not be used again.
 	Reuse time.Duration
 }
 
@@ -97,19 +96,17 @@ const (
 	Delete Verb = "Delete"
 )
 
-// Request is the frozen content of a call, in whatever encoding the client likes.
-// It is stored before the call is made, and is the same bytes each time it is
-// repeated. It never holds a secret: those go in as the name and the resource
-// version of the object that has them.
+// Request is the content of a call, in an encoding of the client's choice. It is stored
+// before the call is made, and a repeated call has the same bytes. It must not hold a secret,
+// only the name and resource version of the object that does.
 type Request []byte
 
-// Intent is a call that is to be made. It has been stored durably before Begin is
-// called with it.
+// Intent is a call to make. It is stored durably before Begin is called with it.
 type Intent struct {
 	Verb Verb
 	// Attempt counts from 1 the creations, updates or deletions of this binding.
 	Attempt int64
-	// Token is random, and the same whenever this attempt is repeated: at most 64
+	// Token is random, and the same each time this attempt is repeated. It has at most 64
 	// ASCII letters, digits and dashes.
 	Token string
 	Mark  Mark
@@ -119,44 +116,45 @@ type Intent struct {
 	Request Request
 }
 
-// Op is an operation as it stands.
+// Op is the state of an operation.
 type Op struct {
-	// Done says that it has ended, with Err or without.
+	// Done reports whether the operation has ended: failed if Err is set, otherwise
+	// successfully.
 	Done bool
-	// Resume is what Poll needs to go on, also in another process. It holds no
+	// Resume is what Poll needs to continue, possibly in another process. It holds no
 	// secret.
 	Resume string
 	// Ref is the resource's identity, as soon as it is known.
 	Ref Ref
 	// RetryAfter is when to poll again; 0 leaves it to the runtime.
 	RetryAfter time.Duration
-	// State is a word about how far it is, for people, such as CREATING.
+	// State is the API's word for the progress, such as CREATING, for messages.
 	State string
 	Err   *OpError
 }
 
-// Class is what an error says of the effect of a call.
+// Class is what an error proves about the effect of a call.
 type Class int
 
 // Classes. The zero value promises nothing.
 const (
-	// Ambiguous: it may have had its effect, or have it yet.
+	// Ambiguous: the call may have had its effect, or may have it later.
 	Ambiguous Class = iota
-	// Rejected: the API guarantees that it had none and will have none.
+	// Rejected: the API guarantees that the call had no effect and will have none.
 	Rejected
-	// Failed: it has ended badly and won't go on; there may be a resource.
+	// Failed: the operation has failed and will not continue; it may have left a resource.
 	Failed
 )
 
 // OpError is why a call or an operation failed.
 type OpError struct {
 	Class Class
-	// Code is the API's own, such as DependencyViolation.
+	// Code is the API's error code, such as DependencyViolation.
 	Code    string
 	Message string
-	// Mismatch says that the token was used before with another request.
+	// Mismatch reports whether the token was used before with another request.
 	Mismatch bool
-	// RetryAfter is what the API asks for; 0 leaves it to the runtime.
+	// RetryAfter is the delay that the API asks for; 0 leaves it to the runtime.
 	RetryAfter time.Duration
 }
 
@@ -171,36 +169,36 @@ func (e *OpError) Error() string {
 // Answer is a yes, a no, or neither.
 type Answer int
 
-// Answers. The zero value is that it can't be told.
+// Answers. The zero value stands for unknown.
 const (
 	CannotTell Answer = iota
 	Yes
 	No
 )
 
-// Observation is what was seen of an external resource.
+// Observation is the observed state of an external resource.
 type Observation struct {
 	Presence Presence
 	// Ref is its identity.
 	Ref Ref
-	// Mark is the mark that it carries; nil for none, and where it can't.
+	// Mark is the mark that it carries; nil if it has none or cannot carry one.
 	Mark *Mark
-	// Created is when it was created, if the API tells.
+	// Created is when it was created, if the API shows that.
 	Created time.Time
-	// UpToDate says whether it is as the managed resource wants it. Where that
-	// can't be told, it isn't changed.
+	// UpToDate reports whether it is as the managed resource wants it. With CannotTell, it
+	// is not updated.
 	UpToDate Answer
-	// Diff tells for people what is different. It holds no secret.
+	// Diff describes the difference, for messages. It holds no secret.
 	Diff string
-	// Ready says whether it can be used; State and Message are for people.
+	// Ready reports whether it can be used; State and Message explain that.
 	Ready   Answer
 	State   string
 	Message string
-	// AtProvider is what status.atProvider is to hold, as a JSON object.
+	// AtProvider becomes status.atProvider; a JSON object.
 	AtProvider map[string]any
-	// LateInit is what the API has chosen for fields of spec.forProvider that are
-	// not set, as a JSON object of that form.
+	// LateInit holds the values that the API has chosen for unset fields of
+	// spec.forProvider, as a JSON object of the same form.
 	LateInit map[string]any
-	// Connection is what is needed to connect, for the connection secret.
+	// Connection holds the connection details for the connection secret.
 	Connection map[string][]byte
 }

@@ -1,6 +1,6 @@
-// Package resource holds what the kinds of all managed resources have in common:
-// the fields of spec and status that their users know, as Go types that a
-// provider's own types embed.
+// Package resource holds the fields of spec and status that all kinds of managed resources
+// have in common, as Go types that a provider's types embed, with their conditions,
+// annotations and policies.
 //
 // +kubebuilder:object:generate=true
 //

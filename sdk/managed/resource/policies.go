@@ -25,9 +25,8 @@ const (
 // of them; an empty list pauses the resource.
 type Policies []Action
 
-// legal are the sets that mean something, each sorted by the order of actions:
-// what is managed is observed, and what is late-initialized without being created
-// or updated is only looked at.
+// legal are the valid sets, each sorted by the order of actions. All but the empty one
+// include Observe.
 var legal = [][]Action{
 	{},
 	{ActionAll},
@@ -46,10 +45,10 @@ var legal = [][]Action{
 	{ActionObserve, ActionCreate, ActionUpdate, ActionDelete, ActionLateInitialize},
 }
 
-// order is how sets are written down here.
+// order is the order of actions in sets here.
 var order = []Action{ActionAll, ActionObserve, ActionCreate, ActionUpdate, ActionDelete, ActionLateInitialize}
 
-// sorted is the set without repetitions, in order.
+// sorted is the set in order, without duplicates.
 func (p Policies) sorted() []Action {
 	out := []Action{}
 	for _, a := range order {
@@ -60,8 +59,8 @@ func (p Policies) sorted() []Action {
 	return out
 }
 
-// Validate says why a set is refused; nil for the fifteen that are legal, and for
-// none at all, which is the default.
+// Validate returns an error unless the set is one of the fifteen valid ones, or nil, which is
+// the default.
 func (p Policies) Validate() error {
 	if p == nil {
 		return nil
@@ -92,16 +91,16 @@ func names(set []Action) string {
 	return strings.Join(texts, ", ")
 }
 
-// Allow says whether an action may be taken.
+// Allow reports whether an action may be taken.
 func (p Policies) Allow(a Action) bool {
 	return p == nil || slices.Contains(p, ActionAll) || slices.Contains(p, a)
 }
 
-// Paused says that nothing at all may be done.
+// Paused reports whether no action may be taken.
 func (p Policies) Paused() bool { return p != nil && len(p) == 0 }
 
-// Exclusive says that the external resource is this object's to create or to
-// delete, so that no other may be.
+// Exclusive reports whether the object may create or delete the external resource, so that no
+// other object may have the same one.
 func (p Policies) Exclusive() bool { return p.Allow(ActionCreate) || p.Allow(ActionDelete) }
 
 // DeletionPolicy is the older way to say what becomes of the external resource
@@ -116,9 +115,9 @@ const (
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
-// Deletes says whether the external resource is deleted with its object. Where the
-// policies and the older deletion policy contradict each other, the one that isn't
-// its default decides.
+// Deletes reports whether the external resource is deleted with its object. If the management
+// policies and the older deletion policy contradict each other, the one that differs from its
+// default decides.
 func Deletes(p Policies, legacy DeletionPolicy) bool {
 	if legacy != DeletionOrphan {
 		return p.Allow(ActionDelete)

@@ -106,62 +106,57 @@ const (
 
 // Reasons of Synced.
 const (
-	// ReconcileSuccess: the external resource was looked at, and is as wanted.
+	// ReconcileSuccess: the external resource was observed and is as wanted.
 	ReconcileSuccess = "ReconcileSuccess"
-	// ReconcileError: something failed, as the message tells. It is tried again.
+	// ReconcileError: the reconcile failed, as the message says, and is retried.
 	ReconcileError = "ReconcileError"
-	// ReconcilePaused: by annotation or by policy.
+	// ReconcilePaused: reconciles are paused by the annotation or by empty policies.
 	ReconcilePaused = "ReconcilePaused"
-	// OperationInProgress: the status is Unknown until it has ended.
+	// OperationInProgress: an operation is open; the status is Unknown until it has ended.
 	OperationInProgress = "OperationInProgress"
-	// CreateUnresolved: whether a creation has had its effect can't be told, and
-	// a second one could make a second resource. Somebody has to say.
+	// CreateUnresolved: it is unknown whether a creation had an effect, and another one could
+	// create a second resource. A person has to set an annotation.
 	CreateUnresolved = "CreateUnresolved"
-	// NameReserved: the external name is another object's.
+	// NameReserved: the external name is reserved for another object.
 	NameReserved = "NameReserved"
-	// NameDeleting: the external name is of a resource that is being deleted.
+	// NameDeleting: the external name belongs to a resource that is being deleted.
 	NameDeleting = "NameDeleting"
-	// Conflict: the external resource is there and isn't ours.
+	// Conflict: the external resource exists and does not belong to the object.
 	Conflict = "Conflict"
-	// Disagreement: the external API contradicts itself about whether the external
-	// resource is there, and a second one is not made on that.
+	// Disagreement: the external API contradicts itself about whether the external resource
+	// exists, so it is not created again.
 	Disagreement = "Disagreement"
-	// InUse: it is being deleted, and a Usage keeps what it stands for.
+	// InUse: the object is being deleted, and a Usage protects the external resource.
 	InUse = "InUse"
 )
 
 // Annotations that users put on managed resources.
 const (
-	// ExternalNameAnnotation is the identity of the external resource. It is a
-	// projection of what is bound: set before anything is, it says which resource
-	// to take on; changed later, it is put back.
+	// ExternalNameAnnotation is the identity of the external resource. Set before the object
+	// is bound, it names the resource to adopt. After that it shows the bound identity, and
+	// is set back if it is changed.
 	ExternalNameAnnotation = "crossplane.io/external-name"
-	// PausedAnnotation pauses the resource while it is "true".
+	// PausedAnnotation pauses reconciles while it is "true".
 	PausedAnnotation = "crossplane.io/paused"
-	// PollIntervalAnnotation is how often the external resource is looked at, as a
-	// duration.
+	// PollIntervalAnnotation is how often the external resource is observed, as a duration.
 	PollIntervalAnnotation = "crossplane.io/poll-interval"
-	// ReconcileRequestedAtAnnotation asks for a look now, whenever its value is a
-	// new one.
+	// ReconcileRequestedAtAnnotation requests a reconcile each time its value changes.
 	ReconcileRequestedAtAnnotation = "crossplane.io/reconcile-requested-at"
-	// AdoptAnnotation allows a resource that is there and carries no mark to be
-	// taken on, when its value is IfUnmarked.
+	// AdoptAnnotation allows the adoption of an existing resource without a mark, if its value
+	// is IfUnmarked.
 	AdoptAnnotation = "espalier.dev/adopt"
-	// RetryAnnotation lets a creation that can't be resolved be tried once more,
-	// whenever its value is a new one: whoever sets it has made sure that it had no
-	// effect.
+	// RetryAnnotation repeats an unresolved creation each time its value changes. The person
+	// who sets it has made sure that the creation had no effect.
 	RetryAnnotation = "espalier.dev/retry-create"
 )
 
-// AdoptIfUnmarked is the value of AdoptAnnotation that allows it.
+// AdoptIfUnmarked is the value of AdoptAnnotation that allows adoption.
 const AdoptIfUnmarked = "IfUnmarked"
 
-// Finalizer keeps a managed resource until its external resource is gone, or let
-// go of.
+// Finalizer keeps a managed resource until its external resource is deleted or orphaned.
 const Finalizer = "finalizer.managedresource.crossplane.io"
 
-// ConfigFinalizer keeps a provider's configuration as long as a managed resource
-// names it.
+// ConfigFinalizer keeps a provider configuration as long as a managed resource refers to it.
 const ConfigFinalizer = "in-use.crossplane.io"
 
 // Reference names another managed resource whose identity or output a field takes.

@@ -1,4 +1,4 @@
-// Package serve is the main function of a provider that is a program of its own.
+// Package serve has the main function of a provider that runs as a program of its own.
 package serve
 
 import (
@@ -22,10 +22,9 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// Main serves a provider's kinds on the cluster of the kubeconfig, or, in a pod, on
-// the pod's own, as the program's flags say, until the program is interrupted. Then
-// the program ends: with exit code 1 and a message if something failed, with 2 if its
-// flags were wrong.
+// Main runs the controllers of a provider's kinds until the program is interrupted, with the
+// options from the command line. It uses the kubeconfig, or in a pod the pod's cluster. It
+// exits with code 1 and a message after a failure, and with 2 if the flags are invalid.
 func Main(p managed.Provider) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := Run(ctx, p, os.Args[1:], os.Stderr)
@@ -40,7 +39,7 @@ func Main(p managed.Provider) {
 	}
 }
 
-// errUsage is about wrong flags, of which the user has been told.
+// errUsage is returned for invalid flags, which have been reported to the user.
 var errUsage = errors.New("wrong flags")
 
 // settings are the flags.
@@ -63,13 +62,13 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
 	flags.StringVar(&s.health, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
 	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "where /metrics is served, such as :8080; 0 for nowhere")
-	flags.IntVar(&s.workers, "workers", 16, "how many objects are worked on side by side")
+	flags.IntVar(&s.workers, "workers", 16, "how many objects are reconciled concurrently")
 	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
-	flags.IntVar(&s.verbosity, "v", 0, "how much is logged: 0 to 3")
-	flags.DurationVar(&s.poll, "poll", provider.Poll, "how often external resources are looked at that nothing happens to")
-	flags.BoolVar(&s.elect, "leader-elect", true, "let one of several processes work at a time")
-	flags.StringVar(&s.namespace, "leader-election-namespace", "", "where the lease lives; by default the pod's namespace, or default")
-	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "for how long a process is the leader after it was last heard of")
+	flags.IntVar(&s.verbosity, "v", 0, "verbosity of the log: 0 to 3")
+	flags.DurationVar(&s.poll, "poll", provider.DefaultPollInterval, "how often external resources are observed without an event")
+	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
+	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's namespace, or default")
+	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
 	} else if err != nil {
@@ -82,7 +81,7 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	return s, nil
 }
 
-// Run is Main with the arguments and the output given, until the context ends.
+// Run is Main with the given arguments and output; it runs until the context ends.
 func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) error {
 	s, err := parse(p.Name, args, out)
 	if err != nil {
@@ -93,7 +92,7 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 		return err
 	}
 	if s.namespace == "" {
-		s.namespace = manager.OwnNamespace()
+		s.namespace = manager.PodNamespace()
 	}
 	format, err := manager.ParseLogFormat(s.logFormat)
 	if err != nil {
@@ -104,7 +103,7 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 		Name: p.Name, Version: version(), Config: config, Log: log,
 		HealthAddress: s.health, MetricsAddress: s.metrics,
 		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease,
-	}, func(around manager.Surroundings) (manager.Controllers, error) {
+	}, func(around manager.Environment) (manager.Controllers, error) {
 		return newControllers(p, s, log, around)
 	})
 	if err != nil {
@@ -127,15 +126,15 @@ type controllers struct {
 	options provider.Options
 }
 
-func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Surroundings) (manager.Controllers, error) {
+func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Environment) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
-		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, Installs: cluster.InstallAlways(provider.CRDs(providers)),
+		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provider.Options{Providers: providers, Poll: s.poll, Events: around.Events, Now: time.Now, Until: around.Until}}, nil
+	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: around.Events, Now: time.Now, LeaderUntil: around.LeaderUntil}}, nil
 }
 
 // Run serves until the context ends.

@@ -16,13 +16,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// revisions waits until the revisions of a composition are as they should be, and returns
-// them by number.
-func (c corner) revisions(t *testing.T, of string, so func(map[int64]*unstructured.Unstructured) error) map[int64]*unstructured.Unstructured {
+// revisions waits until the revisions of a composition pass a check, and returns them by
+// number.
+func (c testCluster) revisions(t *testing.T, of string, so func(map[int64]*unstructured.Unstructured) error) map[int64]*unstructured.Unstructured {
 	t.Helper()
 	var last map[int64]*unstructured.Unstructured
 	options := metav1.ListOptions{LabelSelector: v1.CompositionNameLabel + "=" + of}
-	err := testkit.AwaitAny(t.Context(), c.Of(t, revision, ""), options, func(objects map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), c.Resource(t, revision, ""), options, func(objects map[string]*unstructured.Unstructured) error {
 		last = map[int64]*unstructured.Unstructured{}
 		for _, o := range objects {
 			n, _, _ := unstructured.NestedInt64(o.Object, "spec", "revision")
@@ -39,8 +39,8 @@ func (c corner) revisions(t *testing.T, of string, so func(map[int64]*unstructur
 	return last
 }
 
-// numbers wants the revisions to have these numbers.
-func numbers(want ...int64) func(map[int64]*unstructured.Unstructured) error {
+// revisionsAre checks the numbers of the revisions.
+func revisionsAre(want ...int64) func(map[int64]*unstructured.Unstructured) error {
 	return func(all map[int64]*unstructured.Unstructured) error {
 		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 			return fmt.Errorf("there are %v, not %v", got, want)
@@ -50,40 +50,40 @@ func numbers(want ...int64) func(map[int64]*unstructured.Unstructured) error {
 }
 
 func TestACompositionHasRevisions(t *testing.T) {
-	c := begin(t)
-	a, b := pipeline("small", "App", ""), pipeline("small", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n")
-	c.Put(t, strings.Replace(a, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
-	first := c.revisions(t, c.name("small"), numbers(1))[1]
+	c := newTestCluster(t)
+	a, b := compositionText("small", "App", ""), compositionText("small", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n")
+	c.Apply(t, strings.Replace(a, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
+	first := c.revisions(t, c.name("small"), revisionsAre(1))[1]
 	made := c.Get(t, composition, "", c.name("small"))
 	if !metav1.IsControlledBy(first, made) || first.GetLabels()["channel"] != "stable" || len(first.GetLabels()[v1.CompositionHashLabel]) != 63 {
-		t.Errorf("it is %s", testkit.Show(first))
+		t.Errorf("it is %s", testkit.JSON(first))
 	}
-	c.Await(t, revision, "", first.GetName(), all(says("ValidPipeline", "True", "ValidPipeline")))
+	c.Await(t, revision, "", first.GetName(), all(conditionIs("ValidPipeline", "True", "ValidPipeline")))
 
 	t.Log("A, B, A: the first is the newest again")
-	c.Put(t, strings.Replace(b, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
-	second := c.revisions(t, c.name("small"), numbers(1, 2))[2]
-	c.Put(t, strings.Replace(a, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
-	if third := c.revisions(t, c.name("small"), numbers(2, 3))[3]; third.GetUID() != first.GetUID() {
+	c.Apply(t, strings.Replace(b, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
+	second := c.revisions(t, c.name("small"), revisionsAre(1, 2))[2]
+	c.Apply(t, strings.Replace(a, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
+	if third := c.revisions(t, c.name("small"), revisionsAre(2, 3))[3]; third.GetUID() != first.GetUID() {
 		t.Error("the newest is another than the first")
 	}
-	c.Put(t, strings.Replace(b, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
-	if fourth := c.revisions(t, c.name("small"), numbers(3, 4))[4]; fourth.GetUID() != second.GetUID() {
+	c.Apply(t, strings.Replace(b, "metadata: {", "metadata: {labels: {channel: stable}, ", 1))
+	if fourth := c.revisions(t, c.name("small"), revisionsAre(3, 4))[4]; fourth.GetUID() != second.GetUID() {
 		t.Error("the newest is another than the second")
 	}
 
 	t.Log("its labels are part of it")
-	c.Put(t, strings.Replace(b, "metadata: {", "metadata: {labels: {channel: fast}, ", 1))
-	if fifth := c.revisions(t, c.name("small"), numbers(3, 4, 5))[5]; fifth.GetLabels()["channel"] != "fast" {
+	c.Apply(t, strings.Replace(b, "metadata: {", "metadata: {labels: {channel: fast}, ", 1))
+	if fifth := c.revisions(t, c.name("small"), revisionsAre(3, 4, 5))[5]; fifth.GetLabels()["channel"] != "fast" {
 		t.Errorf("labels are %v", fifth.GetLabels())
 	}
 }
 
 // TestRevisionsAreSetRight: what others, or a moment without a leader, have left.
 func TestRevisionsAreSetRight(t *testing.T) {
-	c := begin(t)
-	c.Put(t, pipeline("small", "App", ""))
-	first := c.revisions(t, c.name("small"), numbers(1))[1]
+	c := newTestCluster(t)
+	c.Apply(t, compositionText("small", "App", ""))
+	first := c.revisions(t, c.name("small"), revisionsAre(1))[1]
 
 	t.Log("one with the same number: the newest is another number then")
 	twin := first.DeepCopy()
@@ -93,10 +93,10 @@ func TestRevisionsAreSetRight(t *testing.T) {
 	twin.SetManagedFields(nil)
 	twin.SetOwnerReferences(nil)
 	twin.SetLabels(map[string]string{v1.CompositionNameLabel: c.name("small"), v1.CompositionHashLabel: "another"})
-	if _, err := c.Of(t, revision, "").Create(t.Context(), twin, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Resource(t, revision, "").Create(t.Context(), twin, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	two := c.revisions(t, c.name("small"), numbers(1, 2))
+	two := c.revisions(t, c.name("small"), revisionsAre(1, 2))
 	if two[2].GetUID() != first.GetUID() {
 		t.Error("the newest is another")
 	}
@@ -124,51 +124,51 @@ func TestRevisionsAreSetRight(t *testing.T) {
 }
 
 func TestACompositionOfWhichThereCanBeNoRevision(t *testing.T) {
-	c := begin(t)
-	c.Put(t, strings.Replace(pipeline("small", "App", ""), "name: small", "name: "+strings.Repeat("long", 15), 1))
+	c := newTestCluster(t)
+	c.Apply(t, strings.Replace(compositionText("small", "App", ""), "name: small", "name: "+strings.Repeat("long", 15), 1))
 	c.NS = "default"
 	c.AwaitEvent(t, strings.Repeat("long", 15)+"."+c.Group, "CreateRevision", "its name is also a label")
 }
 
-func TestWhetherAPipelineCanRunIsTold(t *testing.T) {
-	c := begin(t)
-	c.Put(t, pipeline("small", "App", "  - step: second\n    functionRef: {name: $ID-ready}\n"))
-	name := c.revisions(t, c.name("small"), numbers(1))[1].GetName()
-	c.Await(t, revision, "", name, all(says("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: there is no function "+c.Name("ready"))))
+func TestPipelineReadinessIsReported(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, compositionText("small", "App", "  - step: second\n    functionRef: {name: $ID-ready}\n"))
+	name := c.revisions(t, c.name("small"), revisionsAre(1))[1].GetName()
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: there is no function "+c.Name("ready"))))
 	t.Log("the function is installed")
-	c.Put(t, "\napiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: $ID-ready}\nspec: {package: example.org/ready:v1}\n")
-	c.Await(t, revision, "", name, all(says("ValidPipeline", "True", "ValidPipeline")))
+	c.Apply(t, "\napiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: $ID-ready}\nspec: {package: example.org/ready:v1}\n")
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "True", "ValidPipeline")))
 	t.Log("and says that it is for something else")
-	c.Put(t, "\napiVersion: pkg.crossplane.io/v1\nkind: FunctionRevision\nmetadata: {name: $ID-ready-1, labels: {pkg.crossplane.io/package: $ID-ready}}\nspec: {image: example.org/ready:v1, desiredState: Active, revision: 1}\n")
+	c.Apply(t, "\napiVersion: pkg.crossplane.io/v1\nkind: FunctionRevision\nmetadata: {name: $ID-ready-1, labels: {pkg.crossplane.io/package: $ID-ready}}\nspec: {image: example.org/ready:v1, desiredState: Active, revision: 1}\n")
 	kind := pkgv1.GroupVersion.WithKind(pkgv1.FunctionRevisionKind)
 	c.SetStatus(t, kind, "", c.Name("ready-1"), map[string]any{"capabilities": []any{"operation"}})
-	c.Await(t, revision, "", name, all(says("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: function "+c.Name("ready")+" says that it isn't for compositions")))
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: function "+c.Name("ready")+" says that it isn't for compositions")))
 	c.SetStatus(t, kind, "", c.Name("ready-1"), map[string]any{"capabilities": []any{"operation", "composition"}})
-	c.Await(t, revision, "", name, all(says("ValidPipeline", "True", "ValidPipeline")))
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "True", "ValidPipeline")))
 	c.Delete(t, pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind), "", c.Name("ready"))
-	c.Await(t, revision, "", name, all(says("ValidPipeline", "False", "MissingCapabilities")))
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities")))
 }
 
-// TestWhatServesAKindHasItsWorld: what there is for the kind and nothing else, anew when it
+// TestReconcilersOfAKindGetItsSnapshot: what there is for the kind and nothing else, again when it
 // changes, which wakes all objects, and only then.
-func TestWhatServesAKindHasItsWorld(t *testing.T) {
-	c := begin(t)
-	c.Put(t, pipeline("small", "App", "")+"---"+pipeline("other", "Other", "")+"---"+plain("v2", "App", "")+"---"+plain("v2", "Other", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Await(t, definition, "", c.name("others"), established)
-	c.port.await(t, c.kind("Other"), uses(1, 1))
-	s := c.port.await(t, c.kind("App"), uses(1, 1))
+func TestReconcilersOfAKindGetItsSnapshot(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, compositionText("small", "App", "")+"---"+compositionText("other", "Other", "")+"---"+definitionText("v2", "App", "")+"---"+definitionText("v2", "Other", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Await(t, definition, "", c.name("others"), isEstablished)
+	c.port.await(t, c.kind("Other"), snapshotHas(1, 1))
+	s := c.port.await(t, c.kind("App"), snapshotHas(1, 1))
 	if got := s.used[len(s.used)-1].Compositions[0].Name; got != c.name("small") {
 		t.Errorf("it has %s", got)
 	}
-	c.Put(t, app("App", c.NS, "a", false)+app("App", c.NS, "b", false))
+	c.Apply(t, app("App", c.NS, "a", false)+app("App", c.NS, "b", false))
 	for _, name := range []string{"a", "b"} {
-		c.Await(t, c.kind("App"), c.NS, name, all(keeps("composite.apiextensions.crossplane.io")))
+		c.Await(t, c.kind("App"), c.NS, name, all(finalizersAre("composite.apiextensions.crossplane.io")))
 	}
 	c.revisions(t, c.name("small"), func(all map[int64]*unstructured.Unstructured) error {
-		return says("ValidPipeline", "True", "ValidPipeline")(all[1])
+		return conditionIs("ValidPipeline", "True", "ValidPipeline")(all[1])
 	})
-	valid := func(s *served) error {
+	valid := func(s *servedKind) error {
 		for _, r := range s.used[len(s.used)-1].Revisions {
 			if len(r.Status.Conditions) == 0 || r.Status.Conditions[0].Status != metav1.ConditionTrue {
 				return fmt.Errorf("%s isn't valid as far as is known", r.Name)
@@ -180,10 +180,10 @@ func TestWhatServesAKindHasItsWorld(t *testing.T) {
 	c.port.await(t, c.kind("Other"), valid)
 
 	t.Log("another composition")
-	passes, others, used := passesOf(c, "App"), passesOf(c, "Other"), usedOf(c, "Other")
-	c.Put(t, pipeline("large", "App", ""))
-	c.port.await(t, c.kind("App"), uses(2, 2))
-	woken := func(s *served) error {
+	passes, others, used := reconcileCounts(c, "App"), reconcileCounts(c, "Other"), snapshotCount(c, "Other")
+	c.Apply(t, compositionText("large", "App", ""))
+	c.port.await(t, c.kind("App"), snapshotHas(2, 2))
+	woken := func(s *servedKind) error {
 		for _, name := range []string{"a", "b"} {
 			if s.passes[name] <= passes[name] {
 				return fmt.Errorf("%s was not woken", name)
@@ -195,34 +195,34 @@ func TestWhatServesAKindHasItsWorld(t *testing.T) {
 	c.port.await(t, c.kind("App"), valid)
 
 	t.Log("one that changes")
-	passes = passesOf(c, "App")
-	c.Put(t, pipeline("large", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n"))
-	c.port.await(t, c.kind("App"), uses(2, 3))
+	passes = reconcileCounts(c, "App")
+	c.Apply(t, compositionText("large", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n"))
+	c.port.await(t, c.kind("App"), snapshotHas(2, 3))
 	c.port.await(t, c.kind("App"), woken)
 
 	t.Log("one that goes")
-	passes = passesOf(c, "App")
+	passes = reconcileCounts(c, "App")
 	c.Delete(t, composition, "", c.name("small"))
 	// The garbage collector takes its time.
-	if err := c.Of(t, revision, "").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: v1.CompositionNameLabel + "=" + c.name("small")}); err != nil {
+	if err := c.Resource(t, revision, "").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: v1.CompositionNameLabel + "=" + c.name("small")}); err != nil {
 		t.Fatal(err)
 	}
-	c.port.await(t, c.kind("App"), uses(1, 2))
+	c.port.await(t, c.kind("App"), snapshotHas(1, 2))
 	c.port.await(t, c.kind("App"), woken)
 
-	if after := passesOf(c, "Other"); !maps.Equal(others, after) || usedOf(c, "Other") != used {
-		t.Errorf("the other kind was told of what isn't its: %v, then %v; %d, then %d", others, after, used, usedOf(c, "Other"))
+	if after := reconcileCounts(c, "Other"); !maps.Equal(others, after) || snapshotCount(c, "Other") != used {
+		t.Errorf("the other kind was told of what is not its: %v, then %v; %d, then %d", others, after, used, snapshotCount(c, "Other"))
 	}
 }
 
-func passesOf(c corner, kind string) map[string]int {
+func reconcileCounts(c testCluster, kind string) map[string]int {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
-	return maps.Clone(c.port.last(c.kind(kind)).passes)
+	return maps.Clone(c.port.latest(c.kind(kind)).passes)
 }
 
-func usedOf(c corner, kind string) int {
+func snapshotCount(c testCluster, kind string) int {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
-	return len(c.port.last(c.kind(kind)).used)
+	return len(c.port.latest(c.kind(kind)).used)
 }

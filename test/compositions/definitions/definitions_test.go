@@ -14,23 +14,23 @@ import (
 )
 
 func TestADefinitionIsEstablished(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v2", "App", ""))
-	d := c.Await(t, definition, "", c.name("apps"), all(established, keeps("defined.apiextensions.crossplane.io"),
-		is(c.Group+"/v1", "status", "controllers", "compositeResourceType", "apiVersion"), is("App", "status", "controllers", "compositeResourceType", "kind")))
-	if testkit.Condition(d, "Offered") != "" {
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v2", "App", ""))
+	d := c.Await(t, definition, "", c.name("apps"), all(isEstablished, finalizersAre("defined.apiextensions.crossplane.io"),
+		fieldIs(c.Group+"/v1", "status", "controllers", "compositeResourceType", "apiVersion"), fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
+	if testkit.ConditionStatus(d, "Offered") != "" {
 		t.Error("it offers claims")
 	}
 	kind := c.Get(t, crdKind, "", c.name("apps"))
 	if owner := metav1.GetControllerOf(kind); owner == nil || owner.UID != d.GetUID() || owner.Kind != "CompositeResourceDefinition" {
 		t.Errorf("it is controlled by %+v", owner)
 	}
-	if err := is("Namespaced", "spec", "scope")(kind); err != nil {
+	if err := fieldIs("Namespaced", "spec", "scope")(kind); err != nil {
 		t.Error(err)
 	}
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
-	s := c.port.await(t, c.kind("App"), uses(0, 0))
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	s := c.port.await(t, c.kind("App"), snapshotHas(0, 0))
 	if s.of.UID != d.GetUID() || s.used[0].Definition.Name != d.GetName() {
 		t.Errorf("it is served for %s", s.of.Name)
 	}
@@ -38,64 +38,64 @@ func TestADefinitionIsEstablished(t *testing.T) {
 
 // TestTransitionsAreEvents, and nothing else is.
 func TestTransitionsAreEvents(t *testing.T) {
-	c := begin(t)
+	c := newTestCluster(t)
 	c.NS = "default" // where events about cluster-scoped objects are
-	c.Put(t, plain("v1", "XApp", claimable))
+	c.Apply(t, definitionText("v1", "XApp", claimable))
 	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "the kind is served")
 	c.AwaitEvent(t, c.name("xapps"), "OfferClaim", "the kind is served")
-	c.Put(t, plain("v1", "XApp", ""))
-	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "can't be taken away")
+	c.Apply(t, definitionText("v1", "XApp", ""))
+	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "can't be removed")
 	c.Delete(t, definition, "", c.name("xapps"))
 	c.AwaitEvent(t, c.name("xapps"), "TerminateComposite")
 	c.AwaitEvent(t, c.name("xapps"), "RedactClaim")
-	c.Put(t, pipeline("small", "App", ""))
+	c.Apply(t, compositionText("small", "App", ""))
 	c.AwaitEvent(t, c.name("small"), "CreateRevision", "created revision 1, "+c.name("small")+"-")
 }
 
 func TestADefinitionThatOffersClaims(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v1", "XApp", claimable))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered,
-		keeps("defined.apiextensions.crossplane.io", "offered.apiextensions.crossplane.io"),
-		is("XApp", "status", "controllers", "compositeResourceType", "kind"), is("Claim", "status", "controllers", "compositeResourceClaimType", "kind")))
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: Claim\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n---\napiVersion: $GROUP/v1\nkind: XApp\nmetadata: {name: a}\nspec: {size: small}\n")
-	c.Await(t, c.kind("Claim"), c.NS, "a", all(keeps("finalizer.apiextensions.crossplane.io")))
-	c.Await(t, c.kind("XApp"), "", "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v1", "XApp", claimable))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered,
+		finalizersAre("defined.apiextensions.crossplane.io", "offered.apiextensions.crossplane.io"),
+		fieldIs("XApp", "status", "controllers", "compositeResourceType", "kind"), fieldIs("Claim", "status", "controllers", "compositeResourceClaimType", "kind")))
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: Claim\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n---\napiVersion: $GROUP/v1\nkind: XApp\nmetadata: {name: a}\nspec: {size: small}\n")
+	c.Await(t, c.kind("Claim"), c.NS, "a", all(finalizersAre("finalizer.apiextensions.crossplane.io")))
+	c.Await(t, c.kind("XApp"), "", "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 }
 
-// TestClaimsMayBeOfferedLater: names that are there can't change, but there may come some.
+// TestClaimsMayBeOfferedLater: names that are there cannot change, but there may come some.
 func TestClaimsMayBeOfferedLater(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v1", "XApp", ""))
-	c.Await(t, definition, "", c.name("xapps"), established)
-	c.Put(t, plain("v1", "XApp", claimable))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v1", "XApp", ""))
+	c.Await(t, definition, "", c.name("xapps"), isEstablished)
+	c.Apply(t, definitionText("v1", "XApp", claimable))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
 
-	t.Log("they can't be taken away")
-	c.Put(t, plain("v1", "XApp", ""))
-	c.Await(t, definition, "", c.name("xapps"), all(says("Established", "False", "InvalidDefinition", "spec.claimNames: can't be taken away", "served as it was before"), says("Offered", "False", "InvalidDefinition")))
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: Claim\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
-	c.Await(t, c.kind("Claim"), c.NS, "a", all(keeps("finalizer.apiextensions.crossplane.io")))
-	c.Put(t, plain("v1", "XApp", claimable))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
+	t.Log("they cannot be removed")
+	c.Apply(t, definitionText("v1", "XApp", ""))
+	c.Await(t, definition, "", c.name("xapps"), all(conditionIs("Established", "False", "InvalidDefinition", "spec.claimNames: can't be removed", "served as it was before"), conditionIs("Offered", "False", "InvalidDefinition")))
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: Claim\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
+	c.Await(t, c.kind("Claim"), c.NS, "a", all(finalizersAre("finalizer.apiextensions.crossplane.io")))
+	c.Apply(t, definitionText("v1", "XApp", claimable))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
 }
 
-// TestWhatVersionsTakeForGranted: a definition that doesn't say its scope gets that of the
+// TestDefaultsOfDefinitionVersions: a definition that does not say its scope gets that of the
 // version that it is written in, once and for all.
-func TestWhatVersionsTakeForGranted(t *testing.T) {
-	c := begin(t)
+func TestDefaultsOfDefinitionVersions(t *testing.T) {
+	c := newTestCluster(t)
 	for _, tc := range []struct{ written, scope, kind string }{{"v1", "LegacyCluster", "Old"}, {"v2", "Namespaced", "New"}} {
 		name := c.name(strings.ToLower(tc.kind) + "s")
-		c.Put(t, plain(tc.written, tc.kind, ""))
-		c.Await(t, definition, "", name, all(established, is(tc.scope, "spec", "scope")))
-		c.Await(t, newer, "", name, all(established, is(tc.scope, "spec", "scope"), is("Background", "spec", "defaultCompositeDeletePolicy")))
+		c.Apply(t, definitionText(tc.written, tc.kind, ""))
+		c.Await(t, definition, "", name, all(isEstablished, fieldIs(tc.scope, "spec", "scope")))
+		c.Await(t, newer, "", name, all(isEstablished, fieldIs(tc.scope, "spec", "scope"), fieldIs("Background", "spec", "defaultCompositeDeletePolicy")))
 
 		t.Log(tc.kind, "applied again as the other version it stays what it was")
 		other := map[string]string{"v1": "v2", "v2": "v1"}[tc.written]
-		c.Put(t, strings.Replace(plain(other, tc.kind, ""), "size:", "length:", 1))
-		o := c.Await(t, definition, "", name, all(established, is(tc.scope, "spec", "scope")))
+		c.Apply(t, strings.Replace(definitionText(other, tc.kind, ""), "size:", "length:", 1))
+		o := c.Await(t, definition, "", name, all(isEstablished, fieldIs(tc.scope, "spec", "scope")))
 		if o.GetGeneration() < 2 {
-			t.Errorf("it has not changed: %s", testkit.Show(o))
+			t.Errorf("it has not changed: %s", testkit.JSON(o))
 		}
 
 		t.Log(tc.kind, "replaced by one without a scope it would be another, if it could")
@@ -104,23 +104,23 @@ func TestWhatVersionsTakeForGranted(t *testing.T) {
 			o = c.Get(t, newer, "", name)
 		}
 		unstructured.RemoveNestedField(o.Object, "spec", "scope")
-		if _, err := c.Of(t, o.GroupVersionKind(), "").Update(t.Context(), o, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "Value is immutable") {
+		if _, err := c.Resource(t, o.GroupVersionKind(), "").Update(t.Context(), o, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "Value is immutable") {
 			t.Errorf("want a refusal, got %v", err)
 		}
 	}
 }
 
 func TestADefinitionChanges(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 
-	t.Log("its schema does: the API server serves the new one, and what serves the kind is told")
-	before := c.port.await(t, c.kind("App"), uses(0, 0))
-	c.Put(t, strings.Replace(plain("v2", "App", ""), "size: {type: string}", "size: {type: string}, more: {type: string}", 1))
-	c.port.await(t, c.kind("App"), func(s *served) error {
+	t.Log("its schema does: the API server serves the new one, and what serves the kind is reported")
+	before := c.port.await(t, c.kind("App"), snapshotHas(0, 0))
+	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "size: {type: string}", "size: {type: string}, more: {type: string}", 1))
+	c.port.await(t, c.kind("App"), func(s *servedKind) error {
 		if s != before {
 			return errors.New("is another")
 		}
@@ -129,39 +129,39 @@ func TestADefinitionChanges(t *testing.T) {
 		}
 		return nil
 	})
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: b, namespace: $NS}\nspec: {more: text}\n")
-	if err := is("text", "spec", "more")(c.Get(t, c.kind("App"), c.NS, "b")); err != nil {
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: b, namespace: $NS}\nspec: {more: text}\n")
+	if err := fieldIs("text", "spec", "more")(c.Get(t, c.kind("App"), c.NS, "b")); err != nil {
 		t.Error(err)
 	}
 
 	t.Log("its compositions are for another version: it is worked in that one")
-	two := strings.Replace(plain("v2", "App", "  - name: v2\n    served: true\n    referenceable: true\n    schema: {openAPIV3Schema: {type: object}}\n"), "referenceable: true", "referenceable: false", 1)
-	c.Put(t, two)
-	c.Await(t, definition, "", c.name("apps"), all(established, is(c.Group+"/v2", "status", "controllers", "compositeResourceType", "apiVersion")))
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: c, namespace: $NS}\nspec: {}\n")
-	c.Await(t, c.kind("App"), c.NS, "c", all(keeps("composite.apiextensions.crossplane.io")))
+	two := strings.Replace(definitionText("v2", "App", "  - name: v2\n    served: true\n    referenceable: true\n    schema: {openAPIV3Schema: {type: object}}\n"), "referenceable: true", "referenceable: false", 1)
+	c.Apply(t, two)
+	c.Await(t, definition, "", c.name("apps"), all(isEstablished, fieldIs(c.Group+"/v2", "status", "controllers", "compositeResourceType", "apiVersion")))
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: c, namespace: $NS}\nspec: {}\n")
+	c.Await(t, c.kind("App"), c.NS, "c", all(finalizersAre("composite.apiextensions.crossplane.io")))
 
-	t.Log("what objects are stored in can't go; the API server says so")
-	c.Put(t, strings.NewReplacer("name: v1\n", "name: v2\n").Replace(plain("v2", "App", "")))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "Failed", "storedVersions")))
+	t.Log("what objects are stored in cannot go; the API server says so")
+	c.Apply(t, strings.NewReplacer("name: v1\n", "name: v2\n").Replace(definitionText("v2", "App", "")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "Failed", "storedVersions")))
 }
 
-func TestProblemsAreToldAllAtOnce(t *testing.T) {
-	c := begin(t)
-	broken := strings.NewReplacer("served: true", "served: true\n    deprecationWarning: it is old", "size: {type: string}", "size: {type: strin}").Replace(plain("v2", "App", ""))
-	c.Put(t, broken)
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "InvalidDefinition", "spec.versions[0].deprecationWarning", `spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.type`, `did you mean "string"?`)))
+func TestAllProblemsAreReportedAtOnce(t *testing.T) {
+	c := newTestCluster(t)
+	broken := strings.NewReplacer("served: true", "served: true\n    deprecationWarning: it is old", "size: {type: string}", "size: {type: strin}").Replace(definitionText("v2", "App", ""))
+	c.Apply(t, broken)
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "InvalidDefinition", "spec.versions[0].deprecationWarning", `spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.type`, `did you mean "string"?`)))
 	if c.Get(t, crdKind, "", c.name("apps")) != nil {
 		t.Error("there is a kind")
 	}
 	t.Log("mended it is served; broken again it stays so")
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, broken)
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "InvalidDefinition", "served as it was before"), is("App", "status", "controllers", "compositeResourceType", "kind")))
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, broken)
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "InvalidDefinition", "served as it was before"), fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 
 	t.Log("and can be deleted with what there is of it")
 	c.Delete(t, definition, "", c.name("apps"))
@@ -169,14 +169,14 @@ func TestProblemsAreToldAllAtOnce(t *testing.T) {
 	c.AwaitGone(t, crdKind, "", c.name("apps"))
 }
 
-func TestWhatAKindWillNotHaveIsTold(t *testing.T) {
-	c := begin(t)
-	c.Put(t, strings.Replace(plain("v2", "App", ""), "size: {type: string}", "crossplane: {type: string}", 1))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "True", "WatchingCompositeResource", "crossplane", "is a field of the machinery")))
+func TestUnsupportedFeaturesOfAKindAreReported(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "size: {type: string}", "crossplane: {type: string}", 1))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "True", "WatchingCompositeResource", "crossplane", "is a field of Crossplane")))
 }
 
-// theirs is a kind that isn't from a definition.
-const theirs = `
+// foreignCRD is a kind that is not from a definition.
+const foreignCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: apps.$GROUP, annotations: {api-approved.kubernetes.io: unapproved}%s}
@@ -187,18 +187,18 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-func TestAKindOfSomebodyElsesIsLeftAlone(t *testing.T) {
-	c := begin(t)
-	c.Put(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: owner, namespace: $NS}\n")
+func TestAForeignKindIsLeftAlone(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: owner, namespace: $NS}\n")
 	for name, tc := range map[string]struct{ metadata, names, says string }{
 		"nobody's":     {"", "", "CustomResourceDefinition " + c.name("apps") + " exists already and is not from a definition; it is left alone"},
 		"controlled":   {", ownerReferences: [{apiVersion: v1, kind: Namespace, name: " + c.NS + ", uid: " + string(c.Get(t, namespace, "", c.NS).GetUID()) + ", controller: true}]", "", "is controlled by Namespace " + c.NS},
 		"with a claim": {", ownerReferences: [{apiVersion: v1, kind: Namespace, name: " + c.NS + ", uid: " + string(c.Get(t, namespace, "", c.NS).GetUID()) + ", controller: true}]", ", categories: [claim]", "is controlled by Namespace " + c.NS},
 	} {
 		t.Log(name)
-		c.Put(t, fmt.Sprintf(theirs, tc.metadata, tc.names))
-		c.Put(t, plain("v2", "App", ""))
-		c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "KindNotOwned", tc.says)))
+		c.Apply(t, fmt.Sprintf(foreignCRD, tc.metadata, tc.names))
+		c.Apply(t, definitionText("v2", "App", ""))
+		c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "KindNotOwned", tc.says)))
 		if kind := c.Get(t, crdKind, "", c.name("apps")); kind.GetAnnotations()["espalier.dev/applied"] != "" {
 			t.Error("it was written to")
 		}
@@ -208,11 +208,18 @@ func TestAKindOfSomebodyElsesIsLeftAlone(t *testing.T) {
 		if c.Get(t, crdKind, "", c.name("apps")).GetDeletionTimestamp() != nil {
 			t.Error("it is deleted")
 		}
-		c.Put(t, plain("v2", "App", ""))
-		c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "KindNotOwned")))
+		c.Apply(t, definitionText("v2", "App", ""))
+		c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "KindNotOwned")))
 		t.Log("when it goes, the definition has the kind")
+		foreign := c.Get(t, crdKind, "", c.name("apps")).GetUID()
 		c.Delete(t, crdKind, "", c.name("apps"))
-		c.Await(t, definition, "", c.name("apps"), established)
+		c.Await(t, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) error {
+			if o != nil && o.GetUID() == foreign {
+				return errors.New("the API server has not deleted it yet")
+			}
+			return nil
+		})
+		c.Await(t, definition, "", c.name("apps"), isEstablished)
 		c.Delete(t, definition, "", c.name("apps"))
 		c.AwaitGone(t, definition, "", c.name("apps"))
 	}
@@ -222,37 +229,37 @@ var namespace = suite.Secret.GroupVersion().WithKind("Namespace")
 
 // TestAKindThatWasLeftBehindIsTakenOver: a definition was deleted with its kind orphaned.
 func TestAKindThatWasLeftBehindIsTakenOver(t *testing.T) {
-	c := begin(t)
-	c.Put(t, fmt.Sprintf(theirs, "", ", categories: [composite]"))
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c := newTestCluster(t)
+	c.Apply(t, fmt.Sprintf(foreignCRD, "", ", categories: [composite]"))
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 }
 
 func TestAnotherDefinitionsKindIsLeftAlone(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v1", "XApp", claimable))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-	c.Put(t, plain("v1", "XOther", claimable))
-	c.Await(t, definition, "", c.name("xothers"), all(established, says("Offered", "False", "KindNotOwned", "is controlled by CompositeResourceDefinition "+c.name("xapps"))))
-	c.Put(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-graph}\nspec:\n  schema: {apiVersion: v1, kind: Graph, group: $GROUP}\n")
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v1", "XApp", claimable))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+	c.Apply(t, definitionText("v1", "XOther", claimable))
+	c.Await(t, definition, "", c.name("xothers"), all(isEstablished, conditionIs("Offered", "False", "KindNotOwned", "is controlled by CompositeResourceDefinition "+c.name("xapps"))))
+	c.Apply(t, "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-graph}\nspec:\n  schema: {apiVersion: v1, kind: Graph, group: $GROUP}\n")
 	c.AwaitReady(t, suite.RGD, "", c.Name("graph"))
-	c.Put(t, plain("v2", "Graph", ""))
-	c.Await(t, definition, "", c.name("graphs"), all(says("Established", "False", "KindNotOwned", "belongs to ResourceGraphDefinition "+c.Name("graph"))))
+	c.Apply(t, definitionText("v2", "Graph", ""))
+	c.Await(t, definition, "", c.name("graphs"), all(conditionIs("Established", "False", "KindNotOwned", "belongs to ResourceGraphDefinition "+c.Name("graph"))))
 
 	t.Log("the first goes, and the second offers the claims")
 	c.Delete(t, definition, "", c.name("xapps"))
 	c.AwaitGone(t, definition, "", c.name("xapps"))
-	c.Await(t, definition, "", c.name("xothers"), all(established, offered))
+	c.Await(t, definition, "", c.name("xothers"), all(isEstablished, isOffered))
 }
 
 // TestDriftOfAKindIsMended: a kind is as its definition says.
 func TestDriftOfAKindIsMended(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	edit(t, c, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) {
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	update(t, c, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) {
 		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
 		version, _ := versions[0].(map[string]any)
 		if err := unstructured.SetNestedField(version, "integer", "schema", "openAPIV3Schema", "properties", "spec", "properties", "size", "type"); err != nil {
@@ -263,12 +270,12 @@ func TestDriftOfAKindIsMended(t *testing.T) {
 		}
 	})
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {
-		if !strings.Contains(testkit.Show(o), `"size":{"type":"string"}`) {
+		if !strings.Contains(testkit.JSON(o), `"size":{"type":"string"}`) {
 			return errors.New("has drifted")
 		}
 		return nil
 	}))
-	t.Log("deleted by somebody it is made anew")
+	t.Log("deleted by somebody it is recreated")
 	c.Delete(t, crdKind, "", c.name("apps"))
 	first := c.Get(t, crdKind, "", c.name("apps"))
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {
@@ -277,7 +284,7 @@ func TestDriftOfAKindIsMended(t *testing.T) {
 		}
 		return nil
 	}))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 }

@@ -13,75 +13,75 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// app is an object of a test's kind; one that is held stays until it is let go.
+// app is an object of a test's kind; one that is held has a finalizer.
 func app(kind, namespace, name string, held bool) string {
 	metadata := "name: " + name
 	if namespace != "" {
 		metadata += ", namespace: " + namespace
 	}
 	if held {
-		metadata += ", annotations: {" + holding + ": 'true'}"
+		metadata += ", annotations: {" + blockAnnotation + ": 'true'}"
 	}
 	return "\n---\napiVersion: $GROUP/v1\nkind: " + kind + "\nmetadata: {" + metadata + "}\nspec: {}\n"
 }
 
-func letGo(t *testing.T, c corner, gvk schema.GroupVersionKind, namespace, name string) {
+func removeFinalizer(t *testing.T, c testCluster, gvk schema.GroupVersionKind, namespace, name string) {
 	t.Helper()
-	edit(t, c, gvk, namespace, name, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+	update(t, c, gvk, namespace, name, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 }
 
-// TestADefinitionTakesItsCompositesWithIt: those of all namespaces go first, and who waits
-// is told how many are left, which, and what keeps them.
+// TestADefinitionTakesItsCompositesWithIt: those of all namespaces are deleted
+// first, and the definition reports how many are left, which, and what blocks them.
 func TestADefinitionTakesItsCompositesWithIt(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
 	other := testkit.Namespace(t, c.Config)
 	kind := c.kind("App")
 	for i := range 12 {
 		ns := []string{c.NS, other}[i%2]
-		c.Put(t, app("App", ns, fmt.Sprintf("free-%d", i), false))
+		c.Apply(t, app("App", ns, fmt.Sprintf("free-%d", i), false))
 	}
-	c.Put(t, app("App", c.NS, "held", true)+app("App", other, "told", true))
+	c.Apply(t, app("App", c.NS, "held", true)+app("App", other, "told", true))
 	for _, at := range []struct{ ns, name string }{{c.NS, "held"}, {other, "told"}, {c.NS, "free-10"}, {other, "free-11"}} {
-		c.Await(t, kind, at.ns, at.name, all(keeps("composite.apiextensions.crossplane.io")))
+		c.Await(t, kind, at.ns, at.name, all(finalizersAre("composite.apiextensions.crossplane.io")))
 	}
-	edit(t, c, kind, c.NS, "held", func(o *unstructured.Unstructured) {
+	update(t, c, kind, c.NS, "held", func(o *unstructured.Unstructured) {
 		o.SetFinalizers(append(o.GetFinalizers(), "example.com/theirs"))
 	})
-	edit(t, c, kind, other, "told", func(o *unstructured.Unstructured) {
+	update(t, c, kind, other, "told", func(o *unstructured.Unstructured) {
 		o.SetLabels(map[string]string{"a": "b"})
 	})
 	c.Delete(t, definition, "", c.name("apps"))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "TerminatingCompositeResource",
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource",
 		"2 of kind App remain: ", c.NS+"/held", other+"/told", c.NS+"/held is kept by finalizer example.com/theirs"),
-		is("App", "status", "controllers", "compositeResourceType", "kind")))
-	if list, err := c.Of(t, kind, metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 2 {
+		fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
+	if list, err := c.Resource(t, kind, metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 2 {
 		t.Errorf("want two, got %v, %v", list, err)
 	}
 
 	t.Log("they go, one after the other")
-	edit(t, c, kind, c.NS, "held", func(o *unstructured.Unstructured) {
+	update(t, c, kind, c.NS, "held", func(o *unstructured.Unstructured) {
 		o.SetAnnotations(nil)
 		o.SetFinalizers(nil)
 	})
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+other+"/told")))
-	letGo(t, c, kind, other, "told")
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+other+"/told")))
+	removeFinalizer(t, c, kind, other, "told")
 	c.AwaitGone(t, definition, "", c.name("apps"))
 	if c.Get(t, crdKind, "", c.name("apps")) != nil {
 		t.Error("the kind is left over")
 	}
 }
 
-// TestWhatKeepsACompositeIsTold, as the composite itself tells it.
-func TestWhatKeepsACompositeIsTold(t *testing.T) {
-	c := begin(t)
-	c.Put(t, strings.Replace(plain("v2", "App", ""), "properties: {spec:", "properties: {status: {type: object, properties: {deletion: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, spec:", 1))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, app("App", c.NS, "a", true))
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+// TestTheBlockerOfACompositeIsReported, as the composite itself tells it.
+func TestTheBlockerOfACompositeIsReported(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "properties: {spec:", "properties: {status: {type: object, properties: {deletion: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, spec:", 1))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", true))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 	c.Delete(t, definition, "", c.name("apps"))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a")))
 	c.SetStatus(t, c.kind("App"), c.NS, "a", map[string]any{"deletion": map[string]any{
 		"startedAt": "2026-08-01T10:00:00Z", "total": 1, "removed": 0, "remaining": 1, "percent": 0, "blocked": 1,
 		"blockers": []any{map[string]any{
@@ -89,48 +89,48 @@ func TestWhatKeepsACompositeIsTold(t *testing.T) {
 			"reason": "Finalizer", "message": "it isn't empty", "since": "2026-08-01T10:00:00Z",
 		}},
 	}})
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "TerminatingCompositeResource", c.NS+"/a waits for Bucket prod/logs (Finalizer: it isn't empty)")))
-	letGo(t, c, c.kind("App"), c.NS, "a")
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", c.NS+"/a waits for Bucket prod/logs (Finalizer: it isn't empty)")))
+	removeFinalizer(t, c, c.kind("App"), c.NS, "a")
 	c.AwaitGone(t, definition, "", c.name("apps"))
 }
 
 func TestClaimsGoFirst(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v1", "XApp", claimable))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-	c.Put(t, app("Claim", c.NS, "a", true)+app("XApp", "", "of-a", false)+app("XApp", "", "b", true))
-	c.Await(t, c.kind("Claim"), c.NS, "a", all(keeps("finalizer.apiextensions.crossplane.io")))
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v1", "XApp", claimable))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+	c.Apply(t, app("Claim", c.NS, "a", true)+app("XApp", "", "of-a", false)+app("XApp", "", "b", true))
+	c.Await(t, c.kind("Claim"), c.NS, "a", all(finalizersAre("finalizer.apiextensions.crossplane.io")))
 	for _, name := range []string{"of-a", "b"} {
-		c.Await(t, c.kind("XApp"), "", name, all(keeps("composite.apiextensions.crossplane.io")))
+		c.Await(t, c.kind("XApp"), "", name, all(finalizersAre("composite.apiextensions.crossplane.io")))
 	}
 	c.Delete(t, definition, "", c.name("xapps"))
 	c.Await(t, definition, "", c.name("xapps"), all(
-		says("Offered", "False", "TerminatingCompositeResourceClaim", "1 of kind Claim remains: "+c.NS+"/a"),
-		says("Established", "False", "TerminatingCompositeResource", "composites go once their claims have gone")))
+		conditionIs("Offered", "False", "TerminatingCompositeResourceClaim", "1 of kind Claim remains: "+c.NS+"/a"),
+		conditionIs("Established", "False", "TerminatingCompositeResource", "composites are deleted after their claims")))
 	if o := c.Get(t, c.kind("XApp"), "", "of-a"); o == nil || o.GetDeletionTimestamp() != nil {
 		t.Error("a composite is deleted while there are claims")
 	}
 
 	t.Log("then the composites do")
-	letGo(t, c, c.kind("Claim"), c.NS, "a")
+	removeFinalizer(t, c, c.kind("Claim"), c.NS, "a")
 	c.AwaitGone(t, crdKind, "", c.name("claims"))
 	c.AwaitGone(t, c.kind("XApp"), "", "of-a")
-	c.Await(t, definition, "", c.name("xapps"), all(keeps("defined.apiextensions.crossplane.io"),
-		says("Offered", "False", "TerminatingCompositeResourceClaim", "no claim remains"),
-		says("Established", "False", "TerminatingCompositeResource", "1 of kind XApp remains: b")))
-	letGo(t, c, c.kind("XApp"), "", "b")
+	c.Await(t, definition, "", c.name("xapps"), all(finalizersAre("defined.apiextensions.crossplane.io"),
+		conditionIs("Offered", "False", "TerminatingCompositeResourceClaim", "no claim remains"),
+		conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind XApp remains: b")))
+	removeFinalizer(t, c, c.kind("XApp"), "", "b")
 	c.AwaitGone(t, definition, "", c.name("xapps"))
 	c.AwaitGone(t, crdKind, "", c.name("xapps"))
 }
 
-// TestADeletionThatIsRefusedIsTold, and tried again.
-func TestADeletionThatIsRefusedIsTold(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, app("App", c.NS, "a", false))
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
-	c.Put(t, `
+// TestARefusedDeletionIsReported, and tried again.
+func TestARefusedDeletionIsReported(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", false))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	c.Apply(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: $ID-stays}
@@ -147,85 +147,85 @@ spec: {policyName: $ID-stays, validationActions: [Deny]}
 	policy := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"}
 	testkit.Poll(t, "the policy holds", func() bool {
 		dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
-		return c.Of(t, c.kind("App"), c.NS).Delete(t.Context(), "a", dry) != nil
+		return c.Resource(t, c.kind("App"), c.NS).Delete(t.Context(), "a", dry) != nil
 	})
 	c.Delete(t, definition, "", c.name("apps"))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a", c.NS+"/a can't be deleted: ", "it is in use")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a", c.NS+"/a can't be deleted: ", "it is in use")))
 	c.Delete(t, policy, "", c.Name("stays"))
 	c.AwaitGone(t, definition, "", c.name("apps"))
 }
 
 func TestADefinitionIsRecreatedAtOnce(t *testing.T) {
-	c := begin(t)
+	c := newTestCluster(t)
 	for round := range 3 {
-		c.Put(t, plain("v1", "XApp", claimable))
-		c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-		c.Put(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
-		c.Await(t, c.kind("Claim"), c.NS, "a", all(keeps("finalizer.apiextensions.crossplane.io")))
-		c.Await(t, c.kind("XApp"), "", "a", all(keeps("composite.apiextensions.crossplane.io")))
+		c.Apply(t, definitionText("v1", "XApp", claimable))
+		c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+		c.Apply(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
+		c.Await(t, c.kind("Claim"), c.NS, "a", all(finalizersAre("finalizer.apiextensions.crossplane.io")))
+		c.Await(t, c.kind("XApp"), "", "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 		c.Delete(t, definition, "", c.name("xapps"))
 		c.AwaitGone(t, definition, "", c.name("xapps"))
 		t.Log("round", round)
 	}
 	t.Log("as another: its scope may change then")
-	c.Put(t, plain("v2", "XApp", ""))
-	d := c.Await(t, definition, "", c.name("xapps"), established)
-	c.World = testkit.NewWorld(t, c.Config) // the former took the kind for cluster-scoped
-	c.Put(t, app("XApp", c.NS, "a", false))
-	c.Await(t, c.kind("XApp"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
-	if s := c.port.await(t, c.kind("XApp"), uses(0, 0)); s.of.UID != d.GetUID() {
+	c.Apply(t, definitionText("v2", "XApp", ""))
+	d := c.Await(t, definition, "", c.name("xapps"), isEstablished)
+	c.Cluster = testkit.NewCluster(t, c.Config) // the former took the kind for cluster-scoped
+	c.Apply(t, app("XApp", c.NS, "a", false))
+	c.Await(t, c.kind("XApp"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	if s := c.port.await(t, c.kind("XApp"), snapshotHas(0, 0)); s.of.UID != d.GetUID() {
 		t.Error("it is served for a former definition")
 	}
 }
 
-// TestADefinitionWithoutItsKindGoes: nothing keeps it.
-func TestADefinitionWithoutItsKindGoes(t *testing.T) {
-	c := begin(t)
+// TestADefinitionWithoutItsKindIsDeleted: nothing keeps it.
+func TestADefinitionWithoutItsKindIsDeleted(t *testing.T) {
+	c := newTestCluster(t)
 	t.Log("one whose kind has never come")
-	c.Put(t, strings.Replace(plain("v2", "App", ""), "type: string", "type: strin", 1))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "InvalidDefinition")))
+	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "type: string", "type: strin", 1))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "InvalidDefinition")))
 	c.Delete(t, definition, "", c.name("apps"))
 	c.AwaitGone(t, definition, "", c.name("apps"))
 
 	t.Log("one whose kind somebody has taken")
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, app("App", c.NS, "a", true))
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
-	edit(t, c, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) {
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", true))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	update(t, c, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: c.NS, UID: c.Get(t, namespace, "", c.NS).GetUID(), Controller: new(true)}})
 	})
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "KindNotOwned")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "KindNotOwned")))
 	c.Delete(t, definition, "", c.name("apps"))
 	c.AwaitGone(t, definition, "", c.name("apps"))
 	if o := c.Get(t, c.kind("App"), c.NS, "a"); o == nil || o.GetDeletionTimestamp() != nil {
-		t.Error("what is somebody else's is deleted")
+		t.Error("what is another owner's is deleted")
 	}
-	letGo(t, c, c.kind("App"), c.NS, "a")
-	edit(t, c, c.kind("App"), c.NS, "a", func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+	removeFinalizer(t, c, c.kind("App"), c.NS, "a")
+	update(t, c, c.kind("App"), c.NS, "a", func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
 
 	t.Log("one whose kind is being deleted, with objects that stay a while")
 	c.Delete(t, crdKind, "", c.name("apps"))
 	c.AwaitGone(t, crdKind, "", c.name("apps"))
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, app("App", c.NS, "a", true))
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", true))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 	c.Delete(t, crdKind, "", c.name("apps"))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "Unknown", "Terminating")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "Unknown", "Terminating")))
 	c.Delete(t, definition, "", c.name("apps"))
-	c.Await(t, definition, "", c.name("apps"), all(says("Established", "False", "TerminatingCompositeResource", "1 of kind App remains")))
-	letGo(t, c, c.kind("App"), c.NS, "a")
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains")))
+	removeFinalizer(t, c, c.kind("App"), c.NS, "a")
 	c.AwaitGone(t, definition, "", c.name("apps"))
 }
 
-// TestAKindThatGoesUnderItsDefinitionComesBack with what serves it.
-func TestAKindThatGoesUnderItsDefinitionComesBack(t *testing.T) {
-	c := begin(t)
-	c.Put(t, plain("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, app("App", c.NS, "a", false))
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+// TestADeletedKindOfADefinitionIsRecreated with what serves it.
+func TestADeletedKindOfADefinitionIsRecreated(t *testing.T) {
+	c := newTestCluster(t)
+	c.Apply(t, definitionText("v2", "App", ""))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", false))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 	first := c.Get(t, crdKind, "", c.name("apps")).GetUID()
 	c.Delete(t, crdKind, "", c.name("apps"))
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {
@@ -234,7 +234,7 @@ func TestAKindThatGoesUnderItsDefinitionComesBack(t *testing.T) {
 		}
 		return nil
 	}))
-	c.Await(t, definition, "", c.name("apps"), established)
-	c.Put(t, app("App", c.NS, "a", false))
-	c.Await(t, c.kind("App"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", false))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 }

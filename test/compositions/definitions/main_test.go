@@ -22,11 +22,11 @@ import (
 
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // for who writes in v1, as the tests do
-	os.Exit(suite.Main(m, server.Options{Composites: shared.on}, nil))
+	os.Exit(suite.Main(m, server.Options{Composites: shared.withCluster}, nil))
 }
 
 // shared serves the kinds of all tests that share controllers.
-var shared = &port{}
+var shared = &recordingKinds{}
 
 var (
 	definition  = v1.GroupVersion.WithKind(v1.DefinitionKind)
@@ -36,24 +36,24 @@ var (
 	crdKind     = suite.CRD
 )
 
-// corner is a test's own corner of the cluster.
-type corner struct {
+// testCluster is a test's API group and namespace.
+type testCluster struct {
 	suite.Suite
-	port *port
+	port *recordingKinds
 }
 
-func begin(t *testing.T) corner {
+func newTestCluster(t *testing.T) testCluster {
 	t.Helper()
-	return corner{suite.Begin(t), shared}
+	return testCluster{suite.New(t), shared}
 }
 
 // kind is one of the test's own kinds.
-func (c corner) kind(name string) schema.GroupVersionKind {
+func (c testCluster) kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: c.Group, Version: "v1", Kind: name}
 }
 
 // name is the name of a definition.
-func (c corner) name(plural string) string { return plural + "." + c.Group }
+func (c testCluster) name(plural string) string { return plural + "." + c.Group }
 
 type check = func(*unstructured.Unstructured) error
 
@@ -72,8 +72,8 @@ func all(checks ...check) check {
 	}
 }
 
-// says checks a condition, for the current generation, and what its message contains.
-func says(kind, status, reason string, contains ...string) check {
+// conditionIs checks a condition, for the current generation, and what its message contains.
+func conditionIs(kind, status, reason string, contains ...string) check {
 	return func(o *unstructured.Unstructured) error {
 		list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, item := range list {
@@ -95,16 +95,16 @@ func says(kind, status, reason string, contains ...string) check {
 	}
 }
 
-func established(o *unstructured.Unstructured) error {
-	return all(says("Established", "True", "WatchingCompositeResource"))(o)
+func isEstablished(o *unstructured.Unstructured) error {
+	return all(conditionIs("Established", "True", "WatchingCompositeResource"))(o)
 }
 
-func offered(o *unstructured.Unstructured) error {
-	return all(says("Offered", "True", "WatchingCompositeResourceClaim"))(o)
+func isOffered(o *unstructured.Unstructured) error {
+	return all(conditionIs("Offered", "True", "WatchingCompositeResourceClaim"))(o)
 }
 
-// is checks the value of a field.
-func is(want any, path ...string) check {
+// fieldIs checks the value of a field.
+func fieldIs(want any, path ...string) check {
 	return func(o *unstructured.Unstructured) error {
 		got, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 		if err != nil || got != want {
@@ -114,8 +114,8 @@ func is(want any, path ...string) check {
 	}
 }
 
-// plain is a definition with the test's group, of a scope, in the form of a version.
-func plain(version, kind, more string) string {
+// definitionText is a definition with the test's group, of a scope, in the form of a version.
+func definitionText(version, kind, more string) string {
 	plural := strings.ToLower(kind) + "s"
 	return `
 apiVersion: apiextensions.crossplane.io/` + version + `
@@ -134,8 +134,8 @@ spec:
 
 const claimable = "  claimNames: {kind: Claim, plural: claims}\n"
 
-// pipeline is a composition for a kind of the test's.
-func pipeline(name, kind, more string) string {
+// compositionText is a composition for a kind of the test's.
+func compositionText(name, kind, more string) string {
 	return `
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
@@ -149,7 +149,7 @@ spec:
 ` + more
 }
 
-func keeps(finalizers ...string) check {
+func finalizersAre(finalizers ...string) check {
 	return func(o *unstructured.Unstructured) error {
 		if got := o.GetFinalizers(); strings.Join(got, " ") != strings.Join(finalizers, " ") {
 			return fmt.Errorf("finalizers are %v", got)
@@ -158,15 +158,15 @@ func keeps(finalizers ...string) check {
 	}
 }
 
-// edit changes an object as a person would who has read it.
-func edit(t *testing.T, c corner, gvk schema.GroupVersionKind, ns, name string, change func(*unstructured.Unstructured)) {
+// update changes an object as a user does who has read it.
+func update(t *testing.T, c testCluster, gvk schema.GroupVersionKind, ns, name string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	o := c.Get(t, gvk, ns, name)
 	if o == nil {
 		t.Fatalf("there is no %s %s", gvk.Kind, name)
 	}
 	change(o)
-	if _, err := c.Of(t, gvk, ns).Update(t.Context(), o, updating); err != nil {
+	if _, err := c.Resource(t, gvk, ns).Update(t.Context(), o, updating); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,37 +25,36 @@ import (
 
 var updating = metav1.UpdateOptions{}
 
-// port serves kinds by putting a finalizer on and taking it off again, and remembers
-// what it was given.
-type port struct {
+// recordingKinds serves kinds by adding and removing a finalizer, and records its snapshots.
+type recordingKinds struct {
 	cluster *cluster.Cluster
 
 	mu      sync.Mutex
-	served  []*served
+	served  []*servedKind
 	changed chan struct{} // closed at the next change
 }
 
-// on lets it work on a cluster.
-func (p *port) on(k *cluster.Cluster) compositiondefinition.Kinds {
+// withCluster sets the client of the cluster.
+func (p *recordingKinds) withCluster(k *cluster.Cluster) compositiondefinition.Kinds {
 	p.cluster = k
 	return p
 }
 
-func (p *port) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
+func (p *recordingKinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
 	return p.serve(d, kind, wake, v1.CompositeFinalizer)
 }
 
-func (p *port) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
+func (p *recordingKinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
 	return p.serve(d, kind, wake, v1.ClaimFinalizer)
 }
 
-func (p *port) serve(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), finalizer string) *served {
-	s := &served{port: p, of: d, kind: kind, wake: wake, finalizer: finalizer, passes: map[string]int{}}
-	p.tell(func() { p.served = append(p.served, s) })
+func (p *recordingKinds) serve(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), finalizer string) *servedKind {
+	s := &servedKind{port: p, of: d, kind: kind, wake: wake, finalizer: finalizer, passes: map[string]int{}}
+	p.change(func() { p.served = append(p.served, s) })
 	return s
 }
 
-func (p *port) tell(change func()) {
+func (p *recordingKinds) change(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
@@ -65,8 +64,8 @@ func (p *port) tell(change func()) {
 	}
 }
 
-// last is what served a kind last; nil if nothing has.
-func (p *port) last(kind schema.GroupVersionKind) *served {
+// latest returns what served a kind last; nil if nothing did.
+func (p *recordingKinds) latest(kind schema.GroupVersionKind) *servedKind {
 	for _, s := range slices.Backward(p.served) {
 		if s.kind == kind {
 			return s
@@ -75,14 +74,14 @@ func (p *port) last(kind schema.GroupVersionKind) *served {
 	return nil
 }
 
-// await waits until what serves a kind is as it should be.
-func (p *port) await(t *testing.T, kind schema.GroupVersionKind, so func(*served) error) *served {
+// await waits until what serves a kind passes a check.
+func (p *recordingKinds) await(t *testing.T, kind schema.GroupVersionKind, so func(*servedKind) error) *servedKind {
 	t.Helper()
-	patience := time.NewTimer(testkit.Patience)
+	patience := time.NewTimer(testkit.Timeout)
 	defer patience.Stop()
 	for {
 		p.mu.Lock()
-		s, err := p.last(kind), errors.New("nothing serves it")
+		s, err := p.latest(kind), errors.New("nothing serves it")
 		if s != nil {
 			err = so(s)
 		}
@@ -103,9 +102,9 @@ func (p *port) await(t *testing.T, kind schema.GroupVersionKind, so func(*served
 	}
 }
 
-// served serves one kind.
-type served struct {
-	port      *port
+// servedKind serves one kind.
+type servedKind struct {
+	port      *recordingKinds
 	of        *v1.CompositeResourceDefinition
 	kind      schema.GroupVersionKind
 	wake      func()
@@ -114,16 +113,16 @@ type served struct {
 	passes    map[string]int
 }
 
-func (s *served) Use(snapshot compositiondefinition.Snapshot) {
-	s.port.tell(func() { s.used = append(s.used, snapshot) })
+func (s *servedKind) SetSnapshot(snapshot compositiondefinition.Snapshot) {
+	s.port.change(func() { s.used = append(s.used, snapshot) })
 }
 
-// holding is an annotation by which a test keeps an object from going.
-const holding = "test/holding"
+// blockAnnotation is an annotation by which a test blocks the deletion of an object.
+const blockAnnotation = "test/holding"
 
-func (s *served) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
+func (s *servedKind) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	k := s.port.cluster
-	defer s.port.tell(func() { s.passes[key.Name]++ })
+	defer s.port.change(func() { s.passes[key.Name]++ })
 	o, ok := k.Hub.Served(s.kind, key.Namespace, key.Name)
 	if !ok {
 		s.wake()
@@ -133,22 +132,22 @@ func (s *served) Reconcile(ctx context.Context, key object.Key) reconcile.Result
 	going := o.GetDeletionTimestamp() != nil
 	var err error
 	switch {
-	case going && ours && o.GetAnnotations()[holding] == "":
+	case going && ours && o.GetAnnotations()[blockAnnotation] == "":
 		_, err = k.Client.RemoveFinalizers(ctx, o, []string{s.finalizer}, "test")
 	case !going && !ours:
 		_, err = k.Hub.Write(o, watch.Subscriber{Key: key}, func() (*unstructured.Unstructured, error) {
 			return k.Client.SetFinalizers(ctx, o, append(slices.Clone(o.GetFinalizers()), s.finalizer), "test")
 		})
 	}
-	if err != nil && !kube.IsGone(err) {
+	if err != nil && !kube.IsStale(err) {
 		return reconcile.Fail(err)
 	}
 	return reconcile.Done()
 }
 
-// uses wants a snapshot with so many compositions and revisions.
-func uses(compositions, revisions int) func(*served) error {
-	return func(s *served) error {
+// snapshotHas checks the numbers of compositions and revisions in a snapshot.
+func snapshotHas(compositions, revisions int) func(*servedKind) error {
+	return func(s *servedKind) error {
 		if len(s.used) == 0 {
 			return errors.New("has been given nothing")
 		}

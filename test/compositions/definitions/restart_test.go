@@ -19,73 +19,73 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// apart is a server on which a test runs, and stops, controllers of its own.
-func apart(t *testing.T, config *rest.Config) corner {
+// newExclusiveCluster is a server on which a test runs, and stops, controllers of its own.
+func newExclusiveCluster(t *testing.T, config *rest.Config) testCluster {
 	t.Helper()
-	return corner{suite.Suite{World: testkit.NewWorld(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}, &port{}}
+	return testCluster{suite.Suite{Cluster: testkit.NewCluster(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}, &recordingKinds{}}
 }
 
-// run starts the controllers and returns how to stop them.
-func (c corner) run(t *testing.T, config *rest.Config) (stop func()) {
+// run starts the controllers and returns a function that stops them.
+func (c testCluster) run(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	controllers := suite.Start(t, server.Options{Config: config, Composites: c.port.on})
+	controllers := suite.Start(t, server.Options{Config: config, Composites: c.port.withCluster})
 	return func() { _ = controllers.Stop() } // a crash is an error
 }
 
 // all of a test's, settled.
-func (c corner) settled(t *testing.T) {
+func (c testCluster) awaitSettled(t *testing.T) {
 	t.Helper()
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-	c.Await(t, c.kind("Claim"), c.NS, "a", all(keeps("finalizer.apiextensions.crossplane.io")))
-	c.Await(t, c.kind("XApp"), "", "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+	c.Await(t, c.kind("Claim"), c.NS, "a", all(finalizersAre("finalizer.apiextensions.crossplane.io")))
+	c.Await(t, c.kind("XApp"), "", "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 	c.revisions(t, c.name("small"), func(all map[int64]*unstructured.Unstructured) error {
 		if len(all) != 1 || all[1] == nil {
 			return fmt.Errorf("there are %d revisions", len(all))
 		}
-		return says("ValidPipeline", "True", "ValidPipeline")(all[1])
+		return conditionIs("ValidPipeline", "True", "ValidPipeline")(all[1])
 	})
 }
 
 const world = "---\n" // between the parts
 
 func TestRestarts(t *testing.T) {
-	config := testkit.Another(t)
-	c := apart(t, config)
+	config := testkit.AnotherServer(t)
+	c := newExclusiveCluster(t, config)
 	stop := c.run(t, config)
 	defer func() { stop() }()
-	c.Put(t, plain("v1", "XApp", claimable)+world+pipeline("small", "XApp", ""))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-	c.Put(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
-	c.settled(t)
+	c.Apply(t, definitionText("v1", "XApp", claimable)+world+compositionText("small", "XApp", ""))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+	c.Apply(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
+	c.awaitSettled(t)
 	stop()
 
 	t.Log("nothing has happened: nothing is written, and what serves the kinds has its world")
-	writes := testkit.Counter{Counts: testkit.IsWrite}
+	writes := testkit.Counter{Filter: testkit.IsWrite}
 	c.port.served = nil
 	stop = c.run(t, writes.Wrap(config))
 	for _, kind := range []string{"Claim", "XApp"} {
-		c.port.await(t, c.kind(kind), func(s *served) error {
+		c.port.await(t, c.kind(kind), func(s *servedKind) error {
 			if s.passes["a"] == 0 {
 				return errors.New("has not looked")
 			}
-			return uses(1, 1)(s)
+			return snapshotHas(1, 1)(s)
 		})
 	}
-	c.settled(t)
+	c.awaitSettled(t)
 	stop()
-	if n := writes.Now(); n.Total > 0 {
+	if n := writes.Snapshot(); n.Total > 0 {
 		t.Errorf("a restart writes: %s", n)
 	}
 
 	t.Log("the definition was broken meanwhile: its kinds are served as they were")
-	c.Put(t, strings.Replace(plain("v1", "XApp", claimable), "type: string", "type: strin", 1))
-	c.Put(t, app("XApp", "", "b", false))
+	c.Apply(t, strings.Replace(definitionText("v1", "XApp", claimable), "type: string", "type: strin", 1))
+	c.Apply(t, app("XApp", "", "b", false))
 	c.port.served = nil
 	stop = c.run(t, config)
-	c.Await(t, c.kind("XApp"), "", "b", all(keeps("composite.apiextensions.crossplane.io")))
-	c.Await(t, definition, "", c.name("xapps"), all(says("Established", "False", "InvalidDefinition", "served as it was before"), says("Offered", "False", "InvalidDefinition")))
-	c.port.await(t, c.kind("XApp"), func(s *served) error {
-		if err := uses(1, 1)(s); err != nil {
+	c.Await(t, c.kind("XApp"), "", "b", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	c.Await(t, definition, "", c.name("xapps"), all(conditionIs("Established", "False", "InvalidDefinition", "served as it was before"), conditionIs("Offered", "False", "InvalidDefinition")))
+	c.port.await(t, c.kind("XApp"), func(s *servedKind) error {
+		if err := snapshotHas(1, 1)(s); err != nil {
 			return err
 		}
 		if raw := string(s.used[0].Definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Raw); !strings.Contains(raw, `"string"`) {
@@ -103,32 +103,31 @@ func TestRestarts(t *testing.T) {
 	c.AwaitGone(t, crdKind, "", c.name("xapps"))
 }
 
-// idle is for how long nothing may happen. That nothing does is told by nobody, and so it
-// takes a clock.
+// idle is how long a test waits to see that nothing happens.
 const idle = 3 * time.Second
 
-// TestNothingIsAskedAtRest, nor while a deletion waits for what only others can do.
-func TestNothingIsAskedAtRest(t *testing.T) {
-	config := testkit.Another(t)
-	c := apart(t, config)
+// TestNoRequestsAtRest, nor while a deletion waits for what only others can do.
+func TestNoRequestsAtRest(t *testing.T) {
+	config := testkit.AnotherServer(t)
+	c := newExclusiveCluster(t, config)
 	var counter testkit.Counter
 	defer c.run(t, counter.Wrap(config))()
-	c.Put(t, plain("v1", "XApp", claimable)+world+plain("v2", "Held", "")+world+strings.Replace(plain("v2", "Bad", ""), "type: string", "type: strin", 1)+world+pipeline("small", "XApp", "")+world+pipeline("missing", "XApp", "  - step: b\n    functionRef: {name: nobodys}\n"))
-	c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-	c.Await(t, definition, "", c.name("helds"), established)
-	c.Put(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false)+app("Held", c.NS, "a", true))
-	c.settled(t)
-	c.Await(t, c.kind("Held"), c.NS, "a", all(keeps("composite.apiextensions.crossplane.io")))
+	c.Apply(t, definitionText("v1", "XApp", claimable)+world+definitionText("v2", "Held", "")+world+strings.Replace(definitionText("v2", "Bad", ""), "type: string", "type: strin", 1)+world+compositionText("small", "XApp", "")+world+compositionText("missing", "XApp", "  - step: b\n    functionRef: {name: nobodys}\n"))
+	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+	c.Await(t, definition, "", c.name("helds"), isEstablished)
+	c.Apply(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false)+app("Held", c.NS, "a", true))
+	c.awaitSettled(t)
+	c.Await(t, c.kind("Held"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 	c.Delete(t, definition, "", c.name("helds"))
-	c.Await(t, definition, "", c.name("helds"), all(says("Established", "False", "TerminatingCompositeResource", "1 of kind Held remains")))
+	c.Await(t, definition, "", c.name("helds"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind Held remains")))
 	c.revisions(t, c.name("missing"), func(all map[int64]*unstructured.Unstructured) error {
 		if all[1] == nil {
 			return errors.New("there is none")
 		}
-		return says("ValidPipeline", "False", "MissingCapabilities")(all[1])
+		return conditionIs("ValidPipeline", "False", "MissingCapabilities")(all[1])
 	})
 	<-time.After(idle)
-	before := counter.Now()
+	before := counter.Snapshot()
 	<-time.After(idle)
 	if asked := counter.Since(before); asked.Total > 0 {
 		t.Errorf("in %s of nothing there were %d requests: %s", idle, asked.Total, asked)
@@ -138,83 +137,83 @@ func TestNothingIsAskedAtRest(t *testing.T) {
 // TestSweep stops the controllers after each of their writes, while definitions come and
 // while they go. The end is the same.
 func TestSweep(t *testing.T) {
-	config := testkit.Another(t)
-	begun := apart(t, config)
+	config := testkit.AnotherServer(t)
+	begun := newExclusiveCluster(t, config)
 	stop := begun.run(t, config)
-	begun.Put(t, plain("v2", "First", "")) // what is installed is
-	begun.Await(t, definition, "", begun.name("firsts"), established)
+	begun.Apply(t, definitionText("v2", "First", "")) // what is installed is
+	begun.Await(t, definition, "", begun.name("firsts"), isEstablished)
 	stop()
 	points := 0
-	sweep := func(name string, before, act, settled func(*testing.T, corner), left func(*testing.T, corner) []string) {
+	sweep := func(name string, before, act, settled func(*testing.T, testCluster), left func(*testing.T, testCluster) []string) {
 		t.Run(name, func(t *testing.T) {
 			want, writes := converge(t, config, 0, before, act, settled, left)
 			for n := 1; n <= writes; n += testkit.Size(6, 1) {
 				points++
 				got, _ := converge(t, config, n, before, act, settled, left)
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("after a crash at write %d of %d the world differs (-without +with):\n%s", n, writes, diff)
+					t.Errorf("after a crash at write %d of %d the cluster differs (-without +with):\n%s", n, writes, diff)
 				}
 			}
 			t.Logf("%d writes", writes)
 		})
 	}
-	come := func(t *testing.T, c corner) {
-		c.Put(t, plain("v1", "XApp", claimable)+world+pipeline("small", "XApp", ""))
-		c.Await(t, definition, "", c.name("xapps"), all(established, offered))
-		c.Put(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
+	come := func(t *testing.T, c testCluster) {
+		c.Apply(t, definitionText("v1", "XApp", claimable)+world+compositionText("small", "XApp", ""))
+		c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
+		c.Apply(t, app("Claim", c.NS, "a", false)+app("XApp", "", "a", false))
 	}
-	settled := func(t *testing.T, c corner) { c.settled(t) }
+	settled := func(t *testing.T, c testCluster) { c.awaitSettled(t) }
 	again := "  - step: second\n    functionRef: {name: function-auto-ready}\n"
-	turned := func(t *testing.T, c corner) {
-		c.Put(t, pipeline("small", "XApp", again))
-		c.revisions(t, c.name("small"), numbers(1, 2))
-		c.Put(t, pipeline("small", "XApp", ""))
+	turned := func(t *testing.T, c testCluster) {
+		c.Apply(t, compositionText("small", "XApp", again))
+		c.revisions(t, c.name("small"), revisionsAre(1, 2))
+		c.Apply(t, compositionText("small", "XApp", ""))
 	}
-	sweep("they come", nil, come, settled, everything)
-	sweep("a composition turns back", func(t *testing.T, c corner) { come(t, c); c.settled(t) }, turned, func(t *testing.T, c corner) {
+	sweep("they come", nil, come, settled, inventory)
+	sweep("a composition turns back", func(t *testing.T, c testCluster) { come(t, c); c.awaitSettled(t) }, turned, func(t *testing.T, c testCluster) {
 		c.revisions(t, c.name("small"), func(all map[int64]*unstructured.Unstructured) error {
 			for _, o := range all {
-				if err := says("ValidPipeline", "True", "ValidPipeline")(o); err != nil {
+				if err := conditionIs("ValidPipeline", "True", "ValidPipeline")(o); err != nil {
 					return err
 				}
 			}
-			return numbers(2, 3)(all)
+			return revisionsAre(2, 3)(all)
 		})
-	}, everything)
-	sweep("they go", func(t *testing.T, c corner) { come(t, c); c.settled(t) },
-		func(t *testing.T, c corner) { c.Delete(t, definition, "", c.name("xapps")) },
-		func(t *testing.T, c corner) {
+	}, inventory)
+	sweep("they go", func(t *testing.T, c testCluster) { come(t, c); c.awaitSettled(t) },
+		func(t *testing.T, c testCluster) { c.Delete(t, definition, "", c.name("xapps")) },
+		func(t *testing.T, c testCluster) {
 			c.AwaitGone(t, definition, "", c.name("xapps"))
 			c.AwaitGone(t, crdKind, "", c.name("xapps"))
 			c.AwaitGone(t, crdKind, "", c.name("claims"))
-		}, everything)
-	testkit.Say(t, "definitions: %d crash points", points)
+		}, inventory)
+	testkit.Report(t, "definitions: %d crash points", points)
 }
 
-// converge plays a part in a corner of its own, with a crash after the n-th write (none for
+// converge plays a part in a namespace of its own, with a crash after the n-th write (none for
 // 0), and returns what is there in the end and how many writes there were.
-func converge(t *testing.T, config *rest.Config, n int, before, act, settled func(*testing.T, corner), left func(*testing.T, corner) []string) ([]string, int) {
+func converge(t *testing.T, config *rest.Config, n int, before, act, settled func(*testing.T, testCluster), left func(*testing.T, testCluster) []string) ([]string, int) {
 	t.Helper()
-	c := apart(t, config)
+	c := newExclusiveCluster(t, config)
 	if before != nil {
 		stop := c.run(t, config)
 		before(t, c)
 		stop()
 	}
 	crash := testkit.NewCrash(n)
-	stop := crash.Revive(config, func(through *rest.Config) func() { return c.run(t, through) })
+	stop := crash.RunAndRestart(config, func(through *rest.Config) func() { return c.run(t, through) })
 	act(t, c)
 	settled(t, c)
 	stop()
 	return left(t, c), crash.Writes()
 }
 
-// everything is what is there of a corner's, without what differs from run to run.
-func everything(t *testing.T, c corner) []string {
+// inventory is the objects of a test's objects, without what differs from run to run.
+func inventory(t *testing.T, c testCluster) []string {
 	t.Helper()
 	var out []string
 	for _, gvk := range []schema.GroupVersionKind{definition, composition, revision, crdKind} {
-		list, err := c.Of(t, gvk, "").List(t.Context(), metav1.ListOptions{})
+		list, err := c.Resource(t, gvk, "").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,18 +26,18 @@ var (
 	crdKind        = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 )
 
-// world is a test's part of the API server, which knows the dialect's kinds.
-type world struct {
-	*testkit.World
+// testCluster is a test's part of the API server, which knows the dialect's kinds.
+type testCluster struct {
+	*testkit.Cluster
 	group, ns string
 }
 
 var installed sync.Once
 
-func begin(t *testing.T) world {
+func newTestCluster(t *testing.T) testCluster {
 	t.Helper()
 	config := testkit.Server(t)
-	w := world{World: testkit.NewWorld(t, config), group: testkit.Group(t), ns: testkit.Namespace(t, config)}
+	w := testCluster{Cluster: testkit.NewCluster(t, config), group: testkit.Group(t), ns: testkit.Namespace(t, config)}
 	installed.Do(func() {
 		for _, files := range []fs.FS{apiextensions.CRDs, pkg.CRDs, protection.CRDs} {
 			w.install(t, files)
@@ -46,7 +46,7 @@ func begin(t *testing.T) world {
 	return w
 }
 
-func (w world) install(t *testing.T, files fs.FS) {
+func (w testCluster) install(t *testing.T, files fs.FS) {
 	t.Helper()
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -63,40 +63,40 @@ func (w world) install(t *testing.T, files fs.FS) {
 	}
 }
 
-// put applies a file of testdata, in the test's group and namespace. Names that clash with
+// applyFile applies a file of testdata, in the test's group and namespace. Names that clash with
 // those of other tests are made the test's own.
-func (w world) put(t *testing.T, file string) []*unstructured.Unstructured {
+func (w testCluster) applyFile(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.Apply(t, w.text(string(raw)))
+	return w.Apply(t, w.expand(string(raw)))
 }
 
-func (w world) text(yaml string) string {
+func (w testCluster) expand(yaml string) string {
 	return strings.NewReplacer("example.org", w.group, "database-postgres", "database."+w.group, "namespace: default", "namespace: "+w.ns).Replace(yaml)
 }
 
 // serve makes the kinds of a definition that the API server has, and waits for them.
-func (w world) serve(t *testing.T, plural string) *v1.CompositeResourceDefinition {
+func (w testCluster) serve(t *testing.T, plural string) *v1.CompositeResourceDefinition {
 	t.Helper()
 	d, err := xrd.Read(w.Get(t, definitionKind, "", plural+"."+w.group))
 	if err != nil {
 		t.Fatal(err)
 	}
-	composite, problems := xrd.Composite(d, xrd.Options{})
+	composite, problems := xrd.CompositeCRD(d, xrd.Options{})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	w.establish(t, composite)
-	if claim, _ := xrd.Claim(d, xrd.Options{}); claim != nil {
+	if claim, _ := xrd.ClaimCRD(d, xrd.Options{}); claim != nil {
 		w.establish(t, claim)
 	}
 	return d
 }
 
-func (w world) establish(t *testing.T, c *extv1.CustomResourceDefinition) {
+func (w testCluster) establish(t *testing.T, c *extv1.CustomResourceDefinition) {
 	t.Helper()
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if err != nil {
@@ -109,10 +109,10 @@ func (w world) establish(t *testing.T, c *extv1.CustomResourceDefinition) {
 		t.Fatalf("%s: %v", c.Name, err)
 	}
 	w.Await(t, crdKind, "", c.Name, func(o *unstructured.Unstructured) error {
-		if testkit.Condition(o, "NonStructuralSchema") == "True" {
-			t.Fatalf("%s: %s", c.Name, testkit.Message(o, "NonStructuralSchema"))
+		if testkit.ConditionStatus(o, "NonStructuralSchema") == "True" {
+			t.Fatalf("%s: %s", c.Name, testkit.ConditionMessage(o, "NonStructuralSchema"))
 		}
-		if testkit.Condition(o, "Established") != "True" {
+		if testkit.ConditionStatus(o, "Established") != "True" {
 			return errors.New("is not established")
 		}
 		return nil

@@ -71,18 +71,18 @@ func TestEveryFunctionIsOnThePage(t *testing.T) {
 	}
 	for text, found := range shown {
 		if !found {
-			t.Errorf("cel.md has %s, which there isn't", code(text))
+			t.Errorf("cel.md has %s, which there is not", code(text))
 		}
 	}
 }
 
-// showsMacro says whether a text shows a call of a macro.
+// showsMacro reports whether a text shows a call of a macro.
 func showsMacro(text, macro string) bool {
 	call := regexp.MustCompile(`(^|\.)` + regexp.QuoteMeta(macro) + `\(`)
 	return call.MatchString(text)
 }
 
-// mark marks what is found, and says whether anything is.
+// mark marks what is found, and reports whether anything is.
 func mark(shown map[string]bool, matches func(string) bool) bool {
 	found := false
 	for text := range shown {
@@ -93,8 +93,8 @@ func mark(shown map[string]bool, matches func(string) bool) bool {
 	return found
 }
 
-// TestExpressionsGiveWhatThePageSays evaluates the expressions on cel.md.
-func TestExpressionsGiveWhatThePageSays(t *testing.T) {
+// TestExpressionsEvaluateAsThePageShows evaluates the expressions on cel.md.
+func TestExpressionsEvaluateAsThePageShows(t *testing.T) {
 	p, rows := celRows(t)
 	env, err := expr.NewEnv([]expr.Declaration{{Name: "schema"}}, expr.Limits{})
 	if err != nil {
@@ -180,5 +180,5 @@ func TestTheSampleIsOnThePage(t *testing.T) {
 			return
 		}
 	}
-	t.Error("cel.md doesn't show what the examples read")
+	t.Error("cel.md does not show what the examples read")
 }

@@ -46,7 +46,7 @@ func runComposite(t *testing.T, e example) result {
 	if err != nil {
 		t.Fatalf("%s: %v", first.at(e.page), err)
 	}
-	kind, problems := xrd.Composite(definition, xrd.Options{})
+	kind, problems := xrd.CompositeCRD(definition, xrd.Options{})
 	if problems != nil {
 		t.Fatalf("%s: %v", first.at(e.page), problems.Err())
 	}
@@ -64,7 +64,7 @@ func runComposite(t *testing.T, e example) result {
 			if problems := xrd.ValidateComposition(&c); problems != nil {
 				t.Fatalf("%s: %v", b.at(e.page), problems.Err())
 			}
-			if unknown := xrd.UnknownFunctions(&c, slices.Collect(maps.Keys(functions.All()))); unknown != nil {
+			if unknown := xrd.UnknownFunctions(&c, slices.Collect(maps.Keys(functions.BuiltIn()))); unknown != nil {
 				t.Fatalf("%s: %v", b.at(e.page), unknown.Err())
 			}
 			composer.Compositions = []*v1.Composition{&c}
@@ -118,10 +118,10 @@ func TestFieldsOfCompositesAreCurrent(t *testing.T) {
 			d.Spec.Versions = []v1.DefinitionVersion{{Name: "v1", Served: true, Referenceable: true, Schema: &v1.DefinitionSchema{
 				OpenAPIV3Schema: runtime.RawExtension{Raw: []byte(`{"type": "object"}`)},
 			}}}
-			kind := xrd.Composite
+			kind := xrd.CompositeCRD
 			if table.claim {
 				d.Spec.ClaimNames = &apiextensionsv1.CustomResourceDefinitionNames{Kind: "ThingClaim", Plural: "thingclaims"}
-				kind = xrd.Claim
+				kind = xrd.ClaimCRD
 			}
 			c, problems := kind(d, xrd.Options{})
 			if problems != nil {

@@ -35,7 +35,7 @@ var kindsOfBlocks = map[string]struct{ begins, shows bool }{
 }
 
 // examples are those of a page. A block that belongs to none fails the test: nothing is shown
-// that isn't run.
+// that is not run.
 func examples(t *testing.T, p *page) []example {
 	t.Helper()
 	var out []example
@@ -66,8 +66,8 @@ func examples(t *testing.T, p *page) []example {
 	return out
 }
 
-// TestExamplesGiveWhatThePagesSay runs every example of the reference.
-func TestExamplesGiveWhatThePagesSay(t *testing.T) {
+// TestExamplesEvaluateAsThePagesShow runs every example of the reference.
+func TestExamplesEvaluateAsThePagesShow(t *testing.T) {
 	for _, name := range names(t) {
 		t.Run(strings.TrimSuffix(name, ".md"), func(t *testing.T) {
 			p := load(t, name)

@@ -102,7 +102,7 @@ func TestStatusOfInstancesIsCurrent(t *testing.T) {
 }
 
 // fieldTable is a table of the fields of some parts of a kind's objects. A part that is itself no
-// object is a row; what is below an object that another table describes isn't there.
+// object is a row; what is below an object that another table describes is not there.
 func fieldTable(t *testing.T, s *apiextensionsv1.JSONSchemaProps, parts ...string) string {
 	t.Helper()
 	var b strings.Builder
@@ -119,7 +119,7 @@ func fieldTable(t *testing.T, s *apiextensionsv1.JSONSchemaProps, parts ...strin
 	return b.String()
 }
 
-// elsewhere are fields below which another table goes on.
+// elsewhere are fields below which another table continues.
 var elsewhere = map[string]string{
 	"spec.snapshot.spec":               "as [above](#fields-of-the-spec)",
 	"status.deletion.blockers[].cause": "as the blocker itself", "status.deletion.leftBehind": "as `blockers`", "status.pruning": "as `deletion.blockers`",
@@ -214,7 +214,7 @@ func writeFields(t *testing.T, b *strings.Builder, at string, s apiextensionsv1.
 		text = plainly(at)
 	}
 	if text == "" {
-		t.Errorf("%s isn't described", at)
+		t.Errorf("%s is not described", at)
 	}
 	if other := strings.TrimSpace(elsewhere[at]); other != "" {
 		text = strings.TrimPrefix(strings.TrimSuffix(text, ".")+"; "+other, "; ")

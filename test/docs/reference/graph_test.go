@@ -42,7 +42,7 @@ func runGraph(t *testing.T, kinds *kinds, e example) result {
 	first := e.blocks[0]
 	var d v1alpha1.ResourceGraphDefinition
 	decode(t, first.at(e.page), first.text(e.page), &d)
-	known := kinds.of(t, graph.Uses(&d.Spec))
+	known := kinds.of(t, graph.UsedKinds(&d.Spec))
 	g, problems := graph.Compile(&d.Spec, known)
 	rest := e.blocks[1:]
 	if len(rest) > 0 && rest[0].info == "text problems" {
@@ -143,7 +143,7 @@ func (c *cluster) setDefaults(t *testing.T) {
 	defaulted(t, c.graph.Spec, c.instance)
 }
 
-// put makes somebody else's object, or what the example says of one of the instance's own: its
+// put makes another client's object, or what the example says of one of the instance's own: its
 // metadata, and its status.
 func (c *cluster) put(o *unstructured.Unstructured) {
 	if o.GetNamespace() == "" && c.graph.Namespaced {
@@ -185,7 +185,7 @@ func (c *cluster) settle(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("it doesn't come to rest")
+	t.Fatal("it does not come to rest")
 }
 
 // compose composes until nothing new has to be read.
@@ -200,7 +200,7 @@ func (c *cluster) compose(t *testing.T, facts *plan.Facts) plan.Desired {
 			more = true
 			look := plan.Lookup{}
 			for _, o := range c.others {
-				if found := c.find(t, need, o); found && need.Several {
+				if found := c.find(t, need, o); found && need.Multiple {
 					look.Objects = append(look.Objects, o)
 				} else if found {
 					look.Object = o
@@ -219,7 +219,7 @@ func (c *cluster) find(t *testing.T, need plan.Need, o *unstructured.Unstructure
 	if need.Kind != o.GroupVersionKind() || need.Namespace != "" && need.Namespace != o.GetNamespace() {
 		return false
 	}
-	if !need.Several {
+	if !need.Multiple {
 		return need.Name == o.GetName()
 	}
 	selector, err := labels.Parse(need.Selector)
@@ -229,7 +229,7 @@ func (c *cluster) find(t *testing.T, need plan.Need, o *unstructured.Unstructure
 	return selector.Matches(labels.Set(o.GetLabels()))
 }
 
-// apply does what the plan says, and says whether that was anything.
+// apply does what the plan says, and reports whether that was anything.
 func (c *cluster) apply(t *testing.T) bool {
 	t.Helper()
 	wrote := false
@@ -303,11 +303,11 @@ func (c *cluster) report(facts plan.Facts) {
 		said.Waiting = append(said.Waiting, report.Waiting{Node: w.Node, Reason: string(w.Reason), On: w.On, Since: report.At(began), Attempts: int64(w.Attempts(began))})
 	}
 	for _, step := range c.plan.Steps {
-		if l := step.LeftOut; l != nil {
+		if l := step.SkipCause; l != nil {
 			said.Skipped = append(said.Skipped, report.Skipped{Node: step.Node, By: l.By, Condition: l.Condition, Inputs: l.Inputs})
 		}
 	}
-	room := report.AllRoom
+	room := report.AllFields
 	room.Skipped = true
 	c.status = said.Render(c.desired.Status, room)
 }
@@ -373,7 +373,7 @@ func (k *kinds) serve(g *graph.Graph, d *v1alpha1.ResourceGraphDefinition) {
 	c := kind.For(g, d.Spec.Schema, object.Definition{Name: d.Name}, kind.Options{Version: "v1"})
 	k.known[g.Kind] = object.KindInfo{
 		Schema:     crd.OpenAPI(c.Spec.Versions[0].Schema.OpenAPIV3Schema),
-		Namespaced: g.Namespaced, Nested: true, Names: object.Subdomain,
+		Namespaced: g.Namespaced, ServedByDefinition: true, NameRule: object.Subdomain,
 	}
 }
 
@@ -406,7 +406,7 @@ func runSchema(t *testing.T, e example) result {
 			}
 			out[b] = encode(t, whole)
 		default:
-			t.Fatalf("%s: %q doesn't come of it: %v", b.at(e.page), b.info, strings.TrimSpace(fmt.Sprint(problems.Err())))
+			t.Fatalf("%s: %q does not come of it: %v", b.at(e.page), b.info, strings.TrimSpace(fmt.Sprint(problems.Err())))
 		}
 	}
 	return out

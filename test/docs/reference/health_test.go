@@ -15,7 +15,7 @@ import (
 )
 
 // Each row of the table of readiness on nodes.md names a kind, what makes it ready, an object
-// that isn't, and what is said of that.
+// that is not, and what is said of that.
 const (
 	kindCell    = 0
 	unreadyCell = 2
@@ -23,7 +23,7 @@ const (
 )
 
 // TestReadinessOfEveryKindIsOnThePage computes the readiness of the objects on nodes.md, and looks
-// for kinds with rules of their own that aren't there.
+// for kinds with rules of their own that are not there.
 func TestReadinessOfEveryKindIsOnThePage(t *testing.T) {
 	p, changed := load(t, "nodes.md"), false
 	var told []schema.GroupKind
@@ -69,7 +69,7 @@ func TestReadinessOfEveryKindIsOnThePage(t *testing.T) {
 		o := &unstructured.Unstructured{Object: map[string]any{}}
 		o.SetGroupVersionKind(gvk)
 		if status.GetLegacyConditionsFn(o) != nil && gvk.Group != "extensions" && !slices.Contains(told, gvk.GroupKind()) {
-			t.Errorf("nodes.md doesn't say when a %s is ready", gvk.GroupKind())
+			t.Errorf("nodes.md does not say when a %s is ready", gvk.GroupKind())
 		}
 	}
 }

@@ -36,7 +36,7 @@ func newKinds(t *testing.T) *kinds {
 		for _, v := range c.Spec.Versions {
 			k.known[kindOf(c, v.Name)] = object.KindInfo{
 				Schema:     crd.OpenAPI(v.Schema.OpenAPIV3Schema),
-				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped, Names: object.Subdomain,
+				Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped, NameRule: object.Subdomain,
 			}
 		}
 	}
@@ -58,10 +58,10 @@ func (k *kinds) of(t *testing.T, used []schema.GroupVersionKind) graph.Kinds {
 		}
 		made, err := scheme.Scheme.New(gvk)
 		if err != nil {
-			continue // it isn't installed
+			continue // it is not installed
 		}
 		s := typed(reflect.TypeOf(made).Elem(), nil)
-		out[gvk] = object.KindInfo{Schema: &s, Namespaced: !unnamespaced[gvk.Kind], Names: object.BuiltInNames(gvk.GroupKind())}
+		out[gvk] = object.KindInfo{Schema: &s, Namespaced: !unnamespaced[gvk.Kind], NameRule: object.BuiltInNameRule(gvk.GroupKind())}
 	}
 	return out
 }
@@ -162,7 +162,7 @@ func defaulted(t *testing.T, of *apiextensionsv1.JSONSchemaProps, o *unstructure
 	}
 	fields, ok := o.Object["spec"].(map[string]any)
 	if !ok {
-		return // the API server gives no defaults to what isn't there
+		return // the API server gives no defaults to what is not there
 	}
 	defaulting.Default(fields, structural(t, of))
 }

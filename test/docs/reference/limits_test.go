@@ -122,7 +122,7 @@ func evalConst(x ast.Expr, known map[string]constant.Value) (value constant.Valu
 	return nil, false
 }
 
-// isDuration says whether an expression names a constant that is a time: contestWindow / 3.
+// isDuration reports whether an expression names a constant that is a time: contestWindow / 3.
 func isDuration(x ast.Expr) bool {
 	found := false
 	ast.Inspect(x, func(n ast.Node) bool {
@@ -165,7 +165,7 @@ func grouped(n int64) string {
 var limitKey = regexp.MustCompile(`<!-- ((?:internal|cmd)/[a-zA-Z0-9/]+\.[a-zA-Z0-9]+) -->`)
 
 // TestEveryLimitIsOnThePage compares limits.md with the constants of the program. A limit that
-// people can't meet is in testdata/inner-limits.txt, with what it bounds.
+// people cannot meet is in testdata/inner-limits.txt, with what it bounds.
 func TestEveryLimitIsOnThePage(t *testing.T) {
 	found := limits(t)
 	p := load(t, "limits.md")
@@ -222,7 +222,7 @@ func innerLimits(t *testing.T) map[string]bool {
 			continue
 		}
 		if strings.TrimSpace(why) == "" {
-			t.Errorf("testdata/inner-limits.txt doesn't say what %s bounds", name)
+			t.Errorf("testdata/inner-limits.txt does not say what %s bounds", name)
 		}
 		out[name] = true
 	}

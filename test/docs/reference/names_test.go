@@ -95,7 +95,7 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 		{"definition.md", "internal/graph/definition", reasons, []string{"GraphRevisionsResolved", "KindReady"}, nil},
 		{"definition.md", "internal/graph/kind", of("Reason"), []string{"KindReady"}, nil},
 		{"definition.md", "internal/serving", of("Reason"), []string{"KindReady"}, nil},
-		{"definition.md", "internal/serving/revision", of("Why"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
+		{"definition.md", "internal/serving/revision", of("Reason"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
 	} {
 		t.Run(list.page+" "+list.dir, func(t *testing.T) {
 			found := constants(t, list.dir, list.matches)
@@ -173,7 +173,7 @@ func TestEveryMarkerIsOnThePage(t *testing.T) {
 	on := map[string][]string{}
 	for _, m := range schema.Markers() {
 		markers = append(markers, m.Name)
-		on[m.Name] = m.On
+		on[m.Name] = m.Types
 	}
 	compare(t, "simpleschema.md", markers, listed(p, "Markers"))
 	for _, r := range p.rows() {
@@ -199,7 +199,7 @@ func compare(t *testing.T, page string, there, shown []string) {
 	}
 	for _, name := range shown {
 		if !slices.Contains(there, name) {
-			t.Errorf("%s has %s, which there isn't", page, name)
+			t.Errorf("%s has %s, which there is not", page, name)
 		}
 	}
 }

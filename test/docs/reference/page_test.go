@@ -113,7 +113,7 @@ func (p *page) generated(t *testing.T, name, want string) {
 		p.save(t)
 		return
 	}
-	t.Errorf("%s: what is generated as %q isn't current; run go test ./test/docs/reference -update", p.name, name)
+	t.Errorf("%s: what is generated as %q is not current; run go test ./test/docs/reference -update", p.name, name)
 	for _, line := range difference(got, want) {
 		t.Log(line)
 	}

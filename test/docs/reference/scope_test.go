@@ -25,9 +25,9 @@ var scopes = []struct {
 template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${zone}-${size}"}}`, "schema other zone"},
 }
 
-// TestNamesAreReadWhereThePageSays compiles every name in every place. What cel.md says of that is
+// TestNamesAreReadWhereThePageLists compiles every name in every place. What cel.md says of that is
 // in scopes.
-func TestNamesAreReadWhereThePageSays(t *testing.T) {
+func TestNamesAreReadWhereThePageLists(t *testing.T) {
 	for _, s := range scopes {
 		for _, name := range []string{"schema", "other", "zone", "each", "self"} {
 			var one v1alpha1.Resource
@@ -56,7 +56,7 @@ func beside(t *testing.T, one *v1alpha1.Resource) error {
 	other.Template.Raw = []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}`)
 	spec := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Kind: "Tried", APIVersion: "v1"}, Resources: []*v1alpha1.Resource{one, other}}
 	spec.Schema.Spec.Raw = []byte(`{"zones": "[]string"}`)
-	_, problems := graph.Compile(spec, newKinds(t).of(t, graph.Uses(spec)))
+	_, problems := graph.Compile(spec, newKinds(t).of(t, graph.UsedKinds(spec)))
 	if len(problems) == 0 {
 		return nil
 	}

@@ -26,9 +26,9 @@ var resources = []struct{ name, text, reads string }{
 	{"value", "value: {a: b}", "one.a == 'b'"},
 }
 
-// TestFieldsSuitWhatThePageSays compiles a resource of every sort with every field, and compares
+// TestFieldsMatchThePage compiles a resource of every sort with every field, and compares
 // what is refused with the first table of nodes.md.
-func TestFieldsSuitWhatThePageSays(t *testing.T) {
+func TestFieldsMatchThePage(t *testing.T) {
 	p, tried := load(t, "nodes.md"), map[string]bool{}
 	for _, r := range p.rows() {
 		if r.heading != "Resources" {
@@ -46,7 +46,7 @@ func TestFieldsSuitWhatThePageSays(t *testing.T) {
 				}
 				problems := compiled(t, of.text+"\n"+strings.ReplaceAll(sample, "READS", of.reads))
 				if suits := r.cells[i+1] == "yes"; suits != (problems == nil) {
-					t.Errorf("nodes.md:%d: %s of a %s: the page says %q, and the compiler says %v", r.line+1, field, of.name, r.cells[i+1], problems)
+					t.Errorf("nodes.md:%d: %s of a %s: the page has the message %q, and the compiler says %v", r.line+1, field, of.name, r.cells[i+1], problems)
 				}
 			}
 		}

@@ -106,22 +106,22 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	w.awaitReadiness(t, true, who+" lacks: ", "create, delete, get, list, patch and watch customresourcedefinitions.apiextensions.k8s.io", "get and update leases.coordination.k8s.io named espalier.espalier.dev in namespace "+w.NS)
 	if log := w.log.String(); !strings.Contains(log, "the controllers lack rights") || !strings.Contains(log, "customresourcedefinitions.apiextensions.k8s.io") ||
 		!strings.Contains(log, "espalier rbac --controllers --serviceaccount "+w.NS+":"+account) {
-		t.Errorf("the log doesn't say what is missing:\n%s", log)
+		t.Errorf("the log does not say what is missing:\n%s", log)
 	}
 	w.grant(t)
 	select {
 	case <-ready:
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("not ready")
 	}
 	w.awaitReadiness(t, false, "lacks")
 
 	t.Log("revoked while all is at rest, of the controllers")
-	w.Put(t, site)
+	w.Apply(t, site)
 	w.Await(t, suite.RGD, "", w.Name("site"), lacking("configmaps"))
 	printed := w.printed(t, w.Name("site"))
 	w.Apply(t, printed)
-	w.Put(t, fmt.Sprintf(instance, "Site", "one"))
+	w.Apply(t, fmt.Sprintf(instance, "Site", "one"))
 	w.Await(t, w.Kind("Site"), w.NS, "x", says("one"))
 	definition, site := w.Await(t, suite.RGD, "", w.Name("site"), granted), w.Get(t, w.Kind("Site"), w.NS, "x")
 	w.Delete(t, rbacKind("ClusterRoleBinding"), "", "espalier:"+w.Name("site"))
@@ -135,23 +135,23 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	w.AwaitEventOn(t, definition, "PermissionsGranted")
 	w.awaitReadiness(t, false, "lacks")
 	testkit.Poll(t, "the metrics count nothing", func() bool { return missing(t, w.Name("site")) == 0 })
-	w.Put(t, fmt.Sprintf(instance, "Site", "two"))
+	w.Apply(t, fmt.Sprintf(instance, "Site", "two"))
 	w.Await(t, w.Kind("Site"), w.NS, "x", says("two"))
 
-	t.Log("revoked in part, of an account: what can't be seen isn't said to be ready")
-	w.Put(t, blog)
+	t.Log("revoked in part, of an account: what cannot be seen is not said to be ready")
+	w.Apply(t, blog)
 	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("impersonate"))
 	printed = w.printed(t, w.Name("blog"))
 	w.Apply(t, printed)
-	w.Put(t, fmt.Sprintf(instance, "Blog", "three"))
+	w.Apply(t, fmt.Sprintf(instance, "Blog", "three"))
 	w.Await(t, w.Kind("Blog"), w.NS, "x", says("three"))
 	definition = w.Await(t, suite.RGD, "", w.Name("blog"), granted)
 	w.Apply(t, strings.Replace(printed, "  - configmaps\n", "  - pods\n", 1))
 	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("system:serviceaccount:"+w.NS+":builder lacks: create, delete, get, list, patch and watch configmaps"))
 	w.AwaitEventOn(t, definition, "PermissionsMissing", "configmaps")
 	w.Await(t, w.Kind("Blog"), w.NS, "x", func(o *unstructured.Unstructured) error {
-		if testkit.Condition(o, "Ready") != "False" || testkit.ReasonOf(o, "Ready") != "Forbidden" || !strings.Contains(testkit.Message(o, "Ready"), "configmaps") {
-			return errors.New("it says " + testkit.Message(o, "Ready"))
+		if testkit.ConditionStatus(o, "Ready") != "False" || testkit.ConditionReason(o, "Ready") != "Forbidden" || !strings.Contains(testkit.ConditionMessage(o, "Ready"), "configmaps") {
+			return errors.New("it says " + testkit.ConditionMessage(o, "Ready"))
 		}
 		return nil
 	})
@@ -190,7 +190,7 @@ func (w *world) revoke(t *testing.T, resource string, verbs ...string) {
 		fields := rule.(map[string]any)
 		return len(fields["verbs"].([]any)) == 0 || len(fields["resources"].([]any)) == 0
 	})
-	if _, err := w.Of(t, rbacKind("ClusterRole"), "").Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.Resource(t, rbacKind("ClusterRole"), "").Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -203,14 +203,14 @@ func texts(all []string) []any {
 	return out
 }
 
-// TestADefinitionThatCannotBeWrittenToIsTold lacks the rights to write a definition's status,
-// or to put a finalizer on it, so that its status can't say so.
-func TestADefinitionThatCannotBeWrittenToIsTold(t *testing.T) {
+// TestAnUnwritableDefinitionIsReported lacks the rights to write a definition's status,
+// or to put a finalizer on it, so that its status cannot say so.
+func TestAnUnwritableDefinitionIsReported(t *testing.T) {
 	w := begin(t)
 	w.grant(t)
 	select {
 	case <-w.start(t):
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("not ready")
 	}
 	for name, tc := range map[string]struct{ resource, verb, reason, says string }{
@@ -222,9 +222,9 @@ func TestADefinitionThatCannotBeWrittenToIsTold(t *testing.T) {
 		w.awaitReadiness(t, true, ":"+account+" lacks: "+tc.verb+" "+strings.Replace(tc.resource, "definitions", "definitions.kro.run", 1))
 		testkit.Poll(t, "the metrics count it", func() bool { return missing(t, "") == 1 })
 		if !strings.Contains(w.log.String(), "missing=\""+tc.verb+" "+strings.Replace(tc.resource, "definitions", "definitions.kro.run", 1)) {
-			t.Errorf("the log doesn't say what is missing:\n%s", w.log)
+			t.Errorf("the log does not say what is missing:\n%s", w.log)
 		}
-		w.Put(t, strings.NewReplacer("kind: Site", "kind: S"+name, "$ID-site", "$ID-"+name).Replace(site))
+		w.Apply(t, strings.NewReplacer("kind: Site", "kind: S"+name, "$ID-site", "$ID-"+name).Replace(site))
 		o := w.Get(t, suite.RGD, "", w.Name(name))
 		w.AwaitEventOn(t, o, tc.reason, tc.says, "espalier rbac --controllers")
 		w.grant(t)

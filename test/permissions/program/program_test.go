@@ -91,9 +91,9 @@ const account = "controllers"
 
 func begin(t *testing.T) *world {
 	t.Helper()
-	config := testkit.Exclusive(t)
-	w := &world{log: &lines{}, Suite: suite.Suite{World: testkit.NewWorld(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}}
-	w.Put(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: "+account+", namespace: $NS}\n")
+	config := testkit.ExclusiveServer(t)
+	w := &world{log: &lines{}, Suite: suite.Suite{Cluster: testkit.NewCluster(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}}
+	w.Apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: "+account+", namespace: $NS}\n")
 	as := rest.AnonymousClientConfig(config)
 	as.BearerToken = w.token(t)
 	as.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusals{next, w} })
@@ -157,7 +157,7 @@ func (w *world) start(t *testing.T) (ready <-chan struct{}) {
 }
 
 // grant applies what 'espalier rbac --controllers' prints for the program, and what its
-// provider, which the command doesn't know, needs beyond that.
+// provider, which the command does not know, needs beyond that.
 func (w *world) grant(t *testing.T) {
 	t.Helper()
 	w.Apply(t, w.printed(t, "--controllers", "--serviceaccount", w.NS+":"+account, "--webhook"))
@@ -171,8 +171,8 @@ func (w *world) grant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := slices.DeleteFunc(all, func(n rbac.Need) bool { return slices.Contains(base, n) })
-	for _, o := range (rbac.Grant{Name: w.Name("provider"), Needs: more, To: []rbacv1.Subject{rbac.Account(w.NS, account)}}).Objects() {
+	more := slices.DeleteFunc(all, func(n rbac.Permission) bool { return slices.Contains(base, n) })
+	for _, o := range (rbac.Grant{Name: w.Name("provider"), Permissions: more, Subjects: []rbacv1.Subject{rbac.ServiceAccount(w.NS, account)}}).Objects() {
 		text, err := yaml.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
@@ -233,7 +233,7 @@ spec: {text: %s}
 // lacking checks what a definition says that is missing.
 func lacking(all ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
-		got := testkit.Condition(o, "PermissionsGranted") + " " + testkit.Message(o, "PermissionsGranted")
+		got := testkit.ConditionStatus(o, "PermissionsGranted") + " " + testkit.ConditionMessage(o, "PermissionsGranted")
 		for _, text := range append([]string{"False"}, all...) {
 			if !strings.Contains(got, text) {
 				return fmt.Errorf("it doesn't tell of %q: %s", text, got)
@@ -244,8 +244,8 @@ func lacking(all ...string) func(*unstructured.Unstructured) error {
 }
 
 func granted(o *unstructured.Unstructured) error {
-	if testkit.Condition(o, "PermissionsGranted") != "True" {
-		return errors.New("it says " + testkit.Message(o, "PermissionsGranted"))
+	if testkit.ConditionStatus(o, "PermissionsGranted") != "True" {
+		return errors.New("it says " + testkit.ConditionMessage(o, "PermissionsGranted"))
 	}
 	return nil
 }
@@ -257,24 +257,24 @@ func TestThePrintedRolesAreEnough(t *testing.T) {
 	w.grant(t)
 	select {
 	case <-w.start(t):
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("not ready")
 	}
 	w.nothingRefused(t)
 
 	t.Log("a definition whose instances are the controllers' to look after")
-	w.Put(t, site)
+	w.Apply(t, site)
 	w.Await(t, suite.RGD, "", w.Name("site"), lacking("system:serviceaccount:"+w.NS+":"+account, "create, delete, get, list, patch and watch configmaps",
 		"get, list, patch and watch sites."+w.Group, "espalier rbac "+w.Name("site")+" --serviceaccount "+w.NS+":"+account))
 	w.Apply(t, w.printed(t, w.Name("site")))
 	w.Await(t, suite.RGD, "", w.Name("site"), granted)
 	w.AwaitReady(t, suite.RGD, "", w.Name("site"))
 	w.forget() // what was tried before
-	w.Put(t, fmt.Sprintf(instance, "Site", "one"))
+	w.Apply(t, fmt.Sprintf(instance, "Site", "one"))
 	w.AwaitReady(t, w.Kind("Site"), w.NS, "x")
-	w.Put(t, fmt.Sprintf(instance, "Site", "two"))
+	w.Apply(t, fmt.Sprintf(instance, "Site", "two"))
 	w.Await(t, w.Kind("Site"), w.NS, "x", says("two"))
-	w.Put(t, strings.Replace(site, "data: {text", "data: {more: and more, text", 1))
+	w.Apply(t, strings.Replace(site, "data: {text", "data: {more: and more, text", 1))
 	w.Await(t, suite.ConfigMap, w.NS, "x-site", func(o *unstructured.Unstructured) error {
 		if more, _, _ := unstructured.NestedString(o.Object, "data", "more"); more == "" {
 			return errors.New("it is of the revision before")
@@ -284,26 +284,26 @@ func TestThePrintedRolesAreEnough(t *testing.T) {
 	w.nothingRefused(t)
 
 	t.Log("a definition that names an account")
-	w.Put(t, blog)
+	w.Apply(t, blog)
 	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("list and watch blogs."+w.Group, "impersonate serviceaccounts named builder in namespace "+w.NS))
 	w.Apply(t, w.printed(t, w.Name("blog")))
 	w.Await(t, suite.RGD, "", w.Name("blog"), granted)
 	w.AwaitReady(t, suite.RGD, "", w.Name("blog"))
 	w.forget()
-	w.Put(t, fmt.Sprintf(instance, "Blog", "three"))
+	w.Apply(t, fmt.Sprintf(instance, "Blog", "three"))
 	w.Await(t, w.Kind("Blog"), w.NS, "x", says("three"))
 
 	t.Log("what else the program serves")
-	w.Put(t, others)
-	w.Await(t, kindOf("apiextensions.crossplane.io/v1", "CompositeResourceDefinition"), "", w.Text("things.$GROUP"), func(o *unstructured.Unstructured) error {
-		if testkit.Condition(o, "Established") == "" {
+	w.Apply(t, others)
+	w.Await(t, kindOf("apiextensions.crossplane.io/v1", "CompositeResourceDefinition"), "", w.Expand("things.$GROUP"), func(o *unstructured.Unstructured) error {
+		if testkit.ConditionStatus(o, "Established") == "" {
 			return errors.New("it doesn't say how it is")
 		}
 		return nil
 	})
 	w.AwaitReady(t, kindOf("sandbox.espalier.dev/v1alpha1", "Bucket"), w.NS, "bucket")
 	w.Await(t, kindOf("protection.crossplane.io/v1beta1", "Usage"), w.NS, "kept", func(o *unstructured.Unstructured) error {
-		if testkit.Condition(o, "Ready") == "" {
+		if testkit.ConditionStatus(o, "Ready") == "" {
 			return errors.New("it doesn't say how it is")
 		}
 		return nil
@@ -376,7 +376,7 @@ func says(want string) func(*unstructured.Unstructured) error {
 			return errors.New("does not exist")
 		}
 		if got, _, _ := unstructured.NestedString(o.Object, "status", "text"); got != want {
-			return fmt.Errorf("it says %q: %s", got, testkit.Message(o, "Ready"))
+			return fmt.Errorf("it says %q: %s", got, testkit.ConditionMessage(o, "Ready"))
 		}
 		return testkit.IsReady(o)
 	}

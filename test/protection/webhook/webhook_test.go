@@ -89,18 +89,18 @@ spec:
   by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
 `
 
-func put(t *testing.T, w *testkit.World, ns, text string, pairs ...string) {
+func apply(t *testing.T, w *testkit.Cluster, ns, text string, pairs ...string) {
 	t.Helper()
 	w.Apply(t, strings.NewReplacer(append([]string{"$NS", ns}, pairs...)...).Replace(text))
 }
 
-func remove(t *testing.T, w *testkit.World, ns, name string, options metav1.DeleteOptions) error {
+func remove(t *testing.T, w *testkit.Cluster, ns, name string, options metav1.DeleteOptions) error {
 	t.Helper()
-	return w.Of(t, configMap, ns).Delete(t.Context(), name, options)
+	return w.Resource(t, configMap, ns).Delete(t.Context(), name, options)
 }
 
 // refused waits until the API server asks, which reads how to in its own time.
-func refused(t *testing.T, w *testkit.World, ns, name string) {
+func refused(t *testing.T, w *testkit.Cluster, ns, name string) {
 	t.Helper()
 	testkit.Poll(t, "a deletion is refused", func() bool {
 		return remove(t, w, ns, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}) != nil
@@ -113,15 +113,15 @@ func attempt(o *unstructured.Unstructured) string {
 
 // TestProgram tells the life of a webhook: the tests of its parts share one program.
 func TestProgram(t *testing.T) {
-	config := testkit.Exclusive(t)
-	w := testkit.NewWorld(t, config)
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
 	dir := webhook.Directory(t.TempDir() + "/webhook")
 	stop := start(t, config, &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir})
 	defer func() { stop() }()
 
 	t.Run("What is in use isn't deleted, and then it is", func(t *testing.T) {
 		ns := testkit.Namespace(t, config)
-		put(t, w, ns, objects, "REPLAY", "false")
+		apply(t, w, ns, objects, "REPLAY", "false")
 		w.AwaitReady(t, usageKind, ns, "uses")
 		refused(t, w, ns, "used")
 		if got := attempt(w.Get(t, configMap, ns, "used")); got != "" {
@@ -134,7 +134,7 @@ func TestProgram(t *testing.T) {
 		}
 		for _, text := range []string{"ConfigMap " + ns + "/used", "in use by ConfigMap using", "Usage " + ns + "/uses"} {
 			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%q isn't in %q", text, err)
+				t.Errorf("%q is not in %q", text, err)
 			}
 		}
 		if got := attempt(w.Get(t, configMap, ns, "used")); got != "Background" {
@@ -151,7 +151,7 @@ func TestProgram(t *testing.T) {
 
 	t.Run("A refused deletion is replayed as it was asked for", func(t *testing.T) {
 		ns := testkit.Namespace(t, config)
-		put(t, w, ns, objects, "REPLAY", "true")
+		apply(t, w, ns, objects, "REPLAY", "true")
 		w.AwaitReady(t, usageKind, ns, "uses")
 		// What depends on it tells by which policy it goes.
 		used := w.Get(t, configMap, ns, "used")
@@ -166,7 +166,7 @@ func TestProgram(t *testing.T) {
 		orphan := metav1.DeletePropagationOrphan
 		refused(t, w, ns, "used")
 		if err := remove(t, w, ns, "used", metav1.DeleteOptions{PropagationPolicy: &orphan}); err == nil {
-			t.Fatal("it isn't refused")
+			t.Fatal("it is not refused")
 		}
 		w.Delete(t, configMap, ns, "using")
 		w.AwaitGone(t, configMap, ns, "used")
@@ -182,9 +182,9 @@ func TestProgram(t *testing.T) {
 	t.Run("Instances with Usages among their parts go", func(t *testing.T) {
 		ns, group := testkit.Namespace(t, config), testkit.Group(t)
 		uses := func(id, of, by string) string {
-			return suite.UsageNode(id, id, "{of: "+suite.RefTo(of)+", by: "+suite.RefTo(by)+"}")
+			return suite.UsageNode(id, id, "{of: "+suite.UsageRef(of)+", by: "+suite.UsageRef(by)+"}")
 		}
-		put(t, w, ns, `
+		apply(t, w, ns, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $GROUP}
@@ -195,15 +195,15 @@ spec:
     - {id: b, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {of: "${a.metadata.name}"}}}
     - {id: c, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}}`+
 			uses("ab", "b", "a")+uses("ac", "a", "c")+uses("ca", "c", "a")+
-			suite.UsageNode("whole", "whole", "{reason: because, of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: x}}, by: "+suite.RefTo("c")+"}"), "$GROUP", group)
+			suite.UsageNode("whole", "whole", "{reason: because, of: {apiVersion: $GROUP/v1alpha1, kind: App, resourceRef: {name: x}}, by: "+suite.UsageRef("c")+"}"), "$GROUP", group)
 		w.AwaitReady(t, rgd, "", group)
 		app := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "App"}
-		put(t, w, ns, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: x, namespace: $NS}\n", "$GROUP", group)
+		apply(t, w, ns, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: x, namespace: $NS}\n", "$GROUP", group)
 		for _, name := range []string{"ab", "ac", "ca", "whole"} {
 			w.AwaitReady(t, usageKind, ns, name)
 		}
 		if err := remove(t, w, ns, "b", metav1.DeleteOptions{}); err == nil {
-			t.Error("b isn't in use")
+			t.Error("b is not in use")
 		}
 		// Only its own part uses the instance, which goes before it anyway.
 		w.Delete(t, app, ns, "x")
@@ -215,15 +215,15 @@ spec:
 
 	t.Run("A process that doesn't work answers as well", func(t *testing.T) {
 		ns := testkit.Namespace(t, config)
-		put(t, w, ns, objects, "REPLAY", "false")
+		apply(t, w, ns, objects, "REPLAY", "false")
 		w.AwaitReady(t, usageKind, ns, "uses")
 		k, err := cluster.New(cluster.Options{Config: config, Workers: 1, Log: logr.Discard()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		known := webhook.Known{Book: knowsNothing{}, Cluster: k.Client}
+		known := webhook.ClusterUsages{Index: knowsNothing{}, Cluster: k.Client}
 		for name, want := range map[string]int{"used": 1, "using": 0} {
-			uses, err := known.Of(t.Context(), w.Get(t, configMap, ns, name))
+			uses, err := known.UsesOf(t.Context(), w.Get(t, configMap, ns, name))
 			if err != nil || len(uses) != want {
 				t.Errorf("%s: %v, %v", name, uses, err)
 			}
@@ -232,7 +232,7 @@ spec:
 
 	t.Run("It comes back with the same certificate, and goes when nobody serves it", func(t *testing.T) {
 		ns := testkit.Namespace(t, config)
-		put(t, w, ns, objects, "REPLAY", "false")
+		apply(t, w, ns, objects, "REPLAY", "false")
 		w.AwaitReady(t, usageKind, ns, "uses")
 		before, err := dir.Load(t.Context())
 		if err != nil {
@@ -263,11 +263,11 @@ spec:
 
 type knowsNothing struct{}
 
-func (knowsNothing) Of(object.Key) ([]usage.Use, *plan.Unreadable) { return nil, nil }
+func (knowsNothing) UsesOf(object.Key) ([]usage.Usage, *plan.Unreadable) { return nil, nil }
 
 // TestASecretIsSharedByProcesses lets several make a certificate at once.
 func TestASecretIsSharedByProcesses(t *testing.T) {
-	config := testkit.Exclusive(t)
+	config := testkit.ExclusiveServer(t)
 	ns := testkit.Namespace(t, config)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -280,11 +280,11 @@ func TestASecretIsSharedByProcesses(t *testing.T) {
 		}
 		s := &webhook.Server{
 			Options: webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Namespace: ns},
-			Cluster: k.Client, Uses: webhook.Known{Book: knowsNothing{}, Cluster: k.Client}, Now: time.Now, Log: logr.Discard(),
+			Cluster: k.Client, Usages: webhook.ClusterUsages{Index: knowsNothing{}, Cluster: k.Client}, Now: time.Now, Log: logr.Discard(),
 		}
 		all.Go(func() { _ = s.Run(ctx) })
 	}
-	w := testkit.NewWorld(t, config)
+	w := testkit.NewCluster(t, config)
 	w.Await(t, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, ns, "espalier-webhook", func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("isn't there")

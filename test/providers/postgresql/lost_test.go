@@ -17,7 +17,7 @@ import (
 // TestAnAnswerThatIsLostLosesNothing breaks the connection after the server has
 // carried out a statement, and before it could say so.
 func TestAnAnswerThatIsLostLosesNothing(t *testing.T) {
-	c := begin(t)
+	c := newTestDatabase(t)
 	id := c.id()
 	words := map[string]int{
 		`CREATE ROLE "` + id: 1, `CREATE DATABASE "` + id: 1, `COMMENT ON DATABASE "` + id: 1,
@@ -27,17 +27,17 @@ func TestAnAnswerThatIsLostLosesNothing(t *testing.T) {
 	p := newProxy(t, pg.Port, words)
 	through := *pg
 	through.Port = p.port
-	c.configured(t, &through, id, c.NS)
+	c.createProviderConfig(t, &through, id, c.NS)
 	by := ", providerConfigRef: {name: " + id + "}"
-	c.make(t, role, id, "", "forProvider: {login: true, passwordRotation: {token: one}}, writeConnectionSecretToRef: {name: login}"+by)
-	c.make(t, database, id, "", "forProvider: {owner: "+id+"}"+by)
-	c.make(t, inside, "app", "", "forProvider: {database: "+id+"}"+by)
-	c.make(t, grant, "use", "", "forProvider: {role: "+id+", database: "+id+", objectType: Schema, schema: app, privileges: [CREATE]}"+by)
-	c.ready(t, role, id)
-	c.ready(t, database, id)
-	c.ready(t, inside, "app")
-	c.ready(t, grant, "use")
-	c.make(t, role, id, "", "forProvider: {login: true, passwordRotation: {token: two}}, writeConnectionSecretToRef: {name: login}"+by)
+	c.create(t, role, id, "", "forProvider: {login: true, passwordRotation: {token: one}}, writeConnectionSecretToRef: {name: login}"+by)
+	c.create(t, database, id, "", "forProvider: {owner: "+id+"}"+by)
+	c.create(t, inside, "app", "", "forProvider: {database: "+id+"}"+by)
+	c.create(t, grant, "use", "", "forProvider: {role: "+id+", database: "+id+", objectType: Schema, schema: app, privileges: [CREATE]}"+by)
+	c.awaitReady(t, role, id)
+	c.awaitReady(t, database, id)
+	c.awaitReady(t, inside, "app")
+	c.awaitReady(t, grant, "use")
+	c.create(t, role, id, "", "forProvider: {login: true, passwordRotation: {token: two}}, writeConnectionSecretToRef: {name: login}"+by)
 	login := c.secret(t, "login", func(data map[string]string) error {
 		if data["passwordRotation"] != "two" || data["nextPassword"] != "" {
 			return errors.New("wasn't rotated")
@@ -45,19 +45,19 @@ func TestAnAnswerThatIsLostLosesNothing(t *testing.T) {
 		return nil
 	})
 	if !c.logsIn(t, id, login["password"]) {
-		t.Error("the password in the Secret doesn't open")
+		t.Error("the password in the Secret does not open")
 	}
-	if got := c.ask(t, "postgres", `SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = $1`, id); !strings.Contains(got, c.NS) {
+	if got := c.query(t, "postgres", `SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = $1`, id); !strings.Contains(got, c.NS) {
 		t.Errorf("the database's comment is %q", got)
 	}
-	c.gone(t, grant, "use")
-	c.gone(t, inside, "app")
-	c.gone(t, database, id)
-	c.gone(t, role, id)
-	if got := c.ask(t, "postgres", `SELECT (SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1)`, id); got != "0" {
+	c.awaitGone(t, grant, "use")
+	c.awaitGone(t, inside, "app")
+	c.awaitGone(t, database, id)
+	c.awaitGone(t, role, id)
+	if got := c.query(t, "postgres", `SELECT (SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1)`, id); got != "0" {
 		t.Errorf("%s things are left", got)
 	}
-	c.noBindings(t)
+	c.expectNoBindings(t)
 	if got := p.count(); got != all {
 		t.Errorf("%d answers were lost, and were to be %d: %v", got, all, words)
 	}
@@ -75,19 +75,19 @@ func TestAServerThatIsKilledMidStatement(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c := corner{suite.Begin(t), own}
+	c := testDatabase{suite.New(t), own}
 	id := c.id()
-	c.configured(t, own, id, c.NS)
+	c.createProviderConfig(t, own, id, c.NS)
 	by := ", providerConfigRef: {name: " + id + "}"
-	c.make(t, role, id, "", "forProvider: {login: true}, writeConnectionSecretToRef: {name: login}"+by)
-	c.ready(t, role, id)
+	c.create(t, role, id, "", "forProvider: {login: true}, writeConnectionSecretToRef: {name: login}"+by)
+	c.awaitReady(t, role, id)
 	login := c.secret(t, "login", func(map[string]string) error { return nil })
 	c.sql(t, "postgres", `CREATE DATABASE pattern`)
 	c.sql(t, "pattern", `CREATE TABLE things AS SELECT generate_series(1, 1000) AS n`)
 
 	// Who is in the template keeps the server waiting, in the midst of the statement.
 	guest := c.connect(t, postgrestest.Superuser, postgrestest.Password, "pattern")
-	c.make(t, database, id, "", "forProvider: {template: pattern, owner: "+id+"}"+by)
+	c.create(t, database, id, "", "forProvider: {template: pattern, owner: "+id+"}"+by)
 	watch := c.connect(t, postgrestest.Superuser, postgrestest.Password, "postgres")
 	testkit.Poll(t, "the server makes the database", func() bool {
 		var n int
@@ -102,32 +102,32 @@ func TestAServerThatIsKilledMidStatement(t *testing.T) {
 	}
 	guest.Close(context.Background())
 	watch.Close(context.Background())
-	c.Await(t, database, c.NS, id, says("ReconcileError", "connect"))
+	c.Await(t, database, c.NS, id, syncedBecause("ReconcileError", "connect"))
 	if err := own.Run(); err != nil {
 		t.Fatal(err)
 	}
-	c.ready(t, database, id)
-	if got := c.ask(t, id, `SELECT format('%s %s %s', count(*), (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database()), (SELECT shobj_description(oid, 'pg_database') LIKE 'managed by espalier: %' FROM pg_database WHERE datname = current_database())) FROM things`); got != "1000 "+id+" t" {
+	c.awaitReady(t, database, id)
+	if got := c.query(t, id, `SELECT format('%s %s %s', count(*), (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database()), (SELECT shobj_description(oid, 'pg_database') LIKE 'managed by espalier: %' FROM pg_database WHERE datname = current_database())) FROM things`); got != "1000 "+id+" t" {
 		t.Errorf("there is %s", got)
 	}
-	if got := c.ask(t, "postgres", `SELECT count(*) FROM pg_database WHERE datname LIKE $1`, id+"%"); got != "1" {
+	if got := c.query(t, "postgres", `SELECT count(*) FROM pg_database WHERE datname LIKE $1`, id+"%"); got != "1" {
 		t.Errorf("there are %s databases", got)
 	}
 	if !c.logsIn(t, id, login["password"]) {
-		t.Error("the role doesn't log in any more")
+		t.Error("the role does not log in any more")
 	}
-	c.gone(t, database, id)
-	c.gone(t, role, id)
-	if got := c.ask(t, "postgres", `SELECT (SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1)`, id); got != "0" {
+	c.awaitGone(t, database, id)
+	c.awaitGone(t, role, id)
+	if got := c.query(t, "postgres", `SELECT (SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1)`, id); got != "0" {
 		t.Errorf("%s things are left", got)
 	}
-	c.noBindings(t)
+	c.expectNoBindings(t)
 }
 
-// TestTLS lets the server prove who it is, to somebody who knows its authority and to
-// somebody who knows another.
+// TestTLS lets the server prove who it is, to a user who knows its authority and to
+// a user who knows another.
 func TestTLS(t *testing.T) {
-	c := begin(t)
+	c := newTestDatabase(t)
 	id := c.id()
 	other, err := certificate.NewAuthority()
 	if err != nil {
@@ -150,7 +150,7 @@ func TestTLS(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.Put(t, fmt.Sprintf(`
+			c.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata: {name: %[1]s, namespace: $NS}
@@ -164,16 +164,16 @@ kind: ProviderConfig
 metadata: {name: %[1]s, namespace: $NS}
 spec: {host: %[4]s, port: %[5]d, credentials: {secretRef: {name: %[1]s}}, tls: %[6]s}
 `, name, postgrestest.Password, tc.ca, tc.host, pg.Port, strings.ReplaceAll(tc.tls, "%s", name)))
-			c.make(t, role, id+"-"+name, "", "forProvider: {}, providerConfigRef: {kind: ProviderConfig, name: "+name+"}")
+			c.create(t, role, id+"-"+name, "", "forProvider: {}, providerConfigRef: {kind: ProviderConfig, name: "+name+"}")
 			if tc.refused != "" {
-				c.Await(t, role, c.NS, id+"-"+name, says("ReconcileError", tc.refused))
-				if got := c.ask(t, "postgres", `SELECT count(*) FROM pg_roles WHERE rolname = $1`, id+"-"+name); got != "0" {
+				c.Await(t, role, c.NS, id+"-"+name, syncedBecause("ReconcileError", tc.refused))
+				if got := c.query(t, "postgres", `SELECT count(*) FROM pg_roles WHERE rolname = $1`, id+"-"+name); got != "0" {
 					t.Error("it was made all the same")
 				}
 				return
 			}
-			c.ready(t, role, id+"-"+name)
-			c.gone(t, role, id+"-"+name)
+			c.awaitReady(t, role, id+"-"+name)
+			c.awaitGone(t, role, id+"-"+name)
 		})
 	}
 }

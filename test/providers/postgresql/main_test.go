@@ -27,7 +27,7 @@ import (
 	sdk "github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// pg is the server of all tests of the package but those that kill one.
+// pg is the server of all tests of the package except those that stop one.
 var pg *postgrestest.Server
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -55,28 +55,28 @@ var (
 	binding   = espalier.GroupVersion.WithKind(espalier.BindingKind)
 )
 
-// corner is a test's own corner of the cluster, and of the server.
-type corner struct {
+// testDatabase is a test's Suite, with a PostgreSQL server.
+type testDatabase struct {
 	suite.Suite
 	pg *postgrestest.Server
 }
 
 var configure sync.Once
 
-// begin returns a corner where the ClusterProviderConfig default is of the server of
-// all tests.
-func begin(t *testing.T) corner {
+// newTestDatabase returns a Suite in whose cluster the ClusterProviderConfig default refers to the
+// server of all tests.
+func newTestDatabase(t *testing.T) testDatabase {
 	t.Helper()
-	c := corner{suite.Begin(t), pg}
-	configure.Do(func() { c.configured(t, pg, "default", "default") })
+	c := testDatabase{suite.New(t), pg}
+	configure.Do(func() { c.createProviderConfig(t, pg, "default", "default") })
 	return c
 }
 
-// configured makes a ClusterProviderConfig of a server, without TLS, and the Secret
+// createProviderConfig makes a ClusterProviderConfig of a server, without TLS, and the Secret
 // that it names.
-func (c corner) configured(t *testing.T, s *postgrestest.Server, name, namespace string) {
+func (c testDatabase) createProviderConfig(t *testing.T, s *postgrestest.Server, name, namespace string) {
 	t.Helper()
-	c.Put(t, fmt.Sprintf(`
+	c.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata: {name: %[1]s-login, namespace: %[2]s}
@@ -93,21 +93,21 @@ spec:
 `, name, namespace, postgrestest.Superuser, postgrestest.Password, s.Port))
 }
 
-// make applies an object of a kind, named $ID by default, with the given fields of
+// create applies an object of a kind, named $ID by default, with the given fields of
 // its spec in one line.
-func (c corner) make(t *testing.T, kind schema.GroupVersionKind, name, annotations, spec string) {
+func (c testDatabase) create(t *testing.T, kind schema.GroupVersionKind, name, annotations, spec string) {
 	t.Helper()
-	c.Put(t, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %q, namespace: $NS, annotations: {%s}}\nspec: {%s}\n", kind.GroupVersion(), kind.Kind, name, annotations, spec))
+	c.Apply(t, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %q, namespace: $NS, annotations: {%s}}\nspec: {%s}\n", kind.GroupVersion(), kind.Kind, name, annotations, spec))
 }
 
 // id is a name that only this test has.
-func (c corner) id() string { return c.Text("$ID") }
+func (c testDatabase) id() string { return c.Expand("$ID") }
 
-// ready waits until an object is as it is wanted, and can be used.
-func (c corner) ready(t *testing.T, kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
+// awaitReady waits until an object is as it is wanted, and can be used.
+func (c testDatabase) awaitReady(t *testing.T, kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
 	t.Helper()
 	return c.Await(t, kind, c.NS, name, func(o *unstructured.Unstructured) error {
-		if err := says("ReconcileSuccess")(o); err != nil {
+		if err := syncedBecause("ReconcileSuccess")(o); err != nil {
 			return err
 		}
 		if seen := conditionGeneration(o, "Synced"); seen != o.GetGeneration() {
@@ -128,24 +128,24 @@ func conditionGeneration(o *unstructured.Unstructured, kind string) int64 {
 	return 0
 }
 
-// gone deletes an object and waits until it has gone.
-func (c corner) gone(t *testing.T, kind schema.GroupVersionKind, name string) {
+// awaitGone deletes an object and waits until it has gone.
+func (c testDatabase) awaitGone(t *testing.T, kind schema.GroupVersionKind, name string) {
 	t.Helper()
 	c.Delete(t, kind, c.NS, name)
 	c.AwaitGone(t, kind, c.NS, name)
 }
 
-// says checks the reason of Synced and what its message contains.
-func says(reason string, words ...string) func(*unstructured.Unstructured) error {
+// syncedBecause checks the reason of Synced and what its message contains.
+func syncedBecause(reason string, words ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return errors.New("does not exist")
 		}
-		if got := testkit.ReasonOf(o, "Synced"); got != reason {
-			return fmt.Errorf("Synced because of %s: %s", got, testkit.Message(o, "Synced"))
+		if got := testkit.ConditionReason(o, "Synced"); got != reason {
+			return fmt.Errorf("Synced because of %s: %s", got, testkit.ConditionMessage(o, "Synced"))
 		}
 		for _, word := range words {
-			if message := testkit.Message(o, "Synced"); !strings.Contains(message, word) {
+			if message := testkit.ConditionMessage(o, "Synced"); !strings.Contains(message, word) {
 				return fmt.Errorf("doesn't say %q: %s", word, message)
 			}
 		}
@@ -154,7 +154,7 @@ func says(reason string, words ...string) func(*unstructured.Unstructured) error
 }
 
 // sql runs statements as the superuser, each by itself.
-func (c corner) sql(t *testing.T, database string, statements ...string) {
+func (c testDatabase) sql(t *testing.T, database string, statements ...string) {
 	t.Helper()
 	conn := c.connect(t, postgrestest.Superuser, postgrestest.Password, database)
 	defer conn.Close(context.Background())
@@ -165,7 +165,7 @@ func (c corner) sql(t *testing.T, database string, statements ...string) {
 	}
 }
 
-func (c corner) connect(t *testing.T, user, password, database string) *pgx.Conn {
+func (c testDatabase) connect(t *testing.T, user, password, database string) *pgx.Conn {
 	t.Helper()
 	conn, err := c.pg.Connect(t.Context(), user, password, database)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c corner) connect(t *testing.T, user, password, database string) *pgx.Conn
 	return conn
 }
 
-// ask is what a query answers, as one text.
-func (c corner) ask(t *testing.T, database, query string, args ...any) string {
+// query is what a query answers, as one text.
+func (c testDatabase) query(t *testing.T, database, query string, args ...any) string {
 	t.Helper()
 	conn := c.connect(t, postgrestest.Superuser, postgrestest.Password, database)
 	defer conn.Close(context.Background())
@@ -187,7 +187,7 @@ func (c corner) ask(t *testing.T, database, query string, args ...any) string {
 }
 
 // secret waits until a Secret is there and as it should be, and returns its texts.
-func (c corner) secret(t *testing.T, name string, check func(map[string]string) error) map[string]string {
+func (c testDatabase) secret(t *testing.T, name string, check func(map[string]string) error) map[string]string {
 	t.Helper()
 	var data map[string]string
 	c.Await(t, suite.Secret, c.NS, name, func(o *unstructured.Unstructured) error {
@@ -200,10 +200,10 @@ func (c corner) secret(t *testing.T, name string, check func(map[string]string) 
 	return data
 }
 
-// noBindings waits until nothing is left of the test's managed resources.
-func (c corner) noBindings(t *testing.T) {
+// expectNoBindings waits until nothing is left of the test's managed resources.
+func (c testDatabase) expectNoBindings(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitAny(t.Context(), c.Of(t, binding, ""), metav1.ListOptions{}, func(all map[string]*unstructured.Unstructured) error {
+	err := testkit.AwaitList(t.Context(), c.Resource(t, binding, ""), metav1.ListOptions{}, func(all map[string]*unstructured.Unstructured) error {
 		for name, b := range all {
 			if ns, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "namespace"); ns == c.NS {
 				return fmt.Errorf("%s is left", name)

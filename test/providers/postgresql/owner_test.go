@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestWhatTheOwnerOfADatabaseSetsIsForItsUsers is about what sessions in a database
+// TestDatabaseSettingsDoNotAffectTheProvider is about what sessions in a database
 // begin with: this program's are not to be kept from anything by that.
-func TestWhatTheOwnerOfADatabaseSetsIsForItsUsers(t *testing.T) {
-	c := begin(t)
+func TestDatabaseSettingsDoNotAffectTheProvider(t *testing.T) {
+	c := newTestDatabase(t)
 	id := c.id()
 	c.sql(t, "postgres", `CREATE DATABASE "`+id+`"`)
 	for setting, value := range map[string]string{
@@ -17,9 +17,9 @@ func TestWhatTheOwnerOfADatabaseSetsIsForItsUsers(t *testing.T) {
 	} {
 		c.sql(t, "postgres", fmt.Sprintf(`ALTER DATABASE %q SET %s = '%s'`, id, setting, value))
 	}
-	c.make(t, inside, "app", `crossplane.io/external-name: "it\\\\'s ü"`, "forProvider: {database: "+id+", onDelete: Cascade}")
-	c.ready(t, inside, "app")
-	c.gone(t, inside, "app")
+	c.create(t, inside, "app", `crossplane.io/external-name: "it\\\\'s ü"`, "forProvider: {database: "+id+", onDelete: Cascade}")
+	c.awaitReady(t, inside, "app")
+	c.awaitGone(t, inside, "app")
 	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`)
-	c.noBindings(t)
+	c.expectNoBindings(t)
 }

@@ -41,7 +41,7 @@ func newProxy(t *testing.T, target int, words map[string]int) *proxy {
 	return p
 }
 
-// loses says whether the answer to what is sent is to be lost.
+// loses reports whether the answer to what is sent is to be lost.
 func (p *proxy) loses(sent []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

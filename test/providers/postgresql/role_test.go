@@ -24,8 +24,8 @@ func texts(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// logsIn says whether a role can log in with a password.
-func (c corner) logsIn(t *testing.T, role, password string) bool {
+// logsIn reports whether a role can log in with a password.
+func (c testDatabase) logsIn(t *testing.T, role, password string) bool {
 	t.Helper()
 	conn, err := c.pg.Connect(t.Context(), role, password, "postgres")
 	var refused *pgconn.PgError
@@ -40,11 +40,11 @@ func (c corner) logsIn(t *testing.T, role, password string) bool {
 	return false
 }
 
-func TestARoleLogsInWithWhatItsSecretSays(t *testing.T) {
-	c := begin(t)
+func TestARoleLogsInWithItsSecret(t *testing.T) {
+	c := newTestDatabase(t)
 	id := c.id()
-	c.make(t, role, id, "", `forProvider: {login: true, createDB: true, connectionLimit: 7, configuration: {search_path: "app, public", statement_timeout: 5s}}, writeConnectionSecretToRef: {name: login}`)
-	o := c.ready(t, role, id)
+	c.create(t, role, id, "", `forProvider: {login: true, createDB: true, connectionLimit: 7, configuration: {search_path: "app, public", statement_timeout: 5s}}, writeConnectionSecretToRef: {name: login}`)
+	o := c.awaitReady(t, role, id)
 	if got := o.GetAnnotations()["crossplane.io/external-name"]; got != id {
 		t.Errorf("the external name is %q", got)
 	}
@@ -56,7 +56,7 @@ func TestARoleLogsInWithWhatItsSecretSays(t *testing.T) {
 	})
 	conn, err := pgx.Connect(t.Context(), s["uri"])
 	if err != nil {
-		t.Fatalf("the URI doesn't connect: %v", err)
+		t.Fatalf("the URI does not connect: %v", err)
 	}
 	defer conn.Close(context.Background())
 	var user, path, timeout string
@@ -69,34 +69,34 @@ func TestARoleLogsInWithWhatItsSecretSays(t *testing.T) {
 	if s["username"] != id || s["endpoint"] != "127.0.0.1" || s["port"] != fmt.Sprint(c.pg.Port) || s["database"] != "postgres" {
 		t.Errorf("the Secret says username %s, endpoint %s, port %s, database %s", s["username"], s["endpoint"], s["port"], s["database"])
 	}
-	if comment := c.ask(t, "postgres", "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = $1", id); !strings.Contains(comment, "Role.postgresql.espalier.dev/"+c.NS+"/"+id) {
+	if comment := c.query(t, "postgres", "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = $1", id); !strings.Contains(comment, "Role.postgresql.espalier.dev/"+c.NS+"/"+id) {
 		t.Errorf("its comment is %q", comment)
 	}
-	if stored := c.ask(t, "postgres", "SELECT rolpassword FROM pg_authid WHERE rolname = $1", id); !strings.HasPrefix(stored, "SCRAM-SHA-256$4096:") {
+	if stored := c.query(t, "postgres", "SELECT rolpassword FROM pg_authid WHERE rolname = $1", id); !strings.HasPrefix(stored, "SCRAM-SHA-256$4096:") {
 		t.Errorf("the server stores %q", stored)
 	}
 
-	c.make(t, role, id, "", `forProvider: {login: true, createDB: false, connectionLimit: 3, configuration: {search_path: public}}, writeConnectionSecretToRef: {name: login}`)
-	c.ready(t, role, id)
-	if got := c.ask(t, "postgres", "SELECT format('%s %s %s', rolcreatedb, rolconnlimit, rolconfig) FROM pg_roles WHERE rolname = $1", id); got != "f 3 {search_path=public}" {
+	c.create(t, role, id, "", `forProvider: {login: true, createDB: false, connectionLimit: 3, configuration: {search_path: public}}, writeConnectionSecretToRef: {name: login}`)
+	c.awaitReady(t, role, id)
+	if got := c.query(t, "postgres", "SELECT format('%s %s %s', rolcreatedb, rolconnlimit, rolconfig) FROM pg_roles WHERE rolname = $1", id); got != "f 3 {search_path=public}" {
 		t.Errorf("it has become %s", got)
 	}
 	if !c.logsIn(t, id, s["password"]) {
 		t.Error("its password was changed with the rest")
 	}
-	c.gone(t, role, id)
-	if left := c.ask(t, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname = $1", id); left != "0" {
+	c.awaitGone(t, role, id)
+	if left := c.query(t, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname = $1", id); left != "0" {
 		t.Error("it is left on the server")
 	}
-	c.noBindings(t)
+	c.expectNoBindings(t)
 }
 
 func TestAPasswordIsRotatedAndTheOldOneOpensNothing(t *testing.T) {
-	c := begin(t)
+	c := newTestDatabase(t)
 	id := c.id()
 	spec := `forProvider: {login: true, passwordRotation: {%s}}, writeConnectionSecretToRef: {name: login}`
-	c.make(t, role, id, "", fmt.Sprintf(spec, "token: one"))
-	c.ready(t, role, id)
+	c.create(t, role, id, "", fmt.Sprintf(spec, "token: one"))
+	c.awaitReady(t, role, id)
 	hasFor := func(token, not string) func(map[string]string) error {
 		return func(data map[string]string) error {
 			if data["passwordRotation"] != token || data["nextPassword"] != "" || data["password"] == not {
@@ -106,36 +106,36 @@ func TestAPasswordIsRotatedAndTheOldOneOpensNothing(t *testing.T) {
 		}
 	}
 	first := c.secret(t, "login", hasFor("one", ""))["password"]
-	c.make(t, role, id, "", fmt.Sprintf(spec, "token: two"))
+	c.create(t, role, id, "", fmt.Sprintf(spec, "token: two"))
 	second := c.secret(t, "login", hasFor("two", first))["password"]
-	c.ready(t, role, id)
+	c.awaitReady(t, role, id)
 	if c.logsIn(t, id, first) || !c.logsIn(t, id, second) {
-		t.Error("the old password opens, or the new one doesn't")
+		t.Error("the old password opens, or the new one does not")
 	}
 
 	t.Log("and by age")
-	c.make(t, role, id, "crossplane.io/poll-interval: 1s", fmt.Sprintf(spec, "token: two, every: 1s"))
+	c.create(t, role, id, "crossplane.io/poll-interval: 1s", fmt.Sprintf(spec, "token: two, every: 1s"))
 	third := c.secret(t, "login", hasFor("two", second))["password"]
-	c.make(t, role, id, "crossplane.io/poll-interval: 1h", fmt.Sprintf(spec, "token: two"))
-	c.ready(t, role, id)
+	c.create(t, role, id, "crossplane.io/poll-interval: 1h", fmt.Sprintf(spec, "token: two"))
+	c.awaitReady(t, role, id)
 	latest := c.secret(t, "login", hasFor("two", second))["password"]
 	if c.logsIn(t, id, second) || !c.logsIn(t, id, latest) {
-		t.Error("the old password opens, or the new one doesn't")
+		t.Error("the old password opens, or the new one does not")
 	}
 	c.saysNowhere(t, id, first, second, third, latest)
-	c.gone(t, role, id)
+	c.awaitGone(t, role, id)
 }
 
 func TestAPasswordOfTheUsersOwn(t *testing.T) {
-	c := begin(t)
+	c := newTestDatabase(t)
 	id := c.id()
-	c.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: $NS}\nstringData: {word: 'my own; \"quoted\" '' pa$$w%rd'}\n")
-	c.make(t, role, id, "", `forProvider: {login: true, passwordSecretRef: {name: mine, key: word}}, writeConnectionSecretToRef: {name: login}`)
-	c.ready(t, role, id)
+	c.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: $NS}\nstringData: {word: 'my own; \"quoted\" '' pa$$w%rd'}\n")
+	c.create(t, role, id, "", `forProvider: {login: true, passwordSecretRef: {name: mine, key: word}}, writeConnectionSecretToRef: {name: login}`)
+	c.awaitReady(t, role, id)
 	if !c.logsIn(t, id, `my own; "quoted" ' pa$$w%rd`) {
-		t.Error("it doesn't log in")
+		t.Error("it does not log in")
 	}
-	c.Put(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: $NS}\nstringData: {word: another-one-of-mine}\n")
+	c.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: $NS}\nstringData: {word: another-one-of-mine}\n")
 	c.secret(t, "login", func(data map[string]string) error {
 		if data["password"] != "another-one-of-mine" {
 			return errors.New("has the old one")
@@ -143,67 +143,67 @@ func TestAPasswordOfTheUsersOwn(t *testing.T) {
 		return nil
 	})
 	if !c.logsIn(t, id, "another-one-of-mine") || c.logsIn(t, id, `my own; "quoted" ' pa$$w%rd`) {
-		t.Error("the new one doesn't open, or the old one does")
+		t.Error("the new one does not open, or the old one does")
 	}
 	c.saysNowhere(t, id, "another-one-of-mine")
-	c.gone(t, role, id)
+	c.awaitGone(t, role, id)
 }
 
-func TestAnExistingRoleIsTakenOnOnlyWhereSomebodySaysSo(t *testing.T) {
-	c := begin(t)
+func TestAnExistingRoleIsAdoptedOnlyOnRequest(t *testing.T) {
+	c := newTestDatabase(t)
 	id := c.id()
 	c.sql(t, "postgres", `CREATE ROLE "`+id+`" LOGIN PASSWORD 'it had one'`, `COMMENT ON ROLE "`+id+`" IS 'made by hand'`)
-	c.make(t, role, id, "", "forProvider: {createDB: true}")
-	c.Await(t, role, c.NS, id, says("Conflict", "exists already", "espalier.dev/adopt"))
-	if got := c.ask(t, "postgres", "SELECT rolcreatedb FROM pg_roles WHERE rolname = $1", id); got != "false" {
+	c.create(t, role, id, "", "forProvider: {createDB: true}")
+	c.Await(t, role, c.NS, id, syncedBecause("Conflict", "exists already", "espalier.dev/adopt"))
+	if got := c.query(t, "postgres", "SELECT rolcreatedb FROM pg_roles WHERE rolname = $1", id); got != "false" {
 		t.Error("it was changed all the same")
 	}
-	c.make(t, role, id, "espalier.dev/adopt: IfUnmarked", "forProvider: {createDB: true}")
-	c.ready(t, role, id)
-	if got := c.ask(t, "postgres", "SELECT format('%s %s', rolcreatedb, shobj_description(oid, 'pg_authid')) FROM pg_roles WHERE rolname = $1", id); got != "t made by hand" {
+	c.create(t, role, id, "espalier.dev/adopt: IfUnmarked", "forProvider: {createDB: true}")
+	c.awaitReady(t, role, id)
+	if got := c.query(t, "postgres", "SELECT format('%s %s', rolcreatedb, shobj_description(oid, 'pg_authid')) FROM pg_roles WHERE rolname = $1", id); got != "t made by hand" {
 		t.Errorf("it has become %q", got)
 	}
 	if !c.logsIn(t, id, "it had one") {
 		t.Error("its password was changed, and nobody had asked for that")
 	}
-	c.gone(t, role, id)
+	c.awaitGone(t, role, id)
 }
 
-func TestWhatStandsInTheWayOfADropIsNamed(t *testing.T) {
-	c := begin(t)
+func TestTheBlockersOfADropAreNamed(t *testing.T) {
+	c := newTestDatabase(t)
 	id, heir := c.id(), c.id()+"-heir"
-	c.make(t, role, id, "", "forProvider: {login: true}")
-	c.make(t, role, heir, "", "forProvider: {}")
-	c.ready(t, role, id)
-	c.ready(t, role, heir)
+	c.create(t, role, id, "", "forProvider: {login: true}")
+	c.create(t, role, heir, "", "forProvider: {}")
+	c.awaitReady(t, role, id)
+	c.awaitReady(t, role, heir)
 	c.sql(t, "postgres", `CREATE DATABASE "`+id+`" OWNER "`+id+`"`, `CREATE DATABASE "`+id+`2"`)
 	c.sql(t, id, `CREATE TABLE things (n int)`, `ALTER TABLE things OWNER TO "`+id+`"`)
 	c.sql(t, id+"2", `CREATE SCHEMA mine AUTHORIZATION "`+id+`"`, `CREATE TABLE others (n int)`, `GRANT SELECT ON others TO "`+id+`"`)
 
 	c.Delete(t, role, c.NS, id)
-	c.Await(t, role, c.NS, id, says("ReconcileError", "2BP01", "owner of database "+id, "2 objects in database "+id+"2", "reassignOwnedTo"))
+	c.Await(t, role, c.NS, id, syncedBecause("ReconcileError", "2BP01", "owner of database "+id, "2 objects in database "+id+"2", "reassignOwnedTo"))
 
 	t.Log("with an heir it goes")
-	c.make(t, role, id, "", "forProvider: {login: true, reassignOwnedToRef: {name: "+heir+"}, reassignOwnedTo: "+heir+"}")
+	c.create(t, role, id, "", "forProvider: {login: true, reassignOwnedToRef: {name: "+heir+"}, reassignOwnedTo: "+heir+"}")
 	c.AwaitGone(t, role, c.NS, id)
-	if got := c.ask(t, id, "SELECT format('%s %s', (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = $1), (SELECT tableowner FROM pg_tables WHERE tablename = 'things'))", id); got != heir+" "+heir {
+	if got := c.query(t, id, "SELECT format('%s %s', (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = $1), (SELECT tableowner FROM pg_tables WHERE tablename = 'things'))", id); got != heir+" "+heir {
 		t.Errorf("what it owned is now of %s", got)
 	}
-	if got := c.ask(t, id+"2", "SELECT format('%s %s', (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'mine'), (SELECT relacl FROM pg_class WHERE relname = 'others'))"); got != heir+" {postgres=arwdDxt/postgres}" {
+	if got := c.query(t, id+"2", "SELECT format('%s %s', (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'mine'), (SELECT relacl FROM pg_class WHERE relname = 'others'))"); got != heir+" {postgres=arwdDxt/postgres}" {
 		t.Errorf("in the other database there is %s", got)
 	}
 	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`, `DROP DATABASE "`+id+`2"`)
-	c.gone(t, role, heir)
+	c.awaitGone(t, role, heir)
 }
 
-// TestWithoutBeingSuperuser is about a server on which this program can't read what
+// TestWithoutBeingSuperuser is about a server on which this program cannot read what
 // is stored of passwords, as on those that clouds run.
 func TestWithoutBeingSuperuser(t *testing.T) {
-	c := begin(t)
+	c := newTestDatabase(t)
 	id := c.id()
 	admin := id + "-admin"
 	c.sql(t, "postgres", `CREATE ROLE "`+admin+`" LOGIN CREATEROLE CREATEDB PASSWORD 'of the admin'`)
-	c.Put(t, fmt.Sprintf(`
+	c.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata: {name: admin, namespace: $NS}
@@ -218,26 +218,26 @@ spec: {credentials: {secretRef: {name: admin}}, tls: {mode: disable}}
 	spec := `forProvider: {login: true, passwordRotation: {token: %s}}, writeConnectionSecretToRef: {name: login}` + by
 	var last string
 	for _, token := range []string{"one", "two"} {
-		c.make(t, role, id, "", fmt.Sprintf(spec, token))
-		c.ready(t, role, id)
+		c.create(t, role, id, "", fmt.Sprintf(spec, token))
+		c.awaitReady(t, role, id)
 		password := c.secret(t, "login", func(data map[string]string) error {
 			if data["passwordRotation"] != token || data["nextPassword"] != "" {
 				return errors.New("wasn't rotated")
 			}
 			return nil
 		})["password"]
-		c.ready(t, role, id)
+		c.awaitReady(t, role, id)
 		if !c.logsIn(t, id, password) || (last != "" && c.logsIn(t, id, last)) {
-			t.Error("the new password doesn't open, or the old one does")
+			t.Error("the new password does not open, or the old one does")
 		}
 		last = password
 	}
-	c.make(t, database, id, "", "forProvider: {connectionLimit: 2}"+by)
-	c.ready(t, database, id)
-	c.make(t, role, id+"-2", "", "forProvider: {superuser: true}"+by)
-	c.Await(t, role, c.NS, id+"-2", says("ReconcileError", "42501", "must be superuser"))
-	c.gone(t, role, id+"-2")
-	c.gone(t, database, id)
-	c.gone(t, role, id)
+	c.create(t, database, id, "", "forProvider: {connectionLimit: 2}"+by)
+	c.awaitReady(t, database, id)
+	c.create(t, role, id+"-2", "", "forProvider: {superuser: true}"+by)
+	c.Await(t, role, c.NS, id+"-2", syncedBecause("ReconcileError", "42501", "must be superuser"))
+	c.awaitGone(t, role, id+"-2")
+	c.awaitGone(t, database, id)
+	c.awaitGone(t, role, id)
 	c.sql(t, "postgres", `DROP ROLE "`+admin+`"`)
 }

@@ -11,11 +11,11 @@ import (
 
 // saysNowhere checks that passwords are in no Binding, no managed resource, no event,
 // and not in the server's log, which has every statement.
-func (c corner) saysNowhere(t *testing.T, name string, passwords ...string) {
+func (c testDatabase) saysNowhere(t *testing.T, name string, passwords ...string) {
 	t.Helper()
 	places := map[string]string{}
 	list := func(place string, kind schema.GroupVersionKind, namespace string) {
-		all, err := c.Of(t, kind, namespace).List(t.Context(), metav1.ListOptions{})
+		all, err := c.Resource(t, kind, namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func (c corner) saysNowhere(t *testing.T, name string, passwords ...string) {
 	}
 	places["the server's log"] = string(log)
 	if !strings.Contains(string(log), `ALTER ROLE "`+name+`" PASSWORD 'SCRAM-SHA-256$`) {
-		t.Errorf("the log doesn't have the statement that would give it away")
+		t.Errorf("the log does not have the statement that would give it away")
 	}
 	for place, text := range places {
 		for _, password := range passwords {

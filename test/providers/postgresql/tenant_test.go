@@ -6,11 +6,11 @@ import (
 )
 
 // TestATenantDoesNotTakeNamesOnAServerThatIsNotHis lets a namespace say of a server
-// that it can't log in to that it is its own.
+// that it cannot log in to that it is its own.
 func TestATenantDoesNotTakeNamesOnAServerThatIsNotHis(t *testing.T) {
-	c := begin(t)
+	c := newTestDatabase(t)
 	id := c.id()
-	c.Put(t, fmt.Sprintf(`
+	c.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata: {name: guessed, namespace: $NS}
@@ -21,9 +21,9 @@ kind: ProviderConfig
 metadata: {name: squat, namespace: $NS}
 spec: {host: 127.0.0.1, port: %d, credentials: {secretRef: {name: guessed}}, tls: {mode: disable}}
 `, c.pg.Port))
-	c.make(t, role, "squatter", "crossplane.io/external-name: "+id, "forProvider: {}, providerConfigRef: {kind: ProviderConfig, name: squat}")
-	c.Await(t, role, c.NS, "squatter", says("ReconcileError", "28P01"))
-	c.make(t, role, id, "", "forProvider: {}")
-	c.ready(t, role, id)
-	c.gone(t, role, id)
+	c.create(t, role, "squatter", "crossplane.io/external-name: "+id, "forProvider: {}, providerConfigRef: {kind: ProviderConfig, name: squat}")
+	c.Await(t, role, c.NS, "squatter", syncedBecause("ReconcileError", "28P01"))
+	c.create(t, role, id, "", "forProvider: {}")
+	c.awaitReady(t, role, id)
+	c.awaitGone(t, role, id)
 }

@@ -65,36 +65,36 @@ metadata: {name: $ID-reader, namespace: $NS}
 spec: {forProvider: {login: true, databaseRef: {name: $ID}}, writeConnectionSecretToRef: {name: reader}}
 `
 
-func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
-	c := begin(t)
-	c.Put(t, stack)
+func TestAStackIsCreatedInAnyOrderAndDeleted(t *testing.T) {
+	c := newTestDatabase(t)
+	c.Apply(t, stack)
 	id := c.id()
-	c.ready(t, database, id)
-	c.ready(t, inside, "app")
-	c.ready(t, extension, "pgcrypto")
+	c.awaitReady(t, database, id)
+	c.awaitReady(t, inside, "app")
+	c.awaitReady(t, extension, "pgcrypto")
 	for _, name := range []string{"use", "connect", "member"} {
-		c.ready(t, grant, name)
+		c.awaitReady(t, grant, name)
 	}
-	if got := c.ask(t, id, `SELECT format('%s %s %s %s %s', pg_get_userbyid(datdba), datcollate, datconnlimit, (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'pgcrypto'),
+	if got := c.query(t, id, `SELECT format('%s %s %s %s %s', pg_get_userbyid(datdba), datcollate, datconnlimit, (SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'pgcrypto'),
 		(SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'app')) FROM pg_database WHERE datname = current_database()`); got != id+"-owner C 9 app "+id+"-owner" {
 		t.Errorf("there is %s", got)
 	}
-	if comment := c.ask(t, id, `SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()`); !strings.HasPrefix(comment, "managed by espalier: Database.") {
+	if comment := c.query(t, id, `SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()`); !strings.HasPrefix(comment, "managed by espalier: Database.") {
 		t.Errorf("the database's comment is %q", comment)
 	}
 
-	t.Log("what isn't there yet is waited for, and what comes later is granted too")
-	c.Await(t, grant, c.NS, "read", says("ReconcileError", `has no tables`))
+	t.Log("what is not there yet is waited for, and what comes later is granted too")
+	c.Await(t, grant, c.NS, "read", syncedBecause("ReconcileError", `has no tables`))
 	c.sql(t, id, `CREATE TABLE app.one (n int)`, `CREATE VIEW app.two AS SELECT 2`)
 	c.look(t, "read")
-	c.ready(t, grant, "read")
+	c.awaitReady(t, grant, "read")
 	c.sql(t, id, `CREATE TABLE app.three (n int)`)
 	c.look(t, "read")
 	c.Await(t, grant, c.NS, "read", func(o *unstructured.Unstructured) error {
 		if n, _, _ := unstructured.NestedInt64(o.Object, "status", "atProvider", "objects"); n != 3 {
 			return fmt.Errorf("%d objects are granted", n)
 		}
-		return says("ReconcileSuccess")(o)
+		return syncedBecause("ReconcileSuccess")(o)
 	})
 	login := c.secret(t, "reader", func(data map[string]string) error {
 		if data["password"] == "" {
@@ -102,7 +102,7 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 		}
 		return nil
 	})
-	c.ready(t, role, id+"-reader")
+	c.awaitReady(t, role, id+"-reader")
 	reader := c.connect(t, id+"-reader", login["password"], login["database"])
 	if login["database"] != id {
 		t.Errorf("the Secret says database %s", login["database"])
@@ -113,77 +113,77 @@ func TestAStackComesUpInWhateverOrderAndGoesAgain(t *testing.T) {
 	reader.Close(context.Background())
 
 	t.Log("what may be done can be changed")
-	c.Put(t, strings.Replace(strings.SplitN(stack, "---", 2)[0], "[SELECT]", "[INSERT, UPDATE]", 1))
-	c.ready(t, grant, "read")
-	if got := c.ask(t, id, `SELECT string_agg(privilege_type, ' ' ORDER BY privilege_type) FROM pg_class, aclexplode(relacl) WHERE oid = 'app.three'::regclass AND grantee = to_regrole($1)`, `"`+id+`-reader"`); got != "INSERT UPDATE" {
+	c.Apply(t, strings.Replace(strings.SplitN(stack, "---", 2)[0], "[SELECT]", "[INSERT, UPDATE]", 1))
+	c.awaitReady(t, grant, "read")
+	if got := c.query(t, id, `SELECT string_agg(privilege_type, ' ' ORDER BY privilege_type) FROM pg_class, aclexplode(relacl) WHERE oid = 'app.three'::regclass AND grantee = to_regrole($1)`, `"`+id+`-reader"`); got != "INSERT UPDATE" {
 		t.Errorf("on the table there is %s", got)
 	}
 
 	for _, name := range []string{"read", "use", "connect", "member"} {
-		c.gone(t, grant, name)
+		c.awaitGone(t, grant, name)
 	}
-	if got := c.ask(t, "postgres", `SELECT count(*) FROM pg_shdepend WHERE refobjid = to_regrole($1)::oid AND refclassid = 'pg_authid'::regclass`, `"`+id+`-reader"`); got != "0" {
+	if got := c.query(t, "postgres", `SELECT count(*) FROM pg_shdepend WHERE refobjid = to_regrole($1)::oid AND refclassid = 'pg_authid'::regclass`, `"`+id+`-reader"`); got != "0" {
 		t.Errorf("%s things are left that the reader was granted", got)
 	}
-	c.gone(t, role, id+"-reader")
-	c.gone(t, extension, "pgcrypto")
+	c.awaitGone(t, role, id+"-reader")
+	c.awaitGone(t, extension, "pgcrypto")
 
 	t.Log("what is in a schema keeps it, unless somebody says otherwise")
 	c.Delete(t, inside, c.NS, "app")
-	c.Await(t, inside, c.NS, "app", says("ReconcileError", "2BP01", "table app.one depends on schema app", "onDelete: Cascade"))
-	c.make(t, inside, "app", "", "forProvider: {databaseRef: {name: "+id+"}, ownerRef: {name: "+id+"-owner}, onDelete: Cascade}")
+	c.Await(t, inside, c.NS, "app", syncedBecause("ReconcileError", "2BP01", "table app.one depends on schema app", "onDelete: Cascade"))
+	c.create(t, inside, "app", "", "forProvider: {databaseRef: {name: "+id+"}, ownerRef: {name: "+id+"-owner}, onDelete: Cascade}")
 	c.AwaitGone(t, inside, c.NS, "app")
 
 	t.Log("and who is in a database keeps that")
 	guest := c.connect(t, postgrestest.Superuser, postgrestest.Password, id)
 	defer guest.Close(context.Background())
 	c.Delete(t, database, c.NS, id)
-	c.Await(t, database, c.NS, id, says("ReconcileError", "55006", "sessions of postgres", "onDelete: Force"))
-	c.make(t, database, id, "", "forProvider: {encoding: utf-8, onDelete: Force}")
+	c.Await(t, database, c.NS, id, syncedBecause("ReconcileError", "55006", "sessions of postgres", "onDelete: Force"))
+	c.create(t, database, id, "", "forProvider: {encoding: utf-8, onDelete: Force}")
 	c.AwaitGone(t, database, c.NS, id)
-	c.gone(t, role, id+"-owner")
-	c.noBindings(t)
+	c.awaitGone(t, role, id+"-owner")
+	c.expectNoBindings(t)
 }
 
-// look asks for a look at a grant now.
-func (c corner) look(t *testing.T, name string) { t.Helper(); c.lookAt(t, grant, name) }
+// look requests a look at a grant now.
+func (c testDatabase) look(t *testing.T, name string) { t.Helper(); c.triggerReconcile(t, grant, name) }
 
-// lookAt asks for a look now.
-func (c corner) lookAt(t *testing.T, kind schema.GroupVersionKind, name string) {
+// triggerReconcile requests a look now.
+func (c testDatabase) triggerReconcile(t *testing.T, kind schema.GroupVersionKind, name string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"metadata":{"annotations":{"crossplane.io/reconcile-requested-at":%q}}}`, time.Now().Format(time.RFC3339Nano))
 	c.Patch(t, kind, c.NS, name, body)
 }
 
-func TestAnExistingDatabaseIsTakenOnOnlyWhereSomebodySaysSo(t *testing.T) {
-	c := begin(t)
+func TestAnExistingDatabaseIsAdoptedOnlyOnRequest(t *testing.T) {
+	c := newTestDatabase(t)
 	id := c.id()
 	c.sql(t, "postgres", `CREATE DATABASE "`+id+`"`)
 	c.sql(t, id, `CREATE TABLE precious (n int)`)
-	c.make(t, database, id+"-own", "", "forProvider: {}")
-	c.ready(t, database, id+"-own")
-	c.make(t, database, id, "", "forProvider: {connectionLimit: 5}")
-	c.Await(t, database, c.NS, id, says("Conflict", "exists already"))
+	c.create(t, database, id+"-own", "", "forProvider: {}")
+	c.awaitReady(t, database, id+"-own")
+	c.create(t, database, id, "", "forProvider: {connectionLimit: 5}")
+	c.Await(t, database, c.NS, id, syncedBecause("Conflict", "exists already"))
 	c.Delete(t, database, c.NS, id)
 	c.AwaitGone(t, database, c.NS, id)
-	c.ask(t, id, `SELECT count(*) FROM precious`)
+	c.query(t, id, `SELECT count(*) FROM precious`)
 
-	c.make(t, database, "another", "crossplane.io/external-name: "+id, "forProvider: {connectionLimit: 5}, deletionPolicy: Orphan")
-	c.ready(t, database, "another")
-	if got := c.ask(t, id, `SELECT format('%s %s', datconnlimit, (SELECT count(*) FROM precious)) FROM pg_database WHERE datname = current_database()`); got != "5 0" {
+	c.create(t, database, "another", "crossplane.io/external-name: "+id, "forProvider: {connectionLimit: 5}, deletionPolicy: Orphan")
+	c.awaitReady(t, database, "another")
+	if got := c.query(t, id, `SELECT format('%s %s', datconnlimit, (SELECT count(*) FROM precious)) FROM pg_database WHERE datname = current_database()`); got != "5 0" {
 		t.Errorf("there is %s", got)
 	}
 
 	t.Log("another for the same waits, wherever it is")
-	c.make(t, database, id, "", "forProvider: {}")
-	c.Await(t, database, c.NS, id, says("NameReserved", "another"))
-	c.gone(t, database, id)
+	c.create(t, database, id, "", "forProvider: {}")
+	c.Await(t, database, c.NS, id, syncedBecause("NameReserved", "another"))
+	c.awaitGone(t, database, id)
 
-	t.Log("what can't be changed is told")
-	c.make(t, database, "another", "crossplane.io/external-name: "+id, "forProvider: {encoding: LATIN1}, deletionPolicy: Orphan")
-	c.Await(t, database, c.NS, "another", says("ReconcileError", "encoding is UTF8, and is to be LATIN1"))
-	c.gone(t, database, "another")
-	c.ask(t, id, `SELECT count(*) FROM precious`)
+	t.Log("what cannot be changed is reported")
+	c.create(t, database, "another", "crossplane.io/external-name: "+id, "forProvider: {encoding: LATIN1}, deletionPolicy: Orphan")
+	c.Await(t, database, c.NS, "another", syncedBecause("ReconcileError", "encoding is UTF8, and is to be LATIN1"))
+	c.awaitGone(t, database, "another")
+	c.query(t, id, `SELECT count(*) FROM precious`)
 	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`)
-	c.gone(t, database, id+"-own")
+	c.awaitGone(t, database, id+"-own")
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// Installed are the CustomResourceDefinitions that an engine had installed of its own:
+// InstalledCRDs are the CustomResourceDefinitions that an engine had installed of its own:
 // the kinds that Espalier would install, in the versions that the engine serves, and
 // without Espalier's mark.
-func Installed(t *testing.T, state State) []*unstructured.Unstructured {
+func InstalledCRDs(t *testing.T, state State) []*unstructured.Unstructured {
 	t.Helper()
 	if state == KRO {
 		return parsed(t, revisions.CRDs, v1alpha1.CRDs)

@@ -37,23 +37,23 @@ const manager = "load"
 
 // loader puts the objects of one state into a cluster.
 type loader struct {
-	*testkit.World
+	*testkit.Cluster
 	// uids are the UIDs that objects have here, by those that were recorded.
 	uids map[string]string
 	// made are the objects as they are here, in the order in which they were created.
-	made []*made
+	made []*createdObject
 }
 
-// made is an object that was created, and what was recorded of it.
-type made struct {
+// createdObject is an object that was created, and what was recorded of it.
+type createdObject struct {
 	recorded, here *unstructured.Unstructured
 }
 
 // Load puts states into a cluster whose API server has no objects of theirs yet. Objects
 // get new UIDs, by which all that mentions the recorded ones refers to them. Generations
-// start anew, and what was observed of them is moved along. The objects are returned as
+// start again, and what was observed of them is moved along. The objects are returned as
 // they are then, by "Kind namespace/name".
-func Load(t *testing.T, w *testkit.World, states ...State) map[string]*unstructured.Unstructured {
+func Load(t *testing.T, w *testkit.Cluster, states ...State) map[string]*unstructured.Unstructured {
 	t.Helper()
 	out := map[string]*unstructured.Unstructured{}
 	for _, state := range states {
@@ -61,8 +61,8 @@ func Load(t *testing.T, w *testkit.World, states ...State) map[string]*unstructu
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &loader{World: w, uids: map[string]string{}}
-		for _, c := range Installed(t, state) {
+		l := &loader{Cluster: w, uids: map[string]string{}}
+		for _, c := range InstalledCRDs(t, state) {
 			l.create(t, c)
 		}
 		l.createAll(t, testkit.Parse(t, string(raw)))
@@ -93,7 +93,7 @@ func (l *loader) createAll(t *testing.T, pending []*unstructured.Unstructured) {
 			}
 			here := l.create(t, o)
 			l.uids[string(o.GetUID())] = string(here.GetUID())
-			l.made = append(l.made, &made{recorded: o, here: l.mentionItself(t, o, here)})
+			l.made = append(l.made, &createdObject{recorded: o, here: l.mentionItself(t, o, here)})
 			delete(missing, string(o.GetUID()))
 		}
 		if len(later) > 0 && len(later) == len(pending) {
@@ -120,7 +120,7 @@ func provided(objects []*unstructured.Unstructured) map[string]bool {
 	return out
 }
 
-// needs says whether an object needs something that is missing.
+// needs reports whether an object needs something that is missing.
 func (l *loader) needs(t *testing.T, o *unstructured.Unstructured, missing map[string]bool) bool {
 	t.Helper()
 	if missing[o.GroupVersionKind().GroupKind().String()] || missing[o.GetNamespace()] {
@@ -138,13 +138,13 @@ func (l *loader) needs(t *testing.T, o *unstructured.Unstructured, missing map[s
 // create creates an object without its status, and as if nobody deleted it.
 func (l *loader) create(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	fresh := l.translated(t, o)
+	fresh := l.translateUIDs(t, o)
 	delete(fresh.Object, "status")
 	for _, field := range []string{"uid", "generation", "deletionTimestamp", "managedFields"} {
 		unstructured.RemoveNestedField(fresh.Object, "metadata", field)
 	}
 	fresh.SetFinalizers(without(o.GetFinalizers(), metav1.FinalizerDeleteDependents))
-	here, err := l.of(t, fresh).Create(t.Context(), fresh, metav1.CreateOptions{FieldManager: manager})
+	here, err := l.client(t, fresh).Create(t.Context(), fresh, metav1.CreateOptions{FieldManager: manager})
 	if err != nil {
 		t.Fatalf("create %s %s/%s: %v", o.GetKind(), o.GetNamespace(), o.GetName(), err)
 	}
@@ -159,7 +159,7 @@ func (l *loader) mentionItself(t *testing.T, o, here *unstructured.Unstructured)
 	if !strings.Contains(encode(t, rest.Object), string(o.GetUID())) {
 		return here
 	}
-	next := l.translated(t, here)
+	next := l.translateUIDs(t, here)
 	next.SetUID(here.GetUID())
 	return l.update(t, next)
 }
@@ -180,7 +180,7 @@ func (l *loader) deleteAll(t *testing.T) {
 				l.awaitCollector(t, m.here)
 			}
 		}
-		of, name := l.of(t, m.here), m.here.GetName()
+		of, name := l.client(t, m.here), m.here.GetName()
 		if err := of.Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 			t.Fatalf("delete %s %s: %v", m.here.GetKind(), name, err)
 		}
@@ -214,24 +214,24 @@ func (l *loader) awaitCollector(t *testing.T, owner *unstructured.Unstructured) 
 }
 
 // observe writes the status that was recorded.
-func (l *loader) observe(t *testing.T, m *made) {
+func (l *loader) observe(t *testing.T, m *createdObject) {
 	t.Helper()
-	status, _, _ := unstructured.NestedMap(l.translated(t, m.recorded).Object, "status")
+	status, _, _ := unstructured.NestedMap(l.translateUIDs(t, m.recorded).Object, "status")
 	if len(status) == 0 || m.here.GetKind() == "Namespace" {
 		return
 	}
-	moved(status, m.here.GetGeneration()-max(m.recorded.GetGeneration(), 1)) // a first one isn't recorded
+	shiftObservedGenerations(status, m.here.GetGeneration()-max(m.recorded.GetGeneration(), 1)) // a first one is not recorded
 	next := m.here.DeepCopy()
 	next.Object["status"] = status
-	here, err := l.of(t, next).UpdateStatus(t.Context(), next, metav1.UpdateOptions{FieldManager: manager})
+	here, err := l.client(t, next).UpdateStatus(t.Context(), next, metav1.UpdateOptions{FieldManager: manager})
 	if err != nil {
 		t.Fatalf("write the status of %s %s: %v", next.GetKind(), next.GetName(), err)
 	}
 	m.here = here
 }
 
-// moved adds to all generations that a status says were observed.
-func moved(status map[string]any, by int64) {
+// shiftObservedGenerations adds to all generations that a status says were observed.
+func shiftObservedGenerations(status map[string]any, by int64) {
 	const field = "observedGeneration"
 	if n, ok := status[field].(int64); ok {
 		status[field] = n + by
@@ -247,9 +247,9 @@ func moved(status map[string]any, by int64) {
 }
 
 // attribute gives an object the managed fields that were recorded.
-func (l *loader) attribute(t *testing.T, m *made) {
+func (l *loader) attribute(t *testing.T, m *createdObject) {
 	t.Helper()
-	entries, _, _ := unstructured.NestedSlice(l.translated(t, m.recorded).Object, "metadata", "managedFields")
+	entries, _, _ := unstructured.NestedSlice(l.translateUIDs(t, m.recorded).Object, "metadata", "managedFields")
 	for _, entry := range entries {
 		entry, _ := entry.(map[string]any)
 		var fields map[string]any
@@ -270,7 +270,7 @@ func (l *loader) attribute(t *testing.T, m *made) {
 func (l *loader) update(t *testing.T, next *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	for {
-		here, err := l.of(t, next).Update(t.Context(), next, metav1.UpdateOptions{FieldManager: manager})
+		here, err := l.client(t, next).Update(t.Context(), next, metav1.UpdateOptions{FieldManager: manager})
 		if err == nil {
 			return here
 		}
@@ -282,13 +282,13 @@ func (l *loader) update(t *testing.T, next *unstructured.Unstructured) *unstruct
 	}
 }
 
-func (l *loader) of(t *testing.T, o *unstructured.Unstructured) dynamic.ResourceInterface {
+func (l *loader) client(t *testing.T, o *unstructured.Unstructured) dynamic.ResourceInterface {
 	t.Helper()
-	return l.Of(t, o.GroupVersionKind(), o.GetNamespace())
+	return l.Resource(t, o.GroupVersionKind(), o.GetNamespace())
 }
 
-// translated is an object with the UIDs that objects have here.
-func (l *loader) translated(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+// translateUIDs is an object with the UIDs that objects have here.
+func (l *loader) translateUIDs(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	var pairs []string
 	for was, is := range l.uids {
@@ -320,9 +320,9 @@ func without(list []string, drop string) []string {
 	return out
 }
 
-// Kept checks that an object is the one that was loaded, by its UID, and isn't being
+// IsSameObject checks that an object is the one that was loaded, by its UID, and is not being
 // deleted unless it was.
-func Kept(before, after *unstructured.Unstructured) error {
+func IsSameObject(before, after *unstructured.Unstructured) error {
 	switch {
 	case after == nil:
 		return errors.New("is gone")

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// Cluster is an API server with trees to look at.
+// Cluster reads and follows trees on an API server.
 type Cluster struct {
 	Client dynamic.Interface
 	Kinds  *Kinds
@@ -36,25 +36,25 @@ func New(config *rest.Config) (*Cluster, error) {
 	return &Cluster{Client: client, Kinds: kinds}, nil
 }
 
-// Target is the object that a tree is of. Without a name, all objects of the kind are meant
-// that are in the namespace or, without a namespace, in any.
+// Target is the root of a tree. Without a name, it stands for all objects of the kind in the
+// namespace or, without a namespace, in all namespaces.
 type Target struct {
 	Mapping         *meta.RESTMapping
 	Namespace, Name string
-	// InstancesIn is the namespace whose instances are meant, where the target is a definition
-	// that is in no namespace; empty for all.
+	// InstancesIn is the namespace of the instances to include if the target is a
+	// cluster-scoped definition; empty for all namespaces.
 	InstancesIn string
-	// UID, if given, is of the incarnation that is meant: another one of the same
-	// name is somebody else, and this one is gone.
+	// UID, if given, is the UID of the target: if an object of the same name has another
+	// one, the target is gone.
 	UID types.UID
 }
 
-// Of returns the client of the target's kind, where the target is.
-func (c *Cluster) Of(t Target) dynamic.ResourceInterface {
+// ResourceClient returns the client for the target's resource and namespace.
+func (c *Cluster) ResourceClient(t Target) dynamic.ResourceInterface {
 	return c.Client.Resource(t.Mapping.Resource).Namespace(t.Namespace)
 }
 
-// String is the target as messages name it: "Vpc prod/main", "all of kind Vpc in namespace prod".
+// String names the target in messages: "Vpc prod/main", "all of kind Vpc in namespace prod".
 func (t Target) String() string {
 	kind := t.Mapping.GroupVersionKind.Kind
 	switch {
@@ -68,19 +68,19 @@ func (t Target) String() string {
 	return kind + " " + t.Namespace + "/" + t.Name
 }
 
-func (t Target) is(o *unstructured.Unstructured) bool {
+func (t Target) matches(o *unstructured.Unstructured) bool {
 	return t.UID == "" || t.UID == o.GetUID()
 }
 
-// rooted is a world with nothing in it but the objects that the target means.
-func (t Target) rooted(roots []*unstructured.Unstructured) observe.World {
+// newState returns a state with only the roots.
+func (t Target) newState(roots []*unstructured.Unstructured) observe.ClusterState {
 	slices.SortFunc(roots, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
-	world := observe.World{
-		Roots: roots, Many: t.Name == "",
+	state := observe.ClusterState{
+		Roots: roots, AllOfKind: t.Name == "",
 		Children: map[string][]*unstructured.Unstructured{}, Instances: map[types.UID][]*unstructured.Unstructured{},
 	}
-	if !world.Many && len(roots) > 0 {
-		world.Root = roots[0]
+	if !state.AllOfKind && len(roots) > 0 {
+		state.Root = roots[0]
 	}
-	return world
+	return state
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// definitions are those of instances' kinds, each read once: a tree is for people who
-// may not be allowed to read them, and does without.
+// definitions caches the definitions of instances' kinds. Each is read once; one that cannot be
+// read is nil, since a tree is shown also without permission to read definitions.
 type definitions map[types.NamespacedName]*unstructured.Unstructured
 
-// read reads the definition of an instance's kind, unless that has been tried.
+// read reads the definition of an instance's kind, unless it was tried before.
 func (d definitions) read(ctx context.Context, c *Cluster, instance *unstructured.Unstructured) {
 	name, ok := observe.DefinitionOf(instance)
 	if _, tried := d[name]; !ok || tried {

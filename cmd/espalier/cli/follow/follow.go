@@ -15,33 +15,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// follower keeps watches on the objects of a tree, exactly where its instances
-// say that they have children.
+// follower watches the objects of a tree: the kinds and namespaces in the inventories of its
+// instances, and no others.
 type follower struct {
 	cluster *Cluster
 	target  Target
-	changed chan struct{} // holds one wake-up
+	changed chan struct{} // has room for one signal
 	root    cache.SharedInformer
-	places  map[lookup]place
+	watched map[lookup]watchedLookup
 	read    definitions
 	running sync.WaitGroup
 }
 
-type place struct {
+type watchedLookup struct {
 	informer cache.SharedInformer
 	stop     context.CancelFunc
 }
 
-// missingKinds is how often kinds that no server knew are looked up again.
-const missingKinds = time.Second
+// kindRetryInterval is how often unknown kinds are looked up again.
+const kindRetryInterval = time.Second
 
-// Follow sends the tree's world once all of it has been read, and then whenever
-// it has changed; what happens while the receiver is busy comes at once. It ends
-// when the context does, or, without an error and after a world that is gone,
-// when the target is.
-func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- observe.World) error {
+// Follow sends the state of a tree once all of it has been read, and then after each change;
+// changes while the receiver is busy are sent as one. It returns the context's cause when the
+// context ends, and nil after it has sent a state without the target.
+func (c *Cluster) Follow(ctx context.Context, t Target, states chan<- observe.ClusterState) error {
 	ctx, stop := context.WithCancel(ctx)
-	f := &follower{cluster: c, target: t, changed: make(chan struct{}, 1), places: map[lookup]place{}, read: definitions{}}
+	f := &follower{cluster: c, target: t, changed: make(chan struct{}, 1), watched: map[lookup]watchedLookup{}, read: definitions{}}
 	defer f.running.Wait()
 	defer stop()
 	f.root = f.watch(ctx, lookup{resource: t.Mapping.Resource, namespace: t.Namespace}, func(o *metav1.ListOptions) {
@@ -49,7 +48,7 @@ func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- observe.Wo
 			o.FieldSelector = "metadata.name=" + t.Name
 		}
 	})
-	retry := time.NewTicker(missingKinds)
+	retry := time.NewTicker(kindRetryInterval)
 	defer retry.Stop()
 	incomplete, begun := false, false
 	for {
@@ -65,7 +64,7 @@ func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- observe.Wo
 		if !f.root.HasSynced() {
 			continue
 		}
-		world, complete, err := f.look(ctx)
+		state, complete, err := f.readState(ctx)
 		if err != nil {
 			return err
 		}
@@ -76,31 +75,32 @@ func (c *Cluster) Follow(ctx context.Context, t Target, worlds chan<- observe.Wo
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case worlds <- world:
+		case states <- state:
 		}
-		if world.Gone() {
+		if state.Gone() {
 			return nil
 		}
 	}
 }
 
-// look collects what the watches know, and adjusts them to it: an instance that
-// has come is followed further, one that is gone no longer.
-func (f *follower) look(ctx context.Context) (world observe.World, complete bool, err error) {
+// readState collects the objects of all watches, and starts and stops watches accordingly: the
+// children of a new instance are watched, those of an instance that is gone are not. Complete
+// is false while kinds are unknown.
+func (f *follower) readState(ctx context.Context) (state observe.ClusterState, complete bool, err error) {
 	complete = true
 	var roots []*unstructured.Unstructured
 	for _, o := range f.root.GetStore().List() {
-		if root, ok := o.(*unstructured.Unstructured); ok && f.target.is(root) {
+		if root, ok := o.(*unstructured.Unstructured); ok && f.target.matches(root) {
 			roots = append(roots, root)
 		}
 	}
-	world = f.target.rooted(roots)
+	state = f.target.newState(roots)
 	wanted := map[lookup]bool{}
 	for open := slices.Clone(roots); len(open) > 0; open = open[1:] {
 		f.read.read(ctx, f.cluster, open[0])
-		places, all, err := f.cluster.Kinds.below(open[0], f.target)
+		places, all, err := f.cluster.Kinds.lookupsBelow(open[0], f.target)
 		if err != nil {
-			return observe.World{}, false, err
+			return observe.ClusterState{}, false, err
 		}
 		complete = complete && all
 		for _, at := range places {
@@ -108,25 +108,25 @@ func (f *follower) look(ctx context.Context) (world observe.World, complete bool
 				continue
 			}
 			wanted[at] = true
-			for _, child := range f.at(ctx, at) {
-				at.add(&world, child)
+			for _, child := range f.listAndWatch(ctx, at) {
+				at.addTo(&state, child)
 				open = append(open, child)
 			}
 		}
 	}
-	for at, p := range f.places {
+	for at, p := range f.watched {
 		if !wanted[at] {
 			p.stop()
-			delete(f.places, at)
+			delete(f.watched, at)
 		}
 	}
-	world.Definitions = maps.Clone(f.read) // whoever has the world keeps it
-	return world, complete, nil
+	state.Definitions = maps.Clone(f.read) // the receiver keeps the state
+	return state, complete, nil
 }
 
-// synced says whether everything that is watched has been read.
+// synced reports whether all watches have synced.
 func (f *follower) synced() bool {
-	for _, p := range f.places {
+	for _, p := range f.watched {
 		if !p.informer.HasSynced() {
 			return false
 		}
@@ -134,13 +134,13 @@ func (f *follower) synced() bool {
 	return true
 }
 
-// at returns the objects at a place, which is watched from now on.
-func (f *follower) at(ctx context.Context, l lookup) []*unstructured.Unstructured {
-	p, ok := f.places[l]
+// listAndWatch returns the objects of a lookup, and starts to watch it.
+func (f *follower) listAndWatch(ctx context.Context, l lookup) []*unstructured.Unstructured {
+	p, ok := f.watched[l]
 	if !ok {
 		watching, stop := context.WithCancel(ctx)
-		p = place{stop: stop, informer: f.watch(watching, l, func(o *metav1.ListOptions) { o.LabelSelector = l.selector() })}
-		f.places[l] = p
+		p = watchedLookup{stop: stop, informer: f.watch(watching, l, func(o *metav1.ListOptions) { o.LabelSelector = l.selector() })}
+		f.watched[l] = p
 	}
 	var out []*unstructured.Unstructured
 	for _, o := range p.informer.GetStore().List() {
@@ -151,14 +151,14 @@ func (f *follower) at(ctx context.Context, l lookup) []*unstructured.Unstructure
 	return out
 }
 
-// watch starts a watch that wakes the follower at each event, and once when it
-// has read what there is.
+// watch starts an informer that signals the follower after each event, and once when it has
+// synced.
 func (f *follower) watch(ctx context.Context, l lookup, tweak func(*metav1.ListOptions)) cache.SharedInformer {
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.cluster.Client, l.resource, l.namespace, 0, cache.Indexers{}, tweak).Informer()
 	wake := func() {
 		select {
 		case f.changed <- struct{}{}:
-		default: // it is awake
+		default: // a signal is pending
 		}
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -31,11 +31,11 @@ var (
 
 // following is a test that follows the ConfigMap "top" of a namespace of its own.
 type following struct {
-	*testkit.World
+	*testkit.Cluster
 	cluster   *follow.Cluster
 	mapping   *meta.RESTMapping // of Secrets
 	namespace string
-	worlds    chan observe.World
+	states    chan observe.ClusterState
 	ended     chan error
 }
 
@@ -46,14 +46,14 @@ func setUp(t *testing.T) *following {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapping, err := cluster.Kinds.Serving(secret.GroupKind())
+	mapping, err := cluster.Kinds.RESTMapping(secret.GroupKind())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &following{
 		mapping: mapping,
-		World:   testkit.NewWorld(t, config), cluster: cluster, namespace: testkit.Namespace(t, config),
-		worlds: make(chan observe.World), ended: make(chan error, 1),
+		Cluster: testkit.NewCluster(t, config), cluster: cluster, namespace: testkit.Namespace(t, config),
+		states: make(chan observe.ClusterState), ended: make(chan error, 1),
 	}
 }
 
@@ -77,7 +77,7 @@ func (f *following) begin(ctx context.Context, t *testing.T, meant func(follow.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { f.ended <- f.cluster.Follow(ctx, meant(target), f.worlds) }()
+	go func() { f.ended <- f.cluster.Follow(ctx, meant(target), f.states) }()
 }
 
 // await waits until the tree has the given names, from the top down.
@@ -85,7 +85,7 @@ func (f *following) await(ctx context.Context, t *testing.T, what, want string) 
 	t.Helper()
 	for last := "nothing"; last != want; {
 		select {
-		case w := <-f.worlds:
+		case w := <-f.states:
 			last = namesOf(w)
 		case <-ctx.Done():
 			t.Fatalf("%s: not seen; last was %q", what, last)
@@ -93,7 +93,7 @@ func (f *following) await(ctx context.Context, t *testing.T, what, want string) 
 	}
 }
 
-func namesOf(w observe.World) string {
+func namesOf(w observe.ClusterState) string {
 	var names []string
 	for _, r := range observe.RowsOf(observe.BuildAll(w, time.Now()), time.Now()) {
 		names = append(names, r.Name)
@@ -103,9 +103,9 @@ func namesOf(w observe.World) string {
 
 func anybody(t follow.Target) follow.Target { return t }
 
-func TestFollowSeesAllThatComesAndGoes(t *testing.T) {
+func TestFollowObservesCreationsAndDeletions(t *testing.T) {
 	f := setUp(t)
-	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer stop()
 	f.apply(t, "ConfigMap", "top", "one", "", "ConfigMap,Secret,Nothing.nowhere.example.com")
 	f.begin(ctx, t, anybody)
@@ -123,9 +123,9 @@ func TestFollowSeesAllThatComesAndGoes(t *testing.T) {
 	}
 }
 
-func TestFollowingAKindSeesAllOfIt(t *testing.T) {
+func TestFollowingAKindObservesAllItsObjects(t *testing.T) {
 	f := setUp(t)
-	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer stop()
 	f.begin(ctx, t, func(t follow.Target) follow.Target {
 		t.Mapping, t.Name = f.mapping, ""
@@ -148,9 +148,9 @@ func TestFollowingAKindSeesAllOfIt(t *testing.T) {
 	}
 }
 
-func TestAnotherIncarnationIsNotTheOneThatIsFollowed(t *testing.T) {
+func TestALaterObjectOfTheSameNameIsNotFollowed(t *testing.T) {
 	f := setUp(t)
-	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer stop()
 	f.apply(t, "ConfigMap", "top", "one", "", "")
 	first := f.Get(t, configMap, f.namespace, "top").GetUID()
@@ -182,7 +182,7 @@ func TestFollowingEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	f.apply(t, "ConfigMap", "top", "one", "", "")
 	f.begin(ctx, t, anybody)
-	<-f.worlds
+	<-f.states
 	stop(enough)
 	if err := <-f.ended; !errors.Is(err, enough) {
 		t.Errorf("it ended with %v", err)

@@ -19,8 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// lookup is one place where some of an instance's children may be, or some of a definition's
-// instances.
+// lookup lists children of an instance, or instances of a definition, by resource and namespace.
 type lookup struct {
 	set        string    // the instance's ApplySet
 	definition types.UID // of the definition; empty where children are looked for
@@ -35,8 +34,8 @@ func (l lookup) selector() string {
 	return v1alpha1.ApplySetPartOfLabel + "=" + l.set
 }
 
-// add adds an object that was found at a place to a world.
-func (l lookup) add(w *observe.World, o *unstructured.Unstructured) {
+// addTo adds an object of the lookup to a state.
+func (l lookup) addTo(w *observe.ClusterState, o *unstructured.Unstructured) {
 	if l.definition != "" {
 		w.Instances[l.definition] = append(w.Instances[l.definition], o)
 		return
@@ -44,21 +43,21 @@ func (l lookup) add(w *observe.World, o *unstructured.Unstructured) {
 	w.Children[l.set] = append(w.Children[l.set], o)
 }
 
-// below lists where to look for what is below an object in a tree. A kind that no server
-// knows has no objects and is left out; complete is false then, for it may come.
-func (k *Kinds) below(o *unstructured.Unstructured, t Target) (places []lookup, complete bool, err error) {
+// lookupsBelow returns the lookups for what is below an object in a tree. A kind that is not
+// served has no objects and is left out; complete is then false, because it may appear.
+func (k *Kinds) lookupsBelow(o *unstructured.Unstructured, t Target) (places []lookup, complete bool, err error) {
 	if archive.IsDefinition(o.GroupVersionKind().GroupKind()) {
-		return k.instancesOf(o, t.InstancesIn)
+		return k.instanceLookups(o, t.InstancesIn)
 	}
-	return k.lookups(o)
+	return k.childLookups(o)
 }
 
-// instancesOf lists where the instances of a definition are: of one in the composition
+// instanceLookups returns the lookups for the instances of a definition: in the composition
 // dialect, its composites and their claims.
-func (k *Kinds) instancesOf(definition *unstructured.Unstructured, namespace string) (places []lookup, complete bool, err error) {
+func (k *Kinds) instanceLookups(definition *unstructured.Unstructured, namespace string) (places []lookup, complete bool, err error) {
 	complete = true
 	for _, gvk := range archive.Defines(definition) {
-		mapping, err := k.Serving(gvk.GroupKind())
+		mapping, err := k.RESTMapping(gvk.GroupKind())
 		if meta.IsNoMatchError(err) {
 			complete = false
 			continue
@@ -75,8 +74,8 @@ func (k *Kinds) instancesOf(definition *unstructured.Unstructured, namespace str
 	return places, complete, nil
 }
 
-// lookups lists where an instance says that its children are.
-func (k *Kinds) lookups(instance *unstructured.Unstructured) (places []lookup, complete bool, err error) {
+// childLookups returns the lookups for the children in an instance's inventory.
+func (k *Kinds) childLookups(instance *unstructured.Unstructured) (places []lookup, complete bool, err error) {
 	set := observe.ApplySet(instance)
 	if set == "" {
 		return nil, true, nil
@@ -88,7 +87,7 @@ func (k *Kinds) lookups(instance *unstructured.Unstructured) (places []lookup, c
 	}
 	complete = true
 	for _, gk := range recorded.GroupKinds() {
-		mapping, err := k.Serving(gk)
+		mapping, err := k.RESTMapping(gk)
 		if meta.IsNoMatchError(err) {
 			complete = false
 			continue
@@ -107,47 +106,46 @@ func (k *Kinds) lookups(instance *unstructured.Unstructured) (places []lookup, c
 	return places, complete, nil
 }
 
-// Gather reads a tree once. That there is no such object is an error, unless all of a kind are
-// meant.
-func (c *Cluster) Gather(ctx context.Context, t Target) (observe.World, error) {
+// Gather reads a tree once. It fails if the target has a name and does not exist.
+func (c *Cluster) Gather(ctx context.Context, t Target) (observe.ClusterState, error) {
 	roots, err := c.roots(ctx, t)
 	if err != nil {
-		return observe.World{}, err
+		return observe.ClusterState{}, err
 	}
-	read, looked := definitions{}, map[lookup]bool{}
-	world := t.rooted(roots)
-	world.Definitions = read
+	read, listed := definitions{}, map[lookup]bool{}
+	state := t.newState(roots)
+	state.Definitions = read
 	for open := slices.Clone(roots); len(open) > 0; open = open[1:] {
 		read.read(ctx, c, open[0])
-		places, _, err := c.Kinds.below(open[0], t)
+		places, _, err := c.Kinds.lookupsBelow(open[0], t)
 		if err != nil {
-			return observe.World{}, err
+			return observe.ClusterState{}, err
 		}
 		for _, place := range places {
-			if looked[place] {
+			if listed[place] {
 				continue
 			}
-			looked[place] = true
+			listed[place] = true
 			list, err := c.Client.Resource(place.resource).Namespace(place.namespace).List(ctx, metav1.ListOptions{LabelSelector: place.selector()})
 			if apierrors.IsNotFound(err) {
-				continue // the kind has just gone
+				continue // the kind has just been deleted
 			}
 			if err != nil {
-				return observe.World{}, fmt.Errorf("list %s: %w", place.resource.GroupResource(), err)
+				return observe.ClusterState{}, fmt.Errorf("list %s: %w", place.resource.GroupResource(), err)
 			}
 			for i := range list.Items {
-				place.add(&world, &list.Items[i])
+				place.addTo(&state, &list.Items[i])
 				open = append(open, &list.Items[i])
 			}
 		}
 	}
-	return world, nil
+	return state, nil
 }
 
-// roots reads the objects that a target means.
+// roots reads the objects of a target.
 func (c *Cluster) roots(ctx context.Context, t Target) ([]*unstructured.Unstructured, error) {
 	if t.Name == "" {
-		list, err := c.Of(t).List(ctx, metav1.ListOptions{})
+		list, err := c.ResourceClient(t).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", t.Mapping.Resource.GroupResource(), err)
 		}
@@ -157,8 +155,8 @@ func (c *Cluster) roots(ctx context.Context, t Target) ([]*unstructured.Unstruct
 		}
 		return out, nil
 	}
-	root, err := c.Of(t).Get(ctx, t.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && !t.is(root) {
+	root, err := c.ResourceClient(t).Get(ctx, t.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !t.matches(root) {
 		return nil, fmt.Errorf("there is no %s", t)
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Kinds knows how kinds are served, and by which names people call them.
+// Kinds maps kinds, plurals, singulars and short names to resources. It caches discovery.
 type Kinds struct {
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	shortcuts meta.RESTMapper
@@ -28,9 +28,9 @@ func newKinds(config *rest.Config) (*Kinds, error) {
 	return &Kinds{mapper: mapper, shortcuts: restmapper.NewShortcutExpander(mapper, cached, nil)}, nil
 }
 
-// Serving says how a kind is served. A kind that is not known is looked up anew:
-// it may have come since.
-func (k *Kinds) Serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+// RESTMapping returns the mapping of a kind. It repeats discovery for a kind that is unknown,
+// because it may be new.
+func (k *Kinds) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	mapping, err := k.mapper.RESTMapping(gk, versions...)
 	if meta.IsNoMatchError(err) {
 		k.mapper.Reset()
@@ -39,15 +39,15 @@ func (k *Kinds) Serving(gk schema.GroupKind, versions ...string) (*meta.RESTMapp
 	return mapping, err
 }
 
-// IsUnknown says whether a look-up failed because nobody serves the kind.
-func IsUnknown(err error) bool { return meta.IsNoMatchError(err) }
+// IsNoMatch reports whether a lookup failed because the kind is not served.
+func IsNoMatch(err error) bool { return meta.IsNoMatchError(err) }
 
-// Target finds out what is meant by a kind as people write it: a kind, plural,
-// singular or short name, with or without version and group.
+// Target resolves a kind as a user writes it: a kind, plural, singular or short name, with or
+// without version and group.
 func (k *Kinds) Target(kind, namespace, name string) (Target, error) {
-	mapping, err := k.named(kind)
+	mapping, err := k.mappingFor(kind)
 	if meta.IsNoMatchError(err) {
-		return Target{}, fmt.Errorf("the server knows no kind %q", kind)
+		return Target{}, fmt.Errorf("no matches for kind %q", kind)
 	}
 	if err != nil {
 		return Target{}, fmt.Errorf("look up kind %q: %w", kind, err)
@@ -58,7 +58,7 @@ func (k *Kinds) Target(kind, namespace, name string) (Target, error) {
 	return Target{Mapping: mapping, Namespace: namespace, Name: name}, nil
 }
 
-func (k *Kinds) named(kind string) (*meta.RESTMapping, error) {
+func (k *Kinds) mappingFor(kind string) (*meta.RESTMapping, error) {
 	resource, groupResource := schema.ParseResourceArg(strings.ToLower(kind))
 	if resource != nil {
 		if gvk, err := k.shortcuts.KindFor(*resource); err == nil {

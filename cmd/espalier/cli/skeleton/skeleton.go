@@ -1,5 +1,5 @@
-// Package skeleton writes a provider to begin with: one that compiles, conforms and runs,
-// and whose parts are replaced one after the other.
+// Package skeleton generates the files of a new provider, which compiles, passes the conformance
+// suite and runs. Its author then replaces its parts.
 //
 // Pure: it decides from values alone.
 package skeleton
@@ -17,12 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Provider is what is said of a provider that there isn't yet.
+// Provider are the names in a new provider.
 type Provider struct {
-	// Name is the program's, Kind and Group its kind's and Module the Go module's.
+	// Name is the name of the program, Kind and Group those of its kind, and Module the path
+	// of the Go module.
 	Name, Kind, Group, Module string
-	// Version is Espalier's, and Replace a checkout of it that is used instead; empty
-	// for none.
+	// Version is the version of Espalier, and Replace the path of a checkout to use instead;
+	// empty for none.
 	Version, Replace string
 }
 
@@ -35,23 +36,23 @@ func (p Provider) Singular() string { return strings.ToLower(p.Kind) }
 // Plural is the kind's name in URLs, as the generator of CustomResourceDefinitions makes it.
 func (p Provider) Plural() string { return flect.Pluralize(p.Singular()) }
 
-var kinds = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,50}$`)
+var kindPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,50}$`)
 
-var modules = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]*(/[A-Za-z0-9][A-Za-z0-9._~-]*)*$`)
+var modulePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]*(/[A-Za-z0-9][A-Za-z0-9._~-]*)*$`)
 
-// taken are names of the package that the kind's type is in.
-var taken = map[string]bool{"GroupVersion": true, "CRDs": true}
+// reservedKinds are names that the package of the kind declares itself.
+var reservedKinds = map[string]bool{"GroupVersion": true, "CRDs": true}
 
-// Validate says why a provider can't be called so.
+// Validate returns an error that names the first invalid name.
 func (p Provider) Validate() error {
 	if wrong := validation.IsDNS1123Label(p.Name); len(wrong) > 0 {
 		return fmt.Errorf("the name %q: %s", p.Name, wrong[0])
 	}
-	if !kinds.MatchString(p.Kind) || strings.HasSuffix(p.Kind, "List") {
+	if !kindPattern.MatchString(p.Kind) || strings.HasSuffix(p.Kind, "List") {
 		return fmt.Errorf("the kind %q must be in CamelCase, such as Bucket, without a List at its end", p.Kind)
 	}
-	if taken[p.Kind] {
-		return fmt.Errorf("the kind %q has a name that the provider's program uses itself: call it otherwise", p.Kind)
+	if reservedKinds[p.Kind] {
+		return fmt.Errorf("the kind %q has a name that the provider's program uses itself: choose another one", p.Kind)
 	}
 	if wrong := validation.IsDNS1123Subdomain(p.Group); len(wrong) > 0 {
 		return fmt.Errorf("the group %q: %s", p.Group, wrong[0])
@@ -59,13 +60,13 @@ func (p Provider) Validate() error {
 	if !strings.Contains(p.Group, ".") || strings.HasSuffix(p.Group, ".k8s.io") || strings.HasSuffix(p.Group, ".kubernetes.io") {
 		return fmt.Errorf("the group %q must be a domain of yours, such as things.example.org", p.Group)
 	}
-	if !modules.MatchString(p.Module) {
+	if !modulePattern.MatchString(p.Module) {
 		return fmt.Errorf("the module %q isn't a path such as example.org/provider-things", p.Module)
 	}
 	return nil
 }
 
-// Files are the provider's, by their paths.
+// Files returns the files of the provider by path.
 func (p Provider) Files() (map[string][]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (p Provider) Files() (map[string][]byte, error) {
 	return out, err
 }
 
-// path is where a file goes.
+// path returns the path of the file of a template.
 func (p Provider) path(template string) string {
 	path := strings.TrimSuffix(strings.TrimPrefix(template, "files/"), ".tmpl")
 	if path == "gitignore" {

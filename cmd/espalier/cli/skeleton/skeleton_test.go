@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNamesThatCantBe(t *testing.T) {
+func TestInvalidNames(t *testing.T) {
 	good := Provider{Name: "things", Kind: "Note", Group: "things.example.org", Module: "example.org/provider-things", Version: "v0.0.0"}
 	cases := map[string]struct {
 		change func(*Provider)
@@ -21,7 +21,7 @@ func TestNamesThatCantBe(t *testing.T) {
 		"a kind in small letters":              {func(p *Provider) { p.Kind = "bucket" }, "the kind"},
 		"a kind that breaks out of its line":   {func(p *Provider) { p.Kind = "A\nB" }, "the kind"},
 		"a kind that is a list":                {func(p *Provider) { p.Kind = "BucketList" }, "the kind"},
-		"a kind that the program uses":         {func(p *Provider) { p.Kind = "GroupVersion" }, "call it otherwise"},
+		"a kind that the program uses":         {func(p *Provider) { p.Kind = "GroupVersion" }, "choose another one"},
 		"a group in capitals":                  {func(p *Provider) { p.Group = "Things.example.org" }, "the group"},
 		"a group that is no domain":            {func(p *Provider) { p.Group = "things" }, "a domain of yours"},
 		"a group of Kubernetes' own":           {func(p *Provider) { p.Group = "things.k8s.io" }, "a domain of yours"},
@@ -45,7 +45,7 @@ func TestNamesThatCantBe(t *testing.T) {
 	}
 }
 
-func TestNothingOfATemplateIsLeft(t *testing.T) {
+func TestTemplatesAreFullyRendered(t *testing.T) {
 	files, err := Provider{Name: "things", Kind: "AccessPolicy", Group: "g.example.org", Module: "example.org/m", Version: "v0.0.0", Replace: "/src"}.Files()
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 func fromStruct(s *structpb.Struct, depth int) (map[string]any, error) {
-	if depth > Depth {
+	if depth > MaxDepth {
 		return nil, ErrDepth
 	}
 	object := make(map[string]any, len(s.GetFields()))
@@ -41,7 +41,7 @@ func fromValue(value *structpb.Value, depth int) (any, error) {
 	case *structpb.Value_StructValue:
 		return fromStruct(kind.StructValue, depth)
 	case *structpb.Value_ListValue:
-		if depth > Depth {
+		if depth > MaxDepth {
 			return nil, ErrDepth
 		}
 		list := make([]any, len(kind.ListValue.GetValues()))
@@ -58,7 +58,7 @@ func fromValue(value *structpb.Value, depth int) (any, error) {
 	}
 }
 
-// fromNumber tells whole numbers from others, as Kubernetes' decoder does.
+// fromNumber returns whole numbers as int64, as Kubernetes' JSON decoder does.
 func fromNumber(f float64) (any, error) {
 	switch {
 	case math.IsNaN(f), math.IsInf(f, 0):
@@ -70,9 +70,9 @@ func fromNumber(f float64) (any, error) {
 	}
 }
 
-// under says in which field an error is, from the outside inwards.
+// under adds the field of an error; callers add them from the innermost field outwards.
 func under(field string, err error) error {
-	if f, ok := err.(*fieldError); ok { //nolint:errorlint // only what this package has made itself, and not wrapped
+	if f, ok := err.(*fieldError); ok { //nolint:errorlint // only this package makes fieldErrors, and never wraps them
 		f.path = append(f.path, field)
 		return f
 	}
@@ -81,7 +81,7 @@ func under(field string, err error) error {
 
 // fieldError names the field that could not be converted.
 type fieldError struct {
-	path []string // from the inside outwards
+	path []string // innermost field first
 	err  error
 }
 
@@ -102,5 +102,5 @@ func (e *fieldError) Error() string {
 
 func (e *fieldError) Unwrap() error { return e.err }
 
-// maxPath is how much of a path is told.
+// maxPath bounds how many bytes of a path an error names.
 const maxPath = 200

@@ -1,9 +1,9 @@
 // Package structs converts objects as Kubernetes holds them to the protobuf structs of
 // the function protocol, and back.
 //
-// A struct's numbers are all floating-point, while Kubernetes tells 1 from 1.0: whole
-// numbers come back as int64, all others as float64. An integer beyond 2⁵³ may lose its
-// last digits on the way into a struct, as it does for everyone who speaks the protocol.
+// A struct's numbers are all floating-point, while Kubernetes distinguishes 1 from 1.0:
+// whole numbers come back as int64, all others as float64. An integer beyond 2⁵³ may lose
+// its last digits in a struct; that is a limit of the protocol.
 //
 // Pure: it decides from values alone.
 package structs
@@ -18,52 +18,51 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Depth is how deeply values may be nested. No kind of object comes near it, and what
-// walks through an object should not have to fear for its stack.
-const Depth = 200
+// MaxDepth is how deeply values may be nested. Real objects are far below it; it keeps
+// recursive code from overflowing the stack.
+const MaxDepth = 200
 
-// What a value can be that an object cannot hold. Errors wrap one of these and name the
-// field.
+// Errors of the conversion. A returned error wraps one of these and names the field.
 var (
-	// ErrDepth says that a value is nested more deeply than Depth.
+	// ErrDepth is for a value that is nested more deeply than MaxDepth.
 	ErrDepth = errors.New("nested too deeply")
-	// ErrNumber says that a number is infinite or not a number.
+	// ErrNumber is for a number that is infinite or NaN.
 	ErrNumber = errors.New("not a finite number")
-	// ErrText says that a text is not valid UTF-8.
+	// ErrText is for a string that is not valid UTF-8.
 	ErrText = errors.New("not valid UTF-8")
-	// ErrType says that a value is of a type that objects do not hold.
+	// ErrType is for a value of a type that objects do not hold.
 	ErrType = errors.New("of a type that objects do not hold")
 )
 
-// To makes a struct of an object. The object's values may be what JSON or YAML decoders
-// make and what Kubernetes' unstructured objects hold. A nil object is a nil struct.
-func To(object map[string]any) (*structpb.Struct, error) {
+// ToStruct converts an object to a struct. The object's values may have the types that
+// JSON and YAML decoders and unstructured objects use. A nil object becomes a nil struct.
+func ToStruct(object map[string]any) (*structpb.Struct, error) {
 	if object == nil {
 		return nil, nil
 	}
 	return toStruct(object, 0)
 }
 
-// From makes an object of a struct. It shares nothing with the struct. A nil struct is
-// a nil object.
-func From(s *structpb.Struct) (map[string]any, error) {
+// ToObject converts a struct to an object, which shares nothing with it. A nil struct
+// becomes a nil object.
+func ToObject(s *structpb.Struct) (map[string]any, error) {
 	if s == nil {
 		return nil, nil
 	}
 	return fromStruct(s, 0)
 }
 
-// Text makes a struct of an object in JSON.
-func Text(data []byte) (*structpb.Struct, error) {
+// FromJSON makes a struct from a JSON object.
+func FromJSON(data []byte) (*structpb.Struct, error) {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
 		return nil, err
 	}
-	return To(object)
+	return ToStruct(object)
 }
 
 func toStruct(object map[string]any, depth int) (*structpb.Struct, error) {
-	if depth > Depth {
+	if depth > MaxDepth {
 		return nil, ErrDepth
 	}
 	fields := make(map[string]*structpb.Value, len(object))
@@ -109,7 +108,7 @@ func toValue(v any, depth int) (*structpb.Value, error) {
 }
 
 func toList(list []any, depth int) (*structpb.Value, error) {
-	if depth > Depth {
+	if depth > MaxDepth {
 		return nil, ErrDepth
 	}
 	values := make([]*structpb.Value, len(list))
@@ -123,7 +122,7 @@ func toList(list []any, depth int) (*structpb.Value, error) {
 	return structpb.NewListValue(&structpb.ListValue{Values: values}), nil
 }
 
-// toNumber knows the numbers of decoders, and of objects that Go code has built.
+// toNumber converts the number types of decoders and of objects built in Go.
 func toNumber(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int64:

@@ -33,11 +33,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, err := structs.To(map[string]any{"v": tc.in})
+			s, err := structs.ToStruct(map[string]any{"v": tc.in})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := structs.From(s)
+			got, err := structs.ToObject(s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,17 +49,17 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestNothingIsNothing(t *testing.T) {
-	if s, err := structs.To(nil); s != nil || err != nil {
+	if s, err := structs.ToStruct(nil); s != nil || err != nil {
 		t.Errorf("want no struct, got %v, %v", s, err)
 	}
-	if o, err := structs.From(nil); o != nil || err != nil {
+	if o, err := structs.ToObject(nil); o != nil || err != nil {
 		t.Errorf("want no object, got %v, %v", o, err)
 	}
 }
 
 func TestWhatObjectsCannotHold(t *testing.T) {
 	deep, deepValue := any("x"), structpb.NewStringValue("x")
-	for range structs.Depth + 1 {
+	for range structs.MaxDepth + 1 {
 		deep = map[string]any{"a": deep}
 		deepValue = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"a": deepValue}})
 	}
@@ -77,7 +77,7 @@ func TestWhatObjectsCannotHold(t *testing.T) {
 		"A very deep one":       {deep, structs.ErrDepth, ""},
 	}
 	for name, tc := range to {
-		_, err := structs.To(map[string]any{"v": tc.in})
+		_, err := structs.ToStruct(map[string]any{"v": tc.in})
 		if !errors.Is(err, tc.want) || tc.message != "" && err.Error() != tc.message {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -91,11 +91,11 @@ func TestWhatObjectsCannotHold(t *testing.T) {
 		"A very deep one":       {deepValue, structs.ErrDepth},
 	}
 	for name, tc := range from {
-		if _, err := structs.From(&structpb.Struct{Fields: map[string]*structpb.Value{"v": tc.in}}); !errors.Is(err, tc.want) {
+		if _, err := structs.ToObject(&structpb.Struct{Fields: map[string]*structpb.Value{"v": tc.in}}); !errors.Is(err, tc.want) {
 			t.Errorf("from %s: got %v", name, err)
 		}
 	}
-	if o, err := structs.From(&structpb.Struct{Fields: map[string]*structpb.Value{"v": nil, "w": {}}}); err != nil || !cmp.Equal(o, map[string]any{"v": nil, "w": nil}) {
+	if o, err := structs.ToObject(&structpb.Struct{Fields: map[string]*structpb.Value{"v": nil, "w": {}}}); err != nil || !cmp.Equal(o, map[string]any{"v": nil, "w": nil}) {
 		t.Errorf("values without a kind are null; got %v, %v", o, err)
 	}
 }
@@ -104,7 +104,7 @@ func TestWhatObjectsCannotHold(t *testing.T) {
 // that comes back unchanged, or an error; never a crash.
 func FuzzFrom(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"b":[0.5,null,{"c":"d"}],"e":-0.0,"f":1e300}`} {
-		s, err := structs.Text([]byte(seed))
+		s, err := structs.FromJSON([]byte(seed))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -119,15 +119,15 @@ func FuzzFrom(f *testing.F) {
 		if proto.Unmarshal(data, in) != nil {
 			return
 		}
-		object, err := structs.From(in)
+		object, err := structs.ToObject(in)
 		if err != nil {
 			return
 		}
-		again, err := structs.To(object)
+		again, err := structs.ToStruct(object)
 		if err != nil {
 			t.Fatalf("there and not back: %v", err)
 		}
-		twice, err := structs.From(again)
+		twice, err := structs.ToObject(again)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,11 +142,11 @@ func FuzzText(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":[0.5,null,{"c":"d"}]}`))
 	f.Add([]byte(`{"big":9223372036854775807,"small":-9223372036854775808}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := structs.Text(data)
+		s, err := structs.FromJSON(data)
 		if err != nil || s == nil {
 			return
 		}
-		if _, err := structs.From(s); err != nil {
+		if _, err := structs.ToObject(s); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -11,15 +11,15 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// longestText is what a string that a function makes may have, in bytes.
-const longestText = 4 << 20
+// maxStringBytes bounds a string that a function returns.
+const maxStringBytes = 4 << 20
 
-var errText = errors.New("the string would be longer than 4 MiB")
+var errTooLong = errors.New("the string would be longer than 4 MiB")
 
-// bounded replaces the implementations of CEL's replace and join. Their results
-// can be as long as their arguments multiplied, and CEL counts the cost of a
-// call only after it: one expression could take all memory there is.
-func bounded() []cel.EnvOption {
+// sizeLimited replaces the implementations of CEL's replace and join by ones with a size
+// limit. Their results can be as long as the product of their arguments, and CEL counts the
+// cost of a call only after it: one expression could exhaust the memory.
+func sizeLimited() []cel.EnvOption {
 	text, count := cel.StringType, cel.IntType
 	texts := cel.ListType(text)
 	return []cel.EnvOption{
@@ -59,8 +59,8 @@ func replace(in, old, by, times ref.Val) ref.Val {
 	if n >= 0 {
 		found = min(found, int(n))
 	}
-	if len(s)+found*len(to) > longestText {
-		return types.WrapErr(errText)
+	if len(s)+found*len(to) > maxStringBytes {
+		return types.WrapErr(errTooLong)
 	}
 	return types.String(strings.Replace(string(s), string(from), string(to), found))
 }
@@ -81,8 +81,8 @@ func join(list, separator ref.Val) ref.Val {
 		if !ok {
 			return noOverload(item)
 		}
-		if out.Len()+len(s)+len(between) > longestText {
-			return types.WrapErr(errText)
+		if out.Len()+len(s)+len(between) > maxStringBytes {
+			return types.WrapErr(errTooLong)
 		}
 		out.WriteString(string(s))
 		out.WriteString(string(between))

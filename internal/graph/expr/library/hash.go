@@ -10,9 +10,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// hashes declares hash.fnv64a, hash.sha256 and hash.md5. They take a string and
-// return bytes; "%x".format([…]) gives the digits.
-func hashes() []cel.EnvOption {
+// hashFunctions declares hash.fnv64a, hash.sha256 and hash.md5. They take a string and
+// return bytes; "%x".format([…]) gives the hexadecimal digits.
+func hashFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		hash("fnv64a", func(data []byte) []byte {
 			h := fnv.New64a()

@@ -10,11 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 )
 
-// jsons declares json.unmarshal(string) → dyn, whose numbers are doubles, and
-// json.marshal(dyn) → string, whose keys are sorted. It replaces the implementation of
-// CEL's json.encode by the latter: that one's white space depends on the program's build,
-// so that every release would write other objects.
-func jsons() []cel.EnvOption {
+// jsonFunctions declares json.unmarshal(string) → dyn, which returns numbers as doubles, and
+// json.marshal(dyn) → string, which sorts keys. The latter also replaces the implementation
+// of CEL's json.encode: the white space of that depends on the program's build, so that
+// every release would write different objects.
+func jsonFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("json.unmarshal", cel.Overload("json.unmarshal_string",
 			[]*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(unmarshal))),
@@ -38,12 +38,12 @@ func unmarshal(v ref.Val) ref.Val {
 }
 
 func marshal(v ref.Val) ref.Val {
-	// An unsigned integer beyond the range of objects is still a JSON number.
+	// An unsigned integer beyond int64 cannot be in an object, but is a JSON number.
 	if large, ok := v.(types.Uint); ok {
 		raw, _ := json.Marshal(uint64(large))
 		return types.String(raw)
 	}
-	value, err := plain.Of(v, longestText)
+	value, err := plain.FromCEL(v, maxStringBytes)
 	if err != nil {
 		return types.WrapErr(err)
 	}

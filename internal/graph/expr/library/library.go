@@ -10,12 +10,11 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// All returns the options that declare every function of this package. They come
-// behind those of CEL's libraries of strings and encoders, some of whose functions they
-// replace.
+// All returns the options that declare every function of this package. They must follow the
+// options of CEL's libraries of strings and encoders, of which they replace some functions.
 func All() []cel.EnvOption {
 	var all []cel.EnvOption
-	for _, group := range [][]cel.EnvOption{hashes(), jsons(), randoms(), maps(), lists(), bounded(), omission(), simpleSchemas()} {
+	for _, group := range [][]cel.EnvOption{hashFunctions(), jsonFunctions(), randomFunctions(), mapFunctions(), listFunctions(), sizeLimited(), omitFunction(), simpleSchemaFunctions()} {
 		all = append(all, group...)
 	}
 	return all

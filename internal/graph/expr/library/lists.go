@@ -9,10 +9,10 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// lists declares lists.setAtIndex, insertAtIndex and removeAtIndex. Each
-// returns a new list; an index outside of the list is an error, except that
-// insertAtIndex may append.
-func lists() []cel.EnvOption {
+// listFunctions declares lists.setAtIndex, insertAtIndex and removeAtIndex. Each
+// returns a new list. An index outside the list is an error, except that insertAtIndex may
+// append.
+func listFunctions() []cel.EnvOption {
 	item := cel.TypeParamType("T")
 	list := cel.ListType(item)
 	return []cel.EnvOption{
@@ -43,7 +43,7 @@ func splice(list, index ref.Val, remove int, insert ...ref.Val) ref.Val {
 	}
 	size := int(from.Size().(types.Int))
 	if at < 0 || int(at) > size-remove {
-		return types.WrapErr(fmt.Errorf("index %d is outside of a list of %d", at, size))
+		return types.WrapErr(fmt.Errorf("index %d is outside the list of %d items", at, size))
 	}
 	out := make([]ref.Val, 0, size+len(insert)-remove)
 	for i := range int(at) {

@@ -7,11 +7,10 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// maps declares map.merge(map) and map.deepMerge(map). Where both hold a key the
-// argument wins; deepMerge merges two maps under the same key instead. Lists are
-// replaced, never merged. deepMerge takes objects as well, so that its result may be
-// anything.
-func maps() []cel.EnvOption {
+// mapFunctions declares map.merge(map) and map.deepMerge(map). If both maps have a key, the
+// argument's value wins; deepMerge merges the two values if both are maps. Lists are
+// replaced, never merged. deepMerge takes objects as well, so its result has no type.
+func mapFunctions() []cel.EnvOption {
 	mapType := cel.MapType(cel.TypeParamType("K"), cel.TypeParamType("V"))
 	declare := func(name, overload string, of *cel.Type, combine func(a, b traits.Mapper) ref.Val) cel.EnvOption {
 		return cel.Function(name, cel.MemberOverload(overload, []*cel.Type{of, of}, of,
@@ -34,11 +33,11 @@ func maps() []cel.EnvOption {
 }
 
 func merge(a, b traits.Mapper) ref.Val {
-	return combined(a, b, func(_, right ref.Val) ref.Val { return right })
+	return mergeMaps(a, b, func(_, right ref.Val) ref.Val { return right })
 }
 
 func deepMerge(a, b traits.Mapper) ref.Val {
-	return combined(a, b, func(left, right ref.Val) ref.Val {
+	return mergeMaps(a, b, func(left, right ref.Val) ref.Val {
 		x, ok := left.(traits.Mapper)
 		if !ok {
 			return right
@@ -51,7 +50,7 @@ func deepMerge(a, b traits.Mapper) ref.Val {
 	})
 }
 
-func combined(a, b traits.Mapper, both func(left, right ref.Val) ref.Val) ref.Val {
+func mergeMaps(a, b traits.Mapper, both func(left, right ref.Val) ref.Val) ref.Val {
 	out := map[ref.Val]ref.Val{}
 	for it := a.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()

@@ -7,12 +7,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 )
 
-// Omit is the name of the function by which an expression leaves its field out.
+// Omit is the name of the function that leaves out the field of its expression.
 const Omit = "omit"
 
-// omission declares omit(). Its type is any, so that it may stand beside whatever the
-// field would have been.
-func omission() []cel.EnvOption {
+// omitFunction declares omit(). Its type is dyn, so that it can be an alternative to a
+// value of any type.
+func omitFunction() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function(Omit, cel.Overload("omit", nil, cel.DynType, cel.FunctionBinding(func(...ref.Val) ref.Val { return plain.Omitted{} }))),
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// randoms declares random.seededString(length, seed) and
-// random.seededInt(min, max, seed). What looks random is the seed's SHA-256, so
-// every replica, run and version computes the same: names in clusters depend
-// on it.
-func randoms() []cel.EnvOption {
+// randomFunctions declares random.seededString(length, seed) and
+// random.seededInt(min, max, seed). The results come from the SHA-256 of the seed, so that
+// every replica, run and version computes the same: names of objects depend on it.
+func randomFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("random.seededString", cel.Overload("random.seededString_int_string",
 			[]*cel.Type{cel.IntType, cel.StringType}, cel.StringType, cel.BinaryBinding(seededString))),
@@ -25,9 +24,9 @@ func randoms() []cel.EnvOption {
 
 const (
 	alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
-	// longestString bounds what one call may allocate: the length is an argument,
-	// so the cost of a call isn't bounded by the size of its inputs.
-	longestString = 1 << 16
+	// maxSeededLength bounds what one call may allocate: the length is an argument,
+	// so the size of the inputs does not bound the cost of a call.
+	maxSeededLength = 1 << 16
 )
 
 var (
@@ -35,8 +34,8 @@ var (
 	errRange  = errors.New("random.seededInt: min must be less than max")
 )
 
-// seededString draws each character from the next four bytes of the hash and
-// begins again with the hash's first bytes after the eighth.
+// seededString computes each character from the next four bytes of the hash, and starts
+// over at the first byte after every eighth character.
 func seededString(length, seed ref.Val) ref.Val {
 	n, ok := length.(types.Int)
 	if !ok {
@@ -46,7 +45,7 @@ func seededString(length, seed ref.Val) ref.Val {
 	if !ok {
 		return noOverload(seed)
 	}
-	if n <= 0 || n > longestString {
+	if n <= 0 || n > maxSeededLength {
 		return types.WrapErr(errLength)
 	}
 	sum := sha256.Sum256([]byte(text))

@@ -14,10 +14,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/schema"
 )
 
-// simpleSchemas declares simpleschema.toOpenAPI(dyn) → dyn. It makes, of an object with
-// spec, status and types in SimpleSchema, the openAPIV3Schema of a
-// CustomResourceDefinition; its other fields are left alone.
-func simpleSchemas() []cel.EnvOption {
+// simpleSchemaFunctions declares simpleschema.toOpenAPI(dyn) → dyn. It converts an object
+// with spec, status and types in SimpleSchema to the openAPIV3Schema of a
+// CustomResourceDefinition and ignores its other fields.
+func simpleSchemaFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("simpleschema.toOpenAPI", cel.Overload("simpleschema.to_openapi_dyn",
 			[]*cel.Type{cel.DynType}, cel.DynType, cel.UnaryBinding(toOpenAPI))),
@@ -25,7 +25,7 @@ func simpleSchemas() []cel.EnvOption {
 }
 
 func toOpenAPI(v ref.Val) ref.Val {
-	value, err := plain.Of(v, longestText)
+	value, err := plain.FromCEL(v, maxStringBytes)
 	if err != nil {
 		return types.WrapErr(err)
 	}
@@ -35,7 +35,7 @@ func toOpenAPI(v ref.Val) ref.Val {
 	}
 	s, problems := schema.FromShorthand(kind)
 	if len(problems) > 0 {
-		return types.WrapErr(fmt.Errorf("this is no SimpleSchema: %w", problems.Err()))
+		return types.WrapErr(fmt.Errorf("this is not a SimpleSchema: %w", problems.Err()))
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -21,35 +21,34 @@ type absent struct{}
 
 func (absent) String() string { return "absent" }
 
-// Absent stands for an optional value that isn't there. Inside a map or a list
-// it never occurs: the key or the item is left out instead.
+// Absent is an absent optional value. It never occurs inside a map or a list: the key or
+// the item is left out instead.
 var Absent any = absent{}
 
-// Source is a CEL value that was made from JSON and still knows it.
+// Source is a CEL value that wraps JSON.
 type Source interface{ JSON() any }
 
-// ErrSize is the error of a result that is larger than it may be.
+// ErrSize is the error of a result that exceeds the size limit.
 var ErrSize = errors.New("the result is too large")
 
-// Of returns v as JSON. The result shares nothing mutable with v. Times are
-// rendered in RFC 3339, durations as Go writes them, bytes in base64 and the
-// types of the Kubernetes libraries as they are written.
+// FromCEL returns v as JSON. The result shares nothing mutable with v. Times are
+// rendered in RFC 3339, durations as Go formats them, bytes in base64 and the
+// types of the Kubernetes libraries in their string form.
 //
-// The size bounds the bytes of the result, counted roughly: in CEL, a short
-// expression can hold a value many times over at no cost. Beyond it the error is
-// ErrSize.
-func Of(v ref.Val, size int) (any, error) {
-	return (&writer{left: size}).value(v)
+// size bounds the approximate bytes of the result: in CEL, a short expression can contain
+// a value many times at no cost. A larger result is ErrSize.
+func FromCEL(v ref.Val, size int) (any, error) {
+	return (&converter{remaining: size}).value(v)
 }
 
-// writer counts down what may still be written.
-type writer struct{ left int }
+// converter counts the bytes that may still be written.
+type converter struct{ remaining int }
 
-// overhead is what a value takes besides its text.
+// overhead is how many bytes a value counts besides its text.
 const overhead = 8
 
-func (w *writer) value(v ref.Val) (any, error) {
-	if err := w.take(overhead); err != nil {
+func (w *converter) value(v ref.Val) (any, error) {
+	if err := w.spend(overhead); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {
@@ -62,9 +61,9 @@ func (w *writer) value(v ref.Val) (any, error) {
 	case Omitted:
 		return Absent, nil
 	case types.String:
-		return string(v), w.take(len(v))
+		return string(v), w.spend(len(v))
 	case types.Bytes:
-		return base64.StdEncoding.EncodeToString(v), w.take(len(v))
+		return base64.StdEncoding.EncodeToString(v), w.spend(len(v))
 	case *types.Optional:
 		if !v.HasValue() {
 			return Absent, nil
@@ -81,21 +80,21 @@ func (w *writer) value(v ref.Val) (any, error) {
 	}
 }
 
-func (w *writer) take(n int) error {
-	if w.left -= n; w.left < 0 {
+func (w *converter) spend(n int) error {
+	if w.remaining -= n; w.remaining < 0 {
 		return ErrSize
 	}
 	return nil
 }
 
-func (w *writer) copy(v any) (any, error) {
-	if err := w.take(Size(v)); err != nil {
+func (w *converter) copy(v any) (any, error) {
+	if err := w.spend(Size(v)); err != nil {
 		return nil, err
 	}
 	return Copy(v), nil
 }
 
-// Size is how many bytes a value takes as JSON, roughly.
+// Size is the approximate number of bytes of a value as JSON.
 func Size(v any) int {
 	n := overhead
 	switch v := v.(type) {
@@ -126,7 +125,7 @@ func scalar(v ref.Val) (any, error) {
 		return int64(v), nil
 	case types.Double:
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("JSON can't hold the number %v", float64(v))
+			return nil, fmt.Errorf("JSON cannot represent the number %v", float64(v))
 		}
 		return float64(v), nil
 	case types.Timestamp:
@@ -134,11 +133,11 @@ func scalar(v ref.Val) (any, error) {
 	case types.Duration:
 		return v.Duration.String(), nil
 	default:
-		return written(v)
+		return libraryValue(v)
 	}
 }
 
-func (w *writer) mapping(m traits.Mapper) (any, error) {
+func (w *converter) mapping(m traits.Mapper) (any, error) {
 	out := map[string]any{}
 	for it := m.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
@@ -146,7 +145,7 @@ func (w *writer) mapping(m traits.Mapper) (any, error) {
 		if !ok {
 			return nil, fmt.Errorf("the keys of a map in JSON are strings, not %s", key.Type().TypeName())
 		}
-		if err := w.take(len(name)); err != nil {
+		if err := w.spend(len(name)); err != nil {
 			return nil, err
 		}
 		value, err := w.value(m.Get(key))
@@ -160,7 +159,7 @@ func (w *writer) mapping(m traits.Mapper) (any, error) {
 	return out, nil
 }
 
-func (w *writer) list(l traits.Lister) (any, error) {
+func (w *converter) list(l traits.Lister) (any, error) {
 	out := []any{}
 	for it := l.Iterator(); it.HasNext() == types.True; {
 		value, err := w.value(it.Next())
@@ -174,11 +173,11 @@ func (w *writer) list(l traits.Lister) (any, error) {
 	return out, nil
 }
 
-func written(v ref.Val) (any, error) {
+func libraryValue(v ref.Val) (any, error) {
 	switch v := v.(type) {
 	case apiservercel.Quantity:
 		return v.Quantity.String(), nil
-	case *apiservercel.Quantity: // as its add and sub give it
+	case *apiservercel.Quantity: // the result of its add and sub
 		return v.Quantity.String(), nil
 	case apiservercel.IP:
 		return v.Addr.String(), nil
@@ -189,7 +188,7 @@ func written(v ref.Val) (any, error) {
 	case apiservercel.Semver:
 		return v.Version.String(), nil
 	}
-	return nil, fmt.Errorf("a value of type %s has no form in JSON", v.Type().TypeName())
+	return nil, fmt.Errorf("a value of type %s has no JSON form", v.Type().TypeName())
 }
 
 // Copy returns a deep copy of JSON. Numbers become int64 or float64.

@@ -23,10 +23,10 @@ func TestCopiesShareNothing(t *testing.T) {
 
 func TestSizeIsBounded(t *testing.T) {
 	list := types.DefaultTypeAdapter.NativeToValue([]string{"abcd", "efgh"})
-	if _, err := Of(list, 31); !errors.Is(err, ErrSize) {
+	if _, err := FromCEL(list, 31); !errors.Is(err, ErrSize) {
 		t.Error("want ErrSize, got", err)
 	}
-	if _, err := Of(list, 32); err != nil {
+	if _, err := FromCEL(list, 32); err != nil {
 		t.Error(err)
 	}
 }

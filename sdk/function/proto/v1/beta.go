@@ -6,15 +6,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// The service by the name that it had before its first stable version. Its messages are
-// the same on the wire, and functions that know only this name are still in use.
+// The v1beta1 name of the service. Its messages are the same on the wire as those of v1, and
+// functions that only implement v1beta1 are still in use.
 const (
 	BetaServiceName                              = "apiextensions.fn.proto.v1beta1.FunctionRunnerService"
 	FunctionRunnerService_RunFunction_BetaMethod = "/" + BetaServiceName + "/RunFunction"
 )
 
-// RegisterBetaFunctionRunnerServiceServer serves the function by the service's older
-// name, for senders that know only that.
+// RegisterBetaFunctionRunnerServiceServer registers the function as the v1beta1 service, for
+// clients that only support that.
 func RegisterBetaFunctionRunnerServiceServer(s grpc.ServiceRegistrar, function FunctionRunnerServiceServer) {
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: BetaServiceName,
@@ -24,7 +24,7 @@ func RegisterBetaFunctionRunnerServiceServer(s grpc.ServiceRegistrar, function F
 	}, function)
 }
 
-// runBeta answers a request that came by the older name, to interceptors as well.
+// runBeta handles a v1beta1 request, with interceptors.
 func runBeta(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 	request := new(RunFunctionRequest)
 	if err := decode(request); err != nil {
@@ -39,7 +39,7 @@ func runBeta(server any, ctx context.Context, decode func(any) error, intercept 
 	return intercept(ctx, request, &grpc.UnaryServerInfo{Server: server, FullMethod: FunctionRunnerService_RunFunction_BetaMethod}, run)
 }
 
-// RunBeta calls a function by the service's older name.
+// RunBeta calls a function through the v1beta1 service.
 func RunBeta(ctx context.Context, connection grpc.ClientConnInterface, request *RunFunctionRequest, options ...grpc.CallOption) (*RunFunctionResponse, error) {
 	options = append([]grpc.CallOption{grpc.StaticMethod()}, options...)
 	response := new(RunFunctionResponse)

@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package pipeline
+
+import "syscall"
+
+// processGroup starts a child in its own process group, so that its descendants can be
+// killed with it.
+func processGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

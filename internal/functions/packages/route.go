@@ -1,0 +1,223 @@
+package packages
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+)
+
+// Backend is what serves a function.
+type Backend string
+
+// The backends, in order of preference.
+const (
+	// BackendProgram: a child process, from Options.Local.
+	BackendProgram Backend = "Program"
+	// BackendAddress: an address on this machine, from Options.Local.
+	BackendAddress Backend = "Address"
+	// BackendDevelopment: the address in the Function's annotations of the development runtime.
+	BackendDevelopment Backend = "Development"
+	// BackendPackage: the endpoint of the active FunctionRevision.
+	BackendPackage Backend = "Package"
+	// BackendBuiltIn: in this process.
+	BackendBuiltIn Backend = "BuiltIn"
+	// BackendNone: the function cannot be called; Route.Problem has the reason.
+	BackendNone Backend = "None"
+)
+
+// Route is the backend of a function.
+type Route struct {
+	Backend Backend
+	// Endpoint is the endpoint of BackendAddress, BackendDevelopment and BackendPackage.
+	Endpoint pipeline.Endpoint
+	// Revision identifies the function's code: the responses of two revisions may differ.
+	Revision string
+	// BuiltInName is the name of the built-in function, if it differs from the function's.
+	BuiltInName string
+	// Problem is why the function cannot be called; the zero Problem if it can be.
+	Problem Problem
+	// PackageProblem is why its package manager set it unhealthy. It is called anyway.
+	PackageProblem string
+}
+
+// Problem is why a function cannot be called, with a remedy.
+type Problem struct {
+	Reason, Message string
+}
+
+// Reasons of problems.
+const (
+	// UnknownFunction: there is no function of that name.
+	UnknownFunction = "UnknownFunction"
+	// FunctionsNotKnown: Functions and FunctionRevisions are not read yet.
+	FunctionsNotKnown = "FunctionsNotKnown"
+	// ProgramNotRunning: its program has exited and is restarted later.
+	ProgramNotRunning = "ProgramNotRunning"
+	// NoPackageRuntime: it is a package, and no package manager runs it.
+	NoPackageRuntime = "NoPackageRuntime"
+	// NoActiveRevision: none of its revisions is active.
+	NoActiveRevision = "NoActiveRevision"
+	// NoEndpoint: its active revision has no endpoint.
+	NoEndpoint = "NoEndpoint"
+	// NoCertificates: calls need a client certificate, and none is configured.
+	NoCertificates = "NoCertificates"
+	// NotForCompositions: its package doesn't have the capability composition.
+	NotForCompositions = "NotForCompositions"
+)
+
+// routeInput is the input of routeFor for one function.
+type routeInput struct {
+	name  string
+	local *LocalFunction
+	// process is the state of the program, if local has one.
+	process programState
+	// builtIn is the name of the built-in function for it; empty if there is none.
+	builtIn string
+	// unsynced is why the objects aren't read yet; empty if they are.
+	unsynced string
+	// object is the Function, nil if there is none.
+	object    *function
+	revisions []revision
+	// hasCertificates says that a client certificate is configured.
+	hasCertificates bool
+	// prefer is the preference between the built-in function and the package. samePackage says
+	// that the package is that of the built-in function, and doesn't only have its name.
+	prefer      PreferBuiltIn
+	samePackage bool
+}
+
+// image is the image of the function's package, from the Function or its active revision; ""
+// if neither has one.
+func (f routeInput) image() string {
+	if f.object != nil && f.object.image != "" {
+		return f.object.image
+	}
+	active, _ := activeRevision(f.revisions)
+	return active.image
+}
+
+// isSamePackage says whether a package is that of a built-in function: the built-in
+// functions (all) are registered by the name of their package and by their usual name.
+func isSamePackage(image, builtIn string, all map[string]bool) bool {
+	name := packageName(image)
+	return builtIn != "" && all[name] && strings.HasSuffix(name, builtIn)
+}
+
+// insteadOfPackage says whether the built-in function replaces a package that is served.
+func (f routeInput) insteadOfPackage() bool {
+	switch {
+	case f.builtIn == "":
+		return false
+	case f.prefer == PreferBuiltInAlways:
+		return true
+	}
+	return f.prefer != PreferBuiltInNever && f.samePackage && !f.hasCertificates
+}
+
+// programState is the state of a program: its revision, and why it isn't running, or "".
+type programState struct {
+	revision string
+	problem  string
+}
+
+// routeFor computes the route of a function. It is a pure function.
+func routeFor(f routeInput) Route {
+	switch {
+	case f.local != nil && f.local.Program != "":
+		p := Route{Backend: BackendProgram, Revision: f.process.revision}
+		if f.process.problem != "" {
+			p.Problem = Problem{ProgramNotRunning, f.process.problem}
+		}
+		return p
+	case f.local != nil:
+		return Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: f.local.Address, Insecure: true}, Revision: f.local.Address}
+	case f.unsynced != "":
+		return noRoute(FunctionsNotKnown, "the functions of the cluster are not read yet: %s", f.unsynced)
+	case f.object != nil && f.object.development != "":
+		return Route{
+			Backend:  BackendDevelopment,
+			Endpoint: pipeline.Endpoint{Target: f.object.development, Insecure: true, Development: true},
+			Revision: f.object.uid + " " + f.object.development,
+		}
+	}
+	active, hasActive := activeRevision(f.revisions)
+	switch {
+	case hasActive && active.endpoint != "" && !f.insteadOfPackage():
+		return packageRoute(f, active)
+	case f.builtIn != "":
+		p := Route{Backend: BackendBuiltIn, Revision: "built in"}
+		if f.builtIn != f.name {
+			p.BuiltInName, p.Revision = f.builtIn, "built in as "+f.builtIn
+		}
+		return p
+	case hasActive:
+		p := noRoute(NoEndpoint, "its active FunctionRevision %s has no status.endpoint", active.name)
+		if active.problem != "" {
+			p.Problem.Message += ": " + active.problem
+		}
+		return p
+	case len(f.revisions) > 0:
+		return noRoute(NoActiveRevision, "none of its FunctionRevisions is Active (spec.desiredState)")
+	case f.object != nil:
+		return noRoute(NoPackageRuntime, "no package manager runs its package %s. %s", f.object.image, servingHelp(f.name))
+	}
+	return noRoute(UnknownFunction, "there is no Function %s", f.name)
+}
+
+// packageRoute is the route of a function whose package a package manager runs.
+func packageRoute(f routeInput, active revision) Route {
+	switch {
+	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
+		return noRoute(NotForCompositions, "its active FunctionRevision %s lacks the capability composition; it has %s", active.name, strings.Join(active.capabilities, ", "))
+	case !f.hasCertificates:
+		p := noRoute(NoCertificates, "calls to %s need a client certificate, and none is configured: "+
+			"set --function-certificates or --function-certificates-secret", active.endpoint)
+		if f.builtIn != "" {
+			p.Problem.Message += ", or call the built-in function of that name with --functions-prefer-builtin"
+		}
+		return p
+	}
+	return Route{
+		Backend:        BackendPackage,
+		Endpoint:       pipeline.Endpoint{Target: active.endpoint},
+		Revision:       active.uid + " " + active.endpoint,
+		PackageProblem: active.problem,
+	}
+}
+
+// activeRevision is the active revision; if several are active, the newest.
+func activeRevision(all []revision) (revision, bool) {
+	active := slices.DeleteFunc(slices.Clone(all), func(r revision) bool { return !r.active })
+	if len(active) == 0 {
+		return revision{}, false
+	}
+	return slices.MaxFunc(active, func(a, b revision) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
+	}), true
+}
+
+// packageName is the name that a package manager gives to the Function of a package that it
+// installs as a dependency: the last two parts of the image's path.
+func packageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	parts := strings.Split(image, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	name, _, _ := strings.Cut(parts[len(parts)-1], ":")
+	return parts[len(parts)-2] + "-" + name
+}
+
+func noRoute(reason, format string, args ...any) Route {
+	return Route{Backend: BackendNone, Problem: Problem{reason, fmt.Sprintf(format, args...)}}
+}
+
+// servingHelp lists the ways to serve a function without a package manager.
+func servingHelp(name string) string {
+	return fmt.Sprintf("Serve it as a program (--function %s=./program) or from an address on this machine (--function %s=127.0.0.1:9443), "+
+		"or annotate it with %s=%s and %s=host:port, or let a package manager run it", name, name, v1.RuntimeAnnotation, v1.RuntimeDevelopment, v1.DevelopmentTargetAnnotation)
+}

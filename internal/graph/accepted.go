@@ -1,0 +1,36 @@
+package graph
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// CompileAccepted compiles a definition that was accepted before and no longer compiles
+// because its kinds have changed. It compiles the definition as if one kind were not
+// installed: the first, in order of use, without which it compiles, or else all kinds. The
+// nodes of such a kind wait, and the others continue. It returns nil if the definition is
+// invalid without any kinds.
+func CompileAccepted(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Graph {
+	uses := UsedKinds(spec)
+	for _, gvk := range uses {
+		if _, known := kinds[gvk]; !known {
+			continue
+		}
+		if g, _ := Compile(spec, withoutKinds(kinds, gvk)); g != nil {
+			return g
+		}
+	}
+	g, _ := Compile(spec, withoutKinds(kinds, uses...))
+	return g
+}
+
+func withoutKinds(kinds Kinds, gone ...schema.GroupVersionKind) Kinds {
+	out := maps.Clone(kinds)
+	for _, gvk := range gone {
+		delete(out, gvk)
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package expr
+
+import (
+	"github.com/google/cel-go/cel"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// TooLarge is the error of a document that exceeds its size limit.
+type TooLarge struct {
+	// At is the field that exceeded the limit.
+	At object.Path
+}
+
+func (t *TooLarge) Error() string { return pathPrefix(t.At) + "the result is too large" }
+
+// RenderWithLimit is Render with a limit on the approximate bytes of the document. It
+// returns the bytes used, a *TooLarge error if the document exceeds the limit, and Absent
+// for a document that consists of an absent optional value. Only this limit bounds
+// variables that contain other variables.
+func (t *Template) RenderWithLimit(vars map[string]any, size int) (value any, used int, err error) {
+	r := renderer{vars: vars, budget: &sizeBudget{remaining: size}}
+	value = r.render(&t.root)
+	if t.root.kind == literal {
+		r.budget.spend(&t.root, value)
+	}
+	if r.budget.err != nil {
+		return nil, 0, r.budget.err
+	}
+	if err := r.err(); err != nil {
+		return nil, 0, err
+	}
+	return value, size - r.budget.remaining, nil
+}
+
+// sizeBudget counts the bytes that may still be rendered; a nil budget has no limit.
+type sizeBudget struct {
+	remaining int
+	err       error
+}
+
+// spend subtracts the size of a value and says whether it fits.
+func (b *sizeBudget) spend(p *piece, value any) bool {
+	if b == nil {
+		return true
+	}
+	if b.remaining -= plain.Size(value); b.remaining < 0 && b.err == nil {
+		b.err = &TooLarge{At: p.path}
+	}
+	return b.err == nil
+}
+
+// isExhausted says that the limit is exceeded, so that rendering can stop.
+func (b *sizeBudget) isExhausted() bool { return b != nil && b.err != nil }
+
+// RequireValue returns a diagnostic if the template is a single expression that may be
+// absent, for places that need a value.
+func (t *Template) RequireValue() diag.List {
+	p := &t.root
+	if p.kind != standalone {
+		return nil
+	}
+	_, optional := unwrapped(p.prog.typ)
+	switch built := p.prog.typ.Kind(); {
+	case optional:
+		return diag.List{{Path: p.path, Expr: p.prog.source, Problem: "the expression is " + describe(p.prog.typ), Expected: "a value" + interpolationHint(p.prog.typ)}}
+	case p.prog.omits && built != cel.MapKind && built != cel.ListKind:
+		return diag.List{p.prog.omitProblem()}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CRD is the CustomResourceDefinition of an instance's kind. The zero value is unknown.
+type CRD struct {
+	Name string
+	UID  types.UID
+}
+
+const (
+	crdGroup = "apiextensions.k8s.io/"
+	crdKind  = "CustomResourceDefinition"
+)
+
+// addOwnerReferences makes the instance an owner of a graph's child, so that tools show the
+// child below it.
+//
+// The garbage collector reads the references too. When an instance is deleted in the foreground,
+// the collector deletes all dependents at once and in no order, whatever blockOwnerDeletion
+// says. A dependent with another owner that exists it doesn't delete: it removes the reference
+// to the deleted owner. So a child also refers to the CustomResourceDefinition of its instance's
+// kind, which outlives every instance, and the controllers delete the children in order, with
+// every propagation policy. A child that is to be preserved has neither reference.
+//
+// Neither owner is the child's controller: an object has one at most, and many programs that
+// work with a graph's objects want to be it, or take only objects without one.
+func (o Owner) addOwnerReferences(child *unstructured.Unstructured, at Place) {
+	if o.NoOwnerReferences || at.Preserved || o.CRD.UID == "" || !o.canControl(child) {
+		return
+	}
+	refs := child.GetOwnerReferences()
+	if !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == o.UID }) { // unless the template says so
+		refs = append(refs, metav1.OwnerReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID})
+	}
+	child.SetOwnerReferences(append(refs, o.CRD.reference()))
+}
+
+// reference is an owner reference to the CustomResourceDefinition.
+func (a CRD) reference() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: crdGroup + "v1", Kind: crdKind, Name: a.Name, UID: a.UID}
+}
+
+// IsOwnedBy says whether an object has an owner reference to the instance, by which the garbage
+// collector deletes it, or to the CustomResourceDefinition of the instance's kind.
+func IsOwnedBy(child, instance *unstructured.Unstructured) bool {
+	_, is := WithoutOwner(child, instance)
+	return is
+}
+
+// WithoutOwner returns an object's owner references without those that it has because of the
+// instance; changed says whether there were any. When the garbage collector has removed the one
+// to the instance, the one to the CustomResourceDefinition is left, and the object would be
+// deleted with the kind.
+func WithoutOwner(child *unstructured.Unstructured, instance *unstructured.Unstructured) (left []metav1.OwnerReference, changed bool) {
+	all := child.GetOwnerReferences()
+	group := "." + instance.GroupVersionKind().Group
+	left = slices.DeleteFunc(slices.Clone(all), func(r metav1.OwnerReference) bool {
+		anchor := r.Kind == crdKind && strings.HasPrefix(r.APIVersion, crdGroup) && strings.HasSuffix(r.Name, group)
+		return r.UID == instance.GetUID() || anchor
+	})
+	return left, len(left) != len(all)
+}

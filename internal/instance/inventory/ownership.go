@@ -1,0 +1,127 @@
+package inventory
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Owns says whether the object is one of the instance's children: by our label, or by the
+// references of the composition dialect, if another implementation created it.
+func (o Owner) Owns(child *unstructured.Unstructured) bool {
+	if set := child.GetLabels()[v1alpha1.ApplySetPartOfLabel]; set != "" {
+		return set == o.ID()
+	}
+	switch o.Definition.Dialect {
+	case object.CompositeDialect:
+		return o.isControllerOf(child)
+	case object.ClaimDialect: // of its Secret it is the controller
+		key, _, claimed := ClaimedBy(child)
+		return claimed && key == o.Key() || o.isControllerOf(child)
+	case object.GraphDialect:
+	}
+	return false
+}
+
+func (o Owner) isControllerOf(child *unstructured.Unstructured) bool {
+	ref := metav1.GetControllerOfNoCopy(child)
+	return ref != nil && ref.UID == o.UID
+}
+
+// IsReleasedElsewhere says whether an instance that is being deleted was never the engine's, and
+// another implementation of its dialect has removed the finalizer: the garbage collector deletes
+// its children when the instance is gone.
+func IsReleasedElsewhere(instance *unstructured.Unstructured, d object.Definition) bool {
+	return d.Dialect != object.GraphDialect && instance.GetDeletionTimestamp() != nil &&
+		instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" && !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer)
+}
+
+// IsUnowned says whether an object has no owner, by its metadata: it is in no ApplySet, has no
+// controller and belongs to no claim.
+func IsUnowned(o *unstructured.Unstructured) bool {
+	if o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" || o.GetLabels()[v1alpha1.OwnedLabel] != "" {
+		return false
+	}
+	_, _, claimed := ClaimedBy(o)
+	return !claimed && metav1.GetControllerOfNoCopy(o) == nil
+}
+
+// DescribeOwner names the owner of an object by its metadata.
+func DescribeOwner(o *unstructured.Unstructured) string {
+	labels := o.GetLabels()
+	if name := labels[v1alpha1.InstanceNameLabel]; name != "" {
+		return object.Key{Kind: labels[v1alpha1.InstanceKindLabel], Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: name}.String()
+	}
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return ref.Kind + " " + ref.Name
+	}
+	if key, _, claimed := ClaimedBy(o); claimed {
+		return key.String()
+	}
+	if by := labels[v1alpha1.ManagedByLabel]; by != "" {
+		return by
+	}
+	if set := labels[v1alpha1.ApplySetPartOfLabel]; set != "" {
+		return set
+	}
+	return "no known owner"
+}
+
+// InstanceOf returns the instance that a child belongs to, by the child's metadata, with the
+// version that created the child.
+func InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	set := child.GetLabels()[v1alpha1.ApplySetPartOfLabel]
+	if set == "" {
+		return object.Key{}, "", false
+	}
+	for _, read := range []func(*unstructured.Unstructured) (object.Key, string, bool){graphInstanceOf, ClaimedBy, controllerOf, clusterControllerOf} {
+		if key, version, ok := read(child); ok && set == ApplySetID(key) {
+			return key, version, true
+		}
+	}
+	return object.Key{}, "", false
+}
+
+// graphInstanceOf is the instance that a child's labels of the graph dialect name.
+func graphInstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	labels := child.GetLabels()
+	key = object.Key{
+		Group: labels[v1alpha1.InstanceGroupLabel], Kind: labels[v1alpha1.InstanceKindLabel],
+		Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: labels[v1alpha1.InstanceNameLabel],
+	}
+	if full := child.GetAnnotations()[v1alpha1.InstanceNameAnnotation]; full != "" && object.LabelValue(full) == key.Name {
+		key.Name = full
+	}
+	version = labels[v1alpha1.InstanceVersionLabel]
+	return key, version, key.Name != "" && version != ""
+}
+
+// ClaimedBy is the claim that a composite refers to, with the version that created it.
+func ClaimedBy(composite *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	ref, _, _ := unstructured.NestedStringMap(composite.Object, "spec", "claimRef")
+	gvk := schema.FromAPIVersionAndKind(ref["apiVersion"], ref["kind"])
+	key = object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: ref["namespace"], Name: ref["name"]}
+	return key, gvk.Version, key.Kind != "" && key.Name != ""
+}
+
+// controllerOf is the controller of an object, read as one in the object's namespace.
+func controllerOf(o *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	key, version, ok = clusterControllerOf(o)
+	key.Namespace = o.GetNamespace()
+	return key, version, ok
+}
+
+// clusterControllerOf is the controller of an object, read as a cluster-scoped one.
+func clusterControllerOf(o *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil {
+		return object.Key{}, "", false
+	}
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	return object.Key{Group: gvk.Group, Kind: gvk.Kind, Name: ref.Name}, gvk.Version, true
+}

@@ -1,0 +1,246 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/protection/lifecycle"
+)
+
+// asUsage makes a Usage of a child: of and by are names of ConfigMaps, or of the instance
+// as "main"; nobody uses what has no by.
+func asUsage(of, by string) change {
+	party := func(name string) map[string]any {
+		out := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "resourceRef": map[string]any{"name": name}}
+		if name == owner.Name {
+			out["apiVersion"], out["kind"] = owner.Kind.GroupVersion().String(), owner.Kind.Kind
+		}
+		return out
+	}
+	return func(o *unstructured.Unstructured) {
+		o.SetGroupVersionKind(usage.Kinds[0])
+		o.SetFinalizers([]string{v1beta1.Finalizer})
+		spec := map[string]any{"of": party(of), "reason": "because"}
+		if by != "" {
+			spec["by"] = party(by)
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: by, UID: types.UID("uid-" + by)}})
+		}
+		o.Object["spec"] = spec
+	}
+}
+
+// usesAmong are the usages of objects, as a book would tell them.
+func usesAmong(objects ...*unstructured.Unstructured) map[object.Key][]usage.Usage {
+	out := map[object.Key][]usage.Usage{}
+	for _, o := range objects {
+		u, ok := usage.Read(o)
+		if !ok {
+			continue
+		}
+		key := object.Key{Group: u.Of.Kind.Group, Kind: u.Of.Kind.Kind, Namespace: u.Of.Namespace, Name: u.Of.Name}
+		out[key] = append(out[key], u)
+	}
+	return out
+}
+
+func TestTeardownWithUsages(t *testing.T) {
+	a, b := left("a", layer(0)), left("b", layer(1))
+	onB := left("a", inventory.Place{Layer: 2, DependsOn: []string{"b"}})
+	uses := left("u", inventory.Place{Layer: 2, DependsOn: []string{"a", "b"}}, asUsage("a", "b"))
+	alone := left("u", inventory.Place{Layer: 2, DependsOn: []string{"a"}}, asUsage("a", ""))
+	elsewhere := left("u", inventory.Place{Layer: 2, DependsOn: []string{"a"}}, asUsage("a", "z"))
+	going := func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		o = o.DeepCopy()
+		dying(o)
+		return o
+	}
+	children := func(o ...*unstructured.Unstructured) []*unstructured.Unstructured { return o }
+	cases := map[string]struct {
+		reason   string
+		children []*unstructured.Unstructured
+		others   []*unstructured.Unstructured // usages that aren't children
+		instance []change
+		tried    plan.DeletionHistory
+		unknown  string
+		delete   []string
+		blocked  string
+	}{
+		"The user is deleted first": {
+			reason: "that is what the usage is there for", children: children(a, b, uses), delete: []string{"b"},
+		},
+		"then the usage": {
+			reason: "it has nothing to wait for any more", children: children(a, uses), tried: trials(plan.DeletionAttempts{}, "uid-b"), delete: []string{"u"},
+		},
+		"then what was used": {
+			reason: "nobody uses it", children: children(a), delete: []string{"a"},
+		},
+		"A usage that is seen longer than its end says nothing": {
+			reason: "not everybody has heard of it", children: children(a), others: children(uses), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
+		},
+		"What is used waits for its usage": {
+			reason: "the label is still to be taken off", children: children(a, going(uses)), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
+		},
+		"Usages override dependencies": {
+			reason: "otherwise each would wait for the other", children: children(onB, b, uses), delete: []string{"b"},
+		},
+		"A usage without user that is a child is deleted before the used object": {
+			reason: "it goes with the instance", children: children(a, b, alone), delete: []string{"b", "u"},
+		},
+		"and then that": {
+			reason: "it is next", children: children(a, alone), delete: []string{"u"},
+		},
+		"A usage without user that isn't a child keeps the used object": {
+			reason: "somebody has said so", children: children(a), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"and nothing else": {
+			reason: "b has nothing to do with it", children: children(b, a), others: children(left("u", layer(0), asUsage("b", ""))),
+			delete: []string{"a"}, blocked: "b: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"but what it stands on": {
+			reason: "it would lose that", children: children(onB, b), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"A user that is a child is deleted first if the usage isn't a child": {
+			reason: "the usage goes with who uses something", children: children(a, b), others: children(uses), delete: []string{"b"},
+		},
+		"A usage by a foreign object is deleted at once": {
+			reason: "it is deleted once the used object is gone", children: children(a, elsewhere), delete: []string{"u"},
+			blocked: "a: in use by ConfigMap z: because (Usage prod/u); it is deleted once that or the usage is gone",
+		},
+		"and isn't reported while it waits": {
+			reason: "what is used tells", children: children(a, going(elsewhere)),
+			blocked: "a: in use by ConfigMap z: because (Usage prod/u); it is deleted once that or the usage is gone",
+		},
+		"unless what it is of isn't here": {
+			reason: "nobody else would tell", children: children(b, going(left("u", layer(0), asUsage("y", "z")))), delete: []string{"b"},
+			blocked: "u: keeps ConfigMap y for ConfigMap z; it is deleted once that is gone",
+		},
+		"Two that use each other don't wait for ever": {
+			reason:   "their usages are asked to go, and the one that is last sees that it waits for itself",
+			children: children(a, b, left("u", layer(2), asUsage("a", "b")), left("v", layer(2), asUsage("b", "a"))), delete: []string{"u", "v"},
+		},
+		"An instance in use keeps all": {
+			reason: "nothing is taken from it", children: children(a), others: children(left("u", layer(0), asUsage("main", ""))), blocked: "main: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"An instance that uses its own part doesn't wait for itself": {
+			reason: "it goes last", children: children(a, b), others: children(left("u", layer(0), asUsage("a", "main"))), delete: []string{"b"},
+		},
+		"An instance that its child uses is deleted": {
+			reason: "the part goes before it", children: children(a), others: children(left("u", layer(0), asUsage("main", "a"))), delete: []string{"a"},
+		},
+		"While usages can't be read the mark counts": {
+			reason:   "it is there because of one",
+			children: children(b, left("a", layer(0), func(o *unstructured.Unstructured) { labelled(o, v1beta1.InUseLabel, "true") })), unknown: "forbidden",
+			delete: []string{"b"},
+		},
+		"for what has it": {
+			reason:   "nothing else is known",
+			children: children(left("a", layer(0), func(o *unstructured.Unstructured) { labelled(o, v1beta1.InUseLabel, "true") })), unknown: "forbidden",
+			blocked: "a: it is labeled as in use, and its usages cannot be read: forbidden",
+		},
+		"A forced object is left behind": {
+			reason: "somebody has asked for that", children: children(a, b), others: children(left("u", layer(0), asUsage("b", ""))),
+			instance: []change{annotated("espalier.dev/force-delete", "b")}, delete: []string{"a"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := plan.Teardown(plan.Remaining{
+				Instance: instance(tc.instance...), Children: tc.children, History: tc.tried, Now: now,
+				Usages: usesAmong(append(slices.Clone(tc.others), tc.children...)...), UsagesUnreadable: tc.unknown,
+			})
+			got := names(r.Delete)
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.delete, got); diff != "" {
+				t.Errorf("%s: deleted (-want +got):\n%s", tc.reason, diff)
+			}
+			var blocked []string
+			for _, b := range r.Deletion.Blockers {
+				blocked = append(blocked, b.Object.Name+": "+b.Message)
+			}
+			if got := strings.Join(blocked, "\n"); got != tc.blocked {
+				t.Errorf("%s: blocked by %q, not %q", tc.reason, got, tc.blocked)
+			}
+		})
+	}
+}
+
+func labelled(o *unstructured.Unstructured, key, value string) {
+	labels := o.GetLabels()
+	labels[key] = value
+	o.SetLabels(labels)
+}
+
+// TestUsagesAmongChildrenNeverBlockTheirInstance draws children in any order that they
+// may carry, and any usages among them, of which each is a child as well; it takes all of
+// that apart, by teardown and by pruning, with usages that go as they do. What is in use
+// is never asked to go, and all goes in the end.
+func TestUsagesAmongChildrenNeverBlockTheirInstance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		children := drawChildren(t)
+		if len(children) == 0 {
+			return
+		}
+		name := rapid.Map(rapid.IntRange(0, len(children)-1), func(i int) string { return fmt.Sprint("c", i) })
+		for i := range rapid.IntRange(0, 6).Draw(t, "usages") {
+			by := rapid.OneOf(name, rapid.Just("")).Draw(t, "by")
+			at := inventory.Place{Layer: rapid.IntRange(0, 4).Draw(t, "layer"), DependsOn: rapid.SliceOfNDistinct(name, 0, 2, rapid.ID).Draw(t, "depends on")}
+			children = append(children, left(fmt.Sprint("u", i), at, asUsage(name.Draw(t, "of"), by)))
+		}
+		pruning := rapid.Bool().Draw(t, "prune")
+		tried := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{}}
+		for steps := 0; len(children) > 0; steps++ {
+			if steps > 200 {
+				t.Fatalf("it doesn't end: %v are left", names(children))
+			}
+			remains := plan.Remaining{Instance: instance(), Children: children, Now: now, Usages: usesAmong(children...), History: tried}
+			move := plan.Teardown(remains).RemovalStep
+			if pruning {
+				move = prune(remains).RemovalStep
+			}
+			for _, o := range move.Delete {
+				if uses := remains.Usages[object.KeyOf(o)]; len(uses) > 0 {
+					t.Fatalf("%s goes, and is %s", o.GetName(), uses[0])
+				}
+				dying(o)
+				tried.Children[o.GetUID()] = plan.DeletionAttempts{AcceptedAt: now}
+			}
+			going := slices.DeleteFunc(goingOf(children), func(o *unstructured.Unstructured) bool { return waits(o, children) })
+			if len(going) == 0 {
+				t.Fatalf("%v are left and nothing is done about them", names(children))
+			}
+			gone := rapid.SampledFrom(going).Draw(t, "gone")
+			children = slices.DeleteFunc(children, func(o *unstructured.Unstructured) bool { return o == gone })
+		}
+	})
+}
+
+// waits says whether a usage that is being deleted stays, as those who serve it decide.
+func waits(o *unstructured.Unstructured, all []*unstructured.Unstructured) bool {
+	u, ok := usage.Read(o)
+	if !ok {
+		return false
+	}
+	f := lifecycle.Facts{Usage: o, Use: u, DeletedWithOwner: true}
+	for _, other := range all {
+		if u.UsedBy(object.KeyOf(other)) {
+			f.By.Object = other
+		}
+	}
+	f.Circular = usage.IsCircular(u, func(r usage.Ref) []usage.Usage {
+		return usesAmong(all...)[object.Key{Group: r.Kind.Group, Kind: r.Kind.Kind, Namespace: r.Namespace, Name: r.Name}]
+	})
+	return f.WaitsForUser()
+}

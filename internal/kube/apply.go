@@ -1,0 +1,41 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// UpdateWithoutForce is Update without taking over fields: if another manager has set a
+// field to another value, nothing is written, and FieldConflicts recognizes the error.
+func (c *Client) UpdateWithoutForce(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager})
+}
+
+// DryRunUpdate is Update as a dry run: it returns what the object would be.
+func (c *Client) DryRunUpdate(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
+	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: []string{metav1.DryRunAll}})
+}
+
+// FieldConflicts says whether an apply failed because other managers own fields with other
+// values, and returns these fields, sorted, as the server names them.
+func FieldConflicts(err error) (fields []string, conflict bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil, false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type == metav1.CauseTypeFieldManagerConflict {
+			conflict = true
+			fields = append(fields, strings.TrimPrefix(cause.Field, "."))
+		}
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields), conflict
+}

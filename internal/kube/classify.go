@@ -1,0 +1,105 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reason classifies the error of a request.
+type Reason string
+
+// Reasons of requests that failed.
+const (
+	ReasonWaitingForKind     Reason = "WaitingForKind"
+	ReasonForbidden          Reason = "Forbidden"
+	ReasonRejected           Reason = "Rejected"
+	ReasonUnavailable        Reason = "Unavailable"
+	ReasonKindUnavailable    Reason = "KindUnavailable"
+	ReasonOutOfReach         Reason = "OutOfReach"
+	ReasonDeniedByWebhook    Reason = "DeniedByWebhook"
+	ReasonWebhookUnavailable Reason = "WebhookUnavailable"
+)
+
+// ClassifyError returns the reason why a request for a child failed, and a message fit for
+// a status.
+func ClassifyError(err error) (Reason, string) {
+	message := Concise(err).Error()
+	switch {
+	case IsNoKindMatch(err):
+		return ReasonWaitingForKind, message
+	case apierrors.IsForbidden(err):
+		return ReasonForbidden, message
+	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+		return ReasonRejected, message
+	}
+	return ReasonUnavailable, message
+}
+
+// RedactedMessage describes the error of a request without quoting the object that was
+// sent: the server's reason, the forbidden verb and resource, and the fields in question.
+func RedactedMessage(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return describeNoAnswer(err)
+	}
+	said := status.Status()
+	text := "the API server answers " + describeStatus(said)
+	if said.Details != nil {
+		if what, ok := forbiddenPermission(err); ok {
+			text += " to " + what.String()
+		}
+		for _, cause := range said.Details.Causes {
+			text += fmt.Sprintf("; %s: %s", cause.Field, cause.Type)
+		}
+	}
+	return text
+}
+
+// describeStatus names an answer by its reason, or by its code, since not every answer has
+// a reason.
+func describeStatus(said metav1.Status) string {
+	if said.Reason != metav1.StatusReasonUnknown {
+		return string(said.Reason)
+	}
+	if text := http.StatusText(int(said.Code)); text != "" {
+		return fmt.Sprintf("%d %s, without a reason", said.Code, text)
+	}
+	return "without a reason"
+}
+
+// describeNoAnswer says why there is no answer. It leaves out the URL, which contains the
+// object's name.
+func describeNoAnswer(err error) string {
+	var transport *url.Error
+	switch {
+	case IsNoKindMatch(err):
+		return err.Error()
+	case errors.As(err, &transport):
+		return "the API server does not answer: " + transport.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "the API server does not answer in time"
+	}
+	return "the request failed before the API server answered"
+}
+
+// Redacted wraps the error of a request so that its text cannot quote the object that was
+// sent. errors.As and errors.Is still see the error.
+func Redacted(err error) error { return redactedError{err} }
+
+type redactedError struct{ error }
+
+func (q redactedError) Error() string { return RedactedMessage(q.error) }
+func (q redactedError) Unwrap() error { return q.error }
+
+// IsTransient says whether a failed request may succeed unchanged when it is retried with
+// backoff.
+func IsTransient(err error) bool {
+	reason, _ := ClassifyError(err)
+	return IsWebhookConflict(err) || reason == ReasonUnavailable
+}

@@ -1,0 +1,185 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+)
+
+var rulesReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectrulesreviews"}
+
+// unusedNamespace is a namespace that no cluster has: what is allowed in it is allowed in
+// all.
+const unusedNamespace = "espalier-dev--nowhere"
+
+// permissions caches the rules that the client's user has in all namespaces.
+type permissions struct {
+	mu        sync.Mutex
+	fetchedAt time.Time
+	rules     []rbacv1.PolicyRule
+	digest    string
+	epoch     int64
+	onChange  func()
+	user      string
+}
+
+// OnPermissionsChange sets a function that is called, from any goroutine, whenever the API
+// server returns other rules than before. It must be set before the client is used.
+func (c *Client) OnPermissionsChange(changed func()) { c.permissions.onChange = changed }
+
+// PermissionsEpoch returns a number that grows whenever the permissions may have changed.
+func (c *Client) PermissionsEpoch() int64 {
+	c.permissions.mu.Lock()
+	defer c.permissions.mu.Unlock()
+	return c.permissions.epoch
+}
+
+// MissingPermissions returns those of the needed permissions that the client's user lacks,
+// by rules that were read at since or later. It makes at most one request if nothing is
+// missing, and one more for each permission that seems to be: not every authorizer lists
+// what it grants.
+func (c *Client) MissingPermissions(ctx context.Context, needs []rbac.Permission, since time.Time) ([]rbac.Permission, error) {
+	if len(needs) == 0 {
+		return nil, nil
+	}
+	granted, err := c.grantedRules(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	var out []rbac.Permission
+	for _, n := range rbac.Missing(granted, needs) {
+		allowed, err := c.isAllowed(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// RefreshPermissions reads the rules again, if they were read before, and reports whether
+// they changed. Doubt says that a request was forbidden although no permission is known to
+// be missing: not every authorizer lists what it grants, so the epoch then grows in any
+// case and each permission is checked again.
+func (c *Client) RefreshPermissions(ctx context.Context, doubt bool) (changed bool, err error) {
+	c.permissions.mu.Lock()
+	fetched, before := !c.permissions.fetchedAt.IsZero(), c.permissions.epoch
+	c.permissions.mu.Unlock()
+	if !fetched {
+		return false, nil
+	}
+	if _, err := c.grantedRules(ctx, time.Now()); err != nil {
+		return false, err
+	}
+	c.permissions.mu.Lock()
+	changed = c.permissions.epoch != before
+	if doubt && !changed {
+		c.permissions.epoch++
+	}
+	c.permissions.mu.Unlock()
+	if doubt && !changed {
+		c.notifyPermissionsChange()
+	}
+	return changed, nil
+}
+
+func (c *Client) notifyPermissionsChange() {
+	if c.permissions.onChange != nil {
+		c.permissions.onChange()
+	}
+}
+
+func (c *Client) grantedRules(ctx context.Context, since time.Time) ([]rbacv1.PolicyRule, error) {
+	granted, changed, err := c.fetchGrantedRules(ctx, since)
+	if changed {
+		c.notifyPermissionsChange()
+	}
+	return granted, err
+}
+
+func (c *Client) fetchGrantedRules(ctx context.Context, since time.Time) (granted []rbacv1.PolicyRule, changed bool, err error) {
+	c.permissions.mu.Lock() // held during the request: concurrent callers share its answer
+	defer c.permissions.mu.Unlock()
+	if !c.permissions.fetchedAt.IsZero() && !c.permissions.fetchedAt.Before(since) {
+		return c.permissions.rules, false, nil
+	}
+	at := time.Now()
+	answer, err := c.createReview(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": unusedNamespace})
+	if err != nil {
+		return nil, false, err
+	}
+	var review struct {
+		Status struct {
+			ResourceRules []rbacv1.PolicyRule `json:"resourceRules"`
+		} `json:"status"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &review); err != nil {
+		return nil, false, fmt.Errorf("decode SelfSubjectRulesReview: %w", err)
+	}
+	digest, known := rbac.Digest(review.Status.ResourceRules), !c.permissions.fetchedAt.IsZero()
+	if changed = known && digest != c.permissions.digest; changed {
+		c.permissions.epoch++
+	}
+	c.permissions.fetchedAt, c.permissions.rules, c.permissions.digest = at, review.Status.ResourceRules, digest
+	return c.permissions.rules, changed, nil
+}
+
+// isAllowed checks one permission.
+func (c *Client) isAllowed(ctx context.Context, n rbac.Permission) (bool, error) {
+	resource, sub, _ := strings.Cut(n.Resource, "/")
+	return c.reviewAccess(ctx, map[string]any{
+		"verb": n.Verb, "group": n.Group, "version": "*", "resource": resource, "subresource": sub, "name": n.Name, "namespace": n.Namespace,
+	})
+}
+
+// reviewAccess says whether the client's user is allowed what the attributes describe.
+func (c *Client) reviewAccess(ctx context.Context, attributes map[string]any) (bool, error) {
+	answer, err := c.createReview(ctx, accessReviews, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": attributes})
+	if err != nil {
+		return false, err
+	}
+	allowed, _, _ := unstructured.NestedBool(answer.Object, "status", "allowed")
+	return allowed, nil
+}
+
+func (c *Client) createReview(ctx context.Context, gvr schema.GroupVersionResource, kind string, spec map[string]any) (*unstructured.Unstructured, error) {
+	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": kind}}
+	if spec != nil {
+		review.Object["spec"] = spec
+	}
+	answer, err := c.dynamic.Resource(gvr).Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", kind, err)
+	}
+	return answer, nil
+}
+
+var selfReviews = schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews"}
+
+// Username returns the name of the user that the client acts as, as the API server knows
+// it; empty until the API server returns it.
+func (c *Client) Username(ctx context.Context) string {
+	c.permissions.mu.Lock()
+	defer c.permissions.mu.Unlock()
+	if c.permissions.user != "" {
+		return c.permissions.user
+	}
+	answer, err := c.createReview(ctx, selfReviews, "SelfSubjectReview", nil)
+	if err != nil {
+		return ""
+	}
+	c.permissions.user, _, _ = unstructured.NestedString(answer.Object, "status", "userInfo", "username")
+	return c.permissions.user
+}

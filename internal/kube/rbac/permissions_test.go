@@ -1,0 +1,113 @@
+package rbac_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+)
+
+func rule(verbs, groups, resources []string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: groups, Resources: resources, ResourceNames: names}
+}
+
+func TestMissing(t *testing.T) {
+	secret := rbac.Permission{Verb: "list", Resource: "secrets"}
+	status := rbac.Permission{Verb: "update", Group: "x.org", Resource: "things/status"}
+	one := rbac.Permission{Verb: "get", Resource: "secrets", Name: "a"}
+	star := []string{"*"}
+	cases := map[string]struct {
+		granted []rbacv1.PolicyRule
+		need    rbac.Permission
+		missing bool
+	}{
+		"Nobody has granted anything":                   {nil, secret, true},
+		"The very right":                                {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"})}, secret, false},
+		"Another verb":                                  {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
+		"Another group":                                 {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{"x.org"}, []string{"secrets"})}, secret, true},
+		"Everything":                                    {[]rbacv1.PolicyRule{rule(star, star, star)}, secret, false},
+		"Everything has subresources too":               {[]rbacv1.PolicyRule{rule(star, star, star)}, status, false},
+		"A resource hasn't its subresources":            {[]rbacv1.PolicyRule{rule(star, star, []string{"things"})}, status, true},
+		"The subresource of all":                        {[]rbacv1.PolicyRule{rule(star, star, []string{"*/status"})}, status, false},
+		"One object isn't all":                          {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"}, "a")}, secret, true},
+		"One object is that one":                        {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "a", "b")}, one, false},
+		"One object isn't another":                      {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "b")}, one, true},
+		"All have each":                                 {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, one, false},
+		"Two halves of a right in two rules are no one": {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"pods"}), rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
+	}
+	for name, tc := range cases {
+		if got := rbac.Missing(tc.granted, []rbac.Permission{tc.need}); (len(got) > 0) != tc.missing {
+			t.Errorf("%s: missing is %v", name, got)
+		}
+	}
+}
+
+func TestRulesAndDescribe(t *testing.T) {
+	needs := []rbac.Permission{
+		{Verb: "watch", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "list", Resource: "secrets"},
+		{Verb: "list", Resource: "configmaps"}, {Verb: "watch", Resource: "configmaps"},
+		{Verb: "update", Group: "x.org", Resource: "things/status"},
+		{Verb: "list", Group: "x.org", Resource: "things", Name: "one"},
+		{Verb: "list", Resource: "secrets", Name: "covered"}, {Verb: "list", Resource: "secrets", Namespace: "covered"}, {Verb: "list", Resource: "secrets", Name: "a", Namespace: "b"},
+	}
+	want := []rbacv1.PolicyRule{
+		rule([]string{"list", "watch"}, []string{""}, []string{"configmaps", "secrets"}),
+		rule([]string{"list"}, []string{"x.org"}, []string{"things"}, "one"),
+		rule([]string{"update"}, []string{"x.org"}, []string{"things/status"}),
+	}
+	want[0].ResourceNames, want[2].ResourceNames = nil, nil
+	if diff := cmp.Diff(want, rbac.Rules(needs)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	words := []string{"list and watch configmaps", "list and watch secrets", "list things.x.org named one", "update things.x.org/status"}
+	if diff := cmp.Diff(words, rbac.Describe(needs)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRulesGrantExactlyThePermissions draws needs, and asks for each that could be
+// drawn whether it is granted.
+func TestRulesGrantExactlyThePermissions(t *testing.T) {
+	need := rapid.Custom(func(t *rapid.T) rbac.Permission {
+		return rbac.Permission{
+			Verb:      rapid.SampledFrom([]string{"get", "list", "update"}).Draw(t, "verb"),
+			Group:     rapid.SampledFrom([]string{"", "x.org"}).Draw(t, "group"),
+			Resource:  rapid.SampledFrom([]string{"a", "b", "a/status"}).Draw(t, "resource"),
+			Name:      rapid.SampledFrom([]string{"", "one"}).Draw(t, "name"),
+			Namespace: rapid.SampledFrom([]string{"", "here"}).Draw(t, "namespace"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		needs := rapid.SliceOf(need).Draw(t, "needs")
+		asked := need.Draw(t, "asked")
+		var granted, wanted bool
+		for _, scope := range rbac.Scopes(needs) {
+			in := scope.Namespace == "" || scope.Namespace == asked.Namespace
+			granted = granted || in && len(rbac.Missing(rbac.Rules(scope.Permissions), []rbac.Permission{asked})) == 0
+		}
+		for _, n := range needs {
+			wanted = wanted || n.Verb == asked.Verb && n.Group == asked.Group && n.Resource == asked.Resource &&
+				(n.Name == "" || n.Name == asked.Name) && (n.Namespace == "" || n.Namespace == asked.Namespace)
+		}
+		if granted != wanted {
+			t.Fatalf("%s is granted: %t, is needed: %t", asked, granted, wanted)
+		}
+	})
+}
+
+func TestScopes(t *testing.T) {
+	lease := rbac.Permission{Verb: "get", Group: "coordination.k8s.io", Resource: "leases", Namespace: "here"}
+	secret := rbac.Permission{Verb: "get", Resource: "secrets", Name: "a", Namespace: "there"}
+	everywhere := rbac.PermissionsFor("", "configmaps", "list", "watch")
+	got := rbac.Scopes(append([]rbac.Permission{secret, lease}, everywhere...))
+	want := []rbac.Scope{{Permissions: everywhere}, {Namespace: "here", Permissions: []rbac.Permission{lease}}, {Namespace: "there", Permissions: []rbac.Permission{secret}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := secret.String(); got != "get secrets named a in namespace there" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,60 @@
+package watch
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// permissionWatcher watches the kinds that grant permissions while a watch is forbidden, so
+// that the watch retries as soon as the missing role comes, without waiting for its
+// backoff.
+type permissionWatcher struct {
+	hub *Hub
+
+	mu      sync.Mutex // held while the hub's lock, or its PermissionsHub's, is taken; never the other way round
+	count   int        // of forbidden watches
+	watches []*KindWatch
+}
+
+// addForbidden counts forbidden watches. The watches of the permission kinds do not count:
+// they would keep themselves open.
+func (r *permissionWatcher) addForbidden(kind schema.GroupVersionKind, by int) {
+	hub := r.hub.env.PermissionsHub
+	if hub == nil {
+		hub = r.hub
+	}
+	if hub == r.hub && slices.Contains(r.hub.env.PermissionKinds, kind) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count += by
+	switch {
+	case r.count > 0 && r.watches == nil:
+		for _, gvk := range r.hub.env.PermissionKinds {
+			r.watches = append(r.watches, hub.WatchKind(gvk, r.changed))
+		}
+	case r.count == 0:
+		for _, s := range r.watches {
+			s.Stop()
+		}
+		r.watches = nil
+	}
+}
+
+// changed makes forbidden watches retry. It ignores objects that existed when the watches
+// were refused.
+func (r *permissionWatcher) changed(key object.Key, c Cause) {
+	if key.Name == "" || c.Priority == Background {
+		return
+	}
+	for _, a := range r.hub.actorsOf(func(*kind) bool { return true }) {
+		if a.current().Reason == Forbidden {
+			a.kindChanged(KindAdded)
+		}
+	}
+}

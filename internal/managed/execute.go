@@ -1,0 +1,36 @@
+package managed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
+	"github.com/espalier-dev/espalier/internal/managed/port"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// execute carries out one step and adds its result to the state. It ends the reconcile if a
+// written object was changed meanwhile; the event of that change brings the next one.
+func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
+	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: r.LeaderUntil, Now: r.Now}
+	err := execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
+	switch {
+	case kube.IsStale(err) && !kube.IsKindNotServed(err):
+		return reconcile.Conflict()
+	case errors.Is(s.state.ObserveErr, port.ErrNotSynced):
+		return reconcile.Done()
+	case err != nil:
+		return r.report(ctx, s, operation.Failure(fmt.Errorf("%s: %w", step.Do, err)))
+	}
+	if step.Event.Reason != "" {
+		r.Events.Event(s.object, telemetry.Normal, step.Event.Reason, step.Event.Message)
+	}
+	if step.Do == operation.RemoveFinalizer && len(s.object.GetFinalizers()) == 0 {
+		return reconcile.Done() // it is gone; the reconcile of its binding deletes that
+	}
+	return reconcile.Result{}
+}

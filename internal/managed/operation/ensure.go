@@ -1,0 +1,176 @@
+package operation
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// ensure decides how the external resource comes to be as the managed resource wants it.
+func (s State) ensure() Step {
+	switch {
+	case !s.Resource.HasFinalizer:
+		return Step{Do: AddFinalizer}
+	case s.Binding == nil:
+		return s.createBinding()
+	case s.Binding.Shared && s.Resource.Policies.Exclusive():
+		return s.makeExclusive()
+	case s.ref() == "":
+		return s.create() // there is no identity to observe yet
+	}
+	if step, done := s.observe(); done {
+		return step
+	}
+	switch s.Observed.Presence {
+	case external.Absent:
+		return s.handleAbsent()
+	case external.Deleting:
+		return finish(resource.NameDeleting, "the external resource is being deleted, but not for this object", s.recheckInterval()).
+			with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable, Message: s.Observed.State})
+	default:
+	}
+	return s.handlePresent()
+}
+
+// handleAbsent decides about an external resource that does not exist. That a bound one is
+// gone counts only once the API shows the effects of all earlier calls.
+func (s State) handleAbsent() Step {
+	if s.Binding.Ref == "" {
+		return s.create()
+	}
+	if left := s.untilVisibleAfter(external.Create); left > 0 {
+		return s.awaitVisible(left).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Creating})
+	}
+	if !s.Resource.Policies.Allow(resource.ActionCreate) {
+		return s.create()
+	}
+	if s.Binding.AbsentSince == nil {
+		if s.Caps.Settle > 0 {
+			return s.updateBinding(func(b *binding.BindingSpec) {
+				at := metav1.NewMicroTime(s.Now)
+				b.AbsentSince = &at
+			})
+		}
+	} else if left := s.untilVisible(*s.Binding.AbsentSince); left > 0 {
+		return finish(resource.ReconcileError, "the external resource does not exist; waiting until the external API shows all recent changes", left).
+			with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
+	}
+	if s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit {
+		return s.identityNotChoosable().with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
+	}
+	if step, done := s.checkDisagreement(); done {
+		return step
+	}
+	step := s.updateBinding(func(b *binding.BindingSpec) {
+		b.Ref, b.Phase, b.AbsentSince, b.AbsentBefore = "", binding.BindingReserved, nil, nil
+	})
+	step.Event = Event{"ExternalResourceGone", fmt.Sprintf("the external resource %s was deleted, but not for this object; it is created again", s.Binding.Ref)}
+	return step
+}
+
+// create starts a creation, if the policies allow it.
+func (s State) create() Step {
+	switch {
+	case s.OperationErr != nil:
+		return Failure(s.OperationErr).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Creating})
+	case !s.Resource.Policies.Allow(resource.ActionCreate):
+		return finish(resource.ReconcileError, absentAndNotCreated, s.Resource.PollInterval).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
+	case s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit:
+		return s.identityNotChoosable()
+	case s.mayHaveLostBinding():
+		return s.recoverBinding()
+	case s.Binding.AbsentBefore == nil:
+		return s.updateBinding(func(b *binding.BindingSpec) {
+			at := metav1.NewMicroTime(s.Now)
+			b.AbsentBefore = &at
+		})
+	}
+	return s.openOperation(external.Create, binding.BindingCreating)
+}
+
+// handlePresent decides about an external resource that exists.
+func (s State) handlePresent() Step {
+	b := s.Binding
+	switch {
+	case b.Phase == binding.BindingReserved || b.Ref == "":
+		return s.adopt()
+	case s.isForeign():
+		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s; it is not changed", b.Ref, s.Observed.Mark.Owner), s.recheckInterval())
+	case s.ReservationMissing && !s.IdentityReserved && s.IdentityReservedBy != nil:
+		return s.reservedBy(s.IdentityReservedBy).with(s.readyCondition())
+	case s.ReservationMissing && !s.IdentityReserved:
+		return Step{Do: ReserveIdentity, Ref: external.Ref(b.Ref)}
+	case b.AbsentSince != nil:
+		return s.updateBinding(func(b *binding.BindingSpec) { b.AbsentSince = nil })
+	case s.Resource.ExternalName != b.Ref && !s.ExternalNameSet:
+		return s.setExternalName()
+	}
+	if step, done := s.checkDuplicates(); done {
+		return step
+	}
+	switch {
+	case len(s.Observed.LateInit) > 0 && s.Resource.Policies.Allow(resource.ActionLateInitialize) && !s.LateInitialized:
+		return Step{Do: LateInitialize}
+	case len(s.Observed.Connection) > 0 && !s.ConnectionPublished:
+		return Step{Do: PublishConnection}
+	case s.OperationErr != nil:
+		return Failure(s.OperationErr).with(s.readyCondition())
+	case s.Observed.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
+		return s.openOperationOnce(external.Update, binding.BindingUpdating).with(s.readyCondition())
+	case s.Observed.UpToDate == external.CannotTell && s.Observed.Ready != external.Yes:
+		return s.awaitChange()
+	}
+	after := s.Resource.PollInterval
+	if s.Binding.Doubted != nil && s.mayDuplicate() {
+		after = min(after, s.untilDuplicatesVisible())
+	}
+	return Step{
+		Do: Finish, After: after, Ready: s.readyCondition(),
+		Synced: syncedCondition(metav1.ConditionTrue, resource.ReconcileSuccess, s.driftMessage()),
+	}
+}
+
+// driftMessage describes a difference that the policies do not allow to correct.
+func (s State) driftMessage() string {
+	if s.Observed.UpToDate == external.No {
+		return "the external resource differs, and spec.managementPolicies does not allow updating it: " + s.Observed.Diff
+	}
+	return ""
+}
+
+// setExternalName writes the bound identity into the external-name annotation.
+func (s State) setExternalName() Step {
+	step := Step{Do: SetExternalName, Ref: external.Ref(s.Binding.Ref)}
+	if was := s.Resource.ExternalName; was != "" {
+		step.Event = Event{"ExternalNameRestored", fmt.Sprintf("the annotation %s was %q and is set back to %q, the bound identity", resource.ExternalNameAnnotation, was, s.Binding.Ref)}
+	}
+	return step
+}
+
+// readyCondition is the Ready condition as the external resource was observed.
+func (s State) readyCondition() Condition {
+	message := s.Observed.Message
+	if message == "" {
+		message = s.Observed.State
+	}
+	switch s.Observed.Ready {
+	case external.Yes:
+		return Condition{Status: metav1.ConditionTrue, Reason: resource.Available}
+	case external.No:
+		return Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable, Message: message}
+	default:
+		return Condition{Status: metav1.ConditionUnknown, Reason: resource.Unavailable, Message: message}
+	}
+}
+
+const absentAndNotCreated = "the external resource does not exist, and spec.managementPolicies does not allow creating it"
+
+// identityNotChoosable ends the reconcile if the annotation names a resource that does not
+// exist, and that cannot be created since the provider assigns identities.
+func (s State) identityNotChoosable() Step {
+	return finish(resource.ReconcileError, fmt.Sprintf("there is no external resource %s, and the external API assigns identities itself, so it cannot be created under this one", s.ref()), s.Resource.PollInterval)
+}

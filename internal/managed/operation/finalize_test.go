@@ -1,0 +1,128 @@
+package operation_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+)
+
+// digestOfNothing is how a binding remembers a call without content: the first half
+// of its SHA-256.
+const digestOfNothing = "e3b0c44298fc1c149afbf4c8996fb924"
+
+// TestADeletionIsNotRepeatedAtOnce sees that a pass ends that has deleted, whatever
+// the external API shows: it would go round otherwise.
+func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
+	now := metav1.NewMicroTime(start)
+	cases := map[string]struct {
+		failed *external.OpError
+		ended  *metav1.MicroTime
+		want   operation.Do
+	}{
+		"what wasn't deleted is":                         {want: operation.UpdateBinding},
+		"what was deleted just now is waited for":        {ended: &now, want: operation.Finish},
+		"what was deleted long ago and is there is":      {ended: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.UpdateBinding},
+		"what couldn't be deleted is left for this pass": {failed: &external.OpError{Class: external.Failed, Code: "InUse"}, want: operation.Finish},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(external.Caps{}, 0, policies("*"))
+			l.resource.Deleting, l.resource.HasFinalizer = true, true
+			b := &binding.BindingSpec{Ref: "a", Phase: binding.BindingDeleting}
+			if tc.ended != nil {
+				b.Ended = &binding.BindingEnded{Verb: string(external.Delete), Request: digestOfNothing, At: *tc.ended}
+			}
+			got := operation.Next(operation.State{
+				Resource: l.resource, Now: start, OperationErr: tc.failed, Binding: b, Caps: external.Caps{Settle: time.Second},
+				Requests: map[external.Verb]external.Request{external.Delete: nil},
+				Observed: &external.Observation{Presence: external.Present, Ref: "a"},
+			})
+			if got.Do != tc.want {
+				t.Errorf("it does %s", got.Do)
+			}
+			if got.Do == operation.Finish && got.After == 0 && got.Err == nil {
+				t.Error("nothing brings another pass")
+			}
+		})
+	}
+}
+
+// TestWhatNeverGotItsPlaceCanGo is about one of two managed resources that are after
+// the same external resource: the other has it.
+func TestWhatNeverGotItsPlaceCanGo(t *testing.T) {
+	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Namespace: "other", Name: "a"}, Phase: binding.BindingBound, Ref: "a"}
+	key := binding.BindingKey{Scope: "here", Type: "thing"}
+	cases := map[string]operation.State{
+		"named by us": {Caps: external.Caps{}, Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, ReservedBy: other},
+		"named by it": {
+			Caps: external.Caps{Naming: external.ProviderAssigned}, Key: external.Key{Scope: "here", Type: "thing"}, IdentityReservedBy: other,
+			Observed: &external.Observation{Presence: external.Present, Ref: "a"},
+			Binding:  &binding.BindingSpec{Key: key, Mark: "m", Phase: binding.BindingReserved, Explicit: true},
+		},
+	}
+	for name, s := range cases {
+		t.Run(name, func(t *testing.T) {
+			s.Resource, s.Now = operation.Resource{HasFinalizer: true, Deleting: true, DeletesExternal: true, ExternalName: "a"}, start
+			step := operation.Next(s)
+			if released := step.Do == operation.UpdateBinding && step.Binding.Phase == binding.BindingReleased; step.Do != operation.RemoveFinalizer && !released {
+				t.Errorf("it stays as long as the other has it: %s %s", step.Do, step.Synced.Reason)
+			}
+		})
+	}
+}
+
+// TestATombstoneThatSaysNoTime is about one that somebody has written by hand.
+func TestATombstoneThatSaysNoTime(t *testing.T) {
+	b := binding.BindingSpec{Phase: binding.BindingTombstone}
+	if step := operation.Expire(b, metav1.NewMicroTime(start)); step.Do != operation.DeleteBinding {
+		t.Errorf("it expires by %s", step.Do)
+	}
+	if step := operation.Next(operation.State{Resource: operation.Resource{Deleting: true}, Now: start, Binding: &b}); step.Do != operation.DeleteBinding {
+		t.Errorf("its resource goes by %s", step.Do)
+	}
+	if step := operation.Next(operation.State{Resource: operation.Resource{HasFinalizer: true}, Now: start, ReservedBy: &b}); step.Do != operation.Finish {
+		t.Errorf("who waits for it does %s", step.Do)
+	}
+}
+
+// TestWhatIsKeptOfOneThatWasTakenAway is about managed resources that have gone without
+// their bindings having been seen to: by force.
+func TestWhatIsKeptOfOneThatWasTakenAway(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	open := &binding.BindingOperation{Verb: "Update", Attempt: 3, StartedAt: at}
+	cases := map[string]struct {
+		b    binding.BindingSpec
+		want operation.Do
+	}{
+		"a name that is taken stays so":                         {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a"}, operation.UpdateBinding},
+		"and goes on doing so":                                  {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a"}, operation.Finish},
+		"what was shared keeps nobody from anything":            {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a", Shared: true}, operation.DeleteBinding},
+		"also when it was being changed":                        {binding.BindingSpec{Phase: binding.BindingUpdating, Ref: "a", Shared: true, Operation: open}, operation.DeleteBinding},
+		"and when it was taken for somebody's before":           {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a", Shared: true}, operation.DeleteBinding},
+		"what was never asked for isn't there":                  {binding.BindingSpec{Phase: binding.BindingReserved}, operation.DeleteBinding},
+		"what is being made without an answer stays somebody's": {binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at}}, operation.UpdateBinding},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if step := operation.Expire(tc.b, at); step.Do != tc.want {
+				t.Errorf("it expires by %s", step.Do)
+			}
+		})
+	}
+}
+
+// TestWhoKeepsAResourceIsNamed looks at one that others' finalizers keep.
+func TestWhoKeepsAResourceIsNamed(t *testing.T) {
+	l := newLife(external.Caps{}, 0, policies("*"))
+	l.resource.Deleting, l.resource.HasFinalizer, l.resource.OtherFinalizers = true, true, []string{"example.com/hold", "example.com/guard"}
+	got := operation.Next(operation.State{Resource: l.resource, Now: start, Binding: &binding.BindingSpec{Ref: "a", Phase: binding.BindingBound}})
+	if got.Do != operation.Finish || !strings.Contains(got.Synced.Message, "example.com/hold, example.com/guard") {
+		t.Errorf("it does %s and says %q", got.Do, got.Synced.Message)
+	}
+}

@@ -1,0 +1,77 @@
+package operation_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// TestNothingIsAskedOfAnotherPlace is about a configuration, or a spec, that points
+// elsewhere than where the external resource is: what is there, or isn't, says nothing
+// about it.
+func TestNothingIsAskedOfAnotherPlace(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	open := func(verb external.Verb) *binding.BindingOperation {
+		return &binding.BindingOperation{Verb: string(verb), Attempt: 1, StartedAt: at}
+	}
+	cases := map[string]struct {
+		deleting, keeps bool
+		operation       *binding.BindingOperation
+		key             external.Key
+		released        bool
+	}{
+		"it isn't deleted there":                {deleting: true, key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"nor is what has another name":          {deleting: true, key: external.Key{Scope: "here", Type: "thing", Name: "b"}},
+		"it isn't made there":                   {operation: open(external.Create), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"it isn't updated there":                {operation: open(external.Update), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"a deletion isn't gone on with there":   {deleting: true, operation: open(external.Delete), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"what is to stay can be let go of":      {deleting: true, keeps: true, released: true, key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"but not while a creation is not known": {deleting: true, keeps: true, operation: open(external.Create), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := operation.State{
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: !tc.keeps, Deleting: tc.deleting, ExternalName: "a"}, Now: start,
+				Key: tc.key, KeyFrom: "a", Requests: map[external.Verb]external.Request{},
+				Binding: &binding.BindingSpec{
+					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Attempts: 1, Operation: tc.operation,
+				},
+			}
+			step := operation.Next(s)
+			if tc.released {
+				if step.Do != operation.UpdateBinding || step.Binding.Phase != binding.BindingReleased {
+					t.Errorf("the next step is %s", step.Do)
+				}
+				return
+			}
+			if step.Do != operation.Finish || step.Synced.Reason != resource.Conflict {
+				t.Errorf("the next step is %s %+v", step.Do, step.Synced)
+			}
+		})
+	}
+}
+
+// TestALostNameIsPutBack is about an annotation that somebody has taken off, of a
+// resource that isn't called like its object.
+func TestALostNameIsPutBack(t *testing.T) {
+	for _, deleting := range []bool{false, true} {
+		s := operation.State{
+			Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: deleting}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+			Binding: &binding.BindingSpec{
+				Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "theirs"}, Mark: "m", Phase: binding.BindingBound, Ref: "theirs", Attempts: 1,
+			},
+		}
+		if step := operation.Next(s); step.Do != operation.SetExternalName || step.Ref != "theirs" {
+			t.Fatalf("deleting: %t: the next step is %s %+v", deleting, step.Do, step.Synced)
+		}
+		s.Resource.ExternalName, s.ExternalNameSet = "theirs", true
+		if step := operation.Next(s); step.Do != operation.Finish || step.After == 0 || step.Synced.Reason != "" {
+			t.Errorf("deleting: %t: the next step is %s %+v", deleting, step.Do, step.Synced)
+		}
+	}
+}

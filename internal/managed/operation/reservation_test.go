@@ -1,0 +1,39 @@
+package operation_test
+
+import (
+	"testing"
+
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// TestALostReservationIsMadeAgain is about a bound identity whose reservation somebody has deleted.
+func TestALostReservationIsMadeAgain(t *testing.T) {
+	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Name: "b"}, Phase: binding.BindingBound, Ref: "id-1"}
+	cases := map[string]struct {
+		state  func(*operation.State)
+		do     operation.Do
+		reason string
+	}{
+		"it is reserved":                 {state: func(*operation.State) {}, do: operation.Finish, reason: resource.ReconcileSuccess},
+		"it is missing":                  {state: func(s *operation.State) { s.ReservationMissing = true }, do: operation.ReserveIdentity},
+		"it was missing":                 {state: func(s *operation.State) { s.ReservationMissing, s.IdentityReserved = true, true }, do: operation.Finish, reason: resource.ReconcileSuccess},
+		"another has taken the identity": {state: func(s *operation.State) { s.ReservationMissing, s.IdentityReservedBy = true, other }, do: operation.Finish, reason: resource.NameReserved},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := operation.State{
+				Caps:     external.Caps{Naming: external.ProviderAssigned},
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, ExternalName: "id-1"}, Now: start, MarkOwner: "us", Key: external.Key{Scope: "here", Type: "thing"},
+				Observed: &external.Observation{Presence: external.Present, Ref: "id-1", Ready: external.Yes, UpToDate: external.Yes, Mark: &external.Mark{ID: "m", Owner: "us"}},
+				Binding:  &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "u"}, Mark: "m", Phase: binding.BindingBound, Ref: "id-1"},
+			}
+			tc.state(&s)
+			if step := operation.Next(s); step.Do != tc.do || step.Synced.Reason != tc.reason {
+				t.Errorf("the next step is %s %+v", step.Do, step.Synced)
+			}
+		})
+	}
+}

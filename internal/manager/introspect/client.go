@@ -1,0 +1,100 @@
+package introspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	watchesPath = "/watches"
+
+	askLimit    = 10 * time.Second
+	answerLimit = 64 << 20 // bytes: room for more than a hundred thousand watches
+)
+
+// NotListeningError says that no program listens on a socket.
+type NotListeningError struct{ Socket string }
+
+func (e *NotListeningError) Error() string { return "no program listens on " + e.Socket }
+
+// ListWatches returns the watches of the program that listens on a socket. If none does, the
+// error is a NotListeningError. It refuses a socket in a directory that other users can write
+// to: any of them could be listening.
+func ListWatches(ctx context.Context, path string) ([]Watch, error) {
+	path, err := socketPath(path)
+	if err != nil {
+		return nil, err
+	}
+	err = checkPrivate(filepath.Dir(path), os.Getuid())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &NotListeningError{path}
+	}
+	if err != nil {
+		return nil, err
+	}
+	response, err := get(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, &NotListeningError{path}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list watches from %s: %w", path, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: the program that listens there responded %s; it may be another version of espalier", path, response.Status)
+	}
+	watches, err := decode(response.Body, answerLimit)
+	if err != nil {
+		return nil, fmt.Errorf("list watches from %s: %w", path, err)
+	}
+	return watches, nil
+}
+
+func get(ctx context.Context, socket string) (*http.Response, error) {
+	client := http.Client{
+		Timeout: askLimit, // until the response is read
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			},
+		},
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://espalier"+watchesPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return nil, wrapped.Err // without the URL, which is artificial
+	}
+	return response, err
+}
+
+// decode reads a response of at most limit bytes.
+func decode(from io.Reader, limit int64) ([]Watch, error) {
+	raw, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, fmt.Errorf("the response is longer than %d bytes", limit)
+	}
+	var watches []Watch
+	if err := json.Unmarshal(raw, &watches); err != nil {
+		return nil, fmt.Errorf("the response is not a list of watches: %w", err)
+	}
+	return watches, nil
+}

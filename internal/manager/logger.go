@@ -1,0 +1,59 @@
+package manager
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// PodNamespace returns the namespace of the pod that this program runs in, or "default"
+// outside of a pod or without a service account.
+func PodNamespace() string {
+	raw, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if name := strings.TrimSpace(string(raw)); err == nil && name != "" {
+		return name
+	}
+	return "default"
+}
+
+var libraries sync.Once
+
+// LogFormat is the format of log lines.
+type LogFormat string
+
+// The formats: lines of key=value, and lines that are JSON objects.
+const (
+	LogText LogFormat = "text"
+	LogJSON LogFormat = "json"
+)
+
+// ParseLogFormat returns the format of a name. The error names the flag --log-format.
+func ParseLogFormat(name string) (LogFormat, error) {
+	if f := LogFormat(name); f == LogText || f == LogJSON {
+		return f, nil
+	}
+	return "", fmt.Errorf("--log-format must be %s or %s, not %q", LogText, LogJSON, name)
+}
+
+// NewLogger returns a logger that writes lines in a format. The first logger becomes that of
+// klog and controller-runtime, which have one for the whole process.
+func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
+	var handler slog.Handler = slog.NewTextHandler(to, options)
+	if format == LogJSON {
+		handler = slog.NewJSONHandler(to, options)
+	}
+	log := logr.FromSlogHandler(handler)
+	libraries.Do(func() {
+		klog.SetLogger(log)
+		ctrl.SetLogger(log)
+	})
+	return log
+}

@@ -1,0 +1,80 @@
+// Package observe turns objects into what `espalier tree` and `espalier blockers` show: the
+// tree of an instance, with what each node waits for. It reads nothing: objects and the time
+// come in; a tree, rows and texts go out.
+//
+// Pure: it decides from values alone.
+package observe
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// ClusterState holds the objects that trees are built from. They may be shared with caches
+// and are not changed.
+type ClusterState struct {
+	// Root is the root of the tree; nil if it does not exist.
+	Root *unstructured.Unstructured
+	// Roots are the roots of all trees, sorted: Root alone or, with AllOfKind, all objects
+	// of a kind, of which there may be none.
+	Roots     []*unstructured.Unstructured
+	AllOfKind bool
+	// Instances holds the instances of each definition, by the definition's UID.
+	Instances map[types.UID][]*unstructured.Unstructured
+	// Children holds the children of each instance, by the id of its ApplySet.
+	Children map[string][]*unstructured.Unstructured
+	// Definitions holds the definitions of the instances' kinds that could be read.
+	Definitions map[types.NamespacedName]*unstructured.Unstructured
+}
+
+// Gone reports whether the root of the tree does not exist any more.
+func (w ClusterState) Gone() bool { return w.Root == nil && !w.AllOfKind }
+
+// instances returns a definition's instances without those that are below another one, as
+// the composite of a claim is.
+func (w ClusterState) instances(definition *unstructured.Unstructured) []*unstructured.Unstructured {
+	all := w.Instances[definition.GetUID()]
+	listed := make(map[object.Key]bool, len(all))
+	for _, o := range all {
+		listed[object.KeyOf(o)] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
+		parent, _, ok := inventory.InstanceOf(o)
+		return ok && listed[parent]
+	})
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
+	return out
+}
+
+// ApplySet returns the id of an instance's ApplySet, which its children's labels name; empty
+// for an object that is not an instance, or has no ApplySet yet.
+func ApplySet(o *unstructured.Unstructured) string {
+	return o.GetLabels()[v1alpha1.ApplySetIDLabel]
+}
+
+// children returns the children of an instance in the order in which they are applied.
+func (w ClusterState) children(o *unstructured.Unstructured) []*unstructured.Unstructured {
+	id := ApplySet(o)
+	if id == "" {
+		return nil
+	}
+	return slices.SortedFunc(slices.Values(w.Children[id]), func(a, b *unstructured.Unstructured) int {
+		if d := inventory.Layer(a) - inventory.Layer(b); d != 0 {
+			return d
+		}
+		if d := strings.Compare(inventory.Node(a), inventory.Node(b)); d != 0 {
+			return d
+		}
+		if x, y := inventory.ItemOf(a), inventory.ItemOf(b); x != nil && y != nil && x.Index != y.Index {
+			return x.Index - y.Index
+		}
+		return object.KeyOf(a).Compare(object.KeyOf(b))
+	})
+}
