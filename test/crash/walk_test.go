@@ -73,7 +73,8 @@ func (j drawnGraph) sweep(t *testing.T, config *rest.Config, w *testkit.Cluster)
 	w.AwaitReady(t, suite.RGD, "", strings.ToLower(j.kind().Kind))
 	fresh, ns := testkit.Namespace(t, config), testkit.Namespace(t, config)
 	j.apply(t, w, fresh, j.specs[0])
-	want := j.outcome(w.AwaitReady(t, j.kind(), fresh, "x"), j.children(t, w, fresh))
+	wantInstance := j.outcome(w.AwaitReady(t, j.kind(), fresh, "x"))
+	wantChildren := j.outcome(j.children(t, w, fresh)...)
 	stop()
 
 	for i, spec := range j.specs {
@@ -93,17 +94,23 @@ func (j drawnGraph) sweep(t *testing.T, config *rest.Config, w *testkit.Cluster)
 
 	stop = steps.Run(t, config)
 	w.AwaitReady(t, j.kind(), ns, "x")
-	var got []string
+	const differs = "back at the first spec the cluster differs (-of a new instance +of this one):\n%s"
 	err = testkit.AwaitList(t.Context(), w.Resource(t, suite.ConfigMap, ns), metav1.ListOptions{LabelSelector: "kro.run/owned"}, func(objects map[string]*unstructured.Unstructured) error {
-		got = j.outcome(w.Get(t, j.kind(), ns, "x"), slices.Collect(maps.Values(objects)))
-		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("back at the first spec the cluster differs (-of a new instance +of this one):\n%s", diff)
+		if diff := cmp.Diff(wantChildren, j.outcome(slices.Collect(maps.Values(objects))...)); diff != "" {
+			return fmt.Errorf(differs, diff)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The status follows the children: it still lists those whose deletion has just been observed.
+	w.Await(t, j.kind(), ns, "x", func(o *unstructured.Unstructured) error {
+		if diff := cmp.Diff(wantInstance, j.outcome(o)); diff != "" {
+			return fmt.Errorf(differs, diff)
+		}
+		return nil
+	})
 	stop()
 	j.expectNoWrites(t, config, w, fresh, ns)
 	return crashes
@@ -186,10 +193,10 @@ func awaitReadyOrCrash(ctx context.Context, crashed <-chan struct{}, of dynamic.
 	}
 }
 
-// outcome is an instance and its children without what differs between instances.
-func (j drawnGraph) outcome(instance *unstructured.Unstructured, children []*unstructured.Unstructured) []string {
+// outcome describes objects without what differs between instances.
+func (j drawnGraph) outcome(objects ...*unstructured.Unstructured) []string {
 	var out []string
-	for _, o := range append(children, instance) {
+	for _, o := range objects {
 		labels, annotations := o.GetLabels(), o.GetAnnotations()
 		for _, own := range []string{"kro.run/instance-id", "kro.run/instance-namespace", "applyset.kubernetes.io/part-of", "applyset.kubernetes.io/id"} {
 			delete(labels, own)
