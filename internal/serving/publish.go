@@ -21,7 +21,8 @@ import (
 // Publisher writes CustomResourceDefinitions.
 type Publisher struct {
 	Cluster *kube.Client
-	// Published is called with each CustomResourceDefinition that was written, before its event arrives.
+	// Published is called with each CustomResourceDefinition that was written or found, before its event arrives. A watch
+	// that breaks before then delivers neither this event nor that of the deletion.
 	Published func(*apiextensionsv1.CustomResourceDefinition)
 }
 
@@ -190,7 +191,11 @@ func (p Publisher) Find(ctx context.Context, name string) (*apiextensionsv1.Cust
 	if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 	}
-	return crd.Decode(o)
+	found, err := crd.Decode(o)
+	if err == nil {
+		p.Published(found)
+	}
+	return found, err
 }
 
 // Delete deletes a CustomResourceDefinition, unless it is going already.

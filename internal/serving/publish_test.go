@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -63,5 +65,28 @@ func TestARefusalToPublishIsReportedAndRetried(t *testing.T) {
 				t.Errorf("it doesn't say why: %s", readiness.Message)
 			}
 		})
+	}
+}
+
+// TestWhatIsFoundIsPublished has another client's CustomResourceDefinition hold a name that the
+// cache does not know: its deletion is noticed only if it is in the cache.
+func TestWhatIsFoundIsPublished(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		foreign := apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "foreign"}}
+		foreign.TypeMeta = metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(foreign)
+	}))
+	defer server.Close()
+	var published []types.UID
+	p := serving.Publisher{
+		Cluster:   kube.NewClient(dynamic.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), known{}),
+		Published: func(c *apiextensionsv1.CustomResourceDefinition) { published = append(published, c.UID) },
+	}
+	if found, err := p.Find(t.Context(), "x"); err != nil || found.UID != "foreign" {
+		t.Fatalf("got %v, %v", found, err)
+	}
+	if !slices.Equal(published, []types.UID{"foreign"}) {
+		t.Errorf("published %v", published)
 	}
 }

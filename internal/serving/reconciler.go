@@ -41,7 +41,7 @@ type Config struct {
 	Engine  *queue.Engine
 	Events  telemetry.Recorder
 	Now     func() time.Time
-	// Published is called with each CustomResourceDefinition that was written, before its event arrives.
+	// Published is as in Publisher.
 	Published func(*apiextensionsv1.CustomResourceDefinition)
 	// Held wraps the reconciler of instances, so that it does nothing while there is a Hold. Definitions themselves are
 	// reconciled all the same.
