@@ -24,8 +24,8 @@ type kinds struct {
 	Options
 
 	mu sync.Mutex
-	// composites has the reconciler of each composite kind.
-	composites map[schema.GroupKind]*composite.Served
+	// composites are the reconcilers of the composite kinds that are served.
+	composites map[definition.Served]*composite.Served
 }
 
 func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) definition.Served {
@@ -33,15 +33,20 @@ func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVe
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.composites == nil {
-		k.composites = map[schema.GroupKind]*composite.Served{}
+		k.composites = map[definition.Served]*composite.Served{}
 	}
-	k.composites[kind.GroupKind()] = served
+	k.composites[served] = served
 	return served
 }
 
+func (k *kinds) Stopped(served definition.Served) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.composites, served)
+}
+
 // functionChanged enqueues all composites whose compositions call a function, with low
-// priority. Kinds that aren't served any more stay in the map; the engine ignores their
-// objects.
+// priority.
 func (k *kinds) functionChanged(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

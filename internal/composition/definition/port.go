@@ -15,6 +15,8 @@ import (
 type Kinds interface {
 	Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) Served
 	Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) Served
+	// Stopped is called when the controller of a Served has stopped.
+	Stopped(Served)
 }
 
 // Served reconciles the objects of one kind.

@@ -32,7 +32,10 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 			m.served = make(d, kind, func() { r.Wake(key) })
 			r.setCompositions(m, d, mark)
 			return r.Engine.Start(kind, r.Held(kind, m.served), func() { r.Wake(key) })
-		}, func() { m.served, m.compositionsMark = nil, "" })
+		}, func() {
+			r.Runners.Stopped(m.served)
+			m.served, m.compositionsMark = nil, ""
+		})
 		return
 	}
 	if r.setCompositions(m, d, mark) {

@@ -217,6 +217,12 @@ func TestADefinitionWithoutItsKindIsDeleted(t *testing.T) {
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains")))
 	removeFinalizer(t, c, c.kind("App"), c.NS, "a")
 	c.AwaitGone(t, definition, "", c.name("apps"))
+	c.port.await(t, c.kind("App"), func(s *servedKind) error {
+		if !s.stopped {
+			return errors.New("nobody was told that its controller has stopped")
+		}
+		return nil
+	})
 }
 
 // TestADeletedKindOfADefinitionIsRecreated with what serves it.

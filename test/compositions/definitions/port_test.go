@@ -48,6 +48,10 @@ func (p *recordingKinds) Claim(d *v1.CompositeResourceDefinition, kind schema.Gr
 	return p.serve(d, kind, wake, v1.ClaimFinalizer)
 }
 
+func (p *recordingKinds) Stopped(s compositiondefinition.Served) {
+	p.change(func() { s.(*servedKind).stopped = true })
+}
+
 func (p *recordingKinds) serve(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), finalizer string) *servedKind {
 	s := &servedKind{port: p, of: d, kind: kind, wake: wake, finalizer: finalizer, passes: map[string]int{}}
 	p.change(func() { p.served = append(p.served, s) })
@@ -111,6 +115,7 @@ type servedKind struct {
 	finalizer string
 	used      []compositiondefinition.Snapshot
 	passes    map[string]int
+	stopped   bool
 }
 
 func (s *servedKind) SetSnapshot(snapshot compositiondefinition.Snapshot) {
