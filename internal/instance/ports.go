@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // Cluster is the API server. A *kube.Client is one, and its comments are the contract: each
@@ -104,7 +105,7 @@ type ChildCache interface {
 type InstanceCache interface {
 	Cache
 	Served
-	RecordGone(kind schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
+	writer.Caches
 }
 
 // Served reads the instances, and what their watch knows of their deletion.

@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // tearDown removes the children of an instance that is being deleted, in reverse order, and then
@@ -171,7 +172,9 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 // refused.
 func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) reconcile.Result {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
-	answer, err := r.Cluster.RemoveFinalizers(ctx, s.instance, ours, v1alpha1.InstanceManager)
+	o := &writer.Object{Unstructured: s.instance}
+	w := writer.Writer{Cluster: r.Cluster, Caches: r.Instances, Manager: v1alpha1.InstanceManager}
+	gone, err := w.Release(ctx, o, ours...)
 	if kube.IsStale(err) {
 		return reconcile.Done()
 	}
@@ -183,12 +186,10 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) re
 		logr.FromContextOrDiscard(ctx).Info("the finalizer cannot be removed", "reason", reason, "message", message)
 		return reconcile.Result{}
 	}
-	if len(answer.GetFinalizers()) > 0 {
-		r.Instances.Record(answer, watch.Subscriber{Key: s.key})
-		s.memory.updateAttempts(answer, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{FirstSeen: r.Now()} })
+	if !gone {
+		s.memory.updateAttempts(o.Unstructured, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{FirstSeen: r.Now()} })
 		return reconcile.RequeueAfter(finalizerDelay)
 	}
-	r.Instances.RecordGone(r.Kind, s.key.Namespace, s.key.Name, string(s.instance.GetUID()), watch.Subscriber{Key: s.key})
 	r.Children.Forget(watch.Subscriber{Key: s.key})
 	r.Layers.Forget(s.instance.GetUID())
 	r.memories.forget(s.key)

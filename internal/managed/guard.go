@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/writer"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -28,7 +28,7 @@ type Guard struct {
 	Default bool
 	// UserKinds are the kinds of managed resources that refer to configurations.
 	UserKinds []schema.GroupVersionKind
-	Configs   Configs
+	Configs   writer.Cluster
 	Cache     Cache
 	Watch     func(watch.Subscriber) Lease
 	Events    telemetry.Recorder
@@ -43,14 +43,11 @@ func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result 
 		g.Cache.Forget(subscriber)
 		return reconcile.Done()
 	}
-	hasFinalizer := slices.Contains(o.GetFinalizers(), resource.ConfigFinalizer)
-	switch {
-	case o.GetDeletionTimestamp() == nil && !hasFinalizer:
-		_, err := g.Cache.Write(o, subscriber, func() (*unstructured.Unstructured, error) {
-			return g.Configs.SetFinalizers(ctx, o, append(slices.Clone(o.GetFinalizers()), resource.ConfigFinalizer), Manager)
-		})
-		return writeResult(key, err)
-	case o.GetDeletionTimestamp() == nil || !hasFinalizer:
+	config := &writer.Object{Unstructured: o}
+	if o.GetDeletionTimestamp() == nil {
+		return g.writer().AddFinalizers(ctx, config, resource.ConfigFinalizer).OrDone()
+	}
+	if !slices.Contains(o.GetFinalizers(), resource.ConfigFinalizer) {
 		return reconcile.Done()
 	}
 	lease := g.Watch(subscriber)
@@ -58,37 +55,31 @@ func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result 
 	users, known := g.findUsers(lease, key)
 	switch {
 	case len(users) > 0:
-		return g.reportUsers(ctx, o, subscriber, users)
+		return g.reportUsers(ctx, config, users)
 	case !known:
 		return reconcile.Done() // the watch enqueues it once it is synced
 	}
-	_, err := g.Cache.Write(o, subscriber, func() (*unstructured.Unstructured, error) {
-		return g.Configs.RemoveFinalizers(ctx, o, []string{resource.ConfigFinalizer}, Manager)
-	})
-	return writeResult(key, err)
+	return g.writer().RemoveFinalizers(ctx, config, resource.ConfigFinalizer).OrDone()
 }
 
-func writeResult(key object.Key, err error) reconcile.Result {
-	if err != nil && !kube.IsStale(err) {
-		return reconcile.Fail(fmt.Errorf("protect %s: %w", key, err))
-	}
-	return reconcile.Done()
+func (g *Guard) writer() writer.Writer {
+	return writer.Writer{Cluster: g.Configs, Caches: g.Cache, Events: g.Events, Manager: Manager, StatusManager: Manager}
 }
 
 // findUsers names the managed resources that refer to a configuration, and reports whether
 // all kinds could be read.
-func (g *Guard) findUsers(lease Lease, key object.Key) (findUsers []string, known bool) {
+func (g *Guard) findUsers(lease Lease, key object.Key) (users []string, known bool) {
 	known = true
 	for _, kind := range g.UserKinds {
 		all, state := lease.Matching(kind, key.Namespace, labels.Everything())
 		known = known && state.Phase == watch.Synced
 		for _, o := range all {
 			if g.refersTo(o, key.Name) {
-				findUsers = append(findUsers, fmt.Sprintf("%s %s/%s", kind.Kind, o.GetNamespace(), o.GetName()))
+				users = append(users, fmt.Sprintf("%s %s/%s", kind.Kind, o.GetNamespace(), o.GetName()))
 			}
 		}
 	}
-	return findUsers, known
+	return users, known
 }
 
 // refersTo reports whether a managed resource refers to a configuration of this kind.
@@ -100,20 +91,15 @@ func (g *Guard) refersTo(o *unstructured.Unstructured, config string) bool {
 
 // reportUsers writes into the status which managed resources keep a configuration that is
 // being deleted, and records one event.
-func (g *Guard) reportUsers(ctx context.Context, o *unstructured.Unstructured, subscriber watch.Subscriber, users []string) reconcile.Result {
+func (g *Guard) reportUsers(ctx context.Context, config *writer.Object, users []string) reconcile.Result {
 	text := "the configuration is not deleted while it is used by " + users[0]
 	if len(users) > 1 {
 		text += fmt.Sprintf(" and %d more", len(users)-1)
 	}
-	before, _, _ := unstructured.NestedString(o.Object, "status", "message")
-	if before == text {
-		return reconcile.Done()
+	before, _, _ := unstructured.NestedString(config.Object, "status", "message")
+	wrote, out := g.writer().WriteStatus(ctx, config, map[string]any{"users": int64(len(users)), "message": text})
+	if wrote && before == "" {
+		g.Events.Event(config.Unstructured, telemetry.Warning, "InUse", text)
 	}
-	_, err := g.Cache.Write(o, subscriber, func() (*unstructured.Unstructured, error) {
-		return g.Configs.WriteStatus(ctx, o, map[string]any{"users": int64(len(users)), "message": text}, Manager)
-	})
-	if err == nil && before == "" {
-		g.Events.Event(o, telemetry.Warning, "InUse", text)
-	}
-	return writeResult(subscriber.Key, err)
+	return out.OrDone()
 }

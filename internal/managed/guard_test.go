@@ -53,7 +53,7 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 			"it is said once",
 			func(c *fakekube.Cluster) {
 				c.Change(key, deleted)
-				c.Change(key, set(inUse, "status", "message"))
+				c.Change(key, set(map[string]any{"message": inUse, "users": int64(1)}, "status"))
 			}, nil, nil, inUse, nil, nil,
 		},
 		"deleted, and used by more": {

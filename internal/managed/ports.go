@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // Bindings reads and writes Bindings on the API server. *kube.Client implements it and
@@ -22,9 +23,8 @@ type Bindings interface {
 
 // Resources writes managed resources; *kube.Client does.
 type Resources interface {
+	writer.Cluster
 	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
-	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
-	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
 }
 
 // Secrets applies connection secrets; *kube.Client does.
@@ -33,20 +33,13 @@ type Secrets interface {
 	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
 }
 
-// Configs writes configurations of providers; *kube.Client does.
-type Configs interface {
-	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
-	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
-	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
-}
-
 // Cache holds the objects that are served, and records the answers to writes; *watch.Hub
 // implements it.
 type Cache interface {
+	writer.Caches
 	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
 	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
-	Record(o *unstructured.Unstructured, writer watch.Subscriber)
 }
 
 // Lease reads from caches. Once it is committed, a change of what was read enqueues its

@@ -2,7 +2,6 @@ package managed
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"time"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/writer"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -49,17 +47,13 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 	if o := s.state.Observed; o != nil && o.Presence == external.Present && o.AtProvider != nil && isBound(s, step) {
 		next["atProvider"] = o.AtProvider
 	}
-	if object.Digest(status) != object.Digest(next) {
-		answer, err := r.write(s, s.object, func() (*unstructured.Unstructured, error) {
-			return r.Resources.WriteStatus(ctx, s.object, next, Manager)
-		})
-		if kube.IsStale(err) {
-			return reconcile.Conflict()
-		}
-		if err != nil {
-			return reconcile.Fail(fmt.Errorf("write status: %w", err))
-		}
-		s.object = answer
+	o := &writer.Object{Unstructured: s.object}
+	wrote, out := r.writer().WriteStatus(ctx, o, next)
+	if out.IsFinal() {
+		return out
+	}
+	s.object = o.Unstructured
+	if wrote {
 		r.recordTransition(s, before, conditions)
 	}
 	switch {

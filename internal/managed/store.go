@@ -8,6 +8,7 @@ import (
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managed/execute"
+	"github.com/espalier-dev/espalier/internal/writer"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -20,11 +21,15 @@ type bindingStore struct {
 
 // SetFinalizer adds our finalizer to the managed resource, or removes it.
 func (s bindingStore) SetFinalizer(ctx context.Context, present bool) error {
-	finalizers := slices.DeleteFunc(slices.Clone(s.object.GetFinalizers()), func(f string) bool { return f == resource.Finalizer })
 	if present {
-		finalizers = append(finalizers, resource.Finalizer)
+		return s.writeResource(s.reconcileState, func() (*unstructured.Unstructured, error) {
+			return s.Resources.SetFinalizers(ctx, s.object, append(slices.Clone(s.object.GetFinalizers()), resource.Finalizer), Manager)
+		})
 	}
-	return s.setFinalizers(ctx, s.reconcileState, finalizers)
+	o := &writer.Object{Unstructured: s.object}
+	_, err := s.writer().Release(ctx, o, resource.Finalizer)
+	s.object = o.Unstructured
+	return err
 }
 
 // CreateBinding creates the binding.
@@ -68,17 +73,6 @@ func (s bindingStore) PublishConnection(ctx context.Context, connection map[stri
 	return s.publish(ctx, s.reconcileState, connection)
 }
 
-func (r *Reconciler) setFinalizers(ctx context.Context, s *reconcileState, finalizers []string) error {
-	answer, err := r.write(s, s.object, func() (*unstructured.Unstructured, error) {
-		return r.Resources.SetFinalizers(ctx, s.object, finalizers, Manager)
-	})
-	if err != nil {
-		return err
-	}
-	s.object = answer
-	return nil
-}
-
 // annotate writes an annotation of the managed resource.
 func (r *Reconciler) annotate(ctx context.Context, s *reconcileState, key, value string) error {
 	return r.patch(ctx, s, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
@@ -86,12 +80,19 @@ func (r *Reconciler) annotate(ctx context.Context, s *reconcileState, key, value
 
 // patch changes the managed resource. It fails if that was changed since it was read.
 func (r *Reconciler) patch(ctx context.Context, s *reconcileState, change map[string]any) error {
-	answer, err := r.write(s, s.object, func() (*unstructured.Unstructured, error) {
+	return r.writeResource(s, func() (*unstructured.Unstructured, error) {
 		return r.Resources.Patch(ctx, s.object, change, Manager)
 	})
-	if err != nil {
-		return err
-	}
-	s.object = answer
-	return nil
+}
+
+// writeResource makes one write to the managed resource, and replaces it by the answer.
+func (r *Reconciler) writeResource(s *reconcileState, do func() (*unstructured.Unstructured, error)) error {
+	o := &writer.Object{Unstructured: s.object}
+	err := r.writer().Write(o, do)
+	s.object = o.Unstructured
+	return err
+}
+
+func (r *Reconciler) writer() writer.Writer {
+	return writer.Writer{Cluster: r.Resources, Caches: r.Cache, Events: r.Events, Manager: Manager, StatusManager: Manager}
 }

@@ -19,8 +19,8 @@ import (
 // gather reads the facts about a usage from caches. A change of what is read enqueues the
 // usage.
 func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Facts {
-	f := lifecycle.Facts{Usage: s.usage, Replayed: s.replayed}
-	f.Use, _ = usage.Read(s.usage)
+	f := lifecycle.Facts{Usage: s.usage.Unstructured, Replayed: s.replayed}
+	f.Use, _ = usage.Read(s.usage.Unstructured)
 	if of := f.Use.Of; of.Name != "" {
 		f.Of = r.find(ctx, s, of.Ref)
 	} else if of.Selector != nil && !f.Use.Deleting {
@@ -40,7 +40,7 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 		r.Index.SetKin(f.Use, f.Use.Relation)
 	}
 	if f.Use.Deleting {
-		f.DeletedWithOwner = isDeletedWithOwner(s.usage, read)
+		f.DeletedWithOwner = isDeletedWithOwner(s.usage.Unstructured, read)
 		f.Circular = f.DeletedWithOwner && r.Index.Circular(f.Use)
 		if f.Of.Object != nil && !f.WaitsForUser() {
 			f.LastUsage = r.Index.SetLeaving(f.Use, object.KeyOf(f.Of.Object))

@@ -10,15 +10,15 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // Writer writes usages, and the label and annotation of used objects. *kube.Client implements
 // it and documents the preconditions of each write.
 type Writer interface {
+	writer.Cluster
 	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
 	PatchMetadata(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
-	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
-	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
 }
 
 // Deleter deletes one incarnation of an object; *kube.Client does.
@@ -39,14 +39,7 @@ type Cache interface {
 	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
 	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
-	Releases
-}
-
-// Releases are the parts of Cache.Write, for a write that may remove the last finalizer.
-type Releases interface {
-	BeginWrite(gvk schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
-	Record(o *unstructured.Unstructured, writer watch.Subscriber)
-	RecordGone(gvk schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
+	writer.Caches
 }
 
 // Lease reads from caches. Once it is committed, a change of what was read enqueues its

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/protection/lifecycle"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // Manager is the field manager of all writes about usages.
@@ -38,7 +39,7 @@ type Reconciler struct {
 // reconcileState is the state of one reconcile of a usage.
 type reconcileState struct {
 	key      object.Key
-	usage    *unstructured.Unstructured
+	usage    *writer.Object
 	lease    Lease
 	replayed bool
 }
@@ -54,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		r.Cache.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()
 	}
-	s := &reconcileState{key: key, usage: o, lease: r.Watch(watch.Subscriber{Key: key})}
+	s := &reconcileState{key: key, usage: &writer.Object{Unstructured: o}, lease: r.Watch(watch.Subscriber{Key: key})}
 	defer s.lease.Commit()
 	for range maxSteps {
 		facts := r.gather(ctx, s)
@@ -75,7 +76,9 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 	var err error
 	switch step.Do {
 	case lifecycle.PatchUsage:
-		err = r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.Patch(ctx, s.usage, step.Change, Manager) })
+		err = r.write(s, func() (*unstructured.Unstructured, error) {
+			return r.Writer.Patch(ctx, s.usage.Unstructured, step.Change, Manager)
+		})
 	case lifecycle.RemoveFinalizer:
 		err = r.release(ctx, s, facts)
 	case lifecycle.AddLabel, lifecycle.RemoveLabel:
@@ -86,10 +89,10 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 		s.replayed = true
 		err = r.Deleter.DeleteWithPolicy(ctx, of, step.Policy)
 		if err == nil {
-			r.Events.Event(s.usage, telemetry.Normal, "ReplayDeletion", "replayed the deletion that was requested while the object was in use: "+object.KeyOf(of).String())
+			r.Events.Event(s.usage.Unstructured, telemetry.Normal, "ReplayDeletion", "replayed the deletion that was requested while the object was in use: "+object.KeyOf(of).String())
 		}
 	case lifecycle.DeleteUsage:
-		if err = r.Deleter.Delete(ctx, s.usage); err == nil {
+		if err = r.Deleter.Delete(ctx, s.usage.Unstructured); err == nil {
 			return reconcile.Done() // its event brings the next reconcile
 		}
 	case lifecycle.Finish:
@@ -110,55 +113,40 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 // write makes one write to the usage. Its answer is in the caches and the index when write
 // returns.
 func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructured, error)) error {
-	answer, err := r.Cache.Write(s.usage, watch.Subscriber{Key: s.key}, do)
-	if err != nil {
-		return err
-	}
-	s.usage = answer
+	err := r.writer().Write(s.usage, do)
 	r.Index.Refresh(r.Kind, s.key)
-	return nil
+	return err
+}
+
+func (r *Reconciler) writer() writer.Writer {
+	return writer.Writer{Cluster: r.Writer, Caches: r.Cache, Events: r.Events, Manager: Manager, StatusManager: Manager}
 }
 
 // release removes the finalizer. If it was the last, the usage is gone from the caches when
 // release returns.
 func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifecycle.Facts) error {
-	writer := watch.Subscriber{Key: s.key}
-	defer r.Cache.BeginWrite(r.Kind, s.key.Namespace, s.key.Name, writer)()
-	answer, err := r.Writer.RemoveFinalizers(ctx, s.usage, facts.Finalizers(), Manager)
-	switch {
-	case err != nil:
-		return err
-	case len(answer.GetFinalizers()) > 0:
-		r.Cache.Record(answer, writer)
-	default:
-		r.Cache.RecordGone(r.Kind, s.key.Namespace, s.key.Name, string(s.usage.GetUID()), writer)
-		r.Cache.Forget(writer)
+	gone, err := r.writer().Release(ctx, s.usage, facts.Finalizers()...)
+	if gone {
+		r.Cache.Forget(watch.Subscriber{Key: s.key})
 	}
 	r.Index.Refresh(r.Kind, s.key)
-	return nil
+	return err
 }
 
 // report writes the condition if it has changed.
 func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecycle.Step) reconcile.Result {
-	before := condition.Read(s.usage)
+	before := condition.Read(s.usage.Unstructured)
 	if step.Ready.Type == "" {
 		return reconcile.Done()
 	}
 	conditions := before.Mark(step.Ready, r.Now())
 	status, _, _ := unstructured.NestedMap(s.usage.Object, "status")
-	next := step.Status(status, conditions)
-	if object.Digest(status) == object.Digest(next) {
-		return reconcile.Done()
+	wrote, out := r.writer().WriteStatus(ctx, s.usage, step.Status(status, conditions))
+	if wrote {
+		r.Index.Refresh(r.Kind, s.key)
+		r.recordTransition(s, before, step)
 	}
-	err := r.write(s, func() (*unstructured.Unstructured, error) { return r.Writer.WriteStatus(ctx, s.usage, next, Manager) })
-	switch {
-	case kube.IsStale(err):
-		return reconcile.Conflict()
-	case err != nil:
-		return reconcile.Fail(fmt.Errorf("write status: %w", err))
-	}
-	r.recordTransition(s, before, step)
-	return reconcile.Done()
+	return out.OrDone()
 }
 
 // recordTransition records an event where the reason of the condition has changed.
@@ -169,10 +157,10 @@ func (r *Reconciler) recordTransition(s *reconcileState, before condition.Set, s
 	}
 	switch step.Ready.Reason {
 	case lifecycle.Available:
-		r.Events.Event(s.usage, telemetry.Normal, "UsageConfigured", "the used object is protected from deletion")
+		r.Events.Event(s.usage.Unstructured, telemetry.Normal, "UsageConfigured", "the used object is protected from deletion")
 	case lifecycle.Deleting:
-		r.Events.Event(s.usage, telemetry.Normal, "WaitingUsingDeleted", step.Ready.Message)
+		r.Events.Event(s.usage.Unstructured, telemetry.Normal, "WaitingUsingDeleted", step.Ready.Message)
 	default:
-		r.Events.Event(s.usage, telemetry.Warning, step.Ready.Reason, step.Ready.Message)
+		r.Events.Event(s.usage.Unstructured, telemetry.Warning, step.Ready.Reason, step.Ready.Message)
 	}
 }

@@ -298,7 +298,7 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 	}{
 		"claim":    {nil, "patch Usage prod/u", denied, "PatchUsage: "},
 		"mark":     {nil, "patch ConfigMap prod/used", denied, "AddLabel: "},
-		"status":   {nil, "update-status Usage prod/u", denied, "write status: "},
+		"status":   {nil, "update-status Usage prod/u", denied, "write the status: "},
 		"conflict": {nil, "patch Usage prod/u", apierrors.NewConflict(schema.GroupResource{}, "u", nil), ""},
 		"status of a usage that was changed": {
 			nil, "update-status Usage prod/u", apierrors.NewConflict(schema.GroupResource{}, "u", nil), "",

@@ -50,6 +50,14 @@ func FailAfter(err error, after time.Duration) Result {
 // IsFinal says whether the reconcile has ended.
 func (r Result) IsFinal() bool { return r.final }
 
+// OrDone ends a reconcile that has no further stage.
+func (r Result) OrDone() Result {
+	if r.final {
+		return r
+	}
+	return Done()
+}
+
 // Run is a record of one reconcile of one object, for metrics and logs.
 type Run struct {
 	Kind schema.GroupVersionKind

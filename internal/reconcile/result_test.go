@@ -21,6 +21,8 @@ func TestResults(t *testing.T) {
 		"RequeueAfter ends it and asks for another": {reconcile.RequeueAfter(time.Second), true, time.Second, nil},
 		"RequeueAfter 0 ends it too":                {reconcile.RequeueAfter(0), true, 0, nil},
 		"Fail ends it with an error":                {reconcile.Fail(failure), true, 0, failure},
+		"OrDone ends it":                            {reconcile.Result{}.OrDone(), true, 0, nil},
+		"OrDone keeps an end":                       {reconcile.RequeueAfter(time.Second).OrDone(), true, time.Second, nil},
 		"FailAfter says when to try again":          {reconcile.FailAfter(failure, time.Minute), true, time.Minute, failure},
 	}
 	for name, tc := range cases {

@@ -12,6 +12,9 @@
 //
 // Each answer is in the caches when a method returns, and its echo does not wake the
 // writer.
+//
+// The reconciler of instances uses only Release: it does not end with a refused write, but reports it in the instance's
+// status beside everything else that keeps the instance from being ready or from being deleted.
 package writer
 
 import (
@@ -67,7 +70,7 @@ func (o *Object) subscriber() watch.Subscriber {
 	return watch.Subscriber{Key: object.KeyOf(o.Unstructured)}
 }
 
-// AddFinalizers adds the finalizers that the object lacks. The outcome is settled if the reconcile cannot go on.
+// AddFinalizers adds the finalizers that the object lacks. The result is final if the reconcile cannot go on.
 func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Result {
 	next := slices.Clone(o.GetFinalizers())
 	for _, f := range finalizers {
@@ -85,27 +88,35 @@ func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...stri
 }
 
 // RemoveFinalizers removes those of the finalizers that the object has. If none is left of an object that is being
-// deleted, the object is gone. The outcome is settled if the reconcile cannot go on.
+// deleted, the object is gone. The result is final if the reconcile cannot go on.
 func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Result {
-	has := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return !slices.Contains(o.GetFinalizers(), f) })
-	if len(has) == 0 {
-		return reconcile.Result{}
-	}
-	done := w.Caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())
-	answer, err := w.Cluster.RemoveFinalizers(ctx, o.Unstructured, has, w.Manager)
-	switch {
-	case err != nil:
-	case len(answer.GetFinalizers()) == 0 && o.GetDeletionTimestamp() != nil:
-		w.Caches.RecordGone(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), string(o.GetUID()), o.subscriber())
-	default:
-		w.Caches.Record(answer, o.subscriber())
-		o.Unstructured = answer
-	}
-	done()
-	return w.resultOf(o, err, telemetry.FailedFinalizer, "remove "+describeFinalizers(has), "the object is not deleted before that")
+	_, err := w.Release(ctx, o, finalizers...)
+	return w.resultOf(o, err, telemetry.FailedFinalizer, "remove "+describeFinalizers(finalizers), "the object is not deleted before that")
 }
 
-// WriteStatus replaces the object's status, unless it is the same already. The outcome is settled if it could not be
+// Release is RemoveFinalizers for a reconcile that goes on with the error. It reports
+// whether the object is gone: then it is gone from the caches too.
+func (w Writer) Release(ctx context.Context, o *Object, finalizers ...string) (gone bool, err error) {
+	has := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return !slices.Contains(o.GetFinalizers(), f) })
+	if len(has) == 0 {
+		return false, nil
+	}
+	defer w.Caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())()
+	answer, err := w.Cluster.RemoveFinalizers(ctx, o.Unstructured, has, w.Manager)
+	if err != nil {
+		return false, err
+	}
+	gone = len(answer.GetFinalizers()) == 0 && o.GetDeletionTimestamp() != nil
+	if gone {
+		w.Caches.RecordGone(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), string(o.GetUID()), o.subscriber())
+	} else {
+		w.Caches.Record(answer, o.subscriber())
+	}
+	o.Unstructured = answer
+	return gone, nil
+}
+
+// WriteStatus replaces the object's status, unless it is the same already. The result is final if it could not be
 // written.
 func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]any) (wrote bool, out reconcile.Result) {
 	if object.Digest(o.Object["status"]) == object.Digest(status) {
