@@ -62,15 +62,18 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 // beside runs in every process, leader or not. It checks the controllers' permissions, and
 // serves the webhooks if they are configured. Otherwise it deletes the webhook configuration.
 func beside(ctx context.Context, c *Controllers, o ManagerOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { c.permissions.run(ctx) })
 	defer asking.Wait()
+	defer cancel() // also if the webhooks fail
 	log := c.options.Log.WithName("webhook")
 	if o.Webhook == nil {
 		webhook.RemoveConfiguration(ctx, c.Client, log)
 		if err := webhook.ReplaceForeign(ctx, c.Client, o.ReplaceCrossplaneWebhook, log); err != nil && ctx.Err() == nil {
 			log.Error(err, "deletions of objects with the in-use label may be denied")
 		}
+		<-ctx.Done() // until then the permissions are checked
 		return nil
 	}
 	options := *o.Webhook

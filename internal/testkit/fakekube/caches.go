@@ -41,7 +41,7 @@ func keyOf(gvk schema.GroupVersionKind, namespace, name string) object.Key {
 
 // The following are methods of *watch.Hub. The caches hold what is stored, except Uncached.
 
-func (c *Cluster) Served(gvk schema.GroupVersionKind, namespace, name string) (*obj, bool) {
+func (c *Cluster) GetCached(gvk schema.GroupVersionKind, namespace, name string) (*obj, bool) {
 	key := keyOf(gvk, namespace, name)
 	o := c.Object(key)
 	return o, o != nil && !c.Uncached[key]
@@ -99,7 +99,7 @@ func (l *Lease) Watch(t watch.Target) watch.State { return l.read(t.Kind(), t.Se
 
 func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*obj, watch.State) {
 	state := l.read(kind, (object.Key{Namespace: namespace, Name: name}).String()[1:])
-	if o, ok := l.cluster.Served(kind, namespace, name); ok && state.Phase == watch.Synced {
+	if o, ok := l.cluster.GetCached(kind, namespace, name); ok && state.Phase == watch.Synced {
 		return o, state
 	}
 	return nil, state

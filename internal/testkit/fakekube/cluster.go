@@ -52,6 +52,7 @@ type Cluster struct {
 	revision int
 	handlers map[schema.GroupVersionKind][]func(object.Key, watch.Cause)
 	resolved map[schema.GroupVersionResource]schema.GroupVersionKind
+	events   events
 }
 
 // Kind is how a kind is served.
@@ -80,6 +81,20 @@ func New(documents ...string) *Cluster {
 		}
 	}
 	return c
+}
+
+// SetBefore sets Before while other goroutines make requests.
+func (c *Cluster) SetBefore(before func(request string) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Before = before
+}
+
+// RequestsSoFar returns Requests while other goroutines make requests.
+func (c *Cluster) RequestsSoFar() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.Requests)
 }
 
 // Parse reads an object from YAML, and panics where the text is none.
@@ -113,7 +128,11 @@ func (c *Cluster) Change(key object.Key, change func(*unstructured.Unstructured)
 func (c *Cluster) Remove(key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.objects, key)
+	if o := c.objects[key].DeepCopy(); o != nil {
+		c.revision++
+		o.SetResourceVersion(strconv.Itoa(c.revision))
+		c.delete(o)
+	}
 }
 
 // Object returns a copy of an object; nil if there is none.
@@ -136,7 +155,7 @@ func (c *Cluster) Writes() []string {
 	defer c.mu.Unlock()
 	var out []string
 	for _, request := range c.Requests {
-		if !strings.HasPrefix(request, "get ") && !strings.HasPrefix(request, "list ") {
+		if verb, _, _ := strings.Cut(request, " "); verb != "get" && verb != "list" && verb != "watch" {
 			out = append(out, request)
 		}
 	}
@@ -152,13 +171,20 @@ func (c *Cluster) store(o *unstructured.Unstructured) *unstructured.Unstructured
 	if o.GetUID() == "" {
 		o.SetUID(types.UID(fmt.Sprintf("uid-%d", c.revision)))
 	}
-	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
-		delete(c.objects, object.KeyOf(o))
+	if key := object.KeyOf(o); o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
+		c.delete(o)
 	} else {
-		c.objects[object.KeyOf(o)] = o
+		c.events.add(c.objects[key], o)
+		c.objects[key] = o
 		c.resource(o.GroupVersionKind())
 	}
 	return o.DeepCopy()
+}
+
+// delete removes an object, of which last is the final state. The lock is held.
+func (c *Cluster) delete(last *unstructured.Unstructured) {
+	delete(c.objects, object.KeyOf(last))
+	c.events.add(last, nil)
 }
 
 // resource returns the resource of a kind, and notes it for Resource. The lock is held.

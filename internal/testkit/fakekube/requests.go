@@ -3,6 +3,7 @@ package fakekube
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,20 +49,21 @@ func (r requests) do(verb, name string, carryOut func(live *obj) (*obj, error)) 
 	request := verb + " " + key.String()
 	c.mu.Lock()
 	c.Requests = append(c.Requests, request)
+	before, after := c.Before, c.After
 	c.mu.Unlock()
-	if c.Before != nil {
-		if err := c.Before(request); err != nil {
+	if before != nil {
+		if err := before(request); err != nil {
 			return nil, err
 		}
 	}
 	c.mu.Lock()
 	live, answer, err := c.objects[key].DeepCopy(), (*obj)(nil), error(apierrors.NewNotFound(r.resource, name))
-	if live != nil || verb == "create" || verb == "apply" || verb == "list" {
+	if live != nil || strings.HasSuffix(verb, "create") || strings.HasSuffix(verb, "apply") || verb == "list" || verb == "watch" {
 		answer, err = carryOut(live)
 	}
 	c.mu.Unlock()
-	if err == nil && c.After != nil {
-		err = c.After(request)
+	if err == nil && after != nil {
+		err = after(request)
 	}
 	return answer, err
 }
@@ -85,6 +87,7 @@ func (r requests) List(_ context.Context, options metav1.ListOptions) (*unstruct
 		return nil, err
 	}
 	_, err = r.do("list", "", func(*obj) (*obj, error) {
+		list.SetResourceVersion(strconv.Itoa(r.cluster.revision))
 		found := r.cluster.find(r.kind.GroupKind(), r.namespace, selector)
 		from, _ := strconv.Atoi(options.Continue)
 		found = found[min(from, len(found)):]
@@ -101,11 +104,15 @@ func (r requests) List(_ context.Context, options metav1.ListOptions) (*unstruct
 }
 
 func (r requests) Create(_ context.Context, o *obj, options metav1.CreateOptions, _ ...string) (*obj, error) {
-	return r.do("create", o.GetName(), func(live *obj) (*obj, error) {
+	verb, dryRun := dryRun("create", options.DryRun)
+	return r.do(verb, o.GetName(), func(live *obj) (*obj, error) {
 		if live != nil {
 			return nil, apierrors.NewAlreadyExists(r.resource, o.GetName())
 		}
 		o := o.DeepCopy()
+		if dryRun {
+			return o, nil
+		}
 		o.SetUID("")
 		o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: options.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate}})
 		return r.cluster.store(o), nil
@@ -113,27 +120,35 @@ func (r requests) Create(_ context.Context, o *obj, options metav1.CreateOptions
 }
 
 // Apply merges: there is no field management.
-func (r requests) Apply(_ context.Context, name string, o *obj, _ metav1.ApplyOptions, _ ...string) (*obj, error) {
-	return r.do("apply", name, func(live *obj) (*obj, error) {
-		if live == nil && o.GetUID() != "" {
+func (r requests) Apply(_ context.Context, name string, o *obj, options metav1.ApplyOptions, _ ...string) (*obj, error) {
+	verb, dryRun := dryRun("apply", options.DryRun)
+	return r.do(verb, name, func(live *obj) (*obj, error) {
+		switch {
+		case live == nil && o.GetUID() != "":
 			return nil, apierrors.NewConflict(r.resource, name, nil)
-		}
-		if live == nil {
+		case live == nil && dryRun:
+			return o.DeepCopy(), nil
+		case live == nil:
 			return r.cluster.store(o.DeepCopy()), nil
 		}
 		body, err := o.MarshalJSON()
 		if err != nil {
 			return nil, err
 		}
-		return r.patch(live, types.MergePatchType, body, false)
+		return r.patch(live, types.MergePatchType, body, dryRun)
 	})
 }
 
-func (r requests) Patch(_ context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string) (*obj, error) {
-	verb, dryRun := "patch", len(options.DryRun) > 0
-	if dryRun {
-		verb = "dry-run patch"
+// dryRun returns the verb of a request, as it is recorded, and whether nothing is stored.
+func dryRun(verb string, option []string) (string, bool) {
+	if len(option) == 0 {
+		return verb, false
 	}
+	return "dry-run " + verb, true
+}
+
+func (r requests) Patch(_ context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string) (*obj, error) {
+	verb, dryRun := dryRun("patch", options.DryRun)
 	return r.do(verb, name, func(live *obj) (*obj, error) { return r.patch(live, kind, body, dryRun) })
 }
 
@@ -162,34 +177,39 @@ func (r requests) patch(live *obj, kind types.PatchType, body []byte, dryRun boo
 	return r.cluster.store(next), nil
 }
 
-func (r requests) Update(_ context.Context, o *obj, _ metav1.UpdateOptions, _ ...string) (*obj, error) {
-	return r.update("update", o, func(*obj) *obj { return o.DeepCopy() })
+func (r requests) Update(_ context.Context, o *obj, options metav1.UpdateOptions, _ ...string) (*obj, error) {
+	return r.update("update", o, options, func(*obj) *obj { return o.DeepCopy() })
 }
 
-func (r requests) UpdateStatus(_ context.Context, o *obj, _ metav1.UpdateOptions) (*obj, error) {
-	return r.update("update-status", o, func(live *obj) *obj {
+func (r requests) UpdateStatus(_ context.Context, o *obj, options metav1.UpdateOptions) (*obj, error) {
+	return r.update("update-status", o, options, func(live *obj) *obj {
 		live.Object["status"] = o.DeepCopy().Object["status"]
 		return live
 	})
 }
 
-func (r requests) update(verb string, o *obj, next func(live *obj) *obj) (*obj, error) {
+func (r requests) update(verb string, o *obj, options metav1.UpdateOptions, next func(live *obj) *obj) (*obj, error) {
+	verb, dryRun := dryRun(verb, options.DryRun)
 	return r.do(verb, o.GetName(), func(live *obj) (*obj, error) {
 		if err := r.precondition(live, o.GetUID(), o.GetResourceVersion()); err != nil {
 			return nil, err
+		}
+		if dryRun {
+			return next(live), nil
 		}
 		return r.cluster.store(next(live)), nil
 	})
 }
 
 func (r requests) Delete(_ context.Context, name string, options metav1.DeleteOptions, _ ...string) error {
-	_, err := r.do("delete", name, func(live *obj) (*obj, error) {
+	verb, dryRun := dryRun("delete", options.DryRun)
+	_, err := r.do(verb, name, func(live *obj) (*obj, error) {
 		if p := options.Preconditions; p != nil && p.UID != nil {
 			if err := r.precondition(live, *p.UID, ""); err != nil {
 				return nil, err
 			}
 		}
-		if live.GetDeletionTimestamp() == nil {
+		if live.GetDeletionTimestamp() == nil && !dryRun {
 			now := metav1.Unix(0, 0)
 			live.SetDeletionTimestamp(&now)
 			r.cluster.store(live)
