@@ -3,7 +3,7 @@ package v1alpha1
 import "embed"
 
 // CRDs holds the generated CustomResourceDefinitions of this package's kinds,
-// one YAML document a file.
+// a file for each.
 //
 //go:embed crds/*.yaml
 var CRDs embed.FS

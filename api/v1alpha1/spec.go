@@ -53,8 +53,8 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Revision *int64 `json:"revision,omitempty"`
 
-	// RevisionHistoryLimit is how many revisions are kept in addition to those in use; 5 by
-	// default. It is an addition of Espalier's.
+	// RevisionHistoryLimit is how many of the newest revisions are kept; 5 by default. Older
+	// ones are kept while they are in use. It is an addition of Espalier's.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -6,36 +6,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WaitFor names fields of another node that must exist before a node is rendered.
+// WaitFor is an entry of a node's waitFor, which has the id of another node as its key. It
+// lists the fields of that node's object that must be set before the waiting node is applied.
 type WaitFor struct {
-	// Fields are paths such as status.privateSubnet1ID, or objects that add a
-	// format check: {"path": "status.vpcID", "pattern": "^vpc-"}.
+	// Fields are paths such as status.privateSubnet1ID, or objects with a path and a check of
+	// its value: {"path": "status.vpcID", "pattern": "^vpc-"}.
 	//
-	// A CustomResourceDefinition cannot express "a string or an object"; the compiler
-	// validates the entries.
+	// The schema accepts any value, since a structural schema cannot express "a string or an
+	// object". The controllers validate the entries when they compile the definition.
 	//
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Fields []WaitField `json:"fields"`
 
-	// Timeout is how long the fields may take before the instance is reported
-	// as Stalled with reason WaitTimeout. The fields are watched all the same, and the
-	// instance recovers when they appear. By default there is no limit.
+	// Timeout is how long the fields may be missing. After that, the instance has the
+	// condition Stalled with the reason WaitTimeout until the fields are set; they are still
+	// watched. By default there is no limit.
 	//
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// Retries is how often the fields may be missing, at intervals that begin with a second
-	// and double, before the same is reported.
+	// Retries limits the same wait by a number of intervals instead of a duration. The first
+	// interval is a second, and each one is twice as long as the one before it, up to an hour.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Retries *int32 `json:"retries,omitempty"`
 }
 
-// WaitField is a field to wait for. In JSON it is its path alone, or an object.
+// WaitField is a field to wait for. In JSON it is a string, which is its path, or an object.
 type WaitField struct {
-	// Path is the field within the other node's object.
+	// Path is the path of the field in the other node's object.
 	Path string `json:"path"`
 	// Pattern is a regular expression (RE2) that a string value must match.
 	Pattern string `json:"pattern,omitempty"`
@@ -43,21 +44,21 @@ type WaitField struct {
 	Rule string `json:"rule,omitempty"`
 }
 
-// UnmarshalJSON reads both spellings.
+// UnmarshalJSON accepts a string and an object.
 func (f *WaitField) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] == '"' {
 		*f = WaitField{}
 		return json.Unmarshal(raw, &f.Path)
 	}
-	type plain WaitField
-	return json.Unmarshal(raw, (*plain)(f))
+	type withoutMethods WaitField
+	return json.Unmarshal(raw, (*withoutMethods)(f))
 }
 
-// MarshalJSON writes the shorter spelling where it says everything.
+// MarshalJSON writes a string if the field has only a path.
 func (f WaitField) MarshalJSON() ([]byte, error) {
 	if f.Pattern == "" && f.Rule == "" {
 		return json.Marshal(f.Path)
 	}
-	type plain WaitField
-	return json.Marshal(plain(f))
+	type withoutMethods WaitField
+	return json.Marshal(withoutMethods(f))
 }

@@ -79,9 +79,13 @@ func (c *compilation) instanceSchema() *spec.Schema {
 	if c.graph.Spec == nil {
 		return nil
 	}
+	fields := crd.OpenAPI(c.graph.Spec)
+	if len(fields.Properties) == 0 && fields.AdditionalProperties == nil && c.graph.Spec.XPreserveUnknownFields == nil {
+		fields.AdditionalProperties = &spec.SchemaOrBool{} // the API server prunes all fields
+	}
 	root := &spec.Schema{SchemaProps: spec.SchemaProps{
 		Type:       spec.StringOrArray{"object"},
-		Properties: map[string]spec.Schema{"spec": *crd.OpenAPI(c.graph.Spec)},
+		Properties: map[string]spec.Schema{"spec": *fields},
 	}}
 	return specschema.WithObjectMeta(root)
 }
@@ -130,6 +134,9 @@ func (c *compilation) compileDocument(d *draft) {
 		typed = nil // a reference has a name only, not the fields of its kind
 	}
 	template, problems := d.env.Template(d.document, typed, d.documentPath())
+	if d.External && d.Collection {
+		problems = selectorProblems(problems, d.document, d.documentPath().Field("metadata", "selector"))
+	}
 	c.problems.Add(problems...)
 	if template == nil {
 		return

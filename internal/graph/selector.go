@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +55,28 @@ var selectorReferenceSchema = func() *spec.Schema {
 	})
 	return &out
 }()
+
+// selectorProblems begins the problems of a selector with what the dialect says of them: tools
+// match these words.
+func selectorProblems(problems diag.List, reference map[string]any, selector object.Path) diag.List {
+	matchLabels, _, _ := unstructured.NestedFieldNoCopy(reference, "metadata", "selector", "matchLabels")
+	_, isText := matchLabels.(string)
+	out := slices.Clone(problems)
+	for i := range out {
+		p := &out[i]
+		field, inside := strings.CutPrefix(string(p.Path), string(selector)+".")
+		switch {
+		case !inside:
+		case field == "matchLabels" && isText && (p.Expr == "" || strings.Contains(p.Problem, "without its")): // and no expression
+			p.Problem = "expected object type for path metadata.selector.matchLabels, got string: " + p.Problem
+		case strings.HasPrefix(p.Problem, "there is no field "):
+			p.Problem = "schema not found for field " + field[strings.LastIndex(field, ".")+1:] + ": " + p.Problem
+		case strings.HasSuffix(field, ".operator"):
+			p.Problem = "invalid label selector: " + p.Problem
+		}
+	}
+	return out
+}
 
 // composeSelection computes a reference with a selector: a list of objects, which may be
 // empty.

@@ -30,7 +30,7 @@ type Orphans struct {
 // Reconcile handles a revision without a definition.
 func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
-	o, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
+	o, ok := r.Hub.GetCached(RevisionKind, key.Namespace, key.Name)
 	if !ok || !r.isOpen(o) {
 		r.Hub.Forget(subscriber)
 		return reconcile.Done()

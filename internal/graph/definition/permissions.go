@@ -54,7 +54,7 @@ func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
 	r.recheckWatches(r.Hub, lacks.controllers, before.controllers)
 	if regained := before.without(lacks); !regained.isEmpty() && v.memory.running.Controller != nil {
 		for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
-			v.memory.running.Wake(object.KeyOf(o), watch.Background) // it may have failed without these permissions
+			v.memory.running.Enqueue(object.KeyOf(o), watch.Background) // it may have failed without these permissions
 		}
 	}
 }

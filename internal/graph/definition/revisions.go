@@ -160,7 +160,7 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 		surplus = revision.Prunable(v.history.revisions, limit, used)
 	}
 	for _, one := range v.history.revisions {
-		o, there := r.Hub.Served(RevisionKind, "", one.Name)
+		o, there := r.Hub.GetCached(RevisionKind, "", one.Name)
 		if !there || o.GetUID() != one.UID {
 			continue
 		}

@@ -228,7 +228,7 @@ func (r *Dialect) setComposers(v *session, next *composers) {
 				continue
 			}
 		}
-		v.memory.running.Wake(object.KeyOf(o), watch.Background) // with background priority
+		v.memory.running.Enqueue(object.KeyOf(o), watch.Background) // with background priority
 	}
 }
 

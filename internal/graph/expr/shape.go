@@ -146,9 +146,15 @@ func kindOfSchema(s *spec.Schema) kind {
 	return scalarUnion(s)
 }
 
+// hasNoFields says whether a schema forbids all fields. One that only names none may allow
+// them: published schemas describe free-form objects so.
+func hasNoFields(s *spec.Schema) bool {
+	return s.AdditionalProperties != nil && !s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
+}
+
 func objectKind(s *spec.Schema) kind {
 	switch {
-	case len(s.Properties) > 0:
+	case len(s.Properties) > 0, hasNoFields(s):
 		return ofObject
 	case s.AdditionalProperties == nil && hasExtension(s, "x-kubernetes-preserve-unknown-fields"):
 		return ofAnything

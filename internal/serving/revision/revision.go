@@ -100,7 +100,7 @@ func OwnerReference(d object.Definition) (owner metav1.OwnerReference, controls 
 	}, true
 }
 
-// HistoryLimit is how many revisions are kept in addition to those in use.
+// HistoryLimit is how many of the newest revisions are kept. Older ones are kept while they are in use.
 func HistoryLimit(spec *v1alpha1.DefinitionSpec) int {
 	if spec.RevisionHistoryLimit != nil {
 		return max(1, int(*spec.RevisionHistoryLimit))
