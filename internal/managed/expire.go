@@ -32,7 +32,7 @@ type Expirer struct {
 // Reconcile checks whether a binding's managed resource still exists, and deletes the
 // binding once nothing depends on it.
 func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	o, ok := e.Cache.Served(Kind, "", key.Name)
+	o, ok := e.Cache.GetCached(Kind, "", key.Name)
 	if !ok {
 		e.Cache.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()
@@ -119,7 +119,7 @@ func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unst
 func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bool, error) {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	isOwner := func(o *unstructured.Unstructured) bool { return o != nil && o.GetUID() == owner.UID }
-	if cached, ok := e.Cache.Served(gvk, owner.Namespace, owner.Name); ok && isOwner(cached) {
+	if cached, ok := e.Cache.GetCached(gvk, owner.Namespace, owner.Name); ok && isOwner(cached) {
 		return false, nil
 	}
 	live, err := e.Bindings.Get(ctx, gvk, owner.Namespace, owner.Name)

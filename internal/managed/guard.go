@@ -38,7 +38,7 @@ type Guard struct {
 // being deleted and no managed resource refers to it.
 func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
-	o, ok := g.Cache.Served(g.Config, key.Namespace, key.Name)
+	o, ok := g.Cache.GetCached(g.Config, key.Namespace, key.Name)
 	if !ok {
 		g.Cache.Forget(subscriber)
 		return reconcile.Done()

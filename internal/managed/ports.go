@@ -37,7 +37,7 @@ type Secrets interface {
 // implements it.
 type Cache interface {
 	writer.Caches
-	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
 	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
 }

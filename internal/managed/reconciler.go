@@ -82,11 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		return out
 	}
 	defer s.lease.Commit()
-	defer func() {
-		if s.session != nil {
-			_ = s.session.Close() // best effort: nothing depends on it
-		}
-	}()
+	defer s.close()
 	if out := r.blockIfInUse(ctx, s); out.IsFinal() {
 		return out
 	}
@@ -105,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 
 // load reads the managed resource and its binding, both from caches.
 func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
-	cached, ok := r.Cache.Served(r.Port.GVK, key.Namespace, key.Name)
+	cached, ok := r.Cache.GetCached(r.Port.GVK, key.Namespace, key.Name)
 	if !ok {
 		r.enqueueBindings(key)
 		return nil, reconcile.Done()
@@ -134,6 +130,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		return nil, reconcile.Done() // the watch enqueues the object
 	}
 	if err := r.connect(ctx, s); err != nil {
+		s.close() // it may have connected
 		s.lease.Commit()
 		if kube.IsStale(err) || errors.Is(err, port.ErrNotSynced) {
 			return nil, reconcile.Done()
@@ -142,6 +139,13 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 	}
 	s.state.ReservationMissing = s.state.Caps.Naming == external.ProviderAssigned && isReservationMissing(s.binding, bindings)
 	return s, reconcile.Result{}
+}
+
+// close ends the session with the provider's client, if there is one.
+func (s *reconcileState) close() {
+	if s.session != nil {
+		_ = s.session.Close() // best effort: nothing depends on it
+	}
 }
 
 // isReservationMissing reports whether a binding names an identity that none of the managed

@@ -517,3 +517,17 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 		})
 	}
 }
+
+// TestAClientThatCannotIdentifyTheResourceIsClosed, and so at each retry.
+func TestAClientThatCannotIdentifyTheResourceIsClosed(t *testing.T) {
+	w := newWorld(database)
+	w.cloud.unidentified = errors.New("spec.forProvider.size is not known here")
+	for range 2 {
+		if out, _ := w.reconcile(t); out.Err == nil { // reconcile checks the number of connected clients
+			t.Error("the failure is not repeated")
+		}
+	}
+	if got := w.condition(resource.Synced); !strings.Contains(got, "spec.forProvider.size") {
+		t.Error("it says", got)
+	}
+}

@@ -78,6 +78,9 @@ func newWorld(objects ...string) *world {
 			GVK: databaseKind, Caps: func() external.Caps { return w.cloud.caps },
 			References: []port.Reference{{Field: "network", To: networkKind}, {Field: "peers", Ref: "peerRefs", List: true, To: networkKind}},
 			Connect: func(_ context.Context, _ port.Objects, o *unstructured.Unstructured) (port.Session, error) {
+				if w.cloud.unconnected == nil {
+					w.cloud.open++
+				}
 				return &session{w.cloud, o}, w.cloud.unconnected
 			},
 		},
@@ -110,6 +113,9 @@ func (w *world) reconcile(t *testing.T) (reconcile.Result, []string) {
 	out := w.r.Reconcile(context.Background(), databaseKey)
 	if !out.IsFinal() {
 		t.Error("the reconcile ended without an outcome")
+	}
+	if w.cloud.unconnected == nil && w.cloud.open != 0 {
+		t.Errorf("%d clients stay connected", w.cloud.open)
 	}
 	writes := w.Writes()
 	for i := range writes {
@@ -171,6 +177,9 @@ type cloud struct {
 	dead error
 	// created counts the things that were created.
 	created int
+	// unidentified is why no key is known, and open counts the clients that are connected.
+	unidentified error
+	open         int
 }
 
 type thing struct {
@@ -196,7 +205,7 @@ func (s *session) Identify() (external.Key, error) {
 	if s.caps.Naming == external.CallerAssigned {
 		k.Name = cmp.Or(s.o.GetAnnotations()[resource.ExternalNameAnnotation], s.o.GetName())
 	}
-	return k, nil
+	return k, s.unidentified
 }
 
 func (s *session) Observe(_ context.Context, ref external.Ref) (external.Observation, error) {
@@ -303,4 +312,7 @@ func (s *session) progress(ref external.Ref) external.Op {
 	return external.Op{Done: true, Ref: ref}
 }
 
-func (s *session) Close() error { return nil }
+func (s *session) Close() error {
+	s.open--
+	return nil
+}
